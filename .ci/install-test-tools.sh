@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs what the tests with a real container engine need (test/support/docker-engine.ts starts it): Debian's engine,
+# Installs what the tests with a real container engine need (test/support/images/docker-engine.ts starts it): Debian's engine,
 # a registry, and a static busybox to make images from; and the browser that the tests of the dashboard use
-# (test/support/browser.ts); and Python for the example worker; Compose for docker/compose.yaml; promtool for the alert
+# (test/support/browser/browser.ts); and Python for the example worker; Compose for docker/compose.yaml; promtool for the alert
 # rules; and a PostgreSQL with pg_dump, which is backed up and restored; and Patroni, etcd, HAProxy and PgBouncer for
-# failovers; and Slurm with charliecloud and runc (test/support/slurm-cluster.ts). Needs root on Debian or Ubuntu; does
+# failovers; and Slurm with charliecloud and runc (test/support/workers/slurm-cluster.ts). Needs root on Debian or Ubuntu; does
 # nothing when all is there.
 set -eu
 

@@ -14,7 +14,7 @@ function cluster(command) {
 
 async function main(args) {
   const options = args.filter((arg) => arg !== '--record');
-  const paths = options.some((arg) => arg.startsWith('test/')) ? [] : ['test/e2e/kubernetes-'];
+  const paths = options.some((arg) => arg.startsWith('test/')) ? [] : ['test/e2e/engines/kubernetes-'];
   const child = spawn(
     process.execPath,
     [join(ROOT, 'scripts', 'test.mjs'), '--notes', ...paths, ...options],

@@ -20,7 +20,11 @@ try {
   await buildIfNeeded();
   const child = spawn(
     process.execPath,
-    ['--enable-source-maps', '--test-reporter=spec', join(ROOT, 'dist', 'test', 'e2e', 'upgrade.spec.js')],
+    [
+      '--enable-source-maps',
+      '--test-reporter=spec',
+      join(ROOT, 'dist', 'test', 'e2e', 'programs', 'upgrade.spec.js'),
+    ],
     {
       cwd: ROOT,
       stdio: 'inherit',

@@ -43,7 +43,9 @@ export function goals(rows) {
 
 /** One row for each way; none without an engine. */
 export async function measure() {
-  const { startTestEngine } = await import(pathToFileURL(join(DIST, 'test/support/docker-engine.js')).href);
+  const { startTestEngine } = await import(
+    pathToFileURL(join(DIST, 'test/support/images/docker-engine.js')).href
+  );
   const started = await startTestEngine();
   if (started.skip !== false) {
     process.stderr.write(`skipped: ${started.skip}\n`);

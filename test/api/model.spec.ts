@@ -4,10 +4,15 @@ import fc from 'fast-check';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { RUN_STATES } from '../../src/runs/machine/run-state.js';
 import { rows } from '../../src/database/sql.js';
-import { beginSequence, MAX_RECLAIMS, MODEL_COMMANDS, type Processes } from '../support/model-commands.js';
-import { checkInvariants } from '../support/run-invariants.js';
-import { RunSteps } from '../support/run-steps.js';
-import { startTestApp, type TestApp } from '../support/test-app.js';
+import {
+  beginSequence,
+  MAX_RECLAIMS,
+  MODEL_COMMANDS,
+  type Processes,
+} from '../support/runs/model-commands.js';
+import { checkInvariants } from '../support/runs/run-invariants.js';
+import { RunSteps } from '../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 import { atDepth, testSeed } from '../support/depth.js';
 

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { RunJournal } from '../../src/runs/journal/run-journal.js';
-import { bodyOf } from '../support/answer-shapes.js';
-import { eventCommand } from '../support/journal.js';
-import { histogramTotals, since, type HistogramTotals } from '../support/metrics.js';
-import { checkInvariants } from '../support/run-invariants.js';
-import { RunSteps } from '../support/run-steps.js';
-import { startTestApp, type TestApp } from '../support/test-app.js';
+import { bodyOf } from '../support/http/answer-shapes.js';
+import { eventCommand } from '../support/runs/journal.js';
+import { histogramTotals, since, type HistogramTotals } from '../support/monitoring/metrics.js';
+import { checkInvariants } from '../support/runs/run-invariants.js';
+import { RunSteps } from '../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 
 describe('requests that race', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startService } from '../support/service-process.js';
-import { senderTo } from '../support/test-app.js';
+import { senderTo } from '../support/app/test-app.js';
 import { openTestDatabase } from '../support/test-database.js';
 
 test('the built program starts, takes a run from its creation to its outputs, and stops', async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, request, type Server } from 'node:http';
 import { after, before, beforeEach, describe, it } from 'node:test';
-import { TcpProxy, type ProxyRoute } from '../support/tcp-proxy.js';
+import { TcpProxy, type ProxyRoute } from '../support/postgres/tcp-proxy.js';
 
 /** The length of an answer, or how it was not had. */
 type Answer = number | 'cut' | 'silence';

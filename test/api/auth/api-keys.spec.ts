@@ -5,7 +5,7 @@ import { hashApiKey, isApiKey } from '../../../src/auth/api-key.js';
 import { ApiKeysRepository } from '../../../src/auth/api-keys.repository.js';
 import { KeyUsage } from '../../../src/auth/key-usage.js';
 import { rows } from '../../../src/database/sql.js';
-import { assertError, assertInvalid } from '../../support/answer-shapes.js';
+import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import {
   assertBrokenOff,
   HeldClock,
@@ -14,9 +14,9 @@ import {
   mistype,
   openStream,
   revokeKey,
-} from '../../support/api-keys.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/test-app.js';
+} from '../../support/app/api-keys.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;

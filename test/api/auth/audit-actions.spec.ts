@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { KEYS, settingsName, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import {
+  KEYS,
+  settingsName,
+  startTestApp,
+  type TestAnswer,
+  type TestApp,
+} from '../../support/app/test-app.js';
 
 const SECOND_ADMIN = 'second-admin-key-of-the-tests';
 

@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertError, assertInvalid } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { KEYS, settingsName, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import {
+  KEYS,
+  settingsName,
+  startTestApp,
+  type TestAnswer,
+  type TestApp,
+} from '../../support/app/test-app.js';
 
 const SECOND_ADMIN = 'second-admin-key-of-the-tests';
 const NAMED_ADMIN = 'named-admin-key-of-the-tests';

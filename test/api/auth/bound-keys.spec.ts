@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertError, assertInvalid, bodyOf } from '../../support/answer-shapes.js';
-import { issueKey } from '../../support/api-keys.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { KEYS, senderTo, startTestApp, type Send, type TestApp } from '../../support/test-app.js';
+import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { issueKey } from '../../support/app/api-keys.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { KEYS, senderTo, startTestApp, type Send, type TestApp } from '../../support/app/test-app.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 

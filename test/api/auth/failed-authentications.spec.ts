@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import { after, before, describe, mock, test } from 'node:test';
 import { makeApiKey } from '../../../src/auth/api-key.js';
 import { ApiKeysRepository } from '../../../src/auth/api-keys.repository.js';
-import { assertError } from '../../support/answer-shapes.js';
-import { HeldClock, issueKey, knock } from '../../support/api-keys.js';
-import { until } from '../../support/passing-time.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { HeldClock, issueKey, knock } from '../../support/app/api-keys.js';
+import { until } from '../../support/app/passing-time.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const LIMIT = 5;
 const DETAIL = 'Too many failed authentications (SERVICE_AUTH_FAILURE_LIMIT)';

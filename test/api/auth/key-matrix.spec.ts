@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { makeApiKey } from '../../../src/auth/api-key.js';
 import { rows } from '../../../src/database/sql.js';
-import { expireKey, issueKey, mistype, revokeKey } from '../../support/api-keys.js';
-import { FOR_BOUND_KEYS, ROUTE_ACCESS, routesOf, type TestScope } from '../../support/route-access.js';
-import { newSecretsKey } from '../../support/secrets.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { expireKey, issueKey, mistype, revokeKey } from '../../support/app/api-keys.js';
+import { FOR_BOUND_KEYS, ROUTE_ACCESS, routesOf, type TestScope } from '../../support/app/route-access.js';
+import { newSecretsKey } from '../../support/app/secrets.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const SCOPES = ['admin', 'client', 'worker', 'metrics'] as const;
 

@@ -7,7 +7,7 @@ import { KeyUsage } from '../../../src/auth/key-usage.js';
 import { connectDatabase } from '../../../src/database/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { migrate } from '../../../src/database/migrate.js';
-import { assertError } from '../../support/answer-shapes.js';
+import { assertError } from '../../support/http/answer-shapes.js';
 import {
   assertBrokenOff,
   HeldClock,
@@ -15,8 +15,8 @@ import {
   knock,
   openStream,
   revokeKey,
-} from '../../support/api-keys.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+} from '../../support/app/api-keys.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { startTestCluster } from '../../support/test-cluster.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 

@@ -4,9 +4,9 @@ import { after, before, describe, test } from 'node:test';
 import { Controller, Get, Module } from '@nestjs/common';
 import { SkipThrottle, Throttle } from '@nestjs/throttler';
 import { AllowScopes } from '../../../src/auth/access.js';
-import { assertError } from '../../support/answer-shapes.js';
-import { HeldClock, issueKey, knock } from '../../support/api-keys.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { HeldClock, issueKey, knock } from '../../support/app/api-keys.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const LIMIT = 20;
 const MINUTE_MS = 60_000;

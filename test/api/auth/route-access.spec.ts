@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { rows } from '../../../src/database/sql.js';
-import { readPage } from '../../support/doc-pages.js';
-import { FOR_BOUND_KEYS, ROUTE_ACCESS, routesOf, type DocumentedRoute } from '../../support/route-access.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { readPage } from '../../support/docs/doc-pages.js';
+import {
+  FOR_BOUND_KEYS,
+  ROUTE_ACCESS,
+  routesOf,
+  type DocumentedRoute,
+} from '../../support/app/route-access.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const WRONG_KEY = 'a-key-that-nobody-was-given';
 const MISSING = { status: 401, body: { detail: 'Missing API key' } };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/test-app.js';
+import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 describe('GET /whoami', () => {
   let service: TestApp;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { BulkSteps } from '../../support/bulk-steps.js';
-import { checkInvariants } from '../../support/run-invariants.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { BulkSteps } from '../../support/runs/bulk-steps.js';
+import { checkInvariants } from '../../support/runs/run-invariants.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 
 const ROUNDS = atDepth({ fast: 15, all: 60 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const LOCKED = { status: 400, error: { detail: 'Run is already in terminal state CANCELLED' } };

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { assertInvalid } from '../../support/answer-shapes.js';
-import { BulkSteps } from '../../support/bulk-steps.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertInvalid } from '../../support/http/answer-shapes.js';
+import { BulkSteps } from '../../support/runs/bulk-steps.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const idsOf = (ops: readonly { id: string }[]): string[] => ops.map(({ id }) => id);
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { rows } from '../../../src/database/sql.js';
-import { assertError, assertInvalid } from '../../support/answer-shapes.js';
-import { BulkSteps } from '../../support/bulk-steps.js';
-import { since } from '../../support/metrics.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
+import { BulkSteps } from '../../support/runs/bulk-steps.js';
+import { since } from '../../support/monitoring/metrics.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const OTHER_BODY = 'Idempotency-Key was used with another request body';
 const LENGTH_RULE = 'runs must be a list of 1 to 100 items';

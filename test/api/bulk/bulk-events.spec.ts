@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertError, assertInvalid } from '../../support/answer-shapes.js';
-import { BulkSteps } from '../../support/bulk-steps.js';
-import { since } from '../../support/metrics.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
+import { BulkSteps } from '../../support/runs/bulk-steps.js';
+import { since } from '../../support/monitoring/metrics.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const DONE = { status: 204 };
 const AGAIN = { status: 204, replayed: true };

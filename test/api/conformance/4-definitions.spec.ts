@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertError, assertInvalid, bodyOf } from '../../support/answer-shapes.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const NO_CONSTRAINTS = { ram_mb: 0, vram_mb: 0, cpu: 0, gpu_id: null };
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { FeedRetention } from '../../../src/feed/feed-retention.js';
-import { assertError, assertInvalid } from '../../support/answer-shapes.js';
-import { EventStreamReader } from '../../support/event-stream.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
+import { EventStreamReader } from '../../support/runs/event-stream.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const DAY_MS = 86_400_000;
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertHealth } from '../../support/health.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertHealth } from '../../support/monitoring/health.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 describe('section 4: health', () => {
   let service: TestApp;

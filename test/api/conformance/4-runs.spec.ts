@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertError, assertInvalid, bodyOf } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 

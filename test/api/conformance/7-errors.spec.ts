@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { JournalDataSource } from '../../../src/database/reserved-connection.js';
-import { assertError, assertInvalid } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const MEDIA_TYPE = 'Request body must be application/json in UTF-8';

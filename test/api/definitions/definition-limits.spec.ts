@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertError } from '../../support/answer-shapes.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 describe('limits of definitions', () => {
   let service: TestApp;

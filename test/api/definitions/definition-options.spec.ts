@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertInvalid, bodyOf } from '../../support/answer-shapes.js';
-import { variables } from '../../support/run-options.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { variables } from '../../support/runs/run-options.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const KIB_32 = 32 * 1024;
 

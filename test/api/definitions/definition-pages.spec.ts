@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { DefinitionEntity } from '../../../src/database/entities/definition.entity.js';
 import { DefinitionRepository } from '../../../src/definitions/definition.repository.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 describe('GET /definitions in pages', () => {
   let service: TestApp;

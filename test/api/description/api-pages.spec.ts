@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readlinkSync } from 'node:fs';
 import { connect } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import { RawConnection, requestText } from '../../support/raw-http.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { RawConnection, requestText } from '../../support/http/raw-http.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 describe('the pages of the API description', () => {
   let service: TestApp;

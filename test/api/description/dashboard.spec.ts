@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { get, type IncomingMessage } from 'node:http';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 describe('the files of the dashboard', () => {
   let service: TestApp;

@@ -25,7 +25,7 @@ import { Public } from '../../../src/auth/access.js';
 import { declaredParameters } from '../../../src/common/http/request/handler-inputs.js';
 import { DtoPlan } from '../../../src/common/http/validation/dto-plan.js';
 import { JsonObject } from '../../../src/common/http/validation/dto-decorators.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 class Address {
   @IsString() street: string;

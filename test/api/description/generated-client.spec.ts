@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { PROJECT } from '../../support/service-process.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const run = promisify(execFile);
 const BIN = join(PROJECT, 'node_modules', '.bin');

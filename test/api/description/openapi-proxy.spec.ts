@@ -6,7 +6,7 @@ import express, { type NextFunction, type Request, type Response } from 'express
 import { middleware } from 'express-openapi-validator';
 import type { ApiDocument } from '../../support/fuzz/api-document.js';
 import { INVALID_CALLS, playMainScenario, sendCall } from '../../support/openapi/main-scenario.js';
-import { KEYS, senderTo, startTestApp, type Send, type TestApp } from '../../support/test-app.js';
+import { KEYS, senderTo, startTestApp, type Send, type TestApp } from '../../support/app/test-app.js';
 
 const RUN_ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 

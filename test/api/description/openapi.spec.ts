@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ApiDescription, type ApiDocument, type Operation } from '../../support/fuzz/api-document.js';
-import { issueKey } from '../../support/api-keys.js';
-import { newSecretsKey } from '../../support/secrets.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { issueKey } from '../../support/app/api-keys.js';
+import { newSecretsKey } from '../../support/app/secrets.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertError, bodyOf } from '../../support/answer-shapes.js';
-import { issueKey } from '../../support/api-keys.js';
-import { RunSteps, type Fence } from '../../support/run-steps.js';
-import { KEYS, senderTo, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
+import { issueKey } from '../../support/app/api-keys.js';
+import { RunSteps, type Fence } from '../../support/runs/run-steps.js';
+import { KEYS, senderTo, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 type Key = 'admin' | 'client' | 'worker' | 'both';
 

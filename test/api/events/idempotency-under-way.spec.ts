@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { rows } from '../../../src/database/sql.js';
-import { bodyOf } from '../../support/answer-shapes.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { bodyOf } from '../../support/http/answer-shapes.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const HOLD = 42;
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { rows } from '../../../src/database/sql.js';
-import { assertError, assertInvalid, bodyOf } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const KEY_RULE = 'header Idempotency-Key must be 1 to 255 printable ASCII characters';
 const OTHER_BODY = 'Idempotency-Key was used with another request body';

@@ -4,9 +4,9 @@ import { after, afterEach, before, describe, it } from 'node:test';
 import { map } from 'rxjs';
 import type { CommittedEvent } from '../../../src/runs/events/committed-event.js';
 import { RunEvents } from '../../../src/runs/events/run-events.js';
-import { RunSteps } from '../../support/run-steps.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { until } from '../../support/service-process.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 /** An application, its run steps, and the events that a subscriber of it has got. */

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { assertError, bodyOf } from '../../support/answer-shapes.js';
-import { BulkSteps } from '../../support/bulk-steps.js';
-import { letTimePass, until } from '../../support/passing-time.js';
-import { RunSteps, type Fence } from '../../support/run-steps.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
+import { BulkSteps } from '../../support/runs/bulk-steps.js';
+import { letTimePass, until } from '../../support/app/passing-time.js';
+import { RunSteps, type Fence } from '../../support/runs/run-steps.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 

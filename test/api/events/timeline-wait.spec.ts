@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
-import { assertInvalid, bodyOf } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 async function eventsOf(answer: Promise<TestAnswer>): Promise<{ readonly type: string }[]> {

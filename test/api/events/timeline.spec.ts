@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { RunReader } from '../../../src/runs/http/run.reader.js';
-import { assertInvalid, bodyOf } from '../../support/answer-shapes.js';
-import { eventCommand } from '../../support/journal.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { eventCommand } from '../../support/runs/journal.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const LONG = 2500;
 

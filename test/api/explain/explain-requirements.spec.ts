@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
-import { bodyOf } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { bodyOf } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 

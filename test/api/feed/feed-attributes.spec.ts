@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { note } from '../../support/feed-app.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { note } from '../../support/app/feed-app.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 describe('an event on a feed', () => {
   let service: TestApp;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { createRun, note } from '../../support/feed-app.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { createRun, note } from '../../support/app/feed-app.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 describe('GET /feed/cursor', () => {
   let service: TestApp;

@@ -3,8 +3,8 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeCursor } from '../../../src/feed/feed-cursor.fixtures.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
-import { createRun, note } from '../../support/feed-app.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { createRun, note } from '../../support/app/feed-app.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 /** Waits for an answer and tells how long it took. */
 async function timed(work: Promise<TestAnswer>): Promise<{ ms: number; body: TestAnswer['body'] }> {

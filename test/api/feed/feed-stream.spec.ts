@@ -3,10 +3,10 @@ import { after, before, describe, test } from 'node:test';
 import { DEFAULT_FEED_LIMITS } from '../../../src/feed/feed-limits.js';
 import { encodeCursor } from '../../../src/feed/feed-cursor.fixtures.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
-import { EventStreamReader, type StreamOptions } from '../../support/event-stream.js';
-import { createRun, note, startFeedApp } from '../../support/feed-app.js';
-import { RawConnection, requestText } from '../../support/raw-http.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { EventStreamReader, type StreamOptions } from '../../support/runs/event-stream.js';
+import { createRun, note, startFeedApp } from '../../support/app/feed-app.js';
+import { RawConnection, requestText } from '../../support/http/raw-http.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 function open(service: TestApp, query: string, options?: StreamOptions): Promise<EventStreamReader> {
   return EventStreamReader.open(service.url, `/feed/stream?${query}`, options);

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
-import { EventStreamReader } from '../../support/event-stream.js';
-import { startFeedApp } from '../../support/feed-app.js';
-import { KEYS } from '../../support/test-app.js';
+import { EventStreamReader } from '../../support/runs/event-stream.js';
+import { startFeedApp } from '../../support/app/feed-app.js';
+import { KEYS } from '../../support/app/test-app.js';
 
 describe('the quota of readers', () => {
   test('limits the number of streams and polls of one key, and leaves the others theirs', async () => {

@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BodyQuota } from '../../../src/common/http/request/body-quota.js';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
-import { RawConnection, requestText } from '../../support/raw-http.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { RawConnection, requestText } from '../../support/http/raw-http.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const BODY = JSON.stringify({ image: 'image', inputs: { text: 'x'.repeat(24_000) } });
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { execute, rows } from '../../../src/database/sql.js';
 import { RUN_BYTES } from '../../../src/runs/storage/run-columns.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const MAX_BYTES = 8192;
 /** Two entries of this size fit into a page, three do not. */

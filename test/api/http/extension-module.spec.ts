@@ -28,9 +28,9 @@ import {
   type Caller,
   type OpRunDto,
 } from '../../../src/extension.js';
-import { until } from '../../support/passing-time.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { until } from '../../support/app/passing-time.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 class TooMany extends DomainError {
   readonly kind = 'conflict';

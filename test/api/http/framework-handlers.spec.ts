@@ -43,8 +43,8 @@ import { AllowScopes, type Caller } from '../../../src/auth/access.js';
 import { CurrentCaller } from '../../../src/auth/api-key.guard.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
 import { FastExpressAdapter } from '../../../src/common/http/server/fast-express.adapter.js';
-import { RawConnection, requestText } from '../../support/raw-http.js';
-import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/test-app.js';
+import { RawConnection, requestText } from '../../support/http/raw-http.js';
+import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 class BudgetDto {
   @IsString() team: string;

@@ -14,8 +14,15 @@ import {
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { Response } from 'express';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { BudgetsModule, Deny, FEATURES, PLACES, type Ask, type Place } from '../../support/nest-features.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import {
+  BudgetsModule,
+  Deny,
+  FEATURES,
+  PLACES,
+  type Ask,
+  type Place,
+} from '../../support/app/nest-features.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 describe('features of Nest have an effect', { timeout: 120_000 }, () => {

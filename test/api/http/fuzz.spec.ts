@@ -6,8 +6,8 @@ import { ApiDescription, type AnswerParts, type Operation } from '../../support/
 import { Draw } from '../../support/fuzz/draw.js';
 import { KnownThings } from '../../support/fuzz/known-things.js';
 import { drawRequest, type DrawnRequest } from '../../support/fuzz/request-draw.js';
-import { newSecretsKey } from '../../support/secrets.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { newSecretsKey } from '../../support/app/secrets.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 
 const SEED = testSeed(20_260_314);

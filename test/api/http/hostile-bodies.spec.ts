@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { rows } from '../../../src/database/sql.js';
-import { assertError, bodyOf } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp, type TestRequest } from '../../support/test-app.js';
+import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp, type TestRequest } from '../../support/app/test-app.js';
 
 const MAX_BYTES = 65_536;
 const MEDIA = 'Request body must be application/json in UTF-8';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { rows } from '../../../src/database/sql.js';
-import { assertError } from '../../support/answer-shapes.js';
-import { issueKey } from '../../support/api-keys.js';
-import { Scrape } from '../../support/scrape.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { issueKey } from '../../support/app/api-keys.js';
+import { Scrape } from '../../support/monitoring/scrape.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const OVER_SHARE =
   'Too many requests of this API key are waiting: SERVICE_JOURNAL_WAITING_PER_KEY is reached';

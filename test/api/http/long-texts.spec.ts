@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ApiDescription } from '../../support/fuzz/api-document.js';
-import { fourByteText, longestValue } from '../../support/longest-values.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { newSecretsKey } from '../../support/secrets.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { fourByteText, longestValue } from '../../support/runs/longest-values.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { newSecretsKey } from '../../support/app/secrets.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 /** The longest values that the API allows. */
 const IMAGE = 512;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { rows } from '../../../src/database/sql.js';
-import { assertError } from '../../support/answer-shapes.js';
-import { putChunk, readLog, readWhole, told } from '../../support/run-log.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { putChunk, readLog, readWhole, told } from '../../support/runs/run-log.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 

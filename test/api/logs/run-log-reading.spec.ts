@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { assertError } from '../../support/answer-shapes.js';
-import { assertDense, logOf, putChunk, readLog, readWhole, told } from '../../support/run-log.js';
-import { RunSteps } from '../../support/run-steps.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { assertDense, logOf, putChunk, readLog, readWhole, told } from '../../support/runs/run-log.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { hashApiKey } from '../../../src/auth/api-key.js';
 import { LogSearches } from '../../../src/run-logs/log-reader.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 

@@ -3,11 +3,11 @@ import { after, before, describe, test } from 'node:test';
 import { execute } from '../../../src/database/sql.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { ClosedLogCheck } from '../../../src/run-logs/log-notifications.js';
-import { assertError } from '../../support/answer-shapes.js';
-import { EventStreamReader, type StreamOptions } from '../../support/event-stream.js';
-import { assertDense, putChunk, readWhole, type ReadEntry } from '../../support/run-log.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { EventStreamReader, type StreamOptions } from '../../support/runs/event-stream.js';
+import { assertDense, putChunk, readWhole, type ReadEntry } from '../../support/runs/run-log.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 function open(app: TestApp, run: string, query = '', options?: StreamOptions): Promise<EventStreamReader> {
   return EventStreamReader.open(app.url, `/runs/${run}/logs/stream${query}`, options);

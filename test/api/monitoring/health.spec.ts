@@ -6,11 +6,11 @@ import { MIGRATIONS } from '../../../migrations/all.js';
 import { connectDatabase } from '../../../src/database/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { migrate } from '../../../src/database/migrate.js';
-import { assertError } from '../../support/answer-shapes.js';
-import { assertHealth } from '../../support/health.js';
-import { MovableDatabase } from '../../support/movable-database.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { assertHealth } from '../../support/monitoring/health.js';
+import { MovableDatabase } from '../../support/postgres/movable-database.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const GONE = { database: 'unreachable' };
 const DETAIL = 'The database is not available';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { BulkSteps } from '../../support/bulk-steps.js';
-import { EventStreamReader } from '../../support/event-stream.js';
-import { RawConnection, requestText } from '../../support/raw-http.js';
-import { Scrape } from '../../support/scrape.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { BulkSteps } from '../../support/runs/bulk-steps.js';
+import { EventStreamReader } from '../../support/runs/event-stream.js';
+import { RawConnection, requestText } from '../../support/http/raw-http.js';
+import { Scrape } from '../../support/monitoring/scrape.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const REQUESTS = 'longshore_http_requests_total';
 /** One of them is told apart from the others. */

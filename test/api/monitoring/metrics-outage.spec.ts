@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DatabaseProxy } from '../../support/database-proxy.js';
-import { Scrape } from '../../support/scrape.js';
-import { proxied } from '../../support/proxied-database.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
+import { Scrape } from '../../support/monitoring/scrape.js';
+import { proxied } from '../../support/postgres/proxied-database.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 /** What is read from the database at a scrape. */

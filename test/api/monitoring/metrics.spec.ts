@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { MetricsPage } from '../../../src/common/metrics/metrics-page.js';
 import { RunTimeoutsJob } from '../../../src/runs/timeouts/run-timeouts.job.js';
-import { RawWorker } from '../../support/raw-worker.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { Scrape } from '../../support/scrape.js';
-import { logStatements } from '../../support/statement-log.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { RawWorker } from '../../support/workers/raw-worker.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { Scrape } from '../../support/monitoring/scrape.js';
+import { logStatements } from '../../support/postgres/statement-log.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 /** Counters of what happens to runs. */
 const COUNTED = [

@@ -7,13 +7,13 @@ import { promisify } from 'node:util';
 import { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { ClusterMetrics } from '../../../src/bootstrap/cluster/cluster-metrics.js';
-import { readExpression } from '../../support/promql.js';
-import { RawConnection } from '../../support/raw-http.js';
-import { RawWorker } from '../../support/raw-worker.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { Scrape } from '../../support/scrape.js';
+import { readExpression } from '../../support/monitoring/promql.js';
+import { RawConnection } from '../../support/http/raw-http.js';
+import { RawWorker } from '../../support/workers/raw-worker.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { Scrape } from '../../support/monitoring/scrape.js';
 import { PROJECT } from '../../support/service-process.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- files are looked into whose shape is what is tested */
 

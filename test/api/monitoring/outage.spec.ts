@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { assertError } from '../../support/answer-shapes.js';
-import { DatabaseProxy } from '../../support/database-proxy.js';
-import { assertHealth } from '../../support/health.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
+import { assertHealth } from '../../support/monitoring/health.js';
 import { atDepth } from '../../support/depth.js';
-import { proxied } from '../../support/proxied-database.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { proxied } from '../../support/postgres/proxied-database.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 /** How often the database goes away and comes back. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
-import { freshTrace } from '../../support/traced-app.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { freshTrace } from '../../support/app/traced-app.js';
 
 describe('the traceparent of a run, in a service that does not trace itself', { timeout: 60_000 }, () => {
   let app: TestApp;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import type { ReceivedSpan } from '../../support/otlp-decode.js';
-import { freshTrace, linkTo, placeOf, startTracedApp, type TracedApp } from '../../support/traced-app.js';
+import type { ReceivedSpan } from '../../support/monitoring/otlp-decode.js';
+import { freshTrace, linkTo, placeOf, startTracedApp, type TracedApp } from '../../support/app/traced-app.js';
 
 const SERVER = 2;
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { letTimePass, until } from '../../support/passing-time.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { letTimePass, until } from '../../support/app/passing-time.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const FIRST = 2 ** 31 - 1;
 const PATIENT = { priority: FIRST, retry_policy: { max_attempts: 100, backoff_s: 60 } };

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp, type TestAnswer } from '../../support/test-app.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp, type TestAnswer } from '../../support/app/test-app.js';
 
 describe('a conditional GET', () => {
   let service: TestApp;

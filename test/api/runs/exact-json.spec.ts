@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { bodyOf, assertInvalid } from '../../support/answer-shapes.js';
-import { RawConnection, requestText } from '../../support/raw-http.js';
+import { bodyOf, assertInvalid } from '../../support/http/answer-shapes.js';
+import { RawConnection, requestText } from '../../support/http/raw-http.js';
 import {
   KEYS,
   startTestApp,
   type TestAnswer,
   type TestApp,
   type TestRequest,
-} from '../../support/test-app.js';
+} from '../../support/app/test-app.js';
 
 const literal = fc.oneof(
   fc.constantFrom(

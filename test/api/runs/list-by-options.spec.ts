@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { execute, rows } from '../../../src/database/sql.js';
-import { assertError } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const TAGS_RULE = 'selector must be 1 to 20 tags, separated by commas';
 

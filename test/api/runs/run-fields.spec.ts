@@ -13,8 +13,8 @@ import { ConcurrencyInputDto } from '../../../src/runs/http/dto/execution-option
 import { CreateRunDto } from '../../../src/runs/http/dto/run-requests.dto.js';
 import { CREATION_TIMES, INITIAL_VALUES } from '../../../src/runs/machine/run.js';
 import { RUNS } from '../../../src/runs/storage/run-columns.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 /** What the worker needs to know of the container. */
 const CONTAINER = {

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { DocBlocks } from '../../support/doc-blocks.js';
-import { until } from '../../support/passing-time.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { DocBlocks } from '../../support/docs/doc-blocks.js';
+import { until } from '../../support/app/passing-time.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 describe('the commands of docs/run-options.md', () => {
   let service: TestApp;

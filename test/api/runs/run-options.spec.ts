@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertInvalid, bodyOf } from '../../support/answer-shapes.js';
-import { numbered, variables } from '../../support/run-options.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { numbered, variables } from '../../support/runs/run-options.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const KIB_32 = 32 * 1024;
 const VARIABLE_RULE = 'must have as name letters, digits and _, not starting with a digit or SERVICE_';

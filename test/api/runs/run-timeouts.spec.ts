@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { assertError } from '../../support/answer-shapes.js';
-import { letTimePass, until } from '../../support/passing-time.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { letTimePass, until } from '../../support/app/passing-time.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const START = { timeouts: { start_within_s: 60 } };
 const ATTEMPT = { timeouts: { attempt_s: 60 } };

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RunReader } from '../../../src/runs/http/run.reader.js';
-import { DatabaseProxy } from '../../support/database-proxy.js';
-import { proxied } from '../../support/proxied-database.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { logStatements } from '../../support/statement-log.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
+import { proxied } from '../../support/postgres/proxied-database.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { logStatements } from '../../support/postgres/statement-log.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const UNKNOWN = '00000000-0000-7000-8000-000000000000';
 

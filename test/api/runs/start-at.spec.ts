@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertInvalid, bodyOf } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const DAY_MS = 86_400_000;
 const START_RULE = 'start_at must be an ISO 8601 date and time with a zone, at most 366 days ahead';

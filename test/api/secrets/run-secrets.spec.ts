@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { execute } from '../../../src/database/sql.js';
-import { issueKey } from '../../support/api-keys.js';
-import { assertError, assertInvalid } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { CAPABLE, fence, heldRun, newSecretsKey, type UsedSecrets } from '../../support/secrets.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { issueKey } from '../../support/app/api-keys.js';
+import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { CAPABLE, fence, heldRun, newSecretsKey, type UsedSecrets } from '../../support/app/secrets.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const KEY = newSecretsKey();
 const LOGIN = { server: 'registry.example.com', username: 'ci', password: 'hunter2' };

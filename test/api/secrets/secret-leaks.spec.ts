@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { inspect } from 'node:util';
 import { rows } from '../../../src/database/sql.js';
-import { fence, heldRun, newSecretsKey } from '../../support/secrets.js';
-import { KEYS, type TestAnswer, type TestApp } from '../../support/test-app.js';
-import { startTracedApp, type TracedApp } from '../../support/traced-app.js';
+import { fence, heldRun, newSecretsKey } from '../../support/app/secrets.js';
+import { KEYS, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { startTracedApp, type TracedApp } from '../../support/app/traced-app.js';
 
 const KEY = newSecretsKey();
 const VALUE = 'hunter2-of-the-tests';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { execute, rows } from '../../../src/database/sql.js';
-import { assertError } from '../../support/answer-shapes.js';
-import { fence, heldRun, newSecretsKey } from '../../support/secrets.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { fence, heldRun, newSecretsKey } from '../../support/app/secrets.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const OLD = newSecretsKey();
 const NEW = newSecretsKey();

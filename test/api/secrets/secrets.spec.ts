@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertError, assertInvalid } from '../../support/answer-shapes.js';
-import { newSecretsKey } from '../../support/secrets.js';
-import { KEYS, settingsName, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
+import { newSecretsKey } from '../../support/app/secrets.js';
+import {
+  KEYS,
+  settingsName,
+  startTestApp,
+  type TestAnswer,
+  type TestApp,
+} from '../../support/app/test-app.js';
 
 const VALUE = 'hunter2-of-the-tests';
 const LOGIN = { server: 'registry.example.com:5000', username: 'ci', password: VALUE };

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Drain } from '../../../src/common/http/server/drain.js';
-import { assertInvalid } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { RawConnection, requestText } from '../../support/raw-http.js';
+import { assertInvalid } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { RawConnection, requestText } from '../../support/http/raw-http.js';
 import { ClaimQuota } from '../../../src/workers/claims/claims.controller.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 /** Generous on a loaded machine, and far below every wait that is asked for. */
 const AT_ONCE_MS = 2_000;

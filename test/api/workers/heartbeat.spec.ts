@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertError, assertInvalid, bodyOf } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const ID_RULE =
   'worker_id must be a worker id (letters, digits and . _ - : /, starting with a letter or digit) of 1 to 128 characters';

@@ -3,8 +3,8 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
 import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const op = (id: string, attempt = 1) => ({ id, image: 'i', inputs: {}, constraints: {}, attempt });
 

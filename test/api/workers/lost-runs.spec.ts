@@ -6,11 +6,17 @@ import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
 import { Notifications } from '../../../src/database/notifications.js';
 import { FREE_WORKERS_CHANNEL } from '../../../src/runs/queue/queue-notifications.js';
 import { LostRuns } from '../../../src/workers/heartbeats/lost-runs.js';
-import { issueKey } from '../../support/api-keys.js';
-import { assertInvalid, bodyOf } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { logStatementsByDatabase } from '../../support/statement-log.js';
-import { KEYS, senderTo, startTestApp, type TestApp, type TestAppOptions } from '../../support/test-app.js';
+import { issueKey } from '../../support/app/api-keys.js';
+import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { logStatementsByDatabase } from '../../support/postgres/statement-log.js';
+import {
+  KEYS,
+  senderTo,
+  startTestApp,
+  type TestApp,
+  type TestAppOptions,
+} from '../../support/app/test-app.js';
 
 /** A container must be told to stop within a second. */
 const AT_ONCE_MS = 1_000;

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { assertError } from '../../support/answer-shapes.js';
-import { until } from '../../support/passing-time.js';
-import { checkInvariants } from '../../support/run-invariants.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { until } from '../../support/app/passing-time.js';
+import { checkInvariants } from '../../support/runs/run-invariants.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const TIMEOUT_S = 3;

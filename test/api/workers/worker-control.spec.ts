@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { assertError, bodyOf } from '../../support/answer-shapes.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { issueKey } from '../../support/api-keys.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { issueKey } from '../../support/app/api-keys.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 for (const kind of ['memory', 'shared']) {
   describe(`control of workers, pool ${kind}`, () => {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser.js';
-import { createRun } from '../../support/feed-app.js';
+import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
+import { createRun } from '../../support/app/feed-app.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
-import { senderTo, type Send } from '../../support/test-app.js';
+import { senderTo, type Send } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const KEYS = { SERVICE_API_KEYS: 'admin:feed-admin-key-of-the-tests,client:feed-client-key-of-the-tests' };

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser.js';
-import { RunSteps } from '../../support/run-steps.js';
+import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
-import { senderTo } from '../../support/test-app.js';
-import { endWorker, ScriptImages, untilFile } from '../../support/worker-process.js';
+import { senderTo } from '../../support/app/test-app.js';
+import { endWorker, ScriptImages, untilFile } from '../../support/workers/worker-process.js';
 
 describe('the overview', { skip: NO_BROWSER }, () => {
   let service: ServiceProcess;

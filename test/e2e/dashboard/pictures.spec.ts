@@ -1,13 +1,13 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { seedRuns } from '../../support/browser-runs.js';
-import { NO_BROWSER, openPage, THEMES } from '../../support/browser.js';
-import { RunSteps } from '../../support/run-steps.js';
+import { seedRuns } from '../../support/browser/browser-runs.js';
+import { NO_BROWSER, openPage, THEMES } from '../../support/browser/browser.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess, type TestProcess } from '../../support/service-process.js';
-import { senderTo } from '../../support/test-app.js';
+import { senderTo } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
-import { endWorker, ScriptImages, untilFile } from '../../support/worker-process.js';
+import { endWorker, ScriptImages, untilFile } from '../../support/workers/worker-process.js';
 
 /** Where the pictures go: `PICTURES=docs/pictures npm test -- dashboard/pictures` makes those of the README anew. */
 const FOLDER = process.env.PICTURES ?? join(tmpdir(), 'longshore-pictures');

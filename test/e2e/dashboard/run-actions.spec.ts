@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { NO_BROWSER, openPage } from '../../support/browser.js';
+import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
 import { execute } from '../../../src/database/sql.js';
-import { RunSteps } from '../../support/run-steps.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
-import { senderTo } from '../../support/test-app.js';
+import { senderTo } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const ADMIN = 'actions-admin-key-of-the-tests';

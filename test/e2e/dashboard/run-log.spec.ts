@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { LogSteps, numbered } from '../../support/run-page-scene.js';
-import { NO_BROWSER, openPage } from '../../support/browser.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { RunViews } from '../../support/run-views.js';
+import { LogSteps, numbered } from '../../support/browser/run-page-scene.js';
+import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { RunViews } from '../../support/runs/run-views.js';
 import { makeDataDir, startService, until, type ServiceProcess } from '../../support/service-process.js';
-import { senderTo } from '../../support/test-app.js';
-import { endWorker, ScriptImages, untilFile } from '../../support/worker-process.js';
+import { senderTo } from '../../support/app/test-app.js';
+import { endWorker, ScriptImages, untilFile } from '../../support/workers/worker-process.js';
 
 const KEY = 'page-admin-key-of-the-tests';
 

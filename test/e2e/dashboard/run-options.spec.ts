@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Locator } from 'playwright-core';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser.js';
-import { RunSteps } from '../../support/run-steps.js';
+import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
-import { senderTo, type Send } from '../../support/test-app.js';
+import { senderTo, type Send } from '../../support/app/test-app.js';
 
 /** What a run may say besides its image, inputs and resources. */
 const OPTIONS = {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { LogSteps } from '../../support/run-page-scene.js';
-import { NO_BROWSER, openPage } from '../../support/browser.js';
-import { medianTime } from '../../support/median-time.js';
-import { RunSteps } from '../../support/run-steps.js';
+import { LogSteps } from '../../support/browser/run-page-scene.js';
+import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
+import { medianTime } from '../../support/monitoring/median-time.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
-import { senderTo } from '../../support/test-app.js';
+import { senderTo } from '../../support/app/test-app.js';
 
 const LINES = 100_000;
 const LINE = 'x'.repeat(1000);

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { seedRuns } from '../../support/browser-runs.js';
-import { NO_BROWSER, openPage, type PageOptions } from '../../support/browser.js';
-import { RunSteps } from '../../support/run-steps.js';
+import { seedRuns } from '../../support/browser/browser-runs.js';
+import { NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
-import { senderTo } from '../../support/test-app.js';
+import { senderTo } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 describe('many runs at once, in the list of runs', { skip: NO_BROWSER }, () => {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { seedRuns } from '../../support/browser-runs.js';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser.js';
-import { medianTime } from '../../support/median-time.js';
-import { RunSteps } from '../../support/run-steps.js';
+import { seedRuns } from '../../support/browser/browser-runs.js';
+import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
+import { medianTime } from '../../support/monitoring/median-time.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
-import { senderTo } from '../../support/test-app.js';
+import { senderTo } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const SEEDED = 100_000;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser.js';
+import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
-import { senderTo, type Send } from '../../support/test-app.js';
+import { senderTo, type Send } from '../../support/app/test-app.js';
 
 const CLIENT_KEY = 'secrets-client-key-of-the-tests';
 const VALUE = 'the-value-that-nobody-sees';

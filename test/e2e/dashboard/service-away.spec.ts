@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { registerWorkers } from '../../support/browser-workers.js';
-import { NO_BROWSER, openPage } from '../../support/browser.js';
-import { RunSteps } from '../../support/run-steps.js';
+import { registerWorkers } from '../../support/browser/browser-workers.js';
+import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService } from '../../support/service-process.js';
-import { senderTo } from '../../support/test-app.js';
+import { senderTo } from '../../support/app/test-app.js';
 
 const AWAY = 'Cannot reach the service, trying again.';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { NO_BROWSER, openPage, THEMES, WIDTHS } from '../../support/browser.js';
+import { NO_BROWSER, openPage, THEMES, WIDTHS } from '../../support/browser/browser.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
-import { senderTo } from '../../support/test-app.js';
+import { senderTo } from '../../support/app/test-app.js';
 
 describe('signing in to the dashboard', { skip: NO_BROWSER }, () => {
   let service: ServiceProcess;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { registerWorkers, reportRuns } from '../../support/browser-workers.js';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser.js';
-import { RunSteps } from '../../support/run-steps.js';
+import { registerWorkers, reportRuns } from '../../support/browser/browser-workers.js';
+import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
-import { senderTo } from '../../support/test-app.js';
+import { senderTo } from '../../support/app/test-app.js';
 
 describe('the page of workers', { skip: NO_BROWSER }, () => {
   let service: ServiceProcess;

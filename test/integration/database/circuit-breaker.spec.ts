@@ -9,7 +9,7 @@ import { DatabaseServers } from '../../../src/database/service-client.js';
 import { CircuitBreaker } from '../../../src/database/circuit-breaker.js';
 import { execute, rows } from '../../../src/database/sql.js';
 import { DatabaseUnreachable, isDatabaseUnavailable } from '../../../src/database/unavailable.js';
-import { DatabaseProxy } from '../../support/database-proxy.js';
+import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const TIMES = { suspectAfter: 200, probeTimeout: 300, probePause: 20 };

@@ -7,7 +7,7 @@ import { connectDatabase, DatabaseConnectError, describeUrl } from '../../../src
 import type { DatabaseSettings } from '../../../src/database/data-source.js';
 import { socketPath } from '@longshore/embedded-postgres/socket-directory';
 import { rows } from '../../../src/database/sql.js';
-import { freePort } from '../../support/free-port.js';
+import { freePort } from '../../support/programs/free-port.js';
 import { databaseUrl, openTestDatabase } from '../../support/test-database.js';
 import type { TestDatabase } from '../../support/test-database.js';
 

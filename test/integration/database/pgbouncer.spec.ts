@@ -6,7 +6,7 @@ import { connectDatabase } from '../../../src/database/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { JournalDataSource } from '../../../src/database/reserved-connection.js';
 import { execute, rows } from '../../../src/database/sql.js';
-import { PgBouncer, skipWithoutPgBouncer } from '../../support/pgbouncer.js';
+import { PgBouncer, skipWithoutPgBouncer } from '../../support/postgres/pgbouncer.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const SHOW = `select current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock,

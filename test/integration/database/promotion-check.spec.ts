@@ -3,9 +3,9 @@ import { afterEach, beforeEach, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execute, rows } from '../../../src/database/sql.js';
 import { detectRestore } from '../../../src/feed/detect-restore.js';
-import { createRun, note } from '../../support/feed-app.js';
+import { createRun, note } from '../../support/app/feed-app.js';
 import { until } from '../../support/service-process.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const TOPIC = 'checked';

@@ -8,10 +8,10 @@ import { ENTITIES } from '../../../src/database/entities/all.js';
 import { MIGRATIONS } from '../../../migrations/all.js';
 import { installedPrograms } from '../../support/backup/installed-postgres.js';
 import { ReplicatedPostgres } from '../../support/backup/replicated-postgres.js';
-import { EventStreamReader } from '../../support/event-stream.js';
-import { createRun } from '../../support/feed-app.js';
+import { EventStreamReader } from '../../support/runs/event-stream.js';
+import { createRun } from '../../support/app/feed-app.js';
 import { until } from '../../support/service-process.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import type { TestDatabase } from '../../support/test-database.js';
 
 const TOPIC = 'promoted';

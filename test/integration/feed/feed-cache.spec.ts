@@ -4,10 +4,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { FeedTails } from '../../../src/feed/cache/feed-tails.js';
 import { decodeCursor } from '../../../src/feed/feed-cursor.js';
-import { EventStreamReader } from '../../support/event-stream.js';
-import { createRun, note, startFeedApp } from '../../support/feed-app.js';
-import { logStatements } from '../../support/statement-log.js';
-import { startTestApp, type TestAnswer } from '../../support/test-app.js';
+import { EventStreamReader } from '../../support/runs/event-stream.js';
+import { createRun, note, startFeedApp } from '../../support/app/feed-app.js';
+import { logStatements } from '../../support/postgres/statement-log.js';
+import { startTestApp, type TestAnswer } from '../../support/app/test-app.js';
 import { openTestDatabase } from '../../support/test-database.js';
 
 const statements = logStatements();

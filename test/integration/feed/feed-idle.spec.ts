@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { EventStreamReader } from '../../support/event-stream.js';
-import { createRun, note } from '../../support/feed-app.js';
-import { logStatements } from '../../support/statement-log.js';
-import { KEYS, startTestApp, type TestAnswer } from '../../support/test-app.js';
+import { EventStreamReader } from '../../support/runs/event-stream.js';
+import { createRun, note } from '../../support/app/feed-app.js';
+import { logStatements } from '../../support/postgres/statement-log.js';
+import { KEYS, startTestApp, type TestAnswer } from '../../support/app/test-app.js';
 
 const STREAMS = 900;
 const POLLS = 100;

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { EventStreamReader } from '../../support/event-stream.js';
+import { EventStreamReader } from '../../support/runs/event-stream.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
-import { KEYS, senderTo, type Send } from '../../support/test-app.js';
+import { KEYS, senderTo, type Send } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { atDepth } from '../../support/depth.js';
 

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { blocksOf, readPage } from '../../support/doc-pages.js';
+import { blocksOf, readPage } from '../../support/docs/doc-pages.js';
 import { launch, makeDataDir } from '../../support/service-process.js';
 
 const event = { run_id: 'r', type: 'STARTED', state: 'RUNNING' };

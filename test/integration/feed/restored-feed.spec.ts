@@ -7,8 +7,8 @@ import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql.js';
 import { detectRestore } from '../../../src/feed/detect-restore.js';
 import { encodeCursor } from '../../../src/feed/feed-cursor.fixtures.js';
-import { createRun, note } from '../../support/feed-app.js';
-import { startTestApp, type Send, type TestApp } from '../../support/test-app.js';
+import { createRun, note } from '../../support/app/feed-app.js';
+import { startTestApp, type Send, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const TOPIC = 'restored';

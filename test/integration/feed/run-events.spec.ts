@@ -10,7 +10,7 @@ import { encodeEventCursor, FIRST_PLACE } from '../../../src/runs/events/event-c
 import { RunEvents } from '../../../src/runs/events/run-events.js';
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
 import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
-import { createOn, eventCommand, journalOn } from '../../support/journal.js';
+import { createOn, eventCommand, journalOn } from '../../support/runs/journal.js';
 import { until } from '../../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 

@@ -9,8 +9,13 @@ import { loadWorkerSettings } from '@longshore/worker/load-settings';
 import { WORKER_SETTINGS } from '@longshore/worker/worker-settings';
 import { loadSettings } from '../../../src/config/settings.module.js';
 import { SETTING_KEYS } from '../../../src/config/settings.js';
-import { composeCommand, ComposeProject, readComposeFile, type ComposeFile } from '../../support/compose.js';
-import { readStages } from '../../support/dockerfile.js';
+import {
+  composeCommand,
+  ComposeProject,
+  readComposeFile,
+  type ComposeFile,
+} from '../../support/images/compose.js';
+import { readStages } from '../../support/images/dockerfile.js';
 import { PROJECT } from '../../support/service-process.js';
 
 const compose = composeCommand();
@@ -200,7 +205,7 @@ describe('docker/compose.yaml', () => {
 });
 
 describe('the context of the images', async () => {
-  const { BuildContext } = await import('../../support/build-context.js');
+  const { BuildContext } = await import('../../support/images/build-context.js');
   const context = new BuildContext(PROJECT);
 
   test('has no secret, no history, no test and nothing that was built', () => {
@@ -221,7 +226,7 @@ describe('the context of the images', async () => {
       'dist/src/main.js',
       'packages/worker/dist/main.js',
       'packages/client/src/schema.ts',
-      'test/e2e/images.spec.ts',
+      'test/e2e/programs/images.spec.ts',
       'bench/run.mjs',
       'packages/worker/src/worker.spec.ts',
       'packages/worker/src/testing/worker-harness.ts',

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { DOCUMENTED_LIMITS } from '../../support/documented-limits.js';
-import { proseOf, readPages, type DocPage } from '../../support/doc-pages.js';
+import { DOCUMENTED_LIMITS } from '../../support/docs/documented-limits.js';
+import { proseOf, readPages, type DocPage } from '../../support/docs/doc-pages.js';
 import { PROJECT } from '../../support/service-process.js';
 
 /** A duration under a minute, a rate or a percentage. */
@@ -49,7 +49,7 @@ describe('figures in the documentation', () => {
     assert.deepEqual(
       unlisted,
       [],
-      `bench/README.md says how a page gets measured figures; limits are listed in test/support/documented-limits.ts: ${unlisted.join(', ')}`,
+      `bench/README.md says how a page gets measured figures; limits are listed in test/support/docs/documented-limits.ts: ${unlisted.join(', ')}`,
     );
     assert.deepEqual(
       listed.filter((figure) => !found.includes(figure)),

@@ -12,61 +12,73 @@ import {
   proseOf,
   readPages,
   type DocPage,
-} from '../../support/doc-pages.js';
+} from '../../support/docs/doc-pages.js';
 import { PROJECT } from '../../support/service-process.js';
-import { checkBenchCommand, checkComposeCommand, checkKubectlCommand } from '../../support/doc-commands.js';
+import {
+  checkBenchCommand,
+  checkComposeCommand,
+  checkKubectlCommand,
+} from '../../support/docs/doc-commands.js';
 
 /** Specs that run the blocks of a page, and read it by its path. */
 const RUN_BY = new Map([
-  ['docs/autoscaling.md', 'test/e2e/autoscaler.spec.ts'],
+  ['docs/autoscaling.md', 'test/e2e/service/autoscaler.spec.ts'],
   ['docs/bulk.md', 'test/api/bulk/bulk-page.spec.ts'],
-  ['docs/cli.md', 'test/e2e/cli-page.spec.ts'],
-  // This one asks that each of the page's names is run, by itself or by test/e2e/backup.spec.ts.
-  ['docs/operations.md', 'test/e2e/operations-page.spec.ts'],
+  ['docs/cli.md', 'test/e2e/cli/cli-page.spec.ts'],
+  // This one asks that each of the page's names is run, by itself or by test/e2e/database/backup.spec.ts.
+  ['docs/operations.md', 'test/e2e/docs/operations-page.spec.ts'],
   ['docs/run-options.md', 'test/api/runs/run-options-page.spec.ts'],
-  ['docs/tracing.md', 'test/e2e/tracing-page.spec.ts'],
+  ['docs/tracing.md', 'test/e2e/docs/tracing-page.spec.ts'],
 ]);
 
 /** Runs the other pages. */
-const GENERAL = 'test/e2e/doc-pages.spec.ts';
+const GENERAL = 'test/e2e/docs/doc-pages.spec.ts';
 
 /** Who runs the commands of blocks that say `elsewhere`: a file and what stands in it. */
 const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string])[] = [
   [/^npm ci(?: && npm run demo)?$/, '.ci/run', 'npm ci'],
-  [/npm run demo$/, 'test/e2e/demo.spec.ts', 'startDemo'],
+  [/npm run demo$/, 'test/e2e/programs/demo.spec.ts', 'startDemo'],
   [/^(?:npm ci && )?npm test$/, '.ci/run', 'npm test'],
-  [/^npm test -- /, 'test/e2e/test-script.spec.ts', '--only'],
+  [/^npm test -- /, 'test/e2e/programs/test-script.spec.ts', '--only'],
   [/^npm run test:all$/, '.ci/run', 'npm run test:all -- --rest'],
-  [/^npm run test:soak$/, 'test/e2e/test-script.spec.ts', "'--tier', 'soak'"],
+  [/^npm run test:soak$/, 'test/e2e/programs/test-script.spec.ts', "'--tier', 'soak'"],
   // With five kills in place of one.
-  [/^npm run test:failover$/, 'test/e2e/failover.spec.ts', 'KILLS'],
-  [/^npm run test:kubernetes$/, 'test/e2e/kubernetes-real-runs.spec.ts', 'startTestKubernetes'],
-  [/^npm run dev$/, 'test/e2e/dev.spec.ts', "'dev.mjs'"],
+  [/^npm run test:failover$/, 'test/e2e/database/failover.spec.ts', 'KILLS'],
+  [/^npm run test:kubernetes$/, 'test/e2e/engines/kubernetes-real-runs.spec.ts', 'startTestKubernetes'],
+  [/^npm run dev$/, 'test/e2e/programs/dev.spec.ts', "'dev.mjs'"],
   [/^npm run lint$/, '.ci/run', 'npm run lint'],
   [/^npm run build$/, 'docker/Dockerfile', 'RUN npm run build'],
-  [/^npx nest (?:build|start --watch)$/, 'test/e2e/nest-cli.spec.ts', 'launch(NEST'],
+  [/^npx nest (?:build|start --watch)$/, 'test/e2e/programs/nest-cli.spec.ts', 'launch(NEST'],
   [/^npm run generate$/, '.ci/run', 'npm run generate:check'],
-  [/^SERVICE_API_KEY=\.\.\. npm run worker -- --cpu /, 'test/e2e/worker-start.spec.ts', "'--cpu', '1'"],
-  [/^npm run worker:conformance -- --command /, 'test/e2e/worker-conformance.spec.ts', 'EXAMPLE_WORKER'],
+  [
+    /^SERVICE_API_KEY=\.\.\. npm run worker -- --cpu /,
+    'test/e2e/worker/worker-start.spec.ts',
+    "'--cpu', '1'",
+  ],
+  [
+    /^npm run worker:conformance -- --command /,
+    'test/e2e/worker/worker-conformance.spec.ts',
+    'EXAMPLE_WORKER',
+  ],
   // For ten minutes; the spec does the same for half of one.
-  [/^npm run upgrade:check/, 'test/e2e/upgrade.spec.ts', 'upgrade-run'],
+  [/^npm run upgrade:check/, 'test/e2e/programs/upgrade.spec.ts', 'upgrade-run'],
   [
     /^npm run migration:\w+(?: -- migrations\/NAME)?$/,
-    'test/e2e/migration-commands.spec.ts',
+    'test/e2e/database/migration-commands.spec.ts',
     'the migration commands',
   ],
   [/^sh docker\/make-env\.sh$/, 'test/integration/files/compose.spec.ts', 'makeEnv'],
   [/^\. docker\/\.env$/, 'test/integration/files/compose.spec.ts', 'makeEnv'],
-  [/^docker build -f docker\/Dockerfile --target /, 'test/e2e/images.spec.ts', 'ImagesInEngine'],
+  [/^docker build -f docker\/Dockerfile --target /, 'test/e2e/programs/images.spec.ts', 'ImagesInEngine'],
   [/^docker build -t example\/greet /, GENERAL, 'elsewhere'],
   [/^npx longshore run create example\/greet /, GENERAL, 'elsewhere'],
-  [/^(?:npm pack|c[pd]) .*~\/team-extension/, 'test/e2e/extending.spec.ts', "one('elsewhere')"],
+  [/^(?:npm pack|c[pd]) .*~\/team-extension/, 'test/e2e/docs/extending.spec.ts', "one('elsewhere')"],
   // Installed from packed tarballs instead of the registry.
-  [/^npm install (?:--global )?@longshore\//, 'test/e2e/packages.spec.ts', 'OutsidePackage.install'],
-  [/ npx longshore-worker /, 'test/e2e/packages.spec.ts', "'longshore-worker'"],
-  [/^longshore (?:login|run create) /, 'test/e2e/cli-page.spec.ts', "'docs/cli.md'"],
+  [/^npm install (?:--global )?@longshore\//, 'test/e2e/programs/packages.spec.ts', 'OutsidePackage.install'],
+  [/ npx longshore-worker /, 'test/e2e/programs/packages.spec.ts', "'longshore-worker'"],
+  [/^longshore (?:login|run create) /, 'test/e2e/cli/cli-page.spec.ts', "'docs/cli.md'"],
   [/^npm run dashboard:dev$/, 'scripts/dev.mjs', 'vite/bin/vite.js'],
-  [/^npx longshore serve --extensions /, 'test/e2e/extending.spec.ts', "'--extensions'"],
+  [/^npx longshore serve --extensions /, 'test/e2e/docs/extending.spec.ts', "'--extensions'"],
 ];
 
 /** Commands that take hours, a cluster or images of Docker Hub: not run, but what they name must exist. */

@@ -2,9 +2,9 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { startEdge } from '../../support/http-edge-app.js';
-import type { EdgeApp } from '../../support/http-edge-app.js';
-import { RawConnection, requestText } from '../../support/raw-http.js';
+import { startEdge } from '../../support/app/http-edge-app.js';
+import type { EdgeApp } from '../../support/app/http-edge-app.js';
+import { RawConnection, requestText } from '../../support/http/raw-http.js';
 
 const GET_LIST = requestText('GET', '/list');
 const POST_SLOW = requestText('POST', '/slow');

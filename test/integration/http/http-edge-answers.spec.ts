@@ -1,9 +1,9 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { startEdge } from '../../support/http-edge-app.js';
-import type { EdgeApp } from '../../support/http-edge-app.js';
-import { RawConnection, requestText } from '../../support/raw-http.js';
+import { startEdge } from '../../support/app/http-edge-app.js';
+import type { EdgeApp } from '../../support/app/http-edge-app.js';
+import { RawConnection, requestText } from '../../support/http/raw-http.js';
 
 describe('answers of the HTTP edge', () => {
   let edge: EdgeApp;

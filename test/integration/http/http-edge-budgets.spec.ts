@@ -6,9 +6,9 @@ import { afterEach, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CUT_OFF } from '../../../src/common/http/server/connections.js';
 import type { Budgets } from '../../../src/config/budgets.js';
-import { get } from '../../support/edge-requests.js';
-import { startEdge, type EdgeApp } from '../../support/http-edge-app.js';
-import { RawConnection, requestText } from '../../support/raw-http.js';
+import { get } from '../../support/http/edge-requests.js';
+import { startEdge, type EdgeApp } from '../../support/app/http-edge-app.js';
+import { RawConnection, requestText } from '../../support/http/raw-http.js';
 
 const SLOW = requestText('POST', '/slow');
 const MB = 1024 * 1024;

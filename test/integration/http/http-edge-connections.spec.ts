@@ -5,10 +5,10 @@ import type { Socket } from 'node:net';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import * as fc from 'fast-check';
-import { get, JSON_HEADER, post, postChunks } from '../../support/edge-requests.js';
-import { MAX_BODY_BYTES, startEdge } from '../../support/http-edge-app.js';
-import type { EdgeApp } from '../../support/http-edge-app.js';
-import { RawConnection, requestText } from '../../support/raw-http.js';
+import { get, JSON_HEADER, post, postChunks } from '../../support/http/edge-requests.js';
+import { MAX_BODY_BYTES, startEdge } from '../../support/app/http-edge-app.js';
+import type { EdgeApp } from '../../support/app/http-edge-app.js';
+import { RawConnection, requestText } from '../../support/http/raw-http.js';
 
 const SHORT = { headersTimeout: 300, requestTimeout: 600, connectionsCheckingInterval: 50 };
 

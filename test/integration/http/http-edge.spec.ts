@@ -1,13 +1,13 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { get, JSON_HEADER, nested, post, postChunks } from '../../support/edge-requests.js';
-import { HOSTILE_BODIES } from '../../support/hostile-bodies.js';
-import { HOSTILE_REQUESTS } from '../../support/hostile-requests.js';
-import { startEdge } from '../../support/http-edge-app.js';
-import type { EdgeApp } from '../../support/http-edge-app.js';
-import { RawConnection, requestText } from '../../support/raw-http.js';
-import type { RawAnswer } from '../../support/raw-http.js';
+import { get, JSON_HEADER, nested, post, postChunks } from '../../support/http/edge-requests.js';
+import { HOSTILE_BODIES } from '../../support/http/hostile-bodies.js';
+import { HOSTILE_REQUESTS } from '../../support/http/hostile-requests.js';
+import { startEdge } from '../../support/app/http-edge-app.js';
+import type { EdgeApp } from '../../support/app/http-edge-app.js';
+import { RawConnection, requestText } from '../../support/http/raw-http.js';
+import type { RawAnswer } from '../../support/http/raw-http.js';
 
 interface ErrorAnswer {
   readonly detail: string;

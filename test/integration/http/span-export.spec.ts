@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { startTracing } from '@longshore/common/tracing/start-tracing';
 import type { Tracing } from '@longshore/common/tracing/tracing';
-import { OtlpReceiver } from '../../support/otlp-receiver.js';
+import { OtlpReceiver } from '../../support/monitoring/otlp-receiver.js';
 
 const QUEUE = 2048;
 const BATCH = 512;

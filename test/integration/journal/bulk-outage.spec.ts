@@ -6,11 +6,11 @@ import type { Caller } from '../../../src/auth/access.js';
 import { BulkKeys } from '../../../src/runs/idempotency/idempotency.js';
 import { BulkRunsService } from '../../../src/runs/bulk/bulk-runs.service.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
-import { assertError } from '../../support/answer-shapes.js';
-import { BulkSteps } from '../../support/bulk-steps.js';
-import { eventCommand } from '../../support/journal.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { BulkSteps } from '../../support/runs/bulk-steps.js';
+import { eventCommand } from '../../support/runs/journal.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: '' });
 const AWAY = { status: 503, error: { detail: 'The database is not available' } };

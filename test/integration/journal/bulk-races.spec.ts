@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { rows } from '../../../src/database/sql.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { BulkSteps } from '../../support/bulk-steps.js';
-import { checkInvariants } from '../../support/run-invariants.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { BulkSteps } from '../../support/runs/bulk-steps.js';
+import { checkInvariants } from '../../support/runs/run-invariants.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const idsOf = (ops: readonly { id: string }[]): string[] => ops.map(({ id }) => id);

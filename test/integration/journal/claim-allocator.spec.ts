@@ -6,7 +6,7 @@ import { execute } from '../../../src/database/sql.js';
 import { MANUAL_RETRY } from '../../../src/runs/machine/run-event.js';
 import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
 import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
-import { createOn, journalOn } from '../../support/journal.js';
+import { createOn, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const noWorkers = (): Promise<[]> => Promise.resolve([]);

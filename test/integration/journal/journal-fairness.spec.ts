@@ -4,7 +4,7 @@ import type { Scope } from '../../../src/auth/access.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import type { CommandOptions } from '../../../src/runs/journal/pending-command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
-import { claimOf, createOn, eventCommand, freshRun, journalOn } from '../../support/journal.js';
+import { claimOf, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const callerOf = (id: string, ...scopes: Scope[]): CommandOptions => ({

@@ -5,8 +5,8 @@ import type { Scope } from '../../../src/auth/access.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { TooManyWaiting } from '../../../src/runs/run.errors.js';
-import { changeOn, createOn, eventCommand, freshRun, journalOn } from '../../support/journal.js';
-import { Scrape } from '../../support/scrape.js';
+import { changeOn, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
+import { Scrape } from '../../support/monitoring/scrape.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: 'n' });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { claimOf, freshRun } from '../../support/journal.js';
+import { claimOf, freshRun } from '../../support/runs/journal.js';
 import { Registry } from 'prom-client';
 import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
@@ -9,9 +9,9 @@ import { RunGroup } from '../../../src/runs/journal/run-group.js';
 import { spanStorage } from '@longshore/common/tracing/current-span';
 import { startTracing } from '@longshore/common/tracing/start-tracing';
 import type { Tracing } from '@longshore/common/tracing/tracing';
-import { linkTo } from '../../support/traced-app.js';
-import type { ReceivedSpan } from '../../support/otlp-decode.js';
-import { OtlpReceiver } from '../../support/otlp-receiver.js';
+import { linkTo } from '../../support/app/traced-app.js';
+import type { ReceivedSpan } from '../../support/monitoring/otlp-decode.js';
+import { OtlpReceiver } from '../../support/monitoring/otlp-receiver.js';
 
 class Deadlock extends Error {}
 

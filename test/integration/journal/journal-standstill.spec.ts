@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { JournalDataSource } from '../../../src/database/reserved-connection.js';
 import { rows } from '../../../src/database/sql.js';
-import { startTestApp } from '../../support/test-app.js';
+import { startTestApp } from '../../support/app/test-app.js';
 
 describe('a process that is suspended during a commit', () => {
   it('blocks a run for a few seconds only, and no request of other processes fails', async () => {

@@ -6,7 +6,7 @@ import { ENTITIES } from '../../../src/database/entities/all.js';
 import { rows } from '../../../src/database/sql.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
-import { eventCommand, freshRun, journalOn } from '../../support/journal.js';
+import { eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: '' });

@@ -7,7 +7,7 @@ import type { Claim } from '../../../src/runs/journal/claim.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { MANUAL_RETRY, USER_CANCEL } from '../../../src/runs/machine/run-event.js';
 import { RunNotFound, RunRejected } from '../../../src/runs/run.errors.js';
-import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../../support/journal.js';
+import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: 'n' });

@@ -4,7 +4,7 @@ import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql.js';
 import type { Effect } from '../../../src/runs/journal/pending-command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
-import { createOn, eventCommand, journalOn } from '../../support/journal.js';
+import { createOn, eventCommand, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: 'n' });

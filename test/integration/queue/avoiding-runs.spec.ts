@@ -5,7 +5,7 @@ import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql.js';
 import { AvoidingRuns, type AvoidingRunsFound } from '../../../src/runs/queue/avoiding-runs.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
-import { createOn, journalOn, queueWith } from '../../support/journal.js';
+import { createOn, journalOn, queueWith } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 /** Runs that avoid a worker, of three shapes that no claimant can hold, and one shape that it can. */

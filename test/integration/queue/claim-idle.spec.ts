@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WaitingClaims } from '../../../src/workers/claims/waiting-claims.js';
-import { RunSteps } from '../../support/run-steps.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { until } from '../../support/service-process.js';
-import { logStatements } from '../../support/statement-log.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/test-app.js';
+import { logStatements } from '../../support/postgres/statement-log.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const WORKERS = 1_000;
 /** Workers of which one can execute the run. */

@@ -3,8 +3,8 @@ import { after, afterEach, before, beforeEach, describe, test, type TestContext 
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { QUEUE_CHANNEL } from '../../../src/runs/queue/queue-notifications.js';
 import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
-import { ClaimProcess } from '../../support/claim-process.js';
-import { changeOn, createOn, eventCommand } from '../../support/journal.js';
+import { ClaimProcess } from '../../support/workers/claim-process.js';
+import { changeOn, createOn, eventCommand } from '../../support/runs/journal.js';
 import { until } from '../../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 

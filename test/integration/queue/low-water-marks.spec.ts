@@ -14,7 +14,7 @@ import {
 } from '../../../src/runs/queue/queue-notifications.js';
 import type { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
 import type { QueuedRun } from '../../../src/runs/scheduling-strategy.js';
-import { createOn, journalOn, queueWith } from '../../support/journal.js';
+import { createOn, journalOn, queueWith } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const FIRST = Date.parse('2026-01-01T00:00:00.000Z');

@@ -14,7 +14,7 @@ import { RunDemandRollUp } from '../../../src/runs/counts/run-demand.roll-up.js'
 import { requirementIdOf, requirementList, requirementsOf } from '../../../src/runs/requirements.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { createRun } from '../../../src/runs/machine/run.js';
-import { freshRun } from '../../support/journal.js';
+import { freshRun } from '../../support/runs/journal.js';
 import { atDepth } from '../../support/depth.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 

@@ -9,8 +9,8 @@ import { RestrictedRuns } from '../../../src/runs/queue/restricted-runs.js';
 import { RunRequirementsRepository } from '../../../src/runs/queue/run-requirements.repository.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
-import { checkKeys } from '../../support/concurrency-keys.js';
-import { claimOn, createOn, journalOn } from '../../support/journal.js';
+import { checkKeys } from '../../support/runs/concurrency-keys.js';
+import { claimOn, createOn, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 describe('the clean-up of the restricted queue', () => {

@@ -8,7 +8,7 @@ import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { RestrictedRuns } from '../../../src/runs/queue/restricted-runs.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
 import type { Claimant } from '../../../src/runs/scheduling-strategy.js';
-import { createOn, journalOn } from '../../support/journal.js';
+import { createOn, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const SELECTORS = 1_000;

@@ -19,8 +19,8 @@ import type {
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { DirectStrategy } from '../../../src/workers/strategies/direct.strategy.js';
 import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
-import { changeOn, createOn, eventCommand, journalOn, queueWith } from '../../support/journal.js';
-import { checkKeys } from '../../support/concurrency-keys.js';
+import { changeOn, createOn, eventCommand, journalOn, queueWith } from '../../support/runs/journal.js';
+import { checkKeys } from '../../support/runs/concurrency-keys.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 /** Chooses the youngest runs: as an extension might. */

@@ -7,8 +7,8 @@ import { requirementIdOf } from '../../../src/runs/requirements.js';
 import { CHANGED_WORKERS_CHANNEL } from '../../../src/workers/claims/waiting-claims.js';
 import { DirectStrategy } from '../../../src/workers/strategies/direct.strategy.js';
 import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
-import { ClaimProcess } from '../../support/claim-process.js';
-import { changeOn, createOn, eventCommand } from '../../support/journal.js';
+import { ClaimProcess } from '../../support/workers/claim-process.js';
+import { changeOn, createOn, eventCommand } from '../../support/runs/journal.js';
 import { until } from '../../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 

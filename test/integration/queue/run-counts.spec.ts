@@ -13,7 +13,7 @@ import { StateCountDelta } from '../../../src/runs/counts/state-count-delta.js';
 import { RUN_STATES, type RunState } from '../../../src/runs/machine/run-state.js';
 import type { RunCommand } from '../../../src/runs/machine/run-command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
-import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../../support/journal.js';
+import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 

@@ -10,7 +10,7 @@ import { connectDatabase } from '../../../src/database/connect.js';
 import { migrate } from '../../../src/database/migrate.js';
 import { execute, rows } from '../../../src/database/sql.js';
 import { readDemand } from '../../../src/runs/counts/run-demand.reader.js';
-import { changeOn, claimOn, createOn, eventCommand, journalOn } from '../../support/journal.js';
+import { changeOn, claimOn, createOn, eventCommand, journalOn } from '../../support/runs/journal.js';
 import { until } from '../../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 

@@ -5,7 +5,7 @@ import { execute, rows } from '../../../src/database/sql.js';
 import { readDemand, type RunDemand } from '../../../src/runs/counts/run-demand.reader.js';
 import { RunDemandRollUp } from '../../../src/runs/counts/run-demand.roll-up.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
-import { changeOn, claimOn, createOn, eventCommand, journalOn } from '../../support/journal.js';
+import { changeOn, claimOn, createOn, eventCommand, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const SHAPES = [

@@ -16,7 +16,7 @@ import { requirementIdOf, requirementsOf } from '../../../src/runs/requirements.
 import { RunRetention } from '../../../src/runs/retention/run-retention.js';
 import { RunRetentionRepository } from '../../../src/runs/retention/run-retention.repository.js';
 import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
-import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../../support/journal.js';
+import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 

@@ -6,7 +6,7 @@ import type { RunJournal as Journal } from '../../../src/runs/journal/run-journa
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { RUN_STATES } from '../../../src/runs/machine/run-state.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
-import { createOn, freshRun } from '../../support/journal.js';
+import { createOn, freshRun } from '../../support/runs/journal.js';
 import {
   backwards,
   expectedPage,
@@ -15,8 +15,8 @@ import {
   matches,
   type Filter,
   type ListedRun,
-} from '../../support/list-walk.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+} from '../../support/runs/list-walk.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { atDepth } from '../../support/depth.js';
 
 const RUNS = atDepth({ fast: 2_000, all: 10_000, soak: 10_000 });

@@ -3,10 +3,17 @@ import { after, before, describe, test } from 'node:test';
 import { execute, rows } from '../../../src/database/sql.js';
 import { newId } from '../../../src/runs/storage/new-id.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
-import { changeOn } from '../../support/journal.js';
-import { assertDense, putChunk, readLog, readWhole, told, type ReadEntry } from '../../support/run-log.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { changeOn } from '../../support/runs/journal.js';
+import {
+  assertDense,
+  putChunk,
+  readLog,
+  readWhole,
+  told,
+  type ReadEntry,
+} from '../../support/runs/run-log.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const LIMIT = 262_144;
 

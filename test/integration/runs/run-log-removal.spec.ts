@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { currentTime, execute, rows } from '../../../src/database/sql.js';
 import { LogRemovalJob, ROWS_PER_BATCH, SETTLED_MS } from '../../../src/run-logs/log-removal.job.js';
-import { putChunk, readWhole, told } from '../../support/run-log.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { putChunk, readWhole, told } from '../../support/runs/run-log.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 describe('the logs of removed runs', () => {
   let one: TestApp;

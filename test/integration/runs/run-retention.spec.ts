@@ -13,7 +13,7 @@ import { RunCountsRepository } from '../../../src/runs/counts/run-counts.reposit
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
-import { changeOn, createOn, eventCommand, journalOn } from '../../support/journal.js';
+import { changeOn, createOn, eventCommand, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const DAY = 86_400_000;

@@ -5,10 +5,10 @@ import { v7 as uuidv7 } from 'uuid';
 import { currentTime } from '../../../src/database/sql.js';
 import { RunTimeoutsJob, POSTPONE_MS, RUNS_PER_BATCH } from '../../../src/runs/timeouts/run-timeouts.job.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
-import { freshRun } from '../../support/journal.js';
-import { letTimePass, until } from '../../support/passing-time.js';
-import { logStatementsByDatabase } from '../../support/statement-log.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { freshRun } from '../../support/runs/journal.js';
+import { letTimePass, until } from '../../support/app/passing-time.js';
+import { logStatementsByDatabase } from '../../support/postgres/statement-log.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const FAR_AWAY_S = 31_622_400;

@@ -8,8 +8,8 @@ import { scheduledJobs } from '../../../src/bootstrap/scheduled-jobs.js';
 import type { ScheduledJob } from '../../../src/common/scheduling/scheduled-job.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
 import { PROJECT } from '../../support/service-process.js';
-import { logStatements } from '../../support/statement-log.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { logStatements } from '../../support/postgres/statement-log.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const LOCK = 'pg_try_advisory_xact_lock';
 

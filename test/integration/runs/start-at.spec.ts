@@ -3,10 +3,10 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { currentTime, rows } from '../../../src/database/sql.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
-import { freshRun } from '../../support/journal.js';
-import { letTimePass, until } from '../../support/passing-time.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { freshRun } from '../../support/runs/journal.js';
+import { letTimePass, until } from '../../support/app/passing-time.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase } from '../../support/test-database.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 

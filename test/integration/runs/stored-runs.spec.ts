@@ -7,7 +7,7 @@ import { RunEntity } from '../../../src/database/entities/run.entity.js';
 import { CHANGING_FIELDS, createRun, FIXED_FIELDS, type Run } from '../../../src/runs/machine/run.js';
 import { JSON_FIELDS, MACHINE_COLUMNS, RUNS } from '../../../src/runs/storage/run-columns.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
-import { freshRun } from '../../support/journal.js';
+import { freshRun } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const FRESH = freshRun({

@@ -4,8 +4,8 @@ import { execute } from '../../../src/database/sql.js';
 import { EventRepository } from '../../../src/runs/events/event.repository.js';
 import { QueueReader, type RunStatus } from '../../../src/runs/queue/queue.reader.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/test-app.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 /** More than the limit of an attempt leaves. */
 const OTHER_EVENTS = 20_000;

@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { createOn } from '../../support/journal.js';
+import { createOn } from '../../support/runs/journal.js';
 import {
   forgetEverything,
   POOLS,
   ReaperScene,
   TIMEOUT_MS,
   type PoolKind,
-} from '../../support/reaper-scene.js';
-import { checkInvariants } from '../../support/run-invariants.js';
+} from '../../support/workers/reaper-scene.js';
+import { checkInvariants } from '../../support/runs/run-invariants.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 

@@ -6,11 +6,11 @@ import { execute, rows } from '../../../src/database/sql.js';
 import { WORKERS_PER_PAGE, RUNS_PER_PAGE } from '../../../src/workers/reaper/lost-run-search.js';
 import { RUNS_PER_BATCH } from '../../../src/workers/reaper/reaper.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../../../src/runs/machine/run.js';
-import { DatabaseProxy } from '../../support/database-proxy.js';
-import { until } from '../../support/passing-time.js';
-import { forgetEverything, ReaperScene, TIMEOUT_MS } from '../../support/reaper-scene.js';
-import { checkInvariants } from '../../support/run-invariants.js';
-import { logStatements } from '../../support/statement-log.js';
+import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
+import { until } from '../../support/app/passing-time.js';
+import { forgetEverything, ReaperScene, TIMEOUT_MS } from '../../support/workers/reaper-scene.js';
+import { checkInvariants } from '../../support/runs/run-invariants.js';
+import { logStatements } from '../../support/postgres/statement-log.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const NONE = { silent: 0, unreported: 0, refused: 0, failed: 0 };

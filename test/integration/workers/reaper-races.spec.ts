@@ -4,8 +4,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { rows } from '../../../src/database/sql.js';
 import { RunRejected } from '../../../src/runs/run.errors.js';
-import { forgetEverything, InterruptedRuns, ReaperScene, TIMEOUT_MS } from '../../support/reaper-scene.js';
-import { checkInvariants } from '../../support/run-invariants.js';
+import {
+  forgetEverything,
+  InterruptedRuns,
+  ReaperScene,
+  TIMEOUT_MS,
+} from '../../support/workers/reaper-scene.js';
+import { checkInvariants } from '../../support/runs/run-invariants.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const NONE = { silent: 0, unreported: 0, refused: 0, failed: 0 };

@@ -6,9 +6,9 @@ import { Drain } from '../../../src/common/http/server/drain.js';
 import { GracePeriod, ReaperClock } from '../../../src/workers/reaper/grace-period.js';
 import { ReaperInstrumentation } from '../../../src/workers/reaper/reaper-instrumentation.js';
 import { Reaper } from '../../../src/workers/reaper/reaper.js';
-import { until } from '../../support/passing-time.js';
-import { RunSteps } from '../../support/run-steps.js';
-import { senderTo, startTestApp, type TestApp } from '../../support/test-app.js';
+import { until } from '../../support/app/passing-time.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { senderTo, startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { startService } from '../../support/service-process.js';
 
 /** Counts the passes of the service's reaper from now on, and how many were under way at once. */

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql.js';
-import { createOn } from '../../support/journal.js';
-import { forgetEverything, POOLS, ReaperScene, TIMEOUT_MS } from '../../support/reaper-scene.js';
-import { checkInvariants } from '../../support/run-invariants.js';
+import { createOn } from '../../support/runs/journal.js';
+import { forgetEverything, POOLS, ReaperScene, TIMEOUT_MS } from '../../support/workers/reaper-scene.js';
+import { checkInvariants } from '../../support/runs/run-invariants.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 /** By the shared pool's clock time goes on by itself: room for it where a limit is not to be reached. */

@@ -9,7 +9,7 @@ import {
 } from '../../../src/workers/pool/shared-worker-pool.js';
 import { TooManyHeartbeats } from '../../../src/workers/workers.errors.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
-import { ADMIN, beat, letPass, sharedPoolOn } from '../../support/worker-pools.js';
+import { ADMIN, beat, letPass, sharedPoolOn } from '../../support/workers/worker-pools.js';
 
 const TIMEOUT_MS = 60_000;
 

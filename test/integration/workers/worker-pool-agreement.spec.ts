@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
-import { ADMIN, beat, memoryBench, sharedBench, type PoolBench } from '../../support/worker-pools.js';
+import { ADMIN, beat, memoryBench, sharedBench, type PoolBench } from '../../support/workers/worker-pools.js';
 import type { EngineJobs, PooledWorker } from '../../../src/workers/pool/worker-pool.js';
 import { atDepth } from '../../support/depth.js';
 

@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { TooManyWorkers } from '../../../src/workers/workers.errors.js';
 import type { ReportedRun } from '../../../src/workers/pool/worker-pool.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
-import { beat, memoryBench, sharedBench, type PoolBench } from '../../support/worker-pools.js';
+import { beat, memoryBench, sharedBench, type PoolBench } from '../../support/workers/worker-pools.js';
 
 const TIMEOUT_MS = 60_000;
 const MAX_WORKERS = 3;

@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { MAX_DEPARTED } from '../../../src/workers/pool/run-reports.js';
 import { FORGET_AFTER_MS, type Holding, type ReportedRun } from '../../../src/workers/pool/worker-pool.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
-import { ADMIN, beat, memoryBench, sharedBench, type PoolBench } from '../../support/worker-pools.js';
+import { ADMIN, beat, memoryBench, sharedBench, type PoolBench } from '../../support/workers/worker-pools.js';
 
 const TIMEOUT_MS = 60_000;
 const DAY_MS = FORGET_AFTER_MS;

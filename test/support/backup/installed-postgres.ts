@@ -2,7 +2,7 @@ import { execFile, execFileSync } from 'node:child_process';
 import { chown, mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { freePort } from '../free-port.js';
+import { freePort } from '../programs/free-port.js';
 import { makeTestDirectory } from '../test-cluster.js';
 
 const run = promisify(execFile);

@@ -3,7 +3,7 @@ import { chown, mkdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
-import { freePort } from '../free-port.js';
+import { freePort } from '../programs/free-port.js';
 import { until } from '../service-process.js';
 import { makeTestDirectory } from '../test-cluster.js';
 import { accountOfServer } from './installed-postgres.js';

@@ -1,5 +1,5 @@
 import type { TestContext } from 'node:test';
-import { PgBouncer } from '../pgbouncer.js';
+import { PgBouncer } from '../postgres/pgbouncer.js';
 import { PatroniCluster } from './patroni-cluster.js';
 import { WatchedService, type Load } from './watched-service.js';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { EventStreamReader } from '../event-stream.js';
+import { EventStreamReader } from '../runs/event-stream.js';
 import { toFeedEvent } from '../history/feed-tail.js';
 import type { FeedEvent, Tail } from '../history/history.js';
 import type { RecordedService } from '../history/recorded-service.js';

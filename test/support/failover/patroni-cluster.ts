@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { accountOfServer, installedPrograms } from '../backup/installed-postgres.js';
-import { freePort } from '../free-port.js';
+import { freePort } from '../programs/free-port.js';
 import { RecordedService } from '../history/recorded-service.js';
 import { launch, until, type TestProcess } from '../service-process.js';
 import { makeTestDirectory } from '../test-cluster.js';

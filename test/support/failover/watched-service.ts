@@ -8,7 +8,7 @@ import { RecordedService } from '../history/recorded-service.js';
 import { SeededRandom } from '../history/seeded-random.js';
 import { Wire } from '../history/wire.js';
 import { WorkerCrew } from '../history/worker-crew.js';
-import { readyPids, startCluster } from '../server-processes.js';
+import { readyPids, startCluster } from '../programs/server-processes.js';
 import { until, type ServiceProcess } from '../service-process.js';
 import { PageFollower, StreamFollower } from './feed-followers.js';
 

@@ -1,4 +1,4 @@
-import { KEYS } from '../test-app.js';
+import { KEYS } from '../app/test-app.js';
 import type { ApiDescription, Operation, Parameter } from './api-document.js';
 import type { Draw } from './draw.js';
 import type { KnownThings } from './known-things.js';

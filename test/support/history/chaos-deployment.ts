@@ -8,7 +8,7 @@ import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file
 import { socketPath } from '@longshore/embedded-postgres/socket-directory';
 import { startService, until, type ServiceProcess } from '../service-process.js';
 import { endServer, makeTestDirectory } from '../test-cluster.js';
-import { TcpProxy, type ProxyRoute } from '../tcp-proxy.js';
+import { TcpProxy, type ProxyRoute } from '../postgres/tcp-proxy.js';
 import { Wire } from './wire.js';
 
 /** Settings of every server, in seconds where they are times. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { RunViews } from '../run-views.js';
+import { RunViews } from '../runs/run-views.js';
 import {
   launch,
   makeDataDir,
@@ -9,8 +9,8 @@ import {
   type ServiceProcess,
   type TestProcess,
 } from '../service-process.js';
-import { senderTo, type Send } from '../test-app.js';
-import { WORKER_MAIN } from '../worker-process.js';
+import { senderTo, type Send } from '../app/test-app.js';
+import { WORKER_MAIN } from '../workers/worker-process.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 

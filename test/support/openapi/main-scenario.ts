@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ApiDocument } from '../fuzz/api-document.js';
-import type { Send, TestAnswer } from '../test-app.js';
+import type { Send, TestAnswer } from '../app/test-app.js';
 
 /** What an operation is called with. */
 export interface Call {

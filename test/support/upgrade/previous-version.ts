@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { linkPackages } from '../outside-package.js';
+import { linkPackages } from '../programs/outside-package.js';
 import { PROJECT } from '../service-process.js';
 
 const run = promisify(execFile);

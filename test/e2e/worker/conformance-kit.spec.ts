@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { ConformanceKit } from '@longshore/conformance/kit';
+import { SCENARIOS } from '@longshore/conformance/scenarios/all';
+import { makeDataDir } from '../../support/service-process.js';
+import { MUTANTS, whyNoPython, writeMutant, type Mutant } from '../../support/workers/worker-mutants.js';
+
+/** Most of a scenario is waiting: so many kits go on side by side, each with its share of the mutants. */
+const KITS = 2;
+
+describe('the conformance kit', { timeout: 400_000, skip: whyNoPython(), concurrency: KITS }, () => {
+  for (let number = 0; number < KITS; number++) {
+    describe(`number ${number + 1}`, { concurrency: false }, () => {
+      findsOut(MUTANTS.filter((_, index) => index % KITS === number));
+    });
+  }
+});
+
+function findsOut(mutants: readonly Mutant[]): void {
+  let kit: ConformanceKit;
+  let folder: string;
+
+  before(async () => {
+    folder = await makeDataDir();
+    kit = await ConformanceKit.start(process.env);
+  });
+  after(() => kit.close());
+
+  for (const [number, mutant] of mutants.entries()) {
+    const { mistake, scenario: name, says } = mutant;
+    test(`finds out by ${name} that ${mistake}`, async () => {
+      const command = await writeMutant(mutant, join(folder, String(number)));
+      const scenario = SCENARIOS.find((candidate) => candidate.name === name) ?? assert.fail(name);
+      const { problem, printed } = await kit.run(scenario, command);
+      assert.match(problem ?? 'it passed', says, printed);
+    });
+  }
+}

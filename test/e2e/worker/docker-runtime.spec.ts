@@ -1,0 +1,337 @@
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { after, afterEach, describe, it } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { PIDS_LIMIT } from '@longshore/worker/runtime/docker/container-options';
+import { dockerAvailable, DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
+import type { RunningContainer } from '@longshore/worker/runtime/runtime';
+import { startTestEngine } from '../../support/images/docker-engine.js';
+import {
+  ANY_IMAGE,
+  containerSpec,
+  MemoryLog,
+  readToEnd,
+  textsOf,
+} from '@longshore/worker/testing/container-spec';
+
+const NEVER = new AbortController().signal;
+const MB = 1024 * 1024;
+
+setFlagsFromString('--expose-gc');
+const collectGarbage: () => void = runInNewContext('gc');
+
+const forTests = await startTestEngine();
+after(async () => {
+  if (forTests.skip === false) await forTests.engine.stop();
+});
+
+describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_000 }, () => {
+  const started: RunningContainer[] = [];
+
+  /** Starts an image of its own from a script that is in no registry. */
+  async function startScript(name: string, script: string, limits = {}): Promise<RunningContainer> {
+    const image = await forTests.engine.buildScript(name, script);
+    const container = await runtime().start(containerSpec(image, {}, limits));
+    started.push(container);
+    return container;
+  }
+
+  afterEach(async () => {
+    await Promise.all(started.splice(0).map((container) => container.remove()));
+    assert.deepEqual(await forTests.engine.containerIds(), [], 'no container may be left');
+  });
+
+  it('answers a ping where an engine listens and not where none does', async () => {
+    assert.equal(await dockerAvailable({ DOCKER_HOST: forTests.engine.host }), true);
+    assert.equal(await dockerAvailable({ DOCKER_HOST: 'unix:///nowhere/docker.sock' }), false);
+  });
+
+  it('pulls the newest image from the registry and runs it to its outputs', async () => {
+    const image = await forTests.engine.publishExample('word-count');
+    const spec = containerSpec(image, { text: 'three little words\nand more' });
+    await runtime().pull(image, NEVER);
+    const container = await runtime().start(spec);
+    started.push(container);
+    const { exit, lines } = await readToEnd(container);
+    assert.deepEqual(exit, { exitCode: 0, outOfMemory: false }, JSON.stringify(lines));
+    assert.deepEqual(await container.readOutputs(), { words: 5, lines: 2, characters: 27 });
+  });
+
+  it('pulls again when the registry has a newer image under the same name', async () => {
+    const first = await forTests.engine.publishScript('changing', 'echo first');
+    await runtime().pull(first, NEVER);
+    const { Id: old } = await forTests.engine.docker.getImage(first).inspect();
+    await forTests.engine.publishScript('changing', 'echo second');
+    await forTests.engine.docker.getImage(old).tag({ repo: first.replace(/:latest$/, ''), tag: 'latest' });
+    await runtime().pull(first, NEVER);
+    const container = await runtime().start(containerSpec(first));
+    started.push(container);
+    assert.deepEqual((await readToEnd(container)).lines, [{ stream: 'stdout', text: 'second' }]);
+  });
+
+  it('keeps the lines of both streams apart and in order, and tells the exit code', async () => {
+    const image = await forTests.engine.publishExample('fail');
+    const container = await runtime().start(await pulled(image, { exit_code: 7, message: 'broken "pipe"' }));
+    started.push(container);
+    const { lines, exit } = await readToEnd(container);
+    assert.deepEqual(exit, { exitCode: 7, outOfMemory: false });
+    assert.deepEqual(textsOf(lines, 'stdout'), ['starting', 'ending with exit code 7']);
+    assert.deepEqual(textsOf(lines, 'stderr'), ['about to fail, as asked', 'error: broken "pipe"']);
+  });
+
+  it('shows progress while the container works', async () => {
+    const image = await forTests.engine.publishExample('progress');
+    const container = await runtime().start(await pulled(image, { steps: 4, seconds: 2 }));
+    started.push(container);
+    const arrivals: number[] = [];
+    for await (const { text } of container.lines)
+      if (text.includes('PROGRESS')) arrivals.push(performance.now());
+    assert.equal(arrivals.length, 4);
+    assert.ok(
+      (arrivals.at(-1) ?? 0) - (arrivals[0] ?? 0) > 1_000,
+      'the lines arrived in one go, after the end',
+    );
+    assert.equal((await container.exit).exitCode, 0);
+  });
+
+  it('misses neither output nor exit code of containers that end at once', async () => {
+    const image = await forTests.engine.buildScript('short', 'echo here; exit 3');
+    for (let i = 0; i < 10; i++) {
+      const container = await runtime().start(containerSpec(image));
+      started.push(container);
+      const { lines, exit } = await readToEnd(container);
+      assert.deepEqual(lines, [{ stream: 'stdout', text: 'here' }]);
+      assert.equal(exit.exitCode, 3);
+    }
+  });
+
+  it('uses the local image when the registry is away, and says clearly when there is none', async () => {
+    const log = new MemoryLog();
+    const image = await forTests.engine.publishScript('kept', 'echo kept');
+    const gone = await forTests.engine.publishScript('gone', 'echo gone');
+    await runtime().pull(image, NEVER);
+    await forTests.engine.stopRegistry();
+    try {
+      await runtime(log).pull(image, NEVER);
+      assert.equal(log.warnings.length, 1);
+      const container = await runtime().start(containerSpec(image));
+      started.push(container);
+      assert.equal((await container.exit).exitCode, 0);
+      await assert.rejects(
+        runtime().pull(gone, NEVER),
+        /could not be pulled, and the worker has none of that name: its registry did not provide it/,
+      );
+    } finally {
+      await forTests.engine.startRegistry();
+    }
+  });
+
+  it('says that an image is in no registry, or that its name cannot be one', async () => {
+    const image = `${forTests.engine.registry}/examples/nowhere:1`;
+    await assert.rejects(runtime().pull(image, NEVER), /nowhere:1' was not found, and the worker has none/);
+    await assert.rejects(
+      runtime().pull('No/Such:Image', NEVER),
+      /'No\/Such:Image' is not a valid image reference/,
+    );
+    await assert.rejects(
+      runtime().start(containerSpec(image)),
+      /could not be created: the worker does not have the image/,
+    );
+  });
+
+  it('ends a container that outgrows its memory and says that it was the memory', async () => {
+    const hog = `awk 'BEGIN { s = "xxxxxxxxxxxxxxxx"; for (;;) s = s s }'`;
+    const container = await startScript('hog', `exec ${hog}`, { ramMb: 32 });
+    const { exit } = await readToEnd(container);
+    assert.deepEqual(exit, { exitCode: 137, outOfMemory: true });
+  });
+
+  it('shows the container the limits of the run', async () => {
+    const script = [
+      'cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max',
+      'cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d" " -f1 /sys/fs/cgroup/cpu.max',
+    ].join('\n');
+    const container = await startScript('limits', script, { ramMb: 64, cpu: 1 });
+    const { lines } = await readToEnd(container);
+    assert.deepEqual(textsOf(lines, 'stdout'), [String(64 * MB), '100000']);
+  });
+
+  it('explains why limits that this machine cannot have are refused, and leaves nothing behind', async () => {
+    const image = await forTests.engine.buildScript('greedy', 'true');
+    await assert.rejects(
+      runtime().start(containerSpec(image, {}, { cpu: 4096 })),
+      /could not be created:.* CPUs/,
+    );
+    const gpu = runtime().start(containerSpec(image, {}, { gpuId: 0 }));
+    await assert.rejects(gpu, /could not be started:.*GPU/);
+  });
+
+  it('drops every capability, forbids new privileges and limits the number of processes', async () => {
+    const script = `
+      grep -E '^(Cap|NoNewPrivs)' /proc/self/status | tr -d '\\t'
+      cat /sys/fs/cgroup/pids/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids.max
+      ls /var/run/docker.sock /run/docker.sock 2>/dev/null
+      env | grep SERVICE | sort
+      ls /longshore`;
+    const { lines } = await readToEnd(await startScript('privileges', script));
+    assert.deepEqual(textsOf(lines, 'stdout'), [
+      ...['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'].map((name) => `${name}:0000000000000000`),
+      'NoNewPrivs:1',
+      String(PIDS_LIMIT),
+      'SERVICE_INPUT_PATH=/longshore/input.json',
+      'SERVICE_OUTPUT_PATH=/longshore/output.json',
+      'input.json',
+      'output.json',
+    ]);
+  });
+
+  it('keeps a fork bomb within the limit of processes', async () => {
+    const script = `i=0; while [ $i -lt ${PIDS_LIMIT + 100} ]; do sleep 30 & i=$((i + 1)); done; echo unlimited`;
+    const { lines, exit } = await readToEnd(await startScript('forks', script));
+    assert.notEqual(exit.exitCode, 0);
+    assert.ok(!textsOf(lines, 'stdout').includes('unlimited'));
+    assert.match(textsOf(lines, 'stderr').join('\n'), /fork/);
+  });
+
+  it('lets a program that runs as another user write its outputs', async () => {
+    const script = 'cat "$SERVICE_INPUT_PATH" >"$SERVICE_OUTPUT_PATH" && id -u';
+    const image = await forTests.engine.publishScript('other-user', script, ['USER 12345:12345']);
+    const spec = await pulled(image, { seen: true });
+    const container = await runtime().start(spec);
+    started.push(container);
+    const { lines } = await readToEnd(container);
+    assert.deepEqual(lines, [{ stream: 'stdout', text: '12345' }]);
+    assert.deepEqual(await container.readOutputs(), { seen: true });
+  });
+
+  it('stops a program that obeys, soon', async () => {
+    const image = await forTests.engine.publishExample('progress');
+    const container = await runtime().start(await pulled(image, { steps: 2, seconds: 600 }));
+    started.push(container);
+    const before = performance.now();
+    await container.stop(5);
+    assert.equal((await container.exit).exitCode, 143);
+    assert.ok(performance.now() - before < 5_000, 'the program was not asked, only killed');
+  });
+
+  it('stops a program that ignores SIGTERM within 10 s', async () => {
+    const container = await startScript('stubborn', `trap '' TERM; echo up; while :; do sleep 1; done`);
+    await firstLine(container);
+    const before = performance.now();
+    await container.stop(2);
+    assert.deepEqual(await container.exit, { exitCode: 137, outOfMemory: false });
+    assert.ok(performance.now() - before < 10_000);
+    await container.stop(2);
+  });
+
+  it('removes a running container, and removes it twice without complaint', async () => {
+    const container = await startScript('removed', 'echo up; sleep 600');
+    await firstLine(container);
+    await container.remove();
+    assert.deepEqual(await forTests.engine.containerIds(), []);
+    await container.remove();
+    await container.stop(1);
+  });
+
+  it('slows a flood of output down to the pace of the reader and keeps memory flat', async (t) => {
+    const line = 'x'.repeat(99);
+    const bytes = 50 * MB;
+    const container = await startScript('flood', `yes ${line} | head -c ${bytes}`);
+    const before = memory();
+    let peak = 0;
+    let count = 0;
+    for await (const { text } of container.lines) {
+      count += 1;
+      if (count === 1) await paused(container);
+      if (count % 1_000 === 0) await sleep(2);
+      if (count % 50_000 === 0) peak = Math.max(peak, memory() - before);
+      if (text !== line)
+        assert.ok(line.startsWith(text) && count === Math.ceil(bytes / 100), `line ${count}: ${text}`);
+    }
+    assert.equal(count, Math.ceil(bytes / 100));
+    assert.equal((await container.exit).exitCode, 0);
+    t.diagnostic(`memory grew by at most ${(peak / MB).toFixed(1)} MB`);
+    assert.ok(peak < 10 * MB, `memory grew by ${Math.round(peak / MB)} MB`);
+  });
+
+  it('finds and removes what an earlier life of the same worker left, and nothing of others', async () => {
+    const image = await forTests.engine.buildScript('left', 'sleep 600');
+    await runtime().start(containerSpec(image));
+    await runtime().start(containerSpec(image));
+    const other = await runtime(new MemoryLog(), 'e2e-worker-2').start(containerSpec(image));
+    started.push(other);
+    assert.equal(await runtime().removeLeftovers(), 2);
+    assert.equal((await forTests.engine.containerIds()).length, 1);
+    assert.equal(await runtime().removeLeftovers(), 0);
+  });
+
+  it('shows by a probe that containers start, whatever the image would execute, and that they do not', async () => {
+    const user = ['USER nobody-knows-me', 'WORKDIR /no/such/folder'];
+    const image = await forTests.engine.publishScript('probed', 'echo executed', user);
+    await runtime().pull(image, NEVER);
+    await assert.rejects(runtime().start(containerSpec(image)), /could not be (?:created|started)/);
+    await runtime().probe(image);
+    await runtime().probe('longshore-test/not-here');
+    assert.deepEqual(await forTests.engine.containerIds(), []);
+    const away = new DockerRuntime({
+      env: { DOCKER_HOST: 'unix:///nowhere/docker.sock' },
+      workerId: 'w',
+      instance: '1f3a90cc',
+      log: new MemoryLog(),
+      policy: ANY_IMAGE,
+    });
+    await assert.rejects(away.probe(image), /ENOENT/);
+  });
+
+  for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+    it(`knows how a container ended across a restart of the engine by ${signal}`, async () => {
+      const container = await startScript('survivor', `trap 'exit 9' TERM; echo up; sleep 600 & wait $!`);
+      const lines = container.lines[Symbol.asyncIterator]();
+      await lines.next();
+      await forTests.engine.restartEngine(signal);
+      const { exitCode } = await container.exit;
+      if (signal === 'SIGTERM') assert.equal(exitCode, 9);
+      else assert.notEqual(exitCode, 0);
+      assert.equal((await lines.next()).done, true);
+    });
+  }
+});
+
+/** Waits for the first line, without giving up the rest. */
+async function firstLine(container: RunningContainer): Promise<void> {
+  await container.lines[Symbol.asyncIterator]().next();
+}
+
+/** Bytes in use after a garbage collection. */
+function memory(): number {
+  collectGarbage();
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+function runtime(log = new MemoryLog(), workerId = 'e2e-worker', instance = '1f3a90cc'): DockerRuntime {
+  return new DockerRuntime({
+    env: { DOCKER_HOST: forTests.engine.host },
+    workerId,
+    instance,
+    log,
+    policy: ANY_IMAGE,
+  });
+}
+
+/** Reads nothing for a while: the container must not get further meanwhile, so it is still there afterwards. */
+async function paused(container: RunningContainer): Promise<void> {
+  const hasEnded = container.exit.then(() => true);
+  assert.equal(
+    await Promise.race([hasEnded, sleep(3_000, false)]),
+    false,
+    'the container did not wait for its reader',
+  );
+}
+
+async function pulled(image: string, inputs: JsonObject) {
+  await runtime().pull(image, NEVER);
+  return containerSpec(image, inputs);
+}

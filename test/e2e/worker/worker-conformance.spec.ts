@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { SCENARIOS } from '@longshore/conformance/scenarios/all';
+import { launch, PROJECT } from '../../support/service-process.js';
+import { EXAMPLE_WORKER, whyNoPython } from '../../support/workers/worker-mutants.js';
+import { WORKER_MAIN } from '../../support/workers/worker-process.js';
+
+const KIT = join(PROJECT, 'packages', 'conformance', 'dist', 'main.js');
+
+/** Runs the kit as its users do. */
+async function checkWorker(command: string): Promise<void> {
+  const kit = await launch(KIT, { args: ['--command', command] });
+  const { code } = await kit.exited;
+  assert.equal(code, 0, kit.output);
+  for (const { name } of SCENARIOS) assert.match(kit.stdout, new RegExp(`^ok +${name} `, 'm'));
+  assert.match(kit.stdout, /the worker conforms/);
+}
+
+describe('the conformance kit passes', { timeout: 400_000, concurrency: true }, () => {
+  test('our own worker', () => checkWorker(`'${process.execPath}' '${WORKER_MAIN}'`));
+
+  test('the example worker in Python', { skip: whyNoPython() }, () =>
+    checkWorker(`python3 '${EXAMPLE_WORKER}'`),
+  );
+});
+
+describe('the command of the conformance kit', { timeout: 60_000 }, () => {
+  test('exits with 2 and its usage when it is told nothing, or the unknown', async () => {
+    for (const args of [[], ['--command', 'true', '--only', 'nothing'], ['--nope']]) {
+      const kit = await launch(KIT, { args });
+      assert.deepEqual(await kit.exited, { code: 2, signal: null });
+      assert.match(kit.stderr, /^Usage: npm run worker:conformance/m);
+    }
+  });
+
+  test('exits with 1 and names the rule when the worker fails', async () => {
+    const kit = await launch(KIT, {
+      args: ['--command', 'sh -c "echo no worker at all"', '--only', 'completes'],
+    });
+    assert.deepEqual(await kit.exited, { code: 1, signal: null });
+    assert.match(kit.stdout, /^FAIL +completes .*\n +the worker ended by itself\n/m);
+    assert.match(kit.stdout, /\| no worker at all/);
+    assert.match(kit.stdout, /0 of 1 passed .*: it does not conform: completes/);
+  });
+
+  test('lists the scenarios', async () => {
+    const kit = await launch(KIT, { args: ['--list'] });
+    await kit.exited;
+    const listed = kit.stdout.split('\n').map((line) => line.replace(/ +/, ' '));
+    for (const { name, promise } of SCENARIOS) assert.ok(listed.includes(`${name} ${promise}`), name);
+  });
+});

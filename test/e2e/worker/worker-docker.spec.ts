@@ -1,0 +1,242 @@
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { startTestEngine } from '../../support/images/docker-engine.js';
+import {
+  launch,
+  makeDataDir,
+  startService,
+  until,
+  type ServiceProcess,
+  type TestProcess,
+} from '../../support/service-process.js';
+import { senderTo, type Send } from '../../support/app/test-app.js';
+
+const WORKER_MAIN = fileURLToPath(import.meta.resolve('@longshore/worker/main'));
+const KEYS = { SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests' };
+
+// oxlint-disable-next-line typescript/no-explicit-any -- a run as it comes
+const typesOf = (run: any): string[] => run.events.map(({ type }: { type: string }) => type);
+
+const forTests = await startTestEngine();
+after(async () => {
+  if (forTests.skip === false) await forTests.engine.stop();
+});
+
+describe('a worker with a container engine', { skip: forTests.skip, timeout: 600_000 }, () => {
+  let service: ServiceProcess;
+  let worker: TestProcess;
+  let send: Send;
+  let tmp: string;
+
+  const startWorker = (env: Record<string, string> = {}): Promise<TestProcess> =>
+    launch(WORKER_MAIN, {
+      env: {
+        SERVICE_URL: service.url,
+        SERVICE_API_KEY: 'e2e-worker-key-of-the-tests',
+        SERVICE_WORKER_ID: 'e2e/worker:1',
+        SERVICE_WORKER_TICK: '0.2',
+        SERVICE_WORKER_RUNTIME: 'docker',
+        DOCKER_HOST: forTests.engine.host,
+        SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
+        SERVICE_WORKER_STATE_DIR: join(tmp, 'state'),
+        TMPDIR: tmp,
+        ...env,
+      },
+    });
+
+  before(async () => {
+    tmp = await makeDataDir();
+    service = await startService({ env: { ...KEYS, SERVICE_WORKER_TIMEOUT: '5' } });
+    send = senderTo(service.url, 'e2e-admin-key-of-the-tests');
+    worker = await startWorker();
+  });
+
+  after(async () => {
+    worker.signal('SIGTERM');
+    assert.deepEqual(await worker.exited, { code: 0, signal: null }, worker.output);
+    assert.deepEqual(await service.kill('SIGTERM'), { code: 0, signal: null }, service.output);
+  });
+
+  afterEach(async () => {
+    await until(async () => (await forTests.engine.containerIds()).length === 0, 'no container is left');
+    const left = readdirSync(tmp).filter((name) => name.startsWith('longshore-'));
+    assert.deepEqual(left, [], 'the worker keeps nothing of a run on the host');
+  });
+
+  // oxlint-disable-next-line typescript/no-explicit-any -- a run as it comes
+  const create = async (body: Record<string, unknown>): Promise<any> => {
+    const created = await send('POST', '/runs', { body });
+    assert.equal(created.status, 201, created.text);
+    return created.body;
+  };
+
+  // oxlint-disable-next-line typescript/no-explicit-any -- a run as it comes
+  const untilState = async (id: string, ...states: string[]): Promise<any> => {
+    await until(
+      async () => {
+        const { body } = await send('GET', `/runs/${id}?include_events=false`);
+        return states.includes(body.state);
+      },
+      `run ${id} is ${states.join(' or ')}`,
+    );
+    return (await send('GET', `/runs/${id}`)).body;
+  };
+
+  test('pulls an image that only the registry has, runs it, and reports its outputs', async () => {
+    const image = await forTests.engine.publishExample('word-count');
+    const { id } = await create({ image, inputs: { text: 'to be or not to be' } });
+    const run = await untilState(id, 'COMPLETED', 'FAILED');
+    assert.deepEqual([run.state, run.outputs.words], ['COMPLETED', 6], JSON.stringify(run));
+    assert.deepEqual(typesOf(run), ['STARTED', 'COMPLETED']);
+    assert.equal(run.execution_summary.worker_id, 'e2e/worker:1');
+    assert.equal(run.progress, 100);
+  });
+
+  test('tells the container where in a trace the run belongs, if it does', async () => {
+    const show = `printf '{"parent":"%s","state":"%s"}' "$TRACEPARENT" "$TRACESTATE" >"$SERVICE_OUTPUT_PATH"`;
+    const image = await forTests.engine.publishScript('shows-trace', show);
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+    const headers = { traceparent, tracestate: 'vendor=7' };
+    const traced = await send('POST', '/runs', { body: { image }, headers });
+    const { outputs } = await untilState(traced.body.id, 'COMPLETED', 'FAILED');
+    assert.deepEqual(outputs, { parent: traceparent, state: 'vendor=7' });
+    const untraced = await untilState((await create({ image })).id, 'COMPLETED', 'FAILED');
+    assert.deepEqual(untraced.outputs, { parent: '', state: '' });
+  });
+
+  test('turns log lines into events, in order, while the container works', async () => {
+    const image = await forTests.engine.publishExample('progress');
+    const { id } = await create({ image, inputs: { steps: 4, seconds: 0.4 } });
+    const run = await untilState(id, 'COMPLETED', 'FAILED');
+    assert.deepEqual(typesOf(run), ['STARTED', 'PROGRESS', 'PROGRESS', 'PROGRESS', 'PROGRESS', 'COMPLETED']);
+    assert.deepEqual(
+      run.events.slice(1, 5).map(({ msg }: { msg: number }) => msg),
+      [25, 50, 75, 100],
+    );
+  });
+
+  test('reports exit code and the end of the log of a container that fails', async () => {
+    const image = await forTests.engine.publishExample('fail');
+    const { id } = await create({ image, inputs: { exit_code: 7, message: 'out of luck' } });
+    const run = await untilState(id, 'COMPLETED', 'FAILED');
+    assert.equal(run.state, 'FAILED');
+    assert.match(run.execution_summary.error_message, /exit code 7/);
+    assert.match(run.execution_summary.error_message, /error: out of luck/);
+  });
+
+  test('keeps the log of a container, each stream in its order', async () => {
+    const image = await forTests.engine.publishScript(
+      'prints',
+      'echo one; echo two >&2; printf three; exit 1',
+    );
+    const { id } = await create({ image });
+    await untilState(id, 'FAILED');
+    const { status, text, headers } = await send('GET', `/runs/${id}/logs`);
+    assert.equal(status, 200, text);
+    assert.equal(headers.get('X-Log-Complete'), 'true');
+    const lines = text
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    assert.deepEqual(
+      lines.map(({ line }) => line),
+      [0, 1, 2],
+    );
+    const printedTo = (wanted: string): string[] =>
+      lines.flatMap(({ stream, text: printed }) => (stream === wanted ? [printed] : []));
+    assert.deepEqual([printedTo('stdout'), printedTo('stderr')], [['one', 'three'], ['two']]);
+  });
+
+  test('repeats a failing run as its retry policy says', async () => {
+    const image = await forTests.engine.publishExample('fail');
+    const { id } = await create({ image, retry_policy: { max_attempts: 3 } });
+    const run = await untilState(id, 'FAILED');
+    assert.equal(run.current_attempt, 3);
+    assert.equal(typesOf(run).join(' '), 'STARTED FAILED RETRIED STARTED FAILED RETRIED STARTED FAILED');
+  });
+
+  test('keeps a container within its memory', async () => {
+    const image = await forTests.engine.publishScript('hog', 'x=x; while :; do x="$x$x"; done');
+    const { id } = await create({ image, constraints: { ram_mb: 32 } });
+    const run = await untilState(id, 'COMPLETED', 'FAILED');
+    assert.equal(run.state, 'FAILED');
+    assert.match(run.execution_summary.error_message, /137|memory/);
+  });
+
+  test('stops the container of a cancelled run within ten seconds', async () => {
+    const image = await forTests.engine.publishScript(
+      'stubborn',
+      'trap "" TERM; while :; do sleep 0.2; done',
+    );
+    const { id } = await create({ image });
+    await untilState(id, 'RUNNING');
+    await until(async () => (await forTests.engine.containerIds()).length === 1, 'the container runs');
+    const cancelledAt = Date.now();
+    assert.equal((await send('POST', `/runs/${id}/cancel`)).status, 200);
+    await until(async () => (await forTests.engine.containerIds()).length === 0, 'the container is gone');
+    assert.ok(Date.now() - cancelledAt < 10_000, `took ${Date.now() - cancelledAt} ms`);
+    const run = await untilState(id, 'CANCELLED');
+    assert.deepEqual(typesOf(run).slice(-1), ['CANCELLED']);
+  });
+
+  test('pre-writes the outputs template, and refuses outputs that are no JSON object', async () => {
+    const image = await forTests.engine.publishScript('keeps-template', 'cat "$SERVICE_OUTPUT_PATH"');
+    const template = { url: 'https://example.test/upload', n: 0 };
+    const kept = await create({ image, outputs: template });
+    assert.deepEqual((await untilState(kept.id, 'COMPLETED', 'FAILED')).outputs, template);
+    const broken = await forTests.engine.publishScript(
+      'broken-outputs',
+      'echo "[1]" > "$SERVICE_OUTPUT_PATH"',
+    );
+    const { id } = await create({ image: broken });
+    const run = await untilState(id, 'COMPLETED', 'FAILED');
+    assert.equal(run.state, 'FAILED');
+    assert.match(run.execution_summary.error_message, /output/i);
+  });
+
+  test('fails a run whose image is to be had nowhere, and says so', async () => {
+    const { id } = await create({ image: `${forTests.engine.registry}/examples/nowhere:latest` });
+    const run = await untilState(id, 'FAILED');
+    assert.match(run.execution_summary.error_message, /nowhere/);
+    assert.deepEqual(typesOf(run), ['FAILED']);
+  });
+
+  test('goes on with a local image while the registry is away', async () => {
+    const image = await forTests.engine.buildScript('local-only', 'true');
+    await forTests.engine.stopRegistry();
+    const { id } = await create({ image });
+    assert.equal((await untilState(id, 'COMPLETED', 'FAILED')).state, 'COMPLETED');
+    await forTests.engine.startRegistry();
+  });
+
+  test('removes what a killed worker left behind when it comes back under the same id', async () => {
+    const image = await forTests.engine.publishScript(
+      'endless',
+      'trap "exit 0" TERM; while :; do sleep 0.2; done',
+    );
+    const { id } = await create({ image });
+    await untilState(id, 'RUNNING');
+    await until(async () => (await forTests.engine.containerIds()).length === 1, 'the container runs');
+    worker.signal('SIGKILL');
+    await worker.exited;
+    assert.equal((await forTests.engine.containerIds()).length, 1);
+    worker = await startWorker();
+    await until(async () => (await forTests.engine.containerIds()).length === 0, 'the leftover is gone');
+    await send('POST', `/runs/${id}/cancel`);
+  });
+
+  test('runs several at once within its resources', async () => {
+    const image = await forTests.engine.publishExample('progress');
+    const runs = await Promise.all(
+      Array.from({ length: 4 }, () => create({ image, inputs: { steps: 2, seconds: 1 } })),
+    );
+    const ended = await Promise.all(runs.map(({ id }) => untilState(id, 'COMPLETED', 'FAILED')));
+    assert.deepEqual(
+      ended.map(({ state }) => state),
+      runs.map(() => 'COMPLETED'),
+    );
+  });
+});

@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
+import { ANY_IMAGE, MemoryLog } from '@longshore/worker/testing/container-spec';
+import { startTestEngine } from '../../support/images/docker-engine.js';
+import { PrivateRegistry, REGISTRY_LOGIN } from '../../support/images/private-registry.js';
+import {
+  launch,
+  makeDataDir,
+  processesNaming,
+  startService,
+  until,
+  type ServiceProcess,
+  type TestProcess,
+} from '../../support/service-process.js';
+import { senderTo, type Send } from '../../support/app/test-app.js';
+import { WORKER_MAIN } from '../../support/workers/worker-process.js';
+
+const ADMIN_KEY = 'e2e-admin-key-of-the-tests';
+const WORKER_KEY = 'e2e-worker-key-of-the-tests';
+const TOKEN = 'token-value-of-the-tests';
+/** What must be found nowhere after runs that used it. */
+const VALUES = [TOKEN, REGISTRY_LOGIN.password] as const;
+const NEVER = new AbortController().signal;
+
+/** Prints what it has, and ends with 7; waits instead if the first argument says so. */
+const SCRIPT = `
+echo "$GREETING: $# $1"
+echo "token $TOKEN"
+printf '{"type":"SEEN","msg":"%s","payload":{"token":"%s"}}\\n' "$TOKEN" "$TOKEN"
+[ "$1" != wait ] || exec sleep 600
+exit 7`;
+
+const forTests = await startTestEngine();
+after(async () => {
+  if (forTests.skip === false) await forTests.engine.stop();
+});
+
+describe('secrets with a container engine', { skip: forTests.skip, timeout: 300_000 }, () => {
+  let registry: PrivateRegistry;
+  let image: string;
+  let service: ServiceProcess;
+  let worker: TestProcess;
+  let send: Send;
+  let tmp: string;
+
+  before(async () => {
+    const { engine } = forTests;
+    registry = await PrivateRegistry.start(engine);
+    image = await registry.publish(await engine.buildScript('private', SCRIPT), 'tool');
+    tmp = await makeDataDir();
+    service = await startService({
+      env: {
+        SERVICE_API_KEYS: `admin:${ADMIN_KEY},worker:${WORKER_KEY}`,
+        SERVICE_SECRETS_KEY: randomBytes(32).toString('base64'),
+        SERVICE_LOG_LEVEL: 'debug',
+      },
+    });
+    send = senderTo(service.url, ADMIN_KEY);
+    worker = await launch(WORKER_MAIN, {
+      env: {
+        SERVICE_URL: service.url,
+        SERVICE_API_KEY: WORKER_KEY,
+        SERVICE_WORKER_ID: 'e2e-secrets',
+        SERVICE_WORKER_TICK: '0.2',
+        SERVICE_WORKER_RUNTIME: 'docker',
+        SERVICE_LOG_LEVEL: 'debug',
+        DOCKER_HOST: engine.host,
+        SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
+        SERVICE_WORKER_STATE_DIR: join(tmp, 'state'),
+        TMPDIR: tmp,
+      },
+    });
+    await put('api-token', 'opaque', TOKEN);
+    await put('login', 'registry', JSON.stringify({ server: registry.address, ...REGISTRY_LOGIN }));
+    await put(
+      'wrong',
+      'registry',
+      JSON.stringify({ server: registry.address, username: 'puller', password: 'no' }),
+    );
+    await put('other', 'registry', JSON.stringify({ server: 'registry.test', ...REGISTRY_LOGIN }));
+  });
+
+  async function put(name: string, kind: string, value: string): Promise<void> {
+    const { status, text } = await send('PUT', `/secrets/${name}`, { body: { kind, value } });
+    assert.equal(status, 201, text);
+  }
+
+  const USED = { secrets: { TOKEN: 'api-token' }, image_pull_secret: 'login', env: { GREETING: 'hello' } };
+
+  // oxlint-disable-next-line typescript/no-explicit-any -- a run as it comes
+  async function endOf(body: Record<string, unknown>): Promise<any> {
+    const { status, body: created, text } = await send('POST', '/runs', { body: { image, ...body } });
+    assert.equal(status, 201, text);
+    const read = () => send('GET', `/runs/${created.id}`);
+    await until(
+      async () => ['COMPLETED', 'FAILED', 'CANCELLED'].includes((await read()).body.state),
+      `run ${created.id} has ended`,
+    );
+    return (await read()).body;
+  }
+
+  test('a private image is pulled with its login and gets variables, arguments and secrets', async () => {
+    const run = await endOf({ ...USED, args: ['a b'] });
+    const { cause, exit_code: exitCode, error_message: message } = run.execution_summary;
+    assert.deepEqual([run.state, cause, exitCode], ['FAILED', 'exit', 7], JSON.stringify(run));
+    assert.match(message, /hello: 1 a b\ntoken \*\*\*$/);
+    const seen = run.events.find(({ type }: { type: string }) => type === 'SEEN');
+    assert.deepEqual([seen.msg, seen.payload], ['***', { token: '***' }]);
+    const { text: log } = await send('GET', `/runs/${run.id}/logs`);
+    assert.ok(log.includes('token ***'), log);
+  });
+
+  test('a command takes the place of the entrypoint', async () => {
+    const script = 'printf \'{"by":"%s","token":"%s"}\' "$0 $1" "$TOKEN" >"$SERVICE_OUTPUT_PATH"';
+    const run = await endOf({ ...USED, command: ['/bin/sh', '-c', script], args: ['the', 'run'] });
+    assert.deepEqual([run.state, run.outputs], ['COMPLETED', { by: 'the run', token: '***' }]);
+  });
+
+  test('runs without the login, with a wrong one or that of another registry do not get the image', async () => {
+    for (const [name, reason] of [
+      [undefined, /the registry refused access$/],
+      ['wrong', /with its login: the registry refused access$/],
+      ['other', /its pull secret is for another registry$/],
+    ] as const) {
+      const run = await endOf(name === undefined ? {} : { image_pull_secret: name });
+      const { cause, error_message: message } = run.execution_summary;
+      assert.deepEqual([run.state, cause], ['FAILED', 'image'], JSON.stringify(run));
+      assert.match(message, reason);
+    }
+  });
+
+  test('an image that was pulled with a login is not used without it while its registry is away', async () => {
+    const { engine } = forTests;
+    const env = { DOCKER_HOST: engine.host };
+    const log = new MemoryLog();
+    const runtime = new DockerRuntime({ env, workerId: 'w-1', instance: '1f3a90cc', log, policy: ANY_IMAGE });
+    const login = { server: registry.address, ...REGISTRY_LOGIN };
+    await runtime.pull(image, NEVER, login);
+    const [older = ''] = (await engine.docker.getImage(image).inspect()).RepoDigests;
+    assert.match(older, /@sha256:/);
+    await registry.publish(await engine.buildScript('newer', `${SCRIPT} # newer`), 'tool');
+    await runtime.pull(image, NEVER, login);
+    await registry.stop();
+    for (const name of [image, older]) await assert.rejects(runtime.pull(name, NEVER), /could not be pulled/);
+    await assert.rejects(runtime.pull(image, NEVER, login), /could not be pulled with its login/);
+    await registry.startAgain();
+    await runtime.pull(image, NEVER, login);
+    const [name = ''] = (await engine.docker.getImage(image).inspect()).RepoTags.filter(
+      (tag) => tag !== image,
+    );
+    await assert.rejects(runtime.pull(name, NEVER), /longshore-private:.* could not be pulled|was not found/);
+  });
+
+  test('no value is found outside of the container and its environment', async () => {
+    const { engine } = forTests;
+    const { body: run } = await send('POST', '/runs', { body: { image, ...USED, args: ['wait'] } });
+    const events = async () => (await send('GET', `/runs/${run.id}`)).body.events;
+    await until(async () => JSON.stringify(await events()).includes('SEEN'), 'the container works');
+    for (const id of await engine.containerIds()) {
+      const inspected = await engine.docker.getContainer(id).inspect();
+      assert.ok(inspected.Config.Env.includes(`TOKEN=${TOKEN}`));
+      assertUnseen(JSON.stringify({ ...inspected, Config: { ...inspected.Config, Env: [] } }), 'inspection');
+    }
+    const commands = (await processesNaming([...VALUES])).map(({ command }) => command);
+    assertUnseen(commands.join('\n'), 'list of processes');
+    await checkFiles(tmp);
+    await send('POST', `/runs/${run.id}/cancel`);
+    await until(async () => (await engine.containerIds()).length === 0, 'the container is removed');
+    for (const path of ['/events?limit=500', '/runs?limit=100', '/secrets', '/audit', '/metrics'])
+      assertUnseen((await send('GET', path)).text, path);
+    worker.signal('SIGTERM');
+    await worker.exited;
+    await service.kill('SIGTERM');
+    assertUnseen(worker.output, "the worker's log");
+    assertUnseen(service.output, "the service's log");
+    // Tables, indexes and write-ahead log: more than a dump has.
+    assert.ok((await checkFiles(service.dataDir)) > 0, 'the search finds what the database holds');
+  });
+});
+
+function assertUnseen(text: string, where: string): void {
+  for (const value of VALUES) assert.ok(!text.includes(value), `${where} shows ${value}`);
+}
+
+/** @returns the number of files with the name of the secret */
+async function checkFiles(folder: string): Promise<number> {
+  let named = 0;
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  for (const entry of entries.filter((found) => found.isFile())) {
+    const path = join(entry.parentPath, entry.name);
+    const bytes = await readFile(path).catch(() => Buffer.alloc(0));
+    for (const value of VALUES) assert.equal(bytes.includes(value), false, `${path} holds ${value}`);
+    if (bytes.includes('api-token')) named += 1;
+  }
+  return named;
+}

@@ -1,0 +1,134 @@
+import { Registry } from 'prom-client';
+import type { DataSource } from 'typeorm';
+import { v7 as uuidv7 } from 'uuid';
+import { createLog } from '../../../src/common/logging/logger.js';
+import { Refusals } from '../../../src/common/quotas/refusals.js';
+import type { Settings } from '../../../src/config/settings.js';
+import { loadSettings } from '../../../src/config/settings.module.js';
+import { FeedTails } from '../../../src/feed/cache/feed-tails.js';
+import { cursorsOf } from '../../../src/feed/feed-cursor.js';
+import { DEFAULT_FEED_LIMITS } from '../../../src/feed/feed-limits.js';
+import { FeedMetrics } from '../../../src/feed/feed-metrics.js';
+import { FeedRepository } from '../../../src/feed/feed.repository.js';
+import { EventRepository } from '../../../src/runs/events/event.repository.js';
+import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
+import { IdempotencyRepository } from '../../../src/runs/idempotency/idempotency.repository.js';
+import { AvoidingRuns } from '../../../src/runs/queue/avoiding-runs.js';
+import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
+import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
+import { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
+import { RestrictedQueueRepository } from '../../../src/runs/queue/restricted-queue.repository.js';
+import { RestrictedRuns } from '../../../src/runs/queue/restricted-runs.js';
+import { RunRequirementsRepository } from '../../../src/runs/queue/run-requirements.repository.js';
+import type { Claim, ClaimedRun } from '../../../src/runs/journal/claim.js';
+import { ClaimReplays } from '../../../src/runs/journal/claim-replays.js';
+import { ClaimAllocator } from '../../../src/runs/journal/claim-allocator.js';
+import { CandidateSelector } from '../../../src/runs/journal/candidate-selector.js';
+import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
+import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
+import { GroupWriter } from '../../../src/runs/journal/group-writer.js';
+import { GroupCommitter } from '../../../src/runs/journal/group-committer.js';
+import { RunJournal, type JournalSettings } from '../../../src/runs/journal/run-journal.js';
+import { NEW_RUN } from '../../../src/runs/machine/decide.fixtures.js';
+import type { RunCommand } from '../../../src/runs/machine/run-command.js';
+import type { NewRun, Run } from '../../../src/runs/machine/run.js';
+import { readEvent, type ReportedEvent } from '../../../src/runs/machine/run-event.js';
+import { RunRepository } from '../../../src/runs/storage/run.repository.js';
+import { RunViews } from '../../../src/runs/storage/run-views.js';
+import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
+import { DirectStrategy } from '../../../src/workers/strategies/direct.strategy.js';
+
+/** The SQL of both queues. */
+export function queueWith(
+  marks = new LowWaterMarks(),
+  restricted = new RestrictedRuns(),
+  avoiding = new AvoidingRuns(),
+): QueueRepository {
+  const keys = new ConcurrencyKeys();
+  const requirements = new RunRequirementsRepository();
+  return new QueueRepository(marks, new RestrictedQueueRepository(requirements, keys, restricted), avoiding);
+}
+
+/** A journal as one server process has it. */
+export function journalOn(
+  dataSource: DataSource,
+  given: Partial<JournalSettings & Pick<Settings, 'maxAnswerBytes'>> = {},
+): { journal: RunJournal; registry: Registry } {
+  const settings = { ...loadSettings([], {}), ...given };
+  const registry = new Registry();
+  const runs = new RunRepository();
+  const restricted = new RestrictedRuns();
+  const avoiding = new AvoidingRuns();
+  const queue = queueWith(new LowWaterMarks(), restricted, avoiding);
+  const events = new EventRepository();
+  const idempotency = new IdempotencyRepository();
+  const writer = new GroupWriter(runs, queue, events, idempotency, new FeedRepository({ feedEnabled: true }));
+  const allocator = new ClaimAllocator(
+    queue,
+    runs,
+    new HeldRunRepository(),
+    new CandidateSelector(queue, avoiding, restricted, settings),
+    new ClaimReplays(idempotency, runs, settings),
+  );
+  const views = new RunViews(runs, events, settings);
+  const cursors = { epoch: null, of: (topic: string) => cursorsOf(topic, null) };
+  const feeds = new FeedTails(cursors, new FeedMetrics(registry), DEFAULT_FEED_LIMITS);
+  const committer = new GroupCommitter(writer, allocator, views, feeds, createLog(settings));
+  const instrumentation = new JournalInstrumentation(new JournalMetrics(registry), null);
+  return {
+    journal: new RunJournal({ dataSource }, committer, instrumentation, settings, new Refusals(registry)),
+    registry,
+  };
+}
+
+/** A run to be created, with defaults where nothing is given. */
+export function freshRun(given: Partial<NewRun> = {}): NewRun {
+  return {
+    ...NEW_RUN,
+    id: uuidv7(),
+    attemptId: uuidv7(),
+    maxAttempts: 1,
+    topic: null,
+    ...given,
+  };
+}
+
+const CONTEXT: ClaimContext = {
+  strategy: new DirectStrategy(),
+  findClaiming: (ids) =>
+    Promise.resolve(
+      new Map(ids.map((id) => [id, { id, cpuCores: 1, ramMb: 1024, gpus: [], tags: [], capabilities: [] }])),
+    ),
+  listClaiming: () => Promise.resolve([]),
+};
+
+/** A claim of a worker by the direct strategy. */
+export function claimOf(workerId: string): Claim {
+  return { workerId, context: CONTEXT, stillWanted: () => true };
+}
+
+/** Claims for a worker by the direct strategy, and answers what it got. */
+export async function claimOn(journal: RunJournal, workerId: string): Promise<readonly ClaimedRun[]> {
+  return (await journal.claim(claimOf(workerId))).runs;
+}
+
+/** Carries out a command and answers the run that it made. */
+export async function changeOn(journal: RunJournal, runId: string, command: RunCommand): Promise<Run> {
+  const effect = await journal.change(runId, command);
+  if ('run' in effect) return effect.run;
+  throw new Error('a command without a key was answered as a replay');
+}
+
+/** A reported event as a command. @throws Error when it breaks a rule of its type */
+export function eventCommand(reported: ReportedEvent): RunCommand {
+  const event = readEvent(reported);
+  if ('problems' in event) throw new Error(event.problems.join());
+  return { type: 'event', event, reporter: {}, nextAttempt: { id: uuidv7(), jitter: 1 } };
+}
+
+/** Creates a run and answers it. */
+export async function createOn(journal: RunJournal, given: Partial<NewRun> = {}): Promise<Run> {
+  const creation = await journal.create(freshRun(given));
+  if ('run' in creation) return creation.run;
+  throw new Error('a creation without a key was answered as a replay');
+}

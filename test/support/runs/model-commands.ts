@@ -1,0 +1,299 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import { createRun } from '../../../src/runs/machine/run.js';
+import {
+  FAILURE_CAUSES,
+  MANUAL_RETRY,
+  MAX_EXIT_CODE,
+  readEvent,
+  USER_CANCEL,
+  type ReportedEvent,
+  type RunEvent,
+} from '../../../src/runs/machine/run-event.js';
+import { freshRun } from './journal.js';
+import { ModelRun } from './run-model.js';
+import { RunSteps } from './run-steps.js';
+
+/** What the model knows: the runs by age, and which worker reported to which process. */
+export interface Model {
+  readonly runs: ModelRun[];
+  readonly workers: Set<string>;
+  /** States and refusals that occurred, so that a test can tell how far its sequences came. */
+  readonly seen: Set<string>;
+}
+
+/** The processes under test, all on one database, and what worker names begin with in this sequence. */
+export interface Processes {
+  readonly steps: readonly [RunSteps, RunSteps];
+  readonly prefix: string;
+}
+
+type Side = 0 | 1;
+type Command = fc.AsyncCommand<Model, Processes>;
+
+/** How a reporter describes itself. */
+type Fence = 'silent' | 'true' | 'other worker' | 'other attempt';
+
+/** SERVICE_MAX_RECLAIMS of the processes; more would pause a run for a random time. */
+export const MAX_RECLAIMS = 1;
+
+const HOLDER = 'holder';
+/** The worker that has reported to both processes when a sequence begins. */
+const REGISTERED = 'a';
+
+const anySide = fc.constantFrom<Side[]>(0, 1);
+const anyWorker = fc.constantFrom(REGISTERED, REGISTERED, 'b');
+/** Who says that a run has started: the worker that has it, or one of the two. */
+const anyStarter = fc.constantFrom(HOLDER, HOLDER, HOLDER, 'b');
+const anyValue = fc.oneof(fc.string({ maxLength: 5 }), fc.integer(), fc.boolean(), fc.constant(null));
+const anyObject = fc.dictionary(fc.string({ maxLength: 4 }), anyValue, { maxKeys: 2, noNullPrototype: true });
+const anyRetryOn = fc.constantFrom(null, null, ['error'], ['oom', 'exit:0-100']);
+const anyTopic = fc.constantFrom(null, 'topic-1', 'topic-2');
+
+const create: fc.Arbitrary<Command> = fc
+  .record({
+    side: anySide,
+    priority: fc.integer({ min: -1, max: 1 }),
+    attempts: fc.integer({ min: 1, max: 2 }),
+    outputs: anyObject,
+    topic: anyTopic,
+    retryOn: anyRetryOn,
+  })
+  .map((given) => new Create(given));
+
+const heartbeat: fc.Arbitrary<Command> = fc.tuple(anySide, anyWorker).map((given) => new Heartbeat(...given));
+const claim: fc.Arbitrary<Command> = fc.tuple(anySide, anyWorker).map((given) => new Claim(...given));
+
+const anyEvent: fc.Arbitrary<ReportedEvent> = fc.oneof(
+  anyStarter.map((id) => ({ type: 'STARTED', msg: 'go', payload: { worker_id: id } })),
+  anyStarter.map((id) => ({ type: 'STARTED', msg: '', payload: { worker_id: id, gpu_id: 1 } })),
+  fc.integer({ min: 0, max: 100 }).map((msg) => ({ type: 'PROGRESS', msg })),
+  anyObject.map((outputs) => ({ type: 'COMPLETED', msg: 'done', payload: { outputs } })),
+  fc.constant({ type: 'COMPLETED', msg: '' }),
+  fc
+    .string({ maxLength: 5 })
+    .map((text) => ({ type: 'FAILED', msg: 'no', payload: { error_message: text } })),
+  fc.constant({ type: 'FAILED', msg: '' }),
+  fc
+    .record({ cause: fc.constantFrom(...FAILURE_CAUSES), code: fc.nat({ max: MAX_EXIT_CODE }) })
+    .map(({ cause, code }) => ({ type: 'FAILED', msg: 'no', payload: { cause, exit_code: code } })),
+  fc.constant({ type: 'FAILED', msg: 'no', payload: { cause: 'infrastructure' } }),
+  fc.constant({ type: 'CANCELLED', msg: 'stop' }),
+  fc.boolean().map((force) => ({ type: 'RETRIED', msg: 'again', payload: { force } })),
+  anyObject.map((payload) => ({ type: 'NOTE', msg: 5, payload })),
+);
+const anyFence = fc.oneof(
+  { weight: 3, arbitrary: fc.constantFrom<Fence[]>('silent', 'true') },
+  { weight: 1, arbitrary: fc.constantFrom<Fence[]>('other worker', 'other attempt') },
+);
+const report: fc.Arbitrary<Command> = fc
+  .tuple(anySide, fc.nat(), anyEvent, anyFence)
+  .map((given) => new Report(...given));
+
+const endpoint: fc.Arbitrary<Command> = fc
+  .tuple(anySide, fc.nat(), fc.constantFrom('cancel' as const, 'retry' as const))
+  .map((given) => new Endpoint(...given));
+
+/** Sequences of what clients and workers may do. */
+export const MODEL_COMMANDS = fc.commands(
+  [create, heartbeat, claim, claim, claim, report, report, report, report, report, endpoint],
+  { maxCommands: 40, size: 'max' },
+);
+
+/** What is known when a sequence begins: one worker, at both processes. */
+export async function beginSequence({ steps, prefix }: Processes, seen: Set<string>): Promise<Model> {
+  for (const process of steps) {
+    await process.heartbeat(prefix + REGISTERED);
+    // It never claims, and could execute every run that avoids another worker.
+    await process.heartbeat(`${prefix}spare`);
+  }
+  return { runs: [], workers: new Set([`0 ${REGISTERED}`, `1 ${REGISTERED}`]), seen };
+}
+
+class Create implements Command {
+  constructor(
+    readonly given: {
+      readonly side: Side;
+      readonly priority: number;
+      readonly attempts: number;
+      readonly outputs: object;
+      readonly topic: string | null;
+      readonly retryOn: readonly string[] | null;
+    },
+  ) {}
+
+  check(): boolean {
+    return true;
+  }
+
+  async run(model: Model, { steps }: Processes): Promise<void> {
+    const { side, priority, attempts, outputs, topic, retryOn } = this.given;
+    const body = await steps[side].create({
+      priority,
+      outputs,
+      retry_policy: { max_attempts: attempts, retry_on: retryOn },
+      event_delivery: topic === null ? null : { topic },
+    });
+    const fresh = freshRun({
+      id: body.id,
+      priority,
+      maxAttempts: attempts,
+      topic,
+      retryOn: retryOn?.join(',') ?? null,
+    });
+    const carried = { image: 'image', inputs: {}, outputs, topic };
+    const run = new ModelRun(createRun(fresh, new Date(body.createdAt)), carried);
+    assert.deepEqual(body, run.expected());
+    model.runs.push(run);
+    await run.compare(steps[other(side)].send);
+  }
+
+  toString(): string {
+    return `create(${JSON.stringify(this.given)})`;
+  }
+}
+
+class Heartbeat implements Command {
+  constructor(
+    readonly at: Side,
+    readonly worker: string,
+  ) {}
+
+  check(): boolean {
+    return true;
+  }
+
+  async run(model: Model, { steps, prefix }: Processes): Promise<void> {
+    await steps[this.at].heartbeat(prefix + this.worker);
+    model.workers.add(`${this.at} ${this.worker}`);
+  }
+
+  toString(): string {
+    return `heartbeat(${this.at}, ${this.worker})`;
+  }
+}
+
+class Claim implements Command {
+  constructor(
+    readonly at: Side,
+    readonly worker: string,
+  ) {}
+
+  check(): boolean {
+    return true;
+  }
+
+  async run(model: Model, { steps, prefix }: Processes): Promise<void> {
+    const workerId = prefix + this.worker;
+    const ops = await steps[this.at].claim(workerId);
+    const known = model.workers.has(`${this.at} ${this.worker}`);
+    const head = known ? headOfQueue(model.runs, workerId) : undefined;
+    if (!head) {
+      assert.deepEqual(ops, []);
+      return;
+    }
+    const { id, attempt } = head.run;
+    const constraints = { ram_mb: 0, vram_mb: 0, cpu: 0, gpu_id: null };
+    assert.deepEqual(ops, [{ id, image: 'image', inputs: {}, constraints, attempt }]);
+    const { updatedAt } = await steps[this.at].get(id);
+    assert.equal(head.apply({ type: 'assign', workerId, gpuId: null }, new Date(updatedAt)), undefined);
+    model.seen.add(head.run.state);
+    await head.compare(steps[other(this.at)].send);
+  }
+
+  toString(): string {
+    return `claim(${this.at}, ${this.worker})`;
+  }
+}
+
+class Report implements Command {
+  constructor(
+    readonly at: Side,
+    readonly pick: number,
+    readonly event: ReportedEvent,
+    readonly fence: Fence,
+  ) {}
+
+  check({ runs }: Readonly<Model>): boolean {
+    return runs.length > 0;
+  }
+
+  async run(model: Model, { steps, prefix }: Processes): Promise<void> {
+    const target = chosen(model.runs, this.pick);
+    const { id, attempt, workerId } = target.run;
+    const { type, msg, payload = {} } = this.event;
+    const holder = workerId ?? prefix + REGISTERED;
+    const nameOf = (name: string): string => (name === HOLDER ? holder : prefix + name);
+    const { worker_id: starter } = payload;
+    const named = typeof starter === 'string' ? { ...payload, worker_id: nameOf(starter) } : payload;
+    const sent: ReportedEvent = { type, msg, payload: named };
+    const reporter =
+      this.fence === 'silent'
+        ? {}
+        : {
+            workerId: this.fence === 'other worker' ? `${prefix}nobody` : holder,
+            attempt: this.fence === 'other attempt' ? attempt + 1 : attempt,
+          };
+    const answer = await steps[this.at].report(id, sent, {
+      ...(reporter.workerId === undefined ? {} : { worker: reporter.workerId }),
+      ...(reporter.attempt === undefined ? {} : { attempt: reporter.attempt }),
+    });
+    const event = readEvent(sent);
+    assert.ok(!('problems' in event));
+    model.seen.add(
+      target.answered(
+        { type: 'event', event, reporter, maxReclaims: MAX_RECLAIMS, nextAttempt: { id: 'next', jitter: 1 } },
+        answer,
+      ),
+    );
+    await target.compare(steps[other(this.at)].send);
+  }
+
+  toString(): string {
+    return `report(${this.at}, run ${this.pick}, ${JSON.stringify(this.event)}, ${this.fence})`;
+  }
+}
+
+class Endpoint implements Command {
+  constructor(
+    readonly at: Side,
+    readonly pick: number,
+    readonly action: 'cancel' | 'retry',
+  ) {}
+
+  check({ runs }: Readonly<Model>): boolean {
+    return runs.length > 0;
+  }
+
+  async run(model: Model, { steps }: Processes): Promise<void> {
+    const target = chosen(model.runs, this.pick);
+    const answer = await steps[this.at].send('POST', `/runs/${target.run.id}/${this.action}`);
+    const event: RunEvent = this.action === 'cancel' ? USER_CANCEL : MANUAL_RETRY;
+    model.seen.add(
+      target.answered({ type: 'event', event, reporter: {}, nextAttempt: { id: 'next', jitter: 1 } }, answer),
+    );
+    await target.compare(steps[other(this.at)].send);
+  }
+
+  toString(): string {
+    return `${this.action}(${this.at}, run ${this.pick})`;
+  }
+}
+
+function other(at: Side): Side {
+  return at === 0 ? 1 : 0;
+}
+
+function chosen(runs: readonly ModelRun[], pick: number): ModelRun {
+  return runs[pick % runs.length] ?? assert.fail('there is a run to choose');
+}
+
+/** The pending run that a claim has to get: priority descending, then age, then id; none that avoids the worker. */
+function headOfQueue(runs: readonly ModelRun[], workerId: string): ModelRun | undefined {
+  return runs
+    .filter(({ run }) => run.state === 'PENDING' && run.avoidedWorker !== workerId)
+    .toSorted(
+      ({ run: a }, { run: b }) =>
+        b.priority - a.priority || a.createdAt.getTime() - b.createdAt.getTime() || (a.id < b.id ? -1 : 1),
+    )[0];
+}

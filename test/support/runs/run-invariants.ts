@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict';
+import type { DataSource } from 'typeorm';
+import { rows } from '../../../src/database/sql.js';
+
+interface StoredRun {
+  readonly id: string;
+  readonly state: string;
+  readonly attempt: number;
+  readonly topic: string | null;
+  readonly eventCount: number;
+  readonly queued: boolean;
+}
+
+interface StoredEvent {
+  readonly runId: string;
+  readonly index: number;
+  readonly attempt: number;
+  readonly type: string;
+  readonly state: string;
+  readonly t: Date;
+}
+
+/** The rows of both queues. */
+const QUEUES = `select run_id, priority, created_at from run_queue
+       union all
+       select run_id, priority, created_at from restricted_queue`;
+
+/** States that a run may be in once its timeline says the given one: a claim leaves no entry. */
+const STATES_BY_FOLD: Readonly<Record<string, readonly string[]>> = { PENDING: ['PENDING', 'ASSIGNED'] };
+
+/**
+ * Checks everything stored against what always holds: timelines dense from 0 and never back in time, attempts 1, 2,
+ * 3 ... without holes and in the order of the timeline, each run's state the fold of its timeline, the queue exactly
+ * the pending runs, and the feeds dense, each exactly the timelines of the runs that name its topic.
+ */
+export async function checkInvariants(dataSource: DataSource): Promise<void> {
+  const runs = await rows<StoredRun>(
+    dataSource,
+    `select r.id, r.state, r.attempt, r.topic, r.event_count as "eventCount", q.run_id is not null as queued
+       from runs r
+       left join (${QUEUES}) q on q.run_id = r.id and q.priority = r.priority and q.created_at = r.created_at`,
+  );
+  const queue = await rows<object>(dataSource, QUEUES);
+  assert.equal(queue.length, runs.filter(({ queued }) => queued).length, 'the queue holds runs only');
+  const events = await rows<StoredEvent>(
+    dataSource,
+    'select run_id as "runId", index, attempt, type, state, t from events order by run_id, index',
+  );
+  const timelines = groupBy(events, ({ runId }) => runId);
+  const ended = await rows<{ runId: string; attempt: number }>(
+    dataSource,
+    'select run_id as "runId", attempt from attempts order by run_id, attempt',
+  );
+  const attempts = groupBy(ended, ({ runId }) => runId);
+  const known = new Set(runs.map(({ id }) => id));
+  assert.ok([...timelines.keys(), ...attempts.keys()].every((id) => known.has(id)));
+  for (const run of runs) {
+    const timeline = timelines.get(run.id) ?? [];
+    checkTimeline(run, timeline);
+    assert.equal(run.queued, run.state === 'PENDING', 'in the queue exactly while pending');
+    assert.deepEqual(
+      [...(attempts.get(run.id) ?? []).map(({ attempt }) => attempt), run.attempt],
+      Array.from({ length: run.attempt }, (_, i) => i + 1),
+      'attempts without holes',
+    );
+  }
+  await checkFeeds(dataSource, runs);
+}
+
+function checkTimeline(run: StoredRun, timeline: readonly StoredEvent[]): void {
+  assert.deepEqual(
+    timeline.map(({ index }) => index),
+    Array.from({ length: run.eventCount }, (_, i) => i),
+    'a timeline is dense',
+  );
+  let state = 'PENDING';
+  let attempt = 1;
+  let time = new Date(0);
+  for (const entry of timeline) {
+    assert.ok(entry.t >= time, 'time never goes back');
+    assert.equal(entry.attempt, attempt, 'an entry belongs to the attempt that was current');
+    time = entry.t;
+    const isLossSurvived = entry.type === 'RECLAIMED' && entry.state === 'PENDING';
+    if (entry.type === 'RETRIED' || isLossSurvived) {
+      state = 'PENDING';
+      attempt += 1;
+    } else if (entry.type === 'RECLAIMED') state = 'FAILED';
+    else if (entry.type === 'STARTED') state = 'RUNNING';
+    else if (['COMPLETED', 'FAILED', 'CANCELLED'].includes(entry.type)) state = entry.type;
+  }
+  assert.equal(run.attempt, attempt);
+  assert.ok((STATES_BY_FOLD[state] ?? [state]).includes(run.state), `${run.state} is the fold: ${state}`);
+}
+
+async function checkFeeds(dataSource: DataSource, runs: readonly StoredRun[]): Promise<void> {
+  const feed = await rows<{ topic: string; position: string; runId: string; index: number }>(
+    dataSource,
+    `select topic, position, run_id as "runId", event_index as index
+       from feed_entries
+      order by topic, position`,
+  );
+  for (const [topic, list] of groupBy(feed, (entry) => entry.topic)) {
+    assert.deepEqual(
+      list.map(({ position }) => Number(position)),
+      list.map((_, i) => i + 1),
+      `the feed of ${topic} is dense`,
+    );
+  }
+  const mirrored = groupBy(feed, ({ runId }) => runId);
+  for (const { id, topic, eventCount } of runs) {
+    const entries = mirrored.get(id) ?? [];
+    assert.ok(entries.every((entry) => entry.topic === topic));
+    assert.deepEqual(
+      entries.map(({ index }) => index),
+      Array.from({ length: topic === null ? 0 : eventCount }, (_, i) => i),
+      'the feed has every event of the run once and in its order',
+    );
+    mirrored.delete(id);
+  }
+  assert.equal(mirrored.size, 0, 'the feed has events of known runs only');
+}
+
+function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const group = groups.get(keyOf(item)) ?? [];
+    group.push(item);
+    groups.set(keyOf(item), group);
+  }
+  return groups;
+}

@@ -1,0 +1,147 @@
+import { setMaxListeners } from 'node:events';
+import type { DataSource } from 'typeorm';
+import { WorkerDrainEntity } from '../../../src/database/entities/worker.entity.js';
+import { Notifications } from '../../../src/database/notifications.js';
+import { createLog } from '../../../src/common/logging/logger.js';
+import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
+import type { Claim, ClaimOutcome } from '../../../src/runs/journal/claim.js';
+import type { Idempotency } from '../../../src/runs/journal/idempotency-ledger.js';
+import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
+import type { SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
+import { EmptyClaimPredictor } from '../../../src/workers/claims/empty-claim-predictor.js';
+import { ClaimService } from '../../../src/workers/claims/claim.service.js';
+import { ServedNotifications } from '../../../src/workers/claims/served-notifications.js';
+import { WaitingClaims } from '../../../src/workers/claims/waiting-claims.js';
+import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
+import { WorkerDrainsRepository } from '../../../src/workers/pool/worker-drains.repository.js';
+import { DirectStrategy } from '../../../src/workers/strategies/direct.strategy.js';
+import { journalOn } from '../runs/journal.js';
+import { until } from '../service-process.js';
+import type { TestDatabase } from '../test-database.js';
+import { beat, POOL_LIMITS } from './worker-pools.js';
+
+/** Time for which an announcement of another process counts in these tests, in milliseconds. */
+const VALID_FOR_MS = 100;
+
+/** Counts the queries of a predictor. */
+class CountedRepository extends HeldRunRepository {
+  queries = 0;
+
+  override listAssignedWorkers(
+    ...args: Parameters<HeldRunRepository['listAssignedWorkers']>
+  ): ReturnType<HeldRunRepository['listAssignedWorkers']> {
+    this.queries += 1;
+    return super.listAssignedWorkers(...args);
+  }
+}
+
+/** What one claim is asked with. */
+export interface ClaimOptions {
+  readonly key?: string;
+  /** Seconds; 20 unless given. */
+  readonly wait?: number;
+}
+
+/** The claims of one server process on a real database, and how often they ask it. */
+export class ClaimProcess {
+  /** Claims submitted to the journal. */
+  submitted = 0;
+  readonly repository = new CountedRepository();
+  readonly predictor: EmptyClaimPredictor;
+  readonly waiting: WaitingClaims;
+  readonly #claims: ClaimService;
+  readonly #served: ServedNotifications;
+  readonly #callers = new AbortController();
+
+  private constructor(
+    readonly dataSource: DataSource,
+    readonly journal: RunJournal,
+    readonly notifications: Notifications,
+    readonly pool: MemoryWorkerPool,
+    strategy: SchedulingStrategy,
+  ) {
+    setMaxListeners(0, this.#callers.signal);
+    this.waiting = new WaitingClaims(notifications, journal, strategy);
+    this.#served = new ServedNotifications(notifications);
+    Object.assign(this.#served.times, { announceEvery: 0, validFor: VALID_FOR_MS });
+    const counted = {
+      claim: (claim: Claim): Promise<ClaimOutcome> => {
+        this.submitted += 1;
+        return journal.claim(claim);
+      },
+    };
+    this.predictor = new EmptyClaimPredictor(
+      counted,
+      this.waiting,
+      this.#served,
+      this.repository,
+      dataSource,
+    );
+    this.#claims = new ClaimService(pool, this.predictor, this.waiting, strategy);
+  }
+
+  /**
+   * Starts one.
+   * @param reconnectMs pause before a lost listening connection is replaced
+   */
+  static async start(
+    database: TestDatabase,
+    {
+      strategy = new DirectStrategy(),
+      reconnectMs = 5,
+    }: { strategy?: SchedulingStrategy; reconnectMs?: number } = {},
+  ): Promise<ClaimProcess> {
+    const dataSource = await database.open(3);
+    const log = createLog({ logLevel: 'error' }, { destination: { write: () => undefined }, pretty: false });
+    const times = { firstPause: reconnectMs, longestPause: reconnectMs, check: 60_000, answer: 5_000 };
+    const pool = await MemoryWorkerPool.open(
+      3_600_000,
+      new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),
+      POOL_LIMITS,
+    );
+    const notifications = new Notifications(dataSource, log, times);
+    return new ClaimProcess(dataSource, journalOn(dataSource).journal, notifications, pool, strategy);
+  }
+
+  /** Has workers known to the process. */
+  async know(...workers: readonly string[]): Promise<void> {
+    for (const worker of workers) await this.pool.heartbeat(beat(worker));
+  }
+
+  /** Has a worker with these tags known to the process. */
+  async knowTagged(worker: string, ...tags: readonly string[]): Promise<void> {
+    await this.pool.heartbeat({ ...beat(worker), tags });
+  }
+
+  /** A claim; answers the ids of its runs. */
+  async claim(worker: string, { key, wait = 20 }: ClaimOptions = {}): Promise<string[]> {
+    const idempotency: Idempotency | undefined =
+      key === undefined ? undefined : { scope: `${worker} ${key}`, requestHash: '' };
+    const { signal } = this.#callers;
+    const got = await this.#claims.claim({ workerId: worker, waitMs: wait * 1000, idempotency, signal });
+    return got.runs.map(({ run }) => run.id);
+  }
+
+  /** Has the process know that nothing is there: it listens, nobody else hands runs out, and it has looked. */
+  async settle(): Promise<void> {
+    const isHopeless = (): Promise<boolean> => this.predictor.predictsNothing('nobody', true);
+    const look = (): Promise<unknown> =>
+      this.predictor.observe(1_000, () => this.repository.listAssignedWorkers(this.dataSource, '', 0, 1_000));
+    await until(async () => {
+      void this.waiting.version;
+      await look();
+      return isHopeless();
+    }, 'the process knows that there is nothing');
+    this.submitted = 0;
+    this.repository.queries = 0;
+  }
+
+  /** Ends its claims and closes it. */
+  async close(): Promise<void> {
+    this.#callers.abort();
+    await this.journal.idle();
+    this.waiting.onModuleDestroy();
+    this.#served.onModuleDestroy();
+    await this.notifications.onApplicationShutdown();
+  }
+}
