@@ -1,5 +1,5 @@
 /* oxlint-disable no-console -- a command for the terminal */
 // `npm run demo [-- --exit]`: the demo, whose output begins with the build.
-import { become } from './become.mjs';
+import { buildAndRun } from './build-and-run.mjs';
 
-await become('dist/demo/main.js', undefined, (line) => console.log(line));
+await buildAndRun('dist/demo/main.js', undefined, (line) => console.log(line));

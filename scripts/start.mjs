@@ -1,5 +1,5 @@
 // `npm start -- [flags]`: the service.
-import { become } from './become.mjs';
+import { buildAndRun } from './build-and-run.mjs';
 import { SERVICE_PARTS } from './build-if-needed.mjs';
 
-await become('dist/src/main.js', SERVICE_PARTS);
+await buildAndRun('dist/src/main.js', SERVICE_PARTS);

@@ -1,4 +1,4 @@
 // `npm run worker:conformance -- --command "..."`: puts a worker to the test.
-import { become } from './become.mjs';
+import { buildAndRun } from './build-and-run.mjs';
 
-await become('packages/conformance/dist/main.js', ['libraries', 'clients']);
+await buildAndRun('packages/conformance/dist/main.js', ['libraries', 'clients']);

@@ -1,4 +1,4 @@
 // `npm run worker`: the worker.
-import { become } from './become.mjs';
+import { buildAndRun } from './build-and-run.mjs';
 
-await become('packages/worker/dist/main.js', ['libraries', 'clients']);
+await buildAndRun('packages/worker/dist/main.js', ['libraries', 'clients']);

@@ -93,7 +93,7 @@ export class ScriptProject {
     for (const name of [
       'build-if-needed.mjs',
       'file-lock.mjs',
-      'become.mjs',
+      'build-and-run.mjs',
       'start.mjs',
       'test.mjs',
       'test-reporter.mjs',

@@ -14,7 +14,7 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
  * @param {(line: string) => void} [say] prints the progress of the build; default: to standard error, because standard
  *   output belongs to the program
  */
-export async function become(program, parts, say = (line) => console.error(line)) {
+export async function buildAndRun(program, parts, say = (line) => console.error(line)) {
   const main = join(ROOT, program);
   const abort = new AbortController();
   let building = true;
