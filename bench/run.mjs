@@ -7,16 +7,16 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { buildIfNeeded } from '../scripts/build-if-needed.mjs';
-import { makeDataFolder } from './lib/data-folder.mjs';
-import { withFigures } from './lib/figures.mjs';
+import { makeDataFolder } from './lib/servers/data-folder.mjs';
+import { withFigures } from './lib/pages/figures.mjs';
 import { waitUntilIdle, watchOthers } from './lib/idleness.mjs';
-import { installPeers } from './lib/install.mjs';
-import { stopLeftovers } from './lib/leftovers.mjs';
+import { installPeers } from './lib/servers/install.mjs';
+import { stopLeftovers } from './lib/servers/leftovers.mjs';
 import { describeCommit, describeMachine, describeVersions } from './lib/machine.mjs';
-import { writePages } from './lib/pages.mjs';
+import { writePages } from './lib/pages/pages.mjs';
 import { ROOT } from './lib/root.mjs';
-import { writeAdrResult, writeSummary } from './lib/summary.mjs';
-import { printResult } from './lib/terminal.mjs';
+import { writeAdrResult, writeSummary } from './lib/pages/summary.mjs';
+import { printResult } from './lib/pages/terminal.mjs';
 
 /** Seconds of one round; everything else scales with it. */
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 8);

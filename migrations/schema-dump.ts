@@ -1,4 +1,4 @@
-import { rows, type SqlExecutor } from '../src/database/sql.js';
+import { rows, type SqlExecutor } from '../src/database/sql/sql.js';
 
 interface Relation {
   readonly name: string;

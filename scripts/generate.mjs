@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { pageFiles } from '../bench/lib/pages.mjs';
-import { withoutAges } from '../bench/lib/performance-page.mjs';
+import { pageFiles } from '../bench/lib/pages/pages.mjs';
+import { withoutAges } from '../bench/lib/pages/performance-page.mjs';
 import { buildIfNeeded } from './build-if-needed.mjs';
 import { settingsExample, settingsTable } from './describe-settings.mjs';
 import { describeTransitions, sketchTransitions } from './describe-transitions.mjs';
@@ -29,7 +29,7 @@ async function schema() {
   const [{ startEmbeddedPostgres }, { connectDatabase }, { migrate }, { dumpSchema }, { MIGRATIONS }] =
     await Promise.all([
       import('@longshore/embedded-postgres'),
-      load('src/database/connect.js'),
+      load('src/database/connections/connect.js'),
       load('src/database/migrate.js'),
       load('migrations/schema-dump.js'),
       load('migrations/all.js'),

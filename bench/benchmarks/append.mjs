@@ -1,9 +1,9 @@
-import { goalLine, ratio } from '../lib/figures.mjs';
-import { bodyOf, sender } from '../lib/http.mjs';
-import { drive, warmUp } from '../lib/load.mjs';
-import { rawSubjects } from '../lib/peers.mjs';
+import { goalLine, ratio } from '../lib/pages/figures.mjs';
+import { bodyOf, sender } from '../lib/load/http.mjs';
+import { drive, warmUp } from '../lib/load/load.mjs';
+import { rawSubjects } from '../lib/servers/peers.mjs';
 import { inTurn, withOpen } from '../lib/rounds.mjs';
-import { KEY, startService } from '../lib/service.mjs';
+import { KEY, startService } from '../lib/servers/service.mjs';
 
 export const title = 'Events appended';
 export const about =

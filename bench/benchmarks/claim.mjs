@@ -1,7 +1,7 @@
-import { goalLine } from '../lib/figures.mjs';
-import { bodyOf, sender } from '../lib/http.mjs';
-import { comparePooled, drive } from '../lib/load.mjs';
-import { KEY } from '../lib/service.mjs';
+import { goalLine } from '../lib/pages/figures.mjs';
+import { bodyOf, sender } from '../lib/load/http.mjs';
+import { comparePooled, drive } from '../lib/load/load.mjs';
+import { KEY } from '../lib/servers/service.mjs';
 import { withConnections } from '../seed/database.mjs';
 import { inWords, sizesOf, startSeeded } from '../seed/seeded.mjs';
 

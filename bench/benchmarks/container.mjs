@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { goalLine, ratio, rowOf } from '../lib/figures.mjs';
-import { bodyOf, sender } from '../lib/http.mjs';
-import { stoppedAtTheEnd } from '../lib/leftovers.mjs';
+import { goalLine, ratio, rowOf } from '../lib/pages/figures.mjs';
+import { bodyOf, sender } from '../lib/load/http.mjs';
+import { stoppedAtTheEnd } from '../lib/servers/leftovers.mjs';
 import { ROOT } from '../lib/root.mjs';
 import { inTurn, withOpen } from '../lib/rounds.mjs';
-import { KEY, startService } from '../lib/service.mjs';
-import { quantile } from '../lib/stats.mjs';
+import { KEY, startService } from '../lib/servers/service.mjs';
+import { quantile } from '../lib/pages/stats.mjs';
 
 const DIST = join(ROOT, process.env.BENCH_DIST ?? 'dist');
 /** Containers of one round. */

@@ -1,10 +1,10 @@
 import pg from 'pg';
-import { startCluster } from '../lib/cluster.mjs';
-import { goalLine, rowOf } from '../lib/figures.mjs';
-import { driveCounting, warmUp } from '../lib/load.mjs';
-import { postgresCpuSeconds, postmasterOf } from '../lib/postgres-cpu.mjs';
+import { startCluster } from '../lib/servers/cluster.mjs';
+import { goalLine, rowOf } from '../lib/pages/figures.mjs';
+import { driveCounting, warmUp } from '../lib/load/load.mjs';
+import { postgresCpuSeconds, postmasterOf } from '../lib/servers/postgres-cpu.mjs';
 import { inTurn, withOpen } from '../lib/rounds.mjs';
-import { KEY, startService } from '../lib/service.mjs';
+import { KEY, startService } from '../lib/servers/service.mjs';
 
 export const title = 'What a unit costs';
 export const about =

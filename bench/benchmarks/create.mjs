@@ -1,8 +1,8 @@
-import { bareLike, loadSubject } from '../lib/beside-bare.mjs';
-import { goalLine, ratio } from '../lib/figures.mjs';
+import { bareLike, loadSubject } from '../lib/load/beside-bare.mjs';
+import { goalLine, ratio } from '../lib/pages/figures.mjs';
 import { inTurn, withOpen } from '../lib/rounds.mjs';
-import { CREATE } from '../lib/scenarios.mjs';
-import { startService } from '../lib/service.mjs';
+import { CREATE } from '../lib/load/scenarios.mjs';
+import { startService } from '../lib/servers/service.mjs';
 
 export const title = 'Runs created';
 export const about =

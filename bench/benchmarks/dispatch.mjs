@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { goalLine, rowOf } from '../lib/figures.mjs';
-import { bodyOf, sender } from '../lib/http.mjs';
-import { KEY, startService } from '../lib/service.mjs';
-import { quantile } from '../lib/stats.mjs';
+import { goalLine, rowOf } from '../lib/pages/figures.mjs';
+import { bodyOf, sender } from '../lib/load/http.mjs';
+import { KEY, startService } from '../lib/servers/service.mjs';
+import { quantile } from '../lib/pages/stats.mjs';
 
 export const title = 'Dispatch to a waiting worker';
 export const about =

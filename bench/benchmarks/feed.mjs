@@ -1,12 +1,12 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { goalLine, ratio, rowOf } from '../lib/figures.mjs';
-import { stoppedAtTheEnd } from '../lib/leftovers.mjs';
+import { goalLine, ratio, rowOf } from '../lib/pages/figures.mjs';
+import { stoppedAtTheEnd } from '../lib/servers/leftovers.mjs';
 import { ROOT } from '../lib/root.mjs';
 import { ROUNDS, withOpen } from '../lib/rounds.mjs';
-import { KEY, startService } from '../lib/service.mjs';
-import { quantile } from '../lib/stats.mjs';
+import { KEY, startService } from '../lib/servers/service.mjs';
+import { quantile } from '../lib/pages/stats.mjs';
 
 const WRITERS = 64;
 

@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startBare } from '../lib/bare.mjs';
-import { startCluster } from '../lib/cluster.mjs';
-import { startCountingProxy } from '../lib/counting-proxy.mjs';
-import { goalLine, rowOf, withFigures } from '../lib/figures.mjs';
-import { sender } from '../lib/http.mjs';
-import { IdleClients } from '../lib/idle-clients.mjs';
-import { postgresCpuSeconds, postmasterAt } from '../lib/postgres-cpu.mjs';
+import { startBare } from '../lib/servers/bare.mjs';
+import { startCluster } from '../lib/servers/cluster.mjs';
+import { startCountingProxy } from '../lib/servers/counting-proxy.mjs';
+import { goalLine, rowOf, withFigures } from '../lib/pages/figures.mjs';
+import { sender } from '../lib/load/http.mjs';
+import { IdleClients } from '../lib/load/idle-clients.mjs';
+import { postgresCpuSeconds, postmasterAt } from '../lib/servers/postgres-cpu.mjs';
 import { ROUNDS, withOpen } from '../lib/rounds.mjs';
-import { heartbeatOf } from '../lib/scenarios.mjs';
-import { KEY, startService } from '../lib/service.mjs';
+import { heartbeatOf } from '../lib/load/scenarios.mjs';
+import { KEY, startService } from '../lib/servers/service.mjs';
 
 const COUNTS = { workers: 2_000, polls: 500, streams: 500 };
 const HEARTBEAT_MS = 10_000;

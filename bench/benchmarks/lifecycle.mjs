@@ -1,10 +1,10 @@
-import { better, goalLine, ratio, rowOf } from '../lib/figures.mjs';
-import { sender } from '../lib/http.mjs';
-import { drive, warmUp } from '../lib/load.mjs';
-import { peerSubjects, rawSubjects } from '../lib/peers.mjs';
+import { better, goalLine, ratio, rowOf } from '../lib/pages/figures.mjs';
+import { sender } from '../lib/load/http.mjs';
+import { drive, warmUp } from '../lib/load/load.mjs';
+import { peerSubjects, rawSubjects } from '../lib/servers/peers.mjs';
 import { inTurn, ROUNDS, withOpen } from '../lib/rounds.mjs';
-import { KEY, startService } from '../lib/service.mjs';
-import { quantile } from '../lib/stats.mjs';
+import { KEY, startService } from '../lib/servers/service.mjs';
+import { quantile } from '../lib/pages/stats.mjs';
 
 export const title = 'Whole lifecycles';
 export const about =

@@ -1,6 +1,6 @@
-import { goalLine } from '../lib/figures.mjs';
-import { comparePooled } from '../lib/load.mjs';
-import { quantile } from '../lib/stats.mjs';
+import { goalLine } from '../lib/pages/figures.mjs';
+import { comparePooled } from '../lib/load/load.mjs';
+import { quantile } from '../lib/pages/stats.mjs';
 import { SEEDED } from '../seed/seed.mjs';
 import { inWords, sizesOf, startSeeded } from '../seed/seeded.mjs';
 

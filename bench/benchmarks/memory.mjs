@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { goalLine, rowOf } from '../lib/figures.mjs';
-import { stoppedAtTheEnd } from '../lib/leftovers.mjs';
-import { driveCounting } from '../lib/load.mjs';
+import { goalLine, rowOf } from '../lib/pages/figures.mjs';
+import { stoppedAtTheEnd } from '../lib/servers/leftovers.mjs';
+import { driveCounting } from '../lib/load/load.mjs';
 import { ROOT } from '../lib/root.mjs';
 import { withOpen } from '../lib/rounds.mjs';
-import { KEY, startService } from '../lib/service.mjs';
+import { KEY, startService } from '../lib/servers/service.mjs';
 
 /** Requests between the two measurements that the goals compare. Does not depend on the length of a round. */
 const REQUESTS = Number(process.env.BENCH_REQUESTS ?? 1_000_000);
@@ -66,7 +66,7 @@ export function measure() {
     const folder = await mkdtemp(join(tmpdir(), 'longshore-bench-memory-'));
     await keep({ stop: stoppedAtTheEnd(() => rm(folder, { recursive: true, force: true })) });
     const file = join(folder, 'memory.json');
-    const preload = pathToFileURL(join(ROOT, 'bench/lib/collect-garbage.mjs')).href;
+    const preload = pathToFileURL(join(ROOT, 'bench/lib/servers/collect-garbage.mjs')).href;
     const service = await keep(
       startService(
         {
@@ -149,7 +149,7 @@ async function memoryOf(pid, file) {
 
 /** Has a process of its own open so many of them; answers how to end them. */
 async function crowd(kind, url, count) {
-  const child = fork(join(ROOT, 'bench/lib/crowd.mjs'));
+  const child = fork(join(ROOT, 'bench/lib/load/crowd.mjs'));
   const gone = once(child, 'exit');
   const end = stoppedAtTheEnd(async () => {
     child.kill();

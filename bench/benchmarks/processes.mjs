@@ -1,7 +1,7 @@
-import { goalLine, ratio } from '../lib/figures.mjs';
-import { drive, warmUp } from '../lib/load.mjs';
+import { goalLine, ratio } from '../lib/pages/figures.mjs';
+import { drive, warmUp } from '../lib/load/load.mjs';
 import { inTurn, ROUNDS, withOpen } from '../lib/rounds.mjs';
-import { startService } from '../lib/service.mjs';
+import { startService } from '../lib/servers/service.mjs';
 
 export const title = 'One and two server processes';
 export const about =

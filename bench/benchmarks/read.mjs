@@ -1,8 +1,8 @@
-import { bareLike, loadSubject } from '../lib/beside-bare.mjs';
-import { goalLine, ratio, rowOf } from '../lib/figures.mjs';
-import { bodyOf, sender } from '../lib/http.mjs';
+import { bareLike, loadSubject } from '../lib/load/beside-bare.mjs';
+import { goalLine, ratio, rowOf } from '../lib/pages/figures.mjs';
+import { bodyOf, sender } from '../lib/load/http.mjs';
 import { inTurn, withOpen } from '../lib/rounds.mjs';
-import { KEY, startService } from '../lib/service.mjs';
+import { KEY, startService } from '../lib/servers/service.mjs';
 
 export const title = 'Reads';
 export const about =

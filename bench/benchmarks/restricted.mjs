@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { goalLine } from '../lib/figures.mjs';
-import { comparePooled } from '../lib/load.mjs';
+import { goalLine } from '../lib/pages/figures.mjs';
+import { comparePooled } from '../lib/load/load.mjs';
 import { ROOT } from '../lib/root.mjs';
 import { inWords, sizesOf, startSeeded } from '../seed/seeded.mjs';
 

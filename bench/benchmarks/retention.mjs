@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { goalLine, rowOf } from '../lib/figures.mjs';
-import { drive, warmUp } from '../lib/load.mjs';
-import { postgresCpuSeconds, postmasterAt } from '../lib/postgres-cpu.mjs';
+import { goalLine, rowOf } from '../lib/pages/figures.mjs';
+import { drive, warmUp } from '../lib/load/load.mjs';
+import { postgresCpuSeconds, postmasterAt } from '../lib/servers/postgres-cpu.mjs';
 import { inWords, sizesOf, startSeeded } from '../seed/seeded.mjs';
 
 export const title = 'Retention beside load';

@@ -2,14 +2,14 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { goalLine } from '../lib/figures.mjs';
-import { stoppedAtTheEnd } from '../lib/leftovers.mjs';
-import { drive, warmUp } from '../lib/load.mjs';
-import { postgresCpuSeconds, postmasterAt } from '../lib/postgres-cpu.mjs';
+import { goalLine } from '../lib/pages/figures.mjs';
+import { stoppedAtTheEnd } from '../lib/servers/leftovers.mjs';
+import { drive, warmUp } from '../lib/load/load.mjs';
+import { postgresCpuSeconds, postmasterAt } from '../lib/servers/postgres-cpu.mjs';
 import { ROOT } from '../lib/root.mjs';
 import { withOpen } from '../lib/rounds.mjs';
-import { KEY } from '../lib/service.mjs';
-import { quantile } from '../lib/stats.mjs';
+import { KEY } from '../lib/servers/service.mjs';
+import { quantile } from '../lib/pages/stats.mjs';
 import { inWords, sizesOf, startSeeded } from '../seed/seeded.mjs';
 
 const ROUNDS = 3;
@@ -120,7 +120,7 @@ async function pause(seconds) {
 }
 
 async function startClients(url) {
-  const child = fork(join(ROOT, 'bench/lib/scale-clients.mjs'), { serialization: 'advanced' });
+  const child = fork(join(ROOT, 'bench/lib/load/scale-clients.mjs'), { serialization: 'advanced' });
   const gone = once(child, 'exit');
   const stop = stoppedAtTheEnd(async () => {
     if (child.connected) child.disconnect();

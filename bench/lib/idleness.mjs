@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { availableParallelism, loadavg } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { TICKS_PER_SECOND } from './cpu.mjs';
+import { TICKS_PER_SECOND } from './servers/cpu.mjs';
 
 /** Share of the machine's CPU that other processes may use before a measurement starts, in percent. */
 const MOST_PERCENT = 5;

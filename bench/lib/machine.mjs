@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { cpus, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { peerVersions } from './peers.mjs';
+import { peerVersions } from './servers/peers.mjs';
 import { ROOT } from './root.mjs';
 
 /** Paths that decide what a benchmark measures. */

@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import { chmod, mkdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { makeDataFolder } from '../lib/data-folder.mjs';
-import { stoppedAtTheEnd } from '../lib/leftovers.mjs';
-import { startService } from '../lib/service.mjs';
+import { makeDataFolder } from '../lib/servers/data-folder.mjs';
+import { stoppedAtTheEnd } from '../lib/servers/leftovers.mjs';
+import { startService } from '../lib/servers/service.mjs';
 import { FILLING, withConnections, withDatabase } from './database.mjs';
 import { fill } from './seed.mjs';
 

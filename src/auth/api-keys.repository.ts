@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
 import { Repository, type EntityManager } from 'typeorm';
 import { ApiKeyEntity } from '../database/entities/api-key.entity.js';
-import { EntityTable } from '../database/entity-table.js';
-import { execute, rows, unnestRows } from '../database/sql.js';
+import { EntityTable } from '../database/sql/entity-table.js';
+import { execute, rows, unnestRows } from '../database/sql/sql.js';
 import { recordChange, type Author } from './audit-log.js';
 
 /** A row of `api_keys` without the hash. */

@@ -1,7 +1,7 @@
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { AuditEntryEntity, type AuditAction } from '../database/entities/audit-entry.entity.js';
-import { EntityTable } from '../database/entity-table.js';
-import { execute, type SqlExecutor } from '../database/sql.js';
+import { EntityTable } from '../database/sql/entity-table.js';
+import { execute, type SqlExecutor } from '../database/sql/sql.js';
 import type { Caller } from './access.js';
 
 /** A change to be recorded in the audit log. */

@@ -1,8 +1,8 @@
 import type { DataSource } from 'typeorm';
 import { MIGRATIONS } from '../../migrations/all.js';
-import { connectDatabase } from '../database/connect.js';
-import { checkSessions } from '../database/check-sessions.js';
-import type { SchemaClasses } from '../database/data-source.js';
+import { connectDatabase } from '../database/connections/connect.js';
+import { checkSessions } from '../database/connections/check-sessions.js';
+import type { SchemaClasses } from '../database/connections/data-source.js';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { ENTITIES } from '../database/entities/all.js';
 import { migrate } from '../database/migrate.js';

@@ -1,5 +1,5 @@
 import type { DataSource, EntityManager } from 'typeorm';
-import { execute, rows, type SqlExecutor } from './sql.js';
+import { execute, rows, type SqlExecutor } from './sql/sql.js';
 
 /** Every serving process holds this lock in shared mode, in the session that listens for notifications. */
 const DEPLOYMENT_LOCK = '4418236509127765';

@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
-import { CircuitBreaker } from './circuit-breaker.js';
-import { JournalDataSource } from './reserved-connection.js';
-import { poolOf } from './sql.js';
+import { CircuitBreaker } from './connections/circuit-breaker.js';
+import { JournalDataSource } from './connections/reserved-connection.js';
+import { poolOf } from './sql/sql.js';
 
 export type PoolName = 'main' | 'journal' | 'heartbeats';
 

@@ -5,8 +5,8 @@ import { Injectable, Optional, type OnApplicationShutdown } from '@nestjs/common
 import { DataSource } from 'typeorm';
 import { Log } from '../common/logging/logger.js';
 import { JOIN_DEPLOYMENT } from './advisory-locks.js';
-import { OriginGate } from './origin-gate.js';
-import { DatabaseServers, endClient, ServiceClient } from './service-client.js';
+import { OriginGate } from './connections/origin-gate.js';
+import { DatabaseServers, endClient, ServiceClient } from './connections/service-client.js';
 
 /**
  * Receives what other sessions send to a channel by NOTIFY.

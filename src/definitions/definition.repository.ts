@@ -3,8 +3,8 @@ import { InjectRepository } from '@nestjs/typeorm';
 import { Repository } from 'typeorm';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { DefinitionEntity } from '../database/entities/definition.entity.js';
-import { EntityTable } from '../database/entity-table.js';
-import { execute, rows } from '../database/sql.js';
+import { EntityTable } from '../database/sql/entity-table.js';
+import { execute, rows } from '../database/sql/sql.js';
 import { recordChange, type Author } from '../auth/audit-log.js';
 import { toDefinitionDto } from './dto/definition.dto.js';
 

@@ -5,7 +5,7 @@ import type { DefinitionEntity } from '../database/entities/definition.entity.js
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
-import { readPage, type Page } from '../database/read-page.js';
+import { readPage, type Page } from '../database/sql/read-page.js';
 import {
   mergeExecutionOptions,
   toExecutionOptionsDto,

@@ -3,8 +3,8 @@ import type { DataSource, EntityManager } from 'typeorm';
 import { isAloneInDeployment } from '../database/advisory-locks.js';
 import { DatabaseOriginEntity } from '../database/entities/database-origin.entity.js';
 import { FeedEpochEntity, FeedEpochStartEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
-import { EntityTable } from '../database/entity-table.js';
-import { rows, type SqlExecutor } from '../database/sql.js';
+import { EntityTable } from '../database/sql/entity-table.js';
+import { rows, type SqlExecutor } from '../database/sql/sql.js';
 import { TOKEN_BYTES } from './feed-cursor.js';
 
 const EPOCHS = new EntityTable(FeedEpochEntity);

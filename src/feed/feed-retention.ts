@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { Settings } from '../config/settings.js';
-import { rows } from '../database/sql.js';
+import { rows } from '../database/sql/sql.js';
 import { whenAlone } from '../database/advisory-locks.js';
-import { paced } from '../database/in-batches.js';
+import { paced } from '../database/sql/in-batches.js';
 import { FeedMetrics } from './feed-metrics.js';
 
 const DAY_MS = 86_400_000;

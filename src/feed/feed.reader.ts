@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { BatchedReads } from '../database/batched-reads.js';
-import { Semaphore } from '../database/semaphore.js';
+import { BatchedReads } from '../database/sql/batched-reads.js';
+import { Semaphore } from '../database/connections/semaphore.js';
 import { FeedEntry } from './cache/feed-entry.js';
 import { FeedSlice } from './cache/feed-slice.js';
 import type { PageLimits } from './cache/feed-tail.js';

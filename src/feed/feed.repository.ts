@@ -4,8 +4,8 @@ import { Settings } from '../config/settings.js';
 import { EventEntity } from '../database/entities/event.entity.js';
 import { FeedEntryEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
 import { RunEntity } from '../database/entities/run.entity.js';
-import { EntityTable } from '../database/entity-table.js';
-import { rows, type SqlExecutor } from '../database/sql.js';
+import { EntityTable } from '../database/sql/entity-table.js';
+import { rows, type SqlExecutor } from '../database/sql/sql.js';
 import type { FeedEvent } from './cache/feed-entry.js';
 
 /** Channel of the notifications of appends, `<last position> <topic>`. */

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { Quota } from '../common/quotas/quota.js';
 import { Refusals } from '../common/quotas/refusals.js';
 import { Settings } from '../config/settings.js';
-import { Semaphore } from '../database/semaphore.js';
+import { Semaphore } from '../database/connections/semaphore.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { EMPTY_LOG } from './add-chunk.js';
 import { decodeCursor, type LogCursor } from './log-cursor.js';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { inBatches, paced } from '../database/in-batches.js';
-import { execute } from '../database/sql.js';
+import { inBatches, paced } from '../database/sql/in-batches.js';
+import { execute } from '../database/sql/sql.js';
 import { LogMetrics } from './log-metrics.js';
 
 /** Milliseconds after the removal of a run until no request that still saw the run can be adding a chunk. */

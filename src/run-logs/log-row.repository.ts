@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { RunLogRowEntity } from '../database/entities/run-log.entity.js';
-import { EntityTable } from '../database/entity-table.js';
-import { rows } from '../database/sql.js';
+import { EntityTable } from '../database/sql/entity-table.js';
+import { rows } from '../database/sql/sql.js';
 import type { LogPosition } from './log-position.js';
 import type { LogId } from './run-log.repository.js';
 

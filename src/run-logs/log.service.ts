@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import type { EventStreamResponse } from '../common/http/server/bounded-readers.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
-import { retryWhileUnavailable } from '../database/unavailable.js';
+import { retryWhileUnavailable } from '../database/connections/unavailable.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/storage/new-id.js';
 import type { LogPageQueryDto } from './dto/log-query.dto.js';

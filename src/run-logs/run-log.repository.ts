@@ -3,9 +3,9 @@ import { DataSource } from 'typeorm';
 import { AttemptEntity } from '../database/entities/attempt.entity.js';
 import { RunLogEntity, RunLogRowEntity } from '../database/entities/run-log.entity.js';
 import { RunEntity } from '../database/entities/run.entity.js';
-import { EntityTable } from '../database/entity-table.js';
-import { inBatches } from '../database/in-batches.js';
-import { execute, rows, unnestRows } from '../database/sql.js';
+import { EntityTable } from '../database/sql/entity-table.js';
+import { inBatches } from '../database/sql/in-batches.js';
+import { execute, rows, unnestRows } from '../database/sql/sql.js';
 import type { LogChange, LogState } from './add-chunk.js';
 import type { LogLimits } from './log-limits.js';
 

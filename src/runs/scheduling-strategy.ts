@@ -1,4 +1,4 @@
-import type { SqlExecutor } from '../database/sql.js';
+import type { SqlExecutor } from '../database/sql/sql.js';
 import type { Run } from './machine/run.js';
 
 export interface Gpu {

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { EntityTable } from '../database/entity-table.js';
+import { EntityTable } from '../database/sql/entity-table.js';
 import { SecretEntity } from '../database/entities/secret.entity.js';
-import { rows } from '../database/sql.js';
+import { rows } from '../database/sql/sql.js';
 import type { Fence } from '../runs/http/request-headers.js';
 import type { RunState } from '../runs/machine/run-state.js';
 import { RUNS } from '../runs/storage/run-columns.js';

@@ -2,9 +2,9 @@ import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
 import { MoreThan, Repository } from 'typeorm';
 import { recordChange, type Author } from '../auth/audit-log.js';
-import { EntityTable } from '../database/entity-table.js';
+import { EntityTable } from '../database/sql/entity-table.js';
 import { SecretEntity } from '../database/entities/secret.entity.js';
-import { execute, rows } from '../database/sql.js';
+import { execute, rows } from '../database/sql/sql.js';
 
 /** A row of `secrets` without the ciphertext. */
 export type SecretRow = Omit<SecretEntity, 'ciphertext'>;

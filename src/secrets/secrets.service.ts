@@ -5,7 +5,7 @@ import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { DtoPlan } from '../common/http/validation/dto-plan.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Log } from '../common/logging/logger.js';
-import type { Page } from '../database/read-page.js';
+import type { Page } from '../database/sql/read-page.js';
 import { SECRET_NAME } from '../runs/secret-name.js';
 import { SecretCipher } from './secret-cipher.js';
 import {

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { RUN_STATES } from '../../src/runs/machine/run-state.js';
-import { rows } from '../../src/database/sql.js';
+import { rows } from '../../src/database/sql/sql.js';
 import {
   beginSequence,
   MAX_RECLAIMS,

@@ -3,7 +3,7 @@ import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { DataSource, MigrationInterface } from 'typeorm';
-import { connectDatabase } from '../../src/database/connect.js';
+import { connectDatabase } from '../../src/database/connections/connect.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { migrate } from '../../src/database/migrate.js';
 import { MIGRATIONS } from '../../migrations/all.js';

@@ -1,5 +1,5 @@
 import { Router } from 'wouter';
-import { Toasts } from './components/toasts.js';
+import { Toasts } from './components/feedback/toasts.js';
 import { ROUTES } from './routes.js';
 import { SessionGate } from './session/session-gate.js';
 import { Pages } from './shell/pages.js';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { currentTime } from '../../database/sql.js';
+import { currentTime } from '../../database/sql/sql.js';
 
 /** Time and randomness of the scheduler; tests replace it. */
 @Injectable()

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
-import { isDatabaseUnavailable } from '../../database/unavailable.js';
+import { isDatabaseUnavailable } from '../../database/connections/unavailable.js';
 import { DomainError } from '../http/errors/domain-error.js';
 import { Log } from '../logging/logger.js';
 import { JobClock } from './job-clock.js';

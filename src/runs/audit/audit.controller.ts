@@ -9,7 +9,7 @@ import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js'
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { ApiPage } from '../../common/http/next-page.js';
 import { Settings } from '../../config/settings.js';
-import { readPage } from '../../database/read-page.js';
+import { readPage } from '../../database/sql/read-page.js';
 import { answerPage } from '../http/json-stream.js';
 import { AuditEntryDto, DEFAULT_AUDIT_LIMIT, ListAuditQueryDto, toAuditEntryDto } from './audit.dto.js';
 

@@ -2,8 +2,8 @@ import type { EntityManager } from 'typeorm';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
-import { EntityTable } from '../../database/entity-table.js';
-import { execute } from '../../database/sql.js';
+import { EntityTable } from '../../database/sql/entity-table.js';
+import { execute } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
 import { RUNS } from '../storage/run-columns.js';
 

@@ -1,4 +1,4 @@
-import { execute, rows, type SqlExecutor } from '../../database/sql.js';
+import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
 import { NO_REQUIREMENTS } from '../queue/run-requirements.repository.js';
 import { jsonSum, PENDING_SUMS, sumsOf, type DemandSum } from './demand-sums.js';
 

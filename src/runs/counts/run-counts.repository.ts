@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { execute, rows, type SqlExecutor } from '../../database/sql.js';
+import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
 import type { RunState } from '../machine/run-state.js';
 import { COUNT_COLUMNS, type CountColumn, type StateCountDelta } from './state-count-delta.js';
 

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
-import { inBatches } from '../../database/in-batches.js';
-import { rows } from '../../database/sql.js';
+import { inBatches } from '../../database/sql/in-batches.js';
+import { rows } from '../../database/sql/sql.js';
 import { whenAlone } from '../../database/advisory-locks.js';
 import { ADD_EXCLUDED } from './run-counts.repository.js';
 import { COUNT_COLUMNS } from './state-count-delta.js';

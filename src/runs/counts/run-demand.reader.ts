@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { execute, rows, type SqlExecutor } from '../../database/sql.js';
+import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
 import { QueueReader } from '../queue/queue.reader.js';
 import type { HeldRun, Shape } from '../scheduling-strategy.js';
 import { HeldRunRepository } from '../storage/held-run.repository.js';

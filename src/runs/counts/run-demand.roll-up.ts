@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
-import { inBatches } from '../../database/in-batches.js';
-import { execute, rows } from '../../database/sql.js';
+import { inBatches } from '../../database/sql/in-batches.js';
+import { execute, rows } from '../../database/sql/sql.js';
 import { whenAlone } from '../../database/advisory-locks.js';
 import { PENDING_SUMS } from './demand-sums.js';
 import { removeEmptyRequirementDemand, rollUpRequirementDemand } from './requirement-demand.js';

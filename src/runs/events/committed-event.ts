@@ -1,7 +1,7 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { EventEntity } from '../../database/entities/event.entity.js';
-import { EntityTable } from '../../database/entity-table.js';
-import { rows, type SqlExecutor } from '../../database/sql.js';
+import { EntityTable } from '../../database/sql/entity-table.js';
+import { rows, type SqlExecutor } from '../../database/sql/sql.js';
 import type { TimelineRow } from './event.repository.js';
 
 /** An event of a run that is committed, with the field names that the HTTP API uses. */

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { EventEntity } from '../../database/entities/event.entity.js';
-import { EntityTable } from '../../database/entity-table.js';
-import { execute, rows } from '../../database/sql.js';
+import { EntityTable } from '../../database/sql/entity-table.js';
+import { execute, rows } from '../../database/sql/sql.js';
 import { jsonText } from '@longshore/common/json/json-text';
 import type { TimelineEntry } from '../machine/run.js';
 

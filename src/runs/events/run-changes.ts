@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import type { Subscription } from 'rxjs';
 import { DataSource } from 'typeorm';
 import { untilWoken, type WaitEnds } from '../../common/notifications/until-woken.js';
-import { rows } from '../../database/sql.js';
+import { rows } from '../../database/sql/sql.js';
 import { JournalInstrumentation } from '../journal/journal-instrumentation.js';
 import { isTerminal, type RunState } from '../machine/run-state.js';
 import { RunNotFound } from '../run.errors.js';

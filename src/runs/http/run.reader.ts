@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import type { Page } from '../../database/read-page.js';
+import type { Page } from '../../database/sql/read-page.js';
 import {
   recordOfCurrentAttempt,
   toOpAttemptDto,

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { BatchedReads } from '../../database/batched-reads.js';
-import { plainArray, preparedRows } from '../../database/sql.js';
+import { BatchedReads } from '../../database/sql/batched-reads.js';
+import { plainArray, preparedRows } from '../../database/sql/sql.js';
 import { Settings } from '../../config/settings.js';
 import { EVENTS_TABLE } from '../events/event.repository.js';
 import type { PolledEventDto, TimelineEventDto } from './dto/event.dto.js';

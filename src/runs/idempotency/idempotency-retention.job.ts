@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { inBatches, paced } from '../../database/in-batches.js';
+import { inBatches, paced } from '../../database/sql/in-batches.js';
 import { IdempotencyRepository } from './idempotency.repository.js';
 
 /** Milliseconds for which a key is kept: twice what the API promises. */

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { IdempotencyKeyEntity } from '../../database/entities/idempotency-key.entity.js';
-import { EntityTable } from '../../database/entity-table.js';
-import { execute, rows } from '../../database/sql.js';
+import { EntityTable } from '../../database/sql/entity-table.js';
+import { execute, rows } from '../../database/sql/sql.js';
 import type { Idempotency } from '../journal/idempotency-ledger.js';
 
 /** Channel on which processes announce, by name, that they serve claims with keys. */

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { DataSource, EntityManager } from 'typeorm';
 import { Log } from '../../common/logging/logger.js';
-import { Pipeline } from '../../database/pipeline.js';
-import type { StatementTracer } from '../../database/statement-tracer.js';
+import { Pipeline } from '../../database/sql/pipeline.js';
+import type { StatementTracer } from '../../database/sql/statement-tracer.js';
 import { FeedTails } from '../../feed/cache/feed-tails.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
 import type { AdmittedRun } from '../queue/concurrency-keys.js';

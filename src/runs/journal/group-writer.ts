@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { currentTime } from '../../database/sql.js';
+import { currentTime } from '../../database/sql/sql.js';
 import { FeedRepository, type FeedAppend } from '../../feed/feed.repository.js';
 import { insertAuditRecords } from '../audit/audit.repository.js';
 import { addRunCounts } from '../counts/run-counts.repository.js';

@@ -3,7 +3,7 @@ import { Subject } from 'rxjs';
 import { currentSpan } from '@longshore/common/tracing/current-span';
 import { errorType, type Span, type Tracing } from '@longshore/common/tracing/tracing';
 import { TRACING } from '../../common/tracing/tracing.module.js';
-import { StatementTracer } from '../../database/statement-tracer.js';
+import { StatementTracer } from '../../database/sql/statement-tracer.js';
 import type { CommittedEvent } from '../events/committed-event.js';
 import { JournalMetrics } from './journal-metrics.js';
 import { bytesOf, type CommittedGroup, type PendingCommand } from './pending-command.js';

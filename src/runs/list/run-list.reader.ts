@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { RunTagEntity } from '../../database/entities/run-tag.entity.js';
-import { EntityTable } from '../../database/entity-table.js';
+import { EntityTable } from '../../database/sql/entity-table.js';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
-import { rows } from '../../database/sql.js';
+import { rows } from '../../database/sql/sql.js';
 import { toTimelineEventDto } from '../http/dto/event.dto.js';
 import { toOpRunDto } from '../http/dto/op-run.dto.js';
 import { RunViews } from '../storage/run-views.js';

@@ -1,5 +1,5 @@
 import type { EntityManager } from 'typeorm';
-import { rows } from '../../database/sql.js';
+import { rows } from '../../database/sql/sql.js';
 import type { ClaimingWorker, QueuedRun } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import { RESTRICTED_EXIST } from './restricted-runs.js';

@@ -1,5 +1,5 @@
 import type { EntityManager } from 'typeorm';
-import { execute } from '../../database/sql.js';
+import { execute } from '../../database/sql/sql.js';
 
 const SETTINGS = ['enable_seqscan', 'enable_bitmapscan'];
 const setAll = (value: string): string =>

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { ConcurrencyKeyEntity } from '../../database/entities/restricted-queue.entity.js';
-import { EntityTable } from '../../database/entity-table.js';
-import { execute, rows, unnestRows } from '../../database/sql.js';
+import { EntityTable } from '../../database/sql/entity-table.js';
+import { execute, rows, unnestRows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
 import { RESTRICTED } from '../storage/run-columns.js';
 import { byIndexOrder } from './by-index-order.js';

@@ -1,5 +1,5 @@
 import type { EntityManager } from 'typeorm';
-import { rows } from '../../database/sql.js';
+import { rows } from '../../database/sql/sql.js';
 import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import type { LockedRun, QueuedRun } from '../scheduling-strategy.js';
 import type { QueuePosition, QueueRange } from './low-water-marks.js';

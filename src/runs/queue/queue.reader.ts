@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { currentTime, rows } from '../../database/sql.js';
+import { currentTime, rows } from '../../database/sql/sql.js';
 import type { QueueEntryEntity } from '../../database/entities/queue.entity.js';
 import { EventRepository, type Submission, type TimelineRow } from '../events/event.repository.js';
 import type { QueuedRun } from '../scheduling-strategy.js';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { execute, rows, plainArray, UnnestColumns } from '../../database/sql.js';
+import { execute, rows, plainArray, UnnestColumns } from '../../database/sql/sql.js';
 import { AvoidingRuns } from './avoiding-runs.js';
 import { KEYS } from './concurrency-keys.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';

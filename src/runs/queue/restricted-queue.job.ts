@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { whenAlone } from '../../database/advisory-locks.js';
-import { paced } from '../../database/in-batches.js';
+import { paced } from '../../database/sql/in-batches.js';
 import { ConcurrencyKeys } from './concurrency-keys.js';
 import { RestrictedQueueRepository } from './restricted-queue.repository.js';
 import { NO_REQUIREMENTS, RunRequirementsRepository } from './run-requirements.repository.js';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { execute, plainArray } from '../../database/sql.js';
+import { execute, plainArray } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
 import { RESTRICTED } from '../storage/run-columns.js';
 import { ConcurrencyKeys, countByKey, type AdmittedRun } from './concurrency-keys.js';

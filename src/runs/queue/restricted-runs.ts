@@ -1,5 +1,5 @@
 import type { EntityManager } from 'typeorm';
-import { rows } from '../../database/sql.js';
+import { rows } from '../../database/sql/sql.js';
 import { requirementList } from '../requirements.js';
 import type { CandidateQuery, Claimant, QueuedRun, Shape } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE_NOTES, RESTRICTED, RUNS } from '../storage/run-columns.js';

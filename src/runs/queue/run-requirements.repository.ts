@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { RunRequirementsEntity } from '../../database/entities/restricted-queue.entity.js';
-import { EntityTable } from '../../database/entity-table.js';
-import { execute, plainArray, rows, unnestRows } from '../../database/sql.js';
+import { EntityTable } from '../../database/sql/entity-table.js';
+import { execute, plainArray, rows, unnestRows } from '../../database/sql/sql.js';
 import type { Run, RunRecord } from '../machine/run.js';
 import { requirementList, requirementsOf } from '../requirements.js';
 import { RESTRICTED, RUNS } from '../storage/run-columns.js';

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { inBatches } from '../../database/in-batches.js';
-import { execute, rows } from '../../database/sql.js';
+import { inBatches } from '../../database/sql/in-batches.js';
+import { execute, rows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
 import type { TerminalState } from '../machine/run-state.js';
 

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { whenAlone } from '../../database/advisory-locks.js';
-import { paced } from '../../database/in-batches.js';
+import { paced } from '../../database/sql/in-batches.js';
 import { Settings } from '../../config/settings.js';
 import { addRunCounts } from '../counts/run-counts.repository.js';
 import { StateCountDelta } from '../counts/state-count-delta.js';

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { AttemptEntity } from '../../database/entities/attempt.entity.js';
 import { EventEntity } from '../../database/entities/event.entity.js';
-import { EntityTable } from '../../database/entity-table.js';
-import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql.js';
+import { EntityTable } from '../../database/sql/entity-table.js';
+import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql/sql.js';
 import type { RunState } from '../machine/run-state.js';
 import { QUEUE, RESTRICTED, RUNS } from './run-columns.js';
 import type { HeldRun } from '../scheduling-strategy.js';

@@ -1,7 +1,7 @@
 import { QueueEntryEntity } from '../../database/entities/queue.entity.js';
 import { RestrictedEntryEntity } from '../../database/entities/restricted-queue.entity.js';
 import { RunEntity } from '../../database/entities/run.entity.js';
-import { EntityTable, type Field } from '../../database/entity-table.js';
+import { EntityTable, type Field } from '../../database/sql/entity-table.js';
 import { CHANGING_FIELDS, FIXED_FIELDS } from '../machine/run.js';
 
 export const RUNS = new EntityTable(RunEntity);

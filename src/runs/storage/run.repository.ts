@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { AttemptEntity } from '../../database/entities/attempt.entity.js';
 import type { RunEntity } from '../../database/entities/run.entity.js';
-import { EntityTable, type Field } from '../../database/entity-table.js';
-import { execute, rows, plainArray } from '../../database/sql.js';
+import { EntityTable, type Field } from '../../database/sql/entity-table.js';
+import { execute, rows, plainArray } from '../../database/sql/sql.js';
 import {
   CHANGING_FIELDS,
   INITIAL_VALUES,

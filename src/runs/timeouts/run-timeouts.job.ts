@@ -3,7 +3,7 @@ import { DataSource } from 'typeorm';
 import { Log } from '../../common/logging/logger.js';
 import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
 import { Notifications } from '../../database/notifications.js';
-import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/unavailable.js';
+import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/connections/unavailable.js';
 import { RunJournal } from '../journal/run-journal.js';
 import { JournalOverloaded, RunNotFound, RunRejected } from '../run.errors.js';
 import { newId } from '../storage/new-id.js';

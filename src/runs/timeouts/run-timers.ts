@@ -1,7 +1,7 @@
 import type { EntityManager } from 'typeorm';
 import { RunDeadlineEntity } from '../../database/entities/queue.entity.js';
-import { EntityTable } from '../../database/entity-table.js';
-import { execute, rows } from '../../database/sql.js';
+import { EntityTable } from '../../database/sql/entity-table.js';
+import { execute, rows } from '../../database/sql/sql.js';
 
 /** Channel on which every commit that sets timers sends the milliseconds until the earliest of them is due. */
 export const TIMER_CHANNEL = 'longshore_deadlines';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { stringifyJson } from '@longshore/common/json/json-text';
-import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
+import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
 import { TooManyHeartbeats, TooManyWorkers } from '../workers.errors.js';
 import { Coalescer, CoalescerFull } from './coalescer.js';
 import { MAX_DEPARTED } from './run-reports.js';

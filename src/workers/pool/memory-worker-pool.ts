@@ -1,5 +1,5 @@
 import type { Author } from '../../auth/audit-log.js';
-import { inBatches } from '../../database/in-batches.js';
+import { inBatches } from '../../database/sql/in-batches.js';
 import { TooManyWorkers } from '../workers.errors.js';
 import { summariseEngines, type EngineUse } from './engine-use.js';
 import { RunReports } from './run-reports.js';

@@ -1,8 +1,8 @@
 import type { DataSource } from 'typeorm';
 import type { Author } from '../../auth/audit-log.js';
 import { isAloneInDeployment } from '../../database/advisory-locks.js';
-import { inBatches } from '../../database/in-batches.js';
-import { currentTime, execute, rows, unnestRows, type SqlExecutor } from '../../database/sql.js';
+import { inBatches } from '../../database/sql/in-batches.js';
+import { currentTime, execute, rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
 import type { EngineUse } from './engine-use.js';
 import {
   CLOCK,

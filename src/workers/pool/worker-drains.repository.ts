@@ -3,8 +3,8 @@ import { InjectRepository } from '@nestjs/typeorm';
 import { Repository } from 'typeorm';
 import { recordChange, type AuditedChange, type Author } from '../../auth/audit-log.js';
 import { WorkerDrainEntity, WorkerPoolEntity } from '../../database/entities/worker.entity.js';
-import { EntityTable } from '../../database/entity-table.js';
-import { execute, rows } from '../../database/sql.js';
+import { EntityTable } from '../../database/sql/entity-table.js';
+import { execute, rows } from '../../database/sql/sql.js';
 
 const DRAINS = new EntityTable(WorkerDrainEntity);
 const POOL = new EntityTable(WorkerPoolEntity);

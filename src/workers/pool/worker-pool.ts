@@ -1,6 +1,6 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Author } from '../../auth/audit-log.js';
-import type { SqlExecutor } from '../../database/sql.js';
+import type { SqlExecutor } from '../../database/sql/sql.js';
 import type { ClaimingWorker } from '../../runs/scheduling-strategy.js';
 import type { EngineUse } from './engine-use.js';
 

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Settings } from '../../config/settings.js';
-import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/unavailable.js';
+import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/connections/unavailable.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
 import { JournalOverloaded, RunNotFound, RunRejected } from '../../runs/run.errors.js';
 import { newId } from '../../runs/storage/new-id.js';

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { hashApiKey, isApiKey } from '../../../src/auth/api-key.js';
 import { ApiKeysRepository } from '../../../src/auth/api-keys.repository.js';
 import { KeyUsage } from '../../../src/auth/key-usage.js';
-import { rows } from '../../../src/database/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import {
   assertBrokenOff,

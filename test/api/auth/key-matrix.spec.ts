@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { makeApiKey } from '../../../src/auth/api-key.js';
-import { rows } from '../../../src/database/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import { expireKey, issueKey, mistype, revokeKey } from '../../support/app/api-keys.js';
 import { FOR_BOUND_KEYS, ROUTE_ACCESS, routesOf, type TestScope } from '../../support/app/route-access.js';
 import { newSecretsKey } from '../../support/app/secrets.js';

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { MIGRATIONS } from '../../../migrations/all.js';
 import { hashApiKey, makeApiKey } from '../../../src/auth/api-key.js';
 import { KeyUsage } from '../../../src/auth/key-usage.js';
-import { connectDatabase } from '../../../src/database/connect.js';
+import { connectDatabase } from '../../../src/database/connections/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { migrate } from '../../../src/database/migrate.js';
 import { assertError } from '../../support/http/answer-shapes.js';

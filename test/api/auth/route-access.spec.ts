@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { rows } from '../../../src/database/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import { readPage } from '../../support/docs/doc-pages.js';
 import {
   FOR_BOUND_KEYS,

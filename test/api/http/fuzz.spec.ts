@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import * as fc from 'fast-check';
-import { rows } from '../../../src/database/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import { ApiDescription, type AnswerParts, type Operation } from '../../support/fuzz/api-document.js';
 import { Draw } from '../../support/fuzz/draw.js';
 import { KnownThings } from '../../support/fuzz/known-things.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { execute } from '../../../src/database/sql.js';
+import { execute } from '../../../src/database/sql/sql.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { ClosedLogCheck } from '../../../src/run-logs/log-notifications.js';
 import { assertError } from '../../support/http/answer-shapes.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { inspect } from 'node:util';
-import { rows } from '../../../src/database/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import { fence, heldRun, newSecretsKey } from '../../support/app/secrets.js';
 import { KEYS, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 import { startTracedApp, type TracedApp } from '../../support/app/traced-app.js';

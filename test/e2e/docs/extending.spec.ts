@@ -4,7 +4,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import * as extension from '../../../src/extension.js';
-import { rows } from '../../../src/database/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { DocBlocks } from '../../support/docs/doc-blocks.js';
 import { blocksOf, proseOf, readPage } from '../../support/docs/doc-pages.js';

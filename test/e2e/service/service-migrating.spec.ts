@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
-import { rows } from '../../../src/database/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import { freePort } from '../../support/programs/free-port.js';
 import { launchService, whenListening } from '../../support/service-process.js';
 import { senderTo, type Send, type TestAnswer } from '../../support/app/test-app.js';

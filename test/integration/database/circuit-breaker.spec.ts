@@ -4,11 +4,11 @@ import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { DataSource } from 'typeorm';
-import { dataSourceOptions } from '../../../src/database/data-source.js';
-import { DatabaseServers } from '../../../src/database/service-client.js';
-import { CircuitBreaker } from '../../../src/database/circuit-breaker.js';
-import { execute, rows } from '../../../src/database/sql.js';
-import { DatabaseUnreachable, isDatabaseUnavailable } from '../../../src/database/unavailable.js';
+import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
+import { DatabaseServers } from '../../../src/database/connections/service-client.js';
+import { CircuitBreaker } from '../../../src/database/connections/circuit-breaker.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
+import { DatabaseUnreachable, isDatabaseUnavailable } from '../../../src/database/connections/unavailable.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { DataSource } from 'typeorm';
-import { dataSourceOptions } from '../../../src/database/data-source.js';
+import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { dumpSchema } from '../../../migrations/schema-dump.js';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 /** Indexes with a descending column or an expression: TypeORM cannot express them, so entities only name them. */

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { DataSource } from 'typeorm';
-import { dataSourceOptions } from '../../../src/database/data-source.js';
+import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
 import { Notifications, type NotificationTimes } from '../../../src/database/notifications.js';
 import { createLog, type Log } from '../../../src/common/logging/logger.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { QueryFailedError } from 'typeorm';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { JournalDataSource } from '../../../src/database/reserved-connection.js';
-import { Pipeline } from '../../../src/database/pipeline.js';
-import { rows } from '../../../src/database/sql.js';
+import { JournalDataSource } from '../../../src/database/connections/reserved-connection.js';
+import { Pipeline } from '../../../src/database/sql/pipeline.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const INSERT = 'insert into pipelined (n) values ($1::integer) returning n';

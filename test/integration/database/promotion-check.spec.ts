@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import { detectRestore } from '../../../src/feed/detect-restore.js';
 import { createRun, note } from '../../support/app/feed-app.js';
 import { until } from '../../support/service-process.js';

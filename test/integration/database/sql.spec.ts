@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { EntityManager, QueryRunner } from 'typeorm';
-import { currentTime, execute, rows, unnestRows } from '../../../src/database/sql.js';
-import type { SqlExecutor, UnnestValue } from '../../../src/database/sql.js';
+import { currentTime, execute, rows, unnestRows } from '../../../src/database/sql/sql.js';
+import type { SqlExecutor, UnnestValue } from '../../../src/database/sql/sql.js';
 import { openTestDatabase } from '../../support/test-database.js';
 import type { TestDatabase } from '../../support/test-database.js';
 

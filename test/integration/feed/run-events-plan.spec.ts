@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import type { DataSource } from 'typeorm';
-import { execute } from '../../../src/database/sql.js';
+import { execute } from '../../../src/database/sql/sql.js';
 import { listCommittedEvents } from '../../../src/runs/events/committed-event.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 

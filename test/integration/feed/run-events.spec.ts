@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { Registry } from 'prom-client';
 import type { DataSource, QueryRunner } from 'typeorm';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import { detectRestore } from '../../../src/feed/detect-restore.js';
 import { type CommittedEvent } from '../../../src/runs/events/committed-event.js';
 import { encodeEventCursor, FIRST_PLACE } from '../../../src/runs/events/event-cursor.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { rows } from '../../../src/database/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import type { Caller } from '../../../src/auth/access.js';
 import { BulkKeys } from '../../../src/runs/idempotency/idempotency.js';
 import { BulkRunsService } from '../../../src/runs/bulk/bulk-runs.service.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { v7 as uuidv7 } from 'uuid';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { execute } from '../../../src/database/sql.js';
+import { execute } from '../../../src/database/sql/sql.js';
 import { MANUAL_RETRY } from '../../../src/runs/machine/run-event.js';
 import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
 import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import { IdempotencyRepository } from '../../../src/runs/idempotency/idempotency.repository.js';
 import {
   IdempotencyRetentionJob,

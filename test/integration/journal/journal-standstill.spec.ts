@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { JournalDataSource } from '../../../src/database/reserved-connection.js';
-import { rows } from '../../../src/database/sql.js';
+import { JournalDataSource } from '../../../src/database/connections/reserved-connection.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import { startTestApp } from '../../support/app/test-app.js';
 
 describe('a process that is suspended during a commit', () => {

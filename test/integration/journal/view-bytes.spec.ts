@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { execute } from '../../../src/database/sql.js';
+import { execute } from '../../../src/database/sql/sql.js';
 import type { Effect } from '../../../src/runs/journal/pending-command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { createOn, eventCommand, journalOn } from '../../support/runs/journal.js';

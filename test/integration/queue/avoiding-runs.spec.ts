@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { execute } from '../../../src/database/sql.js';
+import { execute } from '../../../src/database/sql/sql.js';
 import { AvoidingRuns, type AvoidingRunsFound } from '../../../src/runs/queue/avoiding-runs.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { createOn, journalOn, queueWith } from '../../support/runs/journal.js';

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 import { CountDemandByRequirements1795000000025 } from '../../../migrations/025-count-demand-by-requirements.js';
 import type { ContainerOptions } from '../../../src/database/entities/run.entity.js';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import {
   readRequirementDemand,
   type DemandByRequirements,

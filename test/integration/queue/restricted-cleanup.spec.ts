@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { RestrictedQueueJob } from '../../../src/runs/queue/restricted-queue.job.js';
 import { RestrictedQueueRepository } from '../../../src/runs/queue/restricted-queue.repository.js';

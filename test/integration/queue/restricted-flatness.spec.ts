@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { EntityManager } from 'typeorm';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { execute } from '../../../src/database/sql.js';
+import { execute } from '../../../src/database/sql/sql.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { RestrictedRuns } from '../../../src/runs/queue/restricted-runs.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';

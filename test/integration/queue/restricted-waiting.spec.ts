@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { execute } from '../../../src/database/sql.js';
+import { execute } from '../../../src/database/sql/sql.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
 import { CHANGED_WORKERS_CHANNEL } from '../../../src/workers/claims/waiting-claims.js';

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import { CountRuns1795000000008 } from '../../../migrations/008-count-runs.js';
 import { MIGRATIONS } from '../../../migrations/all.js';
 import { migrate } from '../../../src/database/migrate.js';
-import { connectDatabase } from '../../../src/database/connect.js';
+import { connectDatabase } from '../../../src/database/connections/connect.js';
 import { RunCountsRepository } from '../../../src/runs/counts/run-counts.repository.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import fc from 'fast-check';
-import { rows } from '../../../src/database/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import {
   addRunCounts,
   RunCountsRepository,

@@ -6,9 +6,9 @@ import { CountDemand1795000000009 } from '../../../migrations/009-count-demand.j
 import { RestrictQueue1795000000022 } from '../../../migrations/022-restrict-queue.js';
 import { CountDemandByRequirements1795000000025 } from '../../../migrations/025-count-demand-by-requirements.js';
 import { MIGRATIONS } from '../../../migrations/all.js';
-import { connectDatabase } from '../../../src/database/connect.js';
+import { connectDatabase } from '../../../src/database/connections/connect.js';
 import { migrate } from '../../../src/database/migrate.js';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import { readDemand } from '../../../src/runs/counts/run-demand.reader.js';
 import { changeOn, claimOn, createOn, eventCommand, journalOn } from '../../support/runs/journal.js';
 import { until } from '../../support/service-process.js';

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import { readDemand, type RunDemand } from '../../../src/runs/counts/run-demand.reader.js';
 import { RunDemandRollUp } from '../../../src/runs/counts/run-demand.roll-up.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';

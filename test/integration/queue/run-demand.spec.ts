@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import { readRequirementDemand } from '../../../src/runs/counts/requirement-demand.js';
 import { readDemand, type RunDemand } from '../../../src/runs/counts/run-demand.reader.js';
 import { RunDemandRollUp } from '../../../src/runs/counts/run-demand.roll-up.js';

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { RunFilter } from '../../../src/runs/list/run-filter.js';
 import { listRuns, type RunPlace, type RunWalk } from '../../../src/runs/list/run-list.reader.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { RunJournal as Journal } from '../../../src/runs/journal/run-journal.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { RUN_STATES } from '../../../src/runs/machine/run-state.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import { newId } from '../../../src/runs/storage/new-id.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { changeOn } from '../../support/runs/journal.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { currentTime, execute, rows } from '../../../src/database/sql.js';
+import { currentTime, execute, rows } from '../../../src/database/sql/sql.js';
 import { LogRemovalJob, ROWS_PER_BATCH, SETTLED_MS } from '../../../src/run-logs/log-removal.job.js';
 import { putChunk, readWhole, told } from '../../support/runs/run-log.js';
 import { RunSteps } from '../../support/runs/run-steps.js';

@@ -6,7 +6,7 @@ import type { DataSource } from 'typeorm';
 import { FeedMetrics } from '../../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../../src/feed/feed.repository.js';
 import { FeedRetention } from '../../../src/feed/feed-retention.js';
-import { rows } from '../../../src/database/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import { EVENTS_PER_BATCH, RUNS_PER_BATCH, RunRetention } from '../../../src/runs/retention/run-retention.js';
 import { RunRetentionRepository } from '../../../src/runs/retention/run-retention.repository.js';
 import { RunCountsRepository } from '../../../src/runs/counts/run-counts.repository.js';

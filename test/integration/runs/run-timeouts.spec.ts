@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
-import { currentTime } from '../../../src/database/sql.js';
+import { currentTime } from '../../../src/database/sql/sql.js';
 import { RunTimeoutsJob, POSTPONE_MS, RUNS_PER_BATCH } from '../../../src/runs/timeouts/run-timeouts.job.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { freshRun } from '../../support/runs/journal.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { currentTime, rows } from '../../../src/database/sql.js';
+import { currentTime, rows } from '../../../src/database/sql/sql.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
 import { freshRun } from '../../support/runs/journal.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { execute } from '../../../src/database/sql.js';
+import { execute } from '../../../src/database/sql/sql.js';
 import { EventRepository } from '../../../src/runs/events/event.repository.js';
 import { QueueReader, type RunStatus } from '../../../src/runs/queue/queue.reader.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';

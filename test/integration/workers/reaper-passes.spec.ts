@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { connectDatabase } from '../../../src/database/connect.js';
+import { connectDatabase } from '../../../src/database/connections/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import { WORKERS_PER_PAGE, RUNS_PER_PAGE } from '../../../src/workers/reaper/lost-run-search.js';
 import { RUNS_PER_BATCH } from '../../../src/workers/reaper/reaper.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../../../src/runs/machine/run.js';

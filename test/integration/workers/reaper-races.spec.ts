@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { rows } from '../../../src/database/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import { RunRejected } from '../../../src/runs/run.errors.js';
 import {
   forgetEverything,

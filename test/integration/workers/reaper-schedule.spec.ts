@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { rows } from '../../../src/database/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { GracePeriod, ReaperClock } from '../../../src/workers/reaper/grace-period.js';
 import { ReaperInstrumentation } from '../../../src/workers/reaper/reaper-instrumentation.js';

@@ -3,7 +3,7 @@ import { mock } from 'node:test';
 import type { TestApp, TestAnswer } from './test-app.js';
 import { hashApiKey } from '../../../src/auth/api-key.js';
 import { MonotonicClock } from '../../../src/auth/monotonic-clock.js';
-import { execute } from '../../../src/database/sql.js';
+import { execute } from '../../../src/database/sql/sql.js';
 
 /** A key as its creation answered it. */
 export interface IssuedKey {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { DataSource } from 'typeorm';
-import { rows } from '../../../src/database/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 
 interface StoredKey {
   readonly key: string;

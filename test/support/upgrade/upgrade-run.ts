@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
-import { dataSourceOptions } from '../../../src/database/data-source.js';
+import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
 import { migrate } from '../../../src/database/migrate.js';
 import { CHAOS_SETTINGS } from '../history/chaos-deployment.js';
 import { sumUp, type ChaosFigures } from '../history/chaos-figures.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
 import { WorkerDrainEntity } from '../../../src/database/entities/worker.entity.js';
-import { execute, rows } from '../../../src/database/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import { createLog } from '../../../src/common/logging/logger.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { HeldRunRepository, type AssignedRun } from '../../../src/runs/storage/held-run.repository.js';

@@ -1,6 +1,6 @@
 import { useState, type ReactNode } from 'react';
-import { Field, type ControlProps } from '../components/field.js';
-import { TextArea, TextInput } from '../components/inputs.js';
+import { Field, type ControlProps } from '../components/controls/field.js';
+import { TextArea, TextInput } from '../components/controls/inputs.js';
 import {
   pairsOf,
   textOf,

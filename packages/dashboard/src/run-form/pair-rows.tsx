@@ -1,8 +1,8 @@
 import { useId } from 'react';
-import { Button } from '../components/button.js';
-import { Icon } from '../components/icon.js';
-import { IconButton } from '../components/icon-button.js';
-import { TextInput } from '../components/inputs.js';
+import { Button } from '../components/controls/button.js';
+import { Icon } from '../components/controls/icon.js';
+import { IconButton } from '../components/controls/icon-button.js';
+import { TextInput } from '../components/controls/inputs.js';
 import type { Pair } from './form-values.js';
 import styles from './run-form.module.css';
 

@@ -3,7 +3,7 @@ import { useMemo, useState, type ReactNode } from 'react';
 import { createQueryClient } from '../api/query-client.js';
 import { unwrap } from '../api/unwrap.js';
 import { createApi } from '../api/use-api.js';
-import { ErrorState } from '../components/error-state.js';
+import { ErrorState } from '../components/feedback/error-state.js';
 import { UnreachableBanner } from '../shell/unreachable-banner.js';
 import { SessionContext, type Session } from './session-context.js';
 import styles from './sign-in-page.module.css';

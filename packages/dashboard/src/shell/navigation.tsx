@@ -1,5 +1,5 @@
 import { Link, useLocation } from 'wouter';
-import { Icon } from '../components/icon.js';
+import { Icon } from '../components/controls/icon.js';
 import { useSession } from '../session/session-context.js';
 import styles from './navigation.module.css';
 import { useRoutes } from './routes-context.js';

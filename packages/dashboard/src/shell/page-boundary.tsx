@@ -1,6 +1,6 @@
 import { Component, type ReactNode } from 'react';
-import { Button } from '../components/button.js';
-import { EmptyState } from '../components/empty-state.js';
+import { Button } from '../components/controls/button.js';
+import { EmptyState } from '../components/feedback/empty-state.js';
 
 interface Props {
   readonly children: ReactNode;

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'react';
 import { Route, Switch, useLocation } from 'wouter';
-import { EmptyState } from '../components/empty-state.js';
+import { EmptyState } from '../components/feedback/empty-state.js';
 import { useSession } from '../session/session-context.js';
 import { PageBoundary } from './page-boundary.js';
 import { useRoutes, type PageRoute } from './routes-context.js';

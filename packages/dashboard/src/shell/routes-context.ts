@@ -1,5 +1,5 @@
 import { createContext, useContext, type ComponentType } from 'react';
-import type { IconName } from '../components/icon.js';
+import type { IconName } from '../components/controls/icon.js';
 import type { Scope } from '../session/session-context.js';
 
 /** A page and where it is. */

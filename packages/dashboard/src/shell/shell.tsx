@@ -1,7 +1,7 @@
 import { useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
-import { Icon } from '../components/icon.js';
-import { IconButton } from '../components/icon-button.js';
+import { Icon } from '../components/controls/icon.js';
+import { IconButton } from '../components/controls/icon-button.js';
 import { useSession } from '../session/session-context.js';
 import { Logo } from './logo.js';
 import { Navigation } from './navigation.js';

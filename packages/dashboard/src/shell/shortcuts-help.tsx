@@ -1,4 +1,4 @@
-import { Dialog } from '../components/dialog.js';
+import { Dialog } from '../components/feedback/dialog.js';
 import { useSession } from '../session/session-context.js';
 import { useRoutes } from './routes-context.js';
 import styles from './shortcuts-help.module.css';

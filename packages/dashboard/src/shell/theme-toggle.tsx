@@ -1,5 +1,5 @@
-import { Icon, type IconName } from '../components/icon.js';
-import { IconButton } from '../components/icon-button.js';
+import { Icon, type IconName } from '../components/controls/icon.js';
+import { IconButton } from '../components/controls/icon-button.js';
 import { setTheme, useTheme, type Theme } from './theme.js';
 
 const NEXT: Readonly<Record<Theme, Theme>> = { system: 'light', light: 'dark', dark: 'system' };

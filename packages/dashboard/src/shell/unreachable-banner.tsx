@@ -1,7 +1,7 @@
 import { useEffect, useEffectEvent } from 'react';
 import { useIsAway } from '../api/reachability.js';
 import { serviceFetch } from '../api/service-fetch.js';
-import { Icon } from '../components/icon.js';
+import { Icon } from '../components/controls/icon.js';
 import styles from './unreachable-banner.module.css';
 
 const TRY_EVERY_MS = 2000;

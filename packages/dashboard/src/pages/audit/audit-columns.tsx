@@ -1,6 +1,6 @@
-import type { Column } from '../../components/data-table.js';
+import type { Column } from '../../components/table/data-table.js';
 import { Subject } from './audit-subject.js';
-import { Time } from '../../components/time.js';
+import { Time } from '../../components/values/time.js';
 import { summaryOf, type AuditEntry } from './audit-view.js';
 import styles from './audit-page.module.css';
 

@@ -1,7 +1,7 @@
-import { ChangeList } from '../../components/change-list.js';
-import { CopyButton } from '../../components/copy-button.js';
-import { Dialog } from '../../components/dialog.js';
-import { Time } from '../../components/time.js';
+import { ChangeList } from '../../components/values/change-list.js';
+import { CopyButton } from '../../components/controls/copy-button.js';
+import { Dialog } from '../../components/feedback/dialog.js';
+import { Time } from '../../components/values/time.js';
 import { Subject } from './audit-subject.js';
 import { changesOf, summaryOf, type AuditEntry } from './audit-view.js';
 import styles from './audit-page.module.css';

@@ -1,8 +1,8 @@
 import { useMemo } from 'react';
-import { ChangeList } from '../../components/change-list.js';
-import { EmptyState } from '../../components/empty-state.js';
-import { Field } from '../../components/field.js';
-import { Select } from '../../components/inputs.js';
+import { ChangeList } from '../../components/values/change-list.js';
+import { EmptyState } from '../../components/feedback/empty-state.js';
+import { Field } from '../../components/controls/field.js';
+import { Select } from '../../components/controls/inputs.js';
 import styles from './definition-page.module.css';
 import { changesBetween, type Definition } from './definition-view.js';
 

@@ -1,6 +1,6 @@
 import type { Schemas } from '../../api/use-api.js';
-import type { Column } from '../../components/data-table.js';
-import { Time } from '../../components/time.js';
+import type { Column } from '../../components/table/data-table.js';
+import { Time } from '../../components/values/time.js';
 import { formatCount } from '../../lib/format.js';
 import styles from './definitions-page.module.css';
 

@@ -1,7 +1,7 @@
 import { Link } from 'wouter';
-import { CopyButton } from '../../components/copy-button.js';
-import { JsonTree } from '../../components/json-tree.js';
-import { Time } from '../../components/time.js';
+import { CopyButton } from '../../components/controls/copy-button.js';
+import { JsonTree } from '../../components/values/json-tree.js';
+import { Time } from '../../components/values/time.js';
 import { formatCount, formatDuration, formatMb } from '../../lib/format.js';
 import { containerOf } from '../../run-form/container-of.js';
 import styles from './definition-page.module.css';

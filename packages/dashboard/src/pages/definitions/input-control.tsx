@@ -1,5 +1,5 @@
-import type { ControlProps } from '../../components/field.js';
-import { Select, TextArea, TextInput } from '../../components/inputs.js';
+import type { ControlProps } from '../../components/controls/field.js';
+import { Select, TextArea, TextInput } from '../../components/controls/inputs.js';
 import { kindOf, nameOfType, type InputSpec } from './run-inputs.js';
 
 interface Props {

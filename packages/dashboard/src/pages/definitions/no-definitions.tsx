@@ -1,6 +1,6 @@
-import { Button } from '../../components/button.js';
-import { CopyButton } from '../../components/copy-button.js';
-import { EmptyState } from '../../components/empty-state.js';
+import { Button } from '../../components/controls/button.js';
+import { CopyButton } from '../../components/controls/copy-button.js';
+import { EmptyState } from '../../components/feedback/empty-state.js';
 import styles from './definitions-page.module.css';
 
 /** Says what definitions are for, and how to make the first one. */

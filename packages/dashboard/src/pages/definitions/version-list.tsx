@@ -1,6 +1,6 @@
-import { DataTable, type Column } from '../../components/data-table.js';
-import { EmptyState } from '../../components/empty-state.js';
-import { Time } from '../../components/time.js';
+import { DataTable, type Column } from '../../components/table/data-table.js';
+import { EmptyState } from '../../components/feedback/empty-state.js';
+import { Time } from '../../components/values/time.js';
 import { formatCount } from '../../lib/format.js';
 import type { Definition } from './definition-view.js';
 import styles from './definitions-page.module.css';

@@ -1,9 +1,9 @@
-import { CopyButton } from '../../components/copy-button.js';
-import { Dialog } from '../../components/dialog.js';
-import { JsonTree } from '../../components/json-tree.js';
-import { RunLink } from '../../components/run-link.js';
-import { StateBadge } from '../../components/state-badge.js';
-import { Time } from '../../components/time.js';
+import { CopyButton } from '../../components/controls/copy-button.js';
+import { Dialog } from '../../components/feedback/dialog.js';
+import { JsonTree } from '../../components/values/json-tree.js';
+import { RunLink } from '../../components/values/run-link.js';
+import { StateBadge } from '../../components/values/state-badge.js';
+import { Time } from '../../components/values/time.js';
 import type { FeedEvent } from './feed-buffer.js';
 import styles from './feed-page.module.css';
 

@@ -1,6 +1,6 @@
-import type { Column } from '../../components/data-table.js';
-import { RunLink } from '../../components/run-link.js';
-import { StateBadge } from '../../components/state-badge.js';
+import type { Column } from '../../components/table/data-table.js';
+import { RunLink } from '../../components/values/run-link.js';
+import { StateBadge } from '../../components/values/state-badge.js';
 import { formatExact } from '../../lib/format.js';
 import type { FeedEvent } from './feed-buffer.js';
 import styles from './feed-page.module.css';

@@ -1,4 +1,4 @@
-import { EmptyState } from '../../components/empty-state.js';
+import { EmptyState } from '../../components/feedback/empty-state.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { PageHeader } from '../../shell/page-header.js';
 import { FeedTail } from './feed-tail.js';

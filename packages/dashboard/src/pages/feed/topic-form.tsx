@@ -2,9 +2,9 @@ import { useQuery } from '@tanstack/react-query';
 import { useId, useState, type FormEvent } from 'react';
 import { unwrap } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
-import { Button } from '../../components/button.js';
-import { Field } from '../../components/field.js';
-import { Select, TextInput } from '../../components/inputs.js';
+import { Button } from '../../components/controls/button.js';
+import { Field } from '../../components/controls/field.js';
+import { Select, TextInput } from '../../components/controls/inputs.js';
 import { STARTS, type Start } from './feed-start.js';
 import styles from './feed-page.module.css';
 

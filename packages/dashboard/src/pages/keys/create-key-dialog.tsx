@@ -1,9 +1,9 @@
 import { useState } from 'react';
-import { Button } from '../../components/button.js';
-import { CopyButton } from '../../components/copy-button.js';
-import { Dialog } from '../../components/dialog.js';
-import { Field } from '../../components/field.js';
-import { TextInput } from '../../components/inputs.js';
+import { Button } from '../../components/controls/button.js';
+import { CopyButton } from '../../components/controls/copy-button.js';
+import { Dialog } from '../../components/feedback/dialog.js';
+import { Field } from '../../components/controls/field.js';
+import { TextInput } from '../../components/controls/inputs.js';
 import type { Schemas } from '../../api/use-api.js';
 import { CreateKeyForm } from './create-key-form.js';
 import styles from './keys-page.module.css';

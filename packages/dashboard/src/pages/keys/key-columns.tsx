@@ -1,6 +1,6 @@
-import { Badge, type Tone } from '../../components/badge.js';
-import type { Column } from '../../components/data-table.js';
-import { Time } from '../../components/time.js';
+import { Badge, type Tone } from '../../components/values/badge.js';
+import type { Column } from '../../components/table/data-table.js';
+import { Time } from '../../components/values/time.js';
 import { useNow } from '../../lib/clock.js';
 import { useSession } from '../../session/session-context.js';
 import styles from './keys-page.module.css';

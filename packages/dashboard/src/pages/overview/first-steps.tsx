@@ -1,4 +1,4 @@
-import { CopyButton } from '../../components/copy-button.js';
+import { CopyButton } from '../../components/controls/copy-button.js';
 import { useSession } from '../../session/session-context.js';
 import styles from './first-steps.module.css';
 

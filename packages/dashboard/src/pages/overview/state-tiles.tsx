@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
 import type { Schemas } from '../../api/use-api.js';
-import { StateBadge } from '../../components/state-badge.js';
+import { StateBadge } from '../../components/values/state-badge.js';
 import { formatCount } from '../../lib/format.js';
 import styles from './overview-page.module.css';
 

@@ -1,6 +1,6 @@
-import { Duration } from '../../components/duration.js';
-import { StateBadge } from '../../components/state-badge.js';
-import { Time } from '../../components/time.js';
+import { Duration } from '../../components/values/duration.js';
+import { StateBadge } from '../../components/values/state-badge.js';
+import { Time } from '../../components/values/time.js';
 import { classNames } from '../../lib/class-names.js';
 import { formatCount } from '../../lib/format.js';
 import styles from './attempt-list.module.css';

@@ -1,7 +1,7 @@
 import type { Schemas } from '../../api/use-api.js';
-import { Dialog } from '../../components/dialog.js';
-import { WorkerLink } from '../../components/named-links.js';
-import { Time } from '../../components/time.js';
+import { Dialog } from '../../components/feedback/dialog.js';
+import { WorkerLink } from '../../components/values/named-links.js';
+import { Time } from '../../components/values/time.js';
 import { formatCount, formatMb } from '../../lib/format.js';
 import styles from './explain-dialog.module.css';
 

@@ -1,4 +1,4 @@
-import { JsonTree } from '../../components/json-tree.js';
+import { JsonTree } from '../../components/values/json-tree.js';
 import styles from './run-data.module.css';
 
 interface Props {

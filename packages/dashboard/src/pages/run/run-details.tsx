@@ -1,5 +1,5 @@
-import { JsonTree } from '../../components/json-tree.js';
-import { Tabs } from '../../components/tabs.js';
+import { JsonTree } from '../../components/values/json-tree.js';
+import { Tabs } from '../../components/controls/tabs.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { formatCount } from '../../lib/format.js';
 import { containerOf } from '../../run-form/container-of.js';

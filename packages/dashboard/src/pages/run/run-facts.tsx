@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { Duration } from '../../components/duration.js';
-import { Time } from '../../components/time.js';
+import { Duration } from '../../components/values/duration.js';
+import { Time } from '../../components/values/time.js';
 import { formatCount, formatDuration, formatExact, formatMb } from '../../lib/format.js';
 import { useRoutes } from '../../shell/routes-context.js';
 import styles from './run-facts.module.css';

@@ -1,11 +1,11 @@
 import { Link, useParams } from 'wouter';
 import { ApiError } from '../../api/api-error.js';
-import { CopyButton } from '../../components/copy-button.js';
-import { EmptyState } from '../../components/empty-state.js';
-import { ErrorState } from '../../components/error-state.js';
-import { LiveDot, type Liveness } from '../../components/live-dot.js';
-import { ProgressBar } from '../../components/progress-bar.js';
-import { StateBadge } from '../../components/state-badge.js';
+import { CopyButton } from '../../components/controls/copy-button.js';
+import { EmptyState } from '../../components/feedback/empty-state.js';
+import { ErrorState } from '../../components/feedback/error-state.js';
+import { LiveDot, type Liveness } from '../../components/values/live-dot.js';
+import { ProgressBar } from '../../components/values/progress-bar.js';
+import { StateBadge } from '../../components/values/state-badge.js';
 import { shortId } from '../../lib/format.js';
 import { PageHeader } from '../../shell/page-header.js';
 import { useRoutes } from '../../shell/routes-context.js';

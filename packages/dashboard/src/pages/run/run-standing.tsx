@@ -1,8 +1,8 @@
 import { useState } from 'react';
-import { Button } from '../../components/button.js';
-import { Duration } from '../../components/duration.js';
-import { WorkerLink } from '../../components/named-links.js';
-import { Time } from '../../components/time.js';
+import { Button } from '../../components/controls/button.js';
+import { Duration } from '../../components/values/duration.js';
+import { WorkerLink } from '../../components/values/named-links.js';
+import { Time } from '../../components/values/time.js';
 import type { Schemas } from '../../api/use-api.js';
 import { classNames } from '../../lib/class-names.js';
 import { ExplainDialog } from './explain-dialog.js';

@@ -1,9 +1,9 @@
 import { useEffect, useState } from 'react';
 import { describeError } from '../../api/api-error.js';
-import { Button } from '../../components/button.js';
-import { Dialog } from '../../components/dialog.js';
-import { RunLink } from '../../components/run-link.js';
-import { StateBadge } from '../../components/state-badge.js';
+import { Button } from '../../components/controls/button.js';
+import { Dialog } from '../../components/feedback/dialog.js';
+import { RunLink } from '../../components/values/run-link.js';
+import { StateBadge } from '../../components/values/state-badge.js';
 import { formatCount } from '../../lib/format.js';
 import styles from './bulk-dialog.module.css';
 import { groupRuns, type BulkAction, type BulkGroup } from './bulk-view.js';

@@ -1,4 +1,4 @@
-import type { RunState } from '../../components/state-badge.js';
+import type { RunState } from '../../components/values/state-badge.js';
 import { RUN_STATES, isEnded, type Run } from './run-view.js';
 
 /** What can be done to many runs. */

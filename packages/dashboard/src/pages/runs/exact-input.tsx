@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import { TextInput } from '../../components/inputs.js';
-import type { ControlProps } from '../../components/field.js';
+import { TextInput } from '../../components/controls/inputs.js';
+import type { ControlProps } from '../../components/controls/field.js';
 
 interface Props {
   readonly control: ControlProps;

@@ -1,4 +1,4 @@
-import { Icon } from '../../components/icon.js';
+import { Icon } from '../../components/controls/icon.js';
 import styles from './run-filter-bar.module.css';
 import { RUN_FILTERS, type RunFilter, type RunFilters } from './run-filters.js';
 

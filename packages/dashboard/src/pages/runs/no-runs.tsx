@@ -1,5 +1,5 @@
-import { Button } from '../../components/button.js';
-import { EmptyState } from '../../components/empty-state.js';
+import { Button } from '../../components/controls/button.js';
+import { EmptyState } from '../../components/feedback/empty-state.js';
 
 interface Props {
   readonly isFiltered: boolean;

@@ -1,11 +1,11 @@
 import { Link } from 'wouter';
-import type { Tone } from '../../components/badge.js';
-import { CopyButton } from '../../components/copy-button.js';
-import type { Column } from '../../components/data-table.js';
-import { Duration } from '../../components/duration.js';
-import { ProgressBar } from '../../components/progress-bar.js';
-import { StateBadge, type RunState } from '../../components/state-badge.js';
-import { Time } from '../../components/time.js';
+import type { Tone } from '../../components/values/badge.js';
+import { CopyButton } from '../../components/controls/copy-button.js';
+import type { Column } from '../../components/table/data-table.js';
+import { Duration } from '../../components/values/duration.js';
+import { ProgressBar } from '../../components/values/progress-bar.js';
+import { StateBadge, type RunState } from '../../components/values/state-badge.js';
+import { Time } from '../../components/values/time.js';
 import { classNames } from '../../lib/class-names.js';
 import { formatCount, shortId } from '../../lib/format.js';
 import { isEnded, type Run } from './run-view.js';

@@ -1,9 +1,9 @@
 import { unwrap } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { useLive } from '../../api/use-live.js';
-import { Button } from '../../components/button.js';
-import { Field } from '../../components/field.js';
-import { TextInput } from '../../components/inputs.js';
+import { Button } from '../../components/controls/button.js';
+import { Field } from '../../components/controls/field.js';
+import { TextInput } from '../../components/controls/inputs.js';
 import { serviceNow } from '../../lib/clock.js';
 import { formatCount } from '../../lib/format.js';
 import { fromLocalInput, toLocalInput } from '../../lib/local-time.js';

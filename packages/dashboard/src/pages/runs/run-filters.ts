@@ -1,5 +1,5 @@
 import type { Filters } from '../../hooks/use-url-filters.js';
-import type { RunState } from '../../components/state-badge.js';
+import type { RunState } from '../../components/values/state-badge.js';
 
 /** What a list of runs is filtered by; `from` and `to` are ISO 8601. */
 export const RUN_FILTERS = [

@@ -1,5 +1,5 @@
 import type { Schemas } from '../../api/use-api.js';
-import type { RunState } from '../../components/state-badge.js';
+import type { RunState } from '../../components/values/state-badge.js';
 
 /** A run as the API has it. */
 export type Run = Schemas['OpRun'];

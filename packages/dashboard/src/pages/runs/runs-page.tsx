@@ -1,9 +1,9 @@
 import { useCallback, useMemo, useState } from 'react';
 import { ApiError } from '../../api/api-error.js';
-import { Button } from '../../components/button.js';
-import { DataTable } from '../../components/data-table.js';
-import { LiveDot } from '../../components/live-dot.js';
-import { Pager } from '../../components/pager.js';
+import { Button } from '../../components/controls/button.js';
+import { DataTable } from '../../components/table/data-table.js';
+import { LiveDot } from '../../components/values/live-dot.js';
+import { Pager } from '../../components/table/pager.js';
 import { useMedia } from '../../hooks/use-media.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { formatCount } from '../../lib/format.js';

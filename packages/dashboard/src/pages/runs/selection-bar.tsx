@@ -1,4 +1,4 @@
-import { Button } from '../../components/button.js';
+import { Button } from '../../components/controls/button.js';
 import { formatCount } from '../../lib/format.js';
 import type { BulkAction } from './bulk-view.js';
 import styles from './runs-page.module.css';

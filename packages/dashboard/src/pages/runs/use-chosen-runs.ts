@@ -1,5 +1,5 @@
 import { useCallback, useMemo, useState } from 'react';
-import type { Selection } from '../../components/data-table.js';
+import type { Selection } from '../../components/table/data-table.js';
 import type { Run } from './run-view.js';
 
 /** The runs that are chosen, on this page and on others. */

@@ -2,9 +2,9 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrapEmpty } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
-import { Button } from '../../components/button.js';
-import { ConfirmDialog } from '../../components/confirm-dialog.js';
-import { showToast } from '../../components/toast-store.js';
+import { Button } from '../../components/controls/button.js';
+import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
+import { showToast } from '../../components/feedback/toast-store.js';
 
 /** Deletes a secret, after a question. */
 export function DeleteButton({ name }: { readonly name: string }) {

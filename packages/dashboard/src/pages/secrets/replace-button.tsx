@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { Button } from '../../components/button.js';
+import { Button } from '../../components/controls/button.js';
 import { SecretDialog } from './secret-dialog.js';
 import type { Secret } from './secret-view.js';
 

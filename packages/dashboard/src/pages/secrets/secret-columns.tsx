@@ -1,5 +1,5 @@
-import type { Column } from '../../components/data-table.js';
-import { Time } from '../../components/time.js';
+import type { Column } from '../../components/table/data-table.js';
+import { Time } from '../../components/values/time.js';
 import { DeleteButton } from './delete-button.js';
 import { ReplaceButton } from './replace-button.js';
 import styles from './secrets-page.module.css';

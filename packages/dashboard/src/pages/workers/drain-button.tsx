@@ -2,10 +2,10 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrap } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
-import { Button } from '../../components/button.js';
-import { ConfirmDialog } from '../../components/confirm-dialog.js';
-import { WorkerLink } from '../../components/named-links.js';
-import { showToast } from '../../components/toast-store.js';
+import { Button } from '../../components/controls/button.js';
+import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
+import { WorkerLink } from '../../components/values/named-links.js';
+import { showToast } from '../../components/feedback/toast-store.js';
 import type { Worker } from './worker-view.js';
 
 /** Drains a worker, or lets it go on, after a question. */

@@ -1,7 +1,7 @@
-import type { Column } from '../../components/data-table.js';
-import { ResourceBar } from '../../components/resource-bar.js';
-import { RunLink } from '../../components/run-link.js';
-import { Time } from '../../components/time.js';
+import type { Column } from '../../components/table/data-table.js';
+import { ResourceBar } from '../../components/values/resource-bar.js';
+import { RunLink } from '../../components/values/run-link.js';
+import { Time } from '../../components/values/time.js';
 import { formatMb } from '../../lib/format.js';
 import { DrainButton } from './drain-button.js';
 import { WorkerStateBadge } from './worker-state-badge.js';

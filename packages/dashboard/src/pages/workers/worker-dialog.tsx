@@ -1,8 +1,8 @@
-import { Dialog } from '../../components/dialog.js';
-import { EmptyState } from '../../components/empty-state.js';
-import { ResourceBar } from '../../components/resource-bar.js';
-import { RunLink } from '../../components/run-link.js';
-import { Time } from '../../components/time.js';
+import { Dialog } from '../../components/feedback/dialog.js';
+import { EmptyState } from '../../components/feedback/empty-state.js';
+import { ResourceBar } from '../../components/values/resource-bar.js';
+import { RunLink } from '../../components/values/run-link.js';
+import { Time } from '../../components/values/time.js';
 import { useSession } from '../../session/session-context.js';
 import { formatMb } from '../../lib/format.js';
 import { DrainButton } from './drain-button.js';

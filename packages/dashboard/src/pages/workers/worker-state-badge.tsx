@@ -1,4 +1,4 @@
-import { Badge, type Tone } from '../../components/badge.js';
+import { Badge, type Tone } from '../../components/values/badge.js';
 import type { WorkerState } from './worker-view.js';
 
 const TONES: Readonly<Record<WorkerState, Tone>> = { active: 'good', draining: 'warn', stale: 'bad' };

@@ -1,6 +1,6 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useCallback, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
-import { Button } from '../../../components/button.js';
+import { Button } from '../../../components/controls/button.js';
 import { classNames } from '../../../lib/class-names.js';
 import styles from './log-lines.module.css';
 import { LogRow } from './log-row.js';

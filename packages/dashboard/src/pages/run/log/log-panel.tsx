@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from 'react';
 import { describeError } from '../../../api/api-error.js';
 import { useApi } from '../../../api/use-api.js';
-import { Button } from '../../../components/button.js';
-import { Checkbox } from '../../../components/inputs.js';
-import { SearchInput } from '../../../components/search-input.js';
-import { showToast } from '../../../components/toast-store.js';
+import { Button } from '../../../components/controls/button.js';
+import { Checkbox } from '../../../components/controls/inputs.js';
+import { SearchInput } from '../../../components/table/search-input.js';
+import { showToast } from '../../../components/feedback/toast-store.js';
 import { downloadLog, type LogEntry } from './log-page.js';
 import styles from './log-panel.module.css';
 import { LogViewer } from './log-viewer.js';

@@ -1,7 +1,7 @@
 import { describeError } from '../../../api/api-error.js';
-import { EmptyState } from '../../../components/empty-state.js';
-import { ErrorState } from '../../../components/error-state.js';
-import { LiveDot, type Liveness } from '../../../components/live-dot.js';
+import { EmptyState } from '../../../components/feedback/empty-state.js';
+import { ErrorState } from '../../../components/feedback/error-state.js';
+import { LiveDot, type Liveness } from '../../../components/values/live-dot.js';
 import { formatCount } from '../../../lib/format.js';
 import { LogLines } from './log-lines.js';
 import type { LogEntry } from './log-page.js';

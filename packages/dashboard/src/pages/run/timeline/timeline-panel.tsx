@@ -1,9 +1,9 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useCallback, useMemo, useRef, useState } from 'react';
-import { EmptyState } from '../../../components/empty-state.js';
-import { ErrorState } from '../../../components/error-state.js';
-import { Checkbox } from '../../../components/inputs.js';
-import { SearchInput } from '../../../components/search-input.js';
+import { EmptyState } from '../../../components/feedback/empty-state.js';
+import { ErrorState } from '../../../components/feedback/error-state.js';
+import { Checkbox } from '../../../components/controls/inputs.js';
+import { SearchInput } from '../../../components/table/search-input.js';
 import { formatCount } from '../../../lib/format.js';
 import { attemptOf, type AttemptEnds, type RunEvent } from '../run-view.js';
 import { TimelineRow, type TimelineItem } from './timeline-row.js';

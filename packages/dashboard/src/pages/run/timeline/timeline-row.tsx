@@ -1,7 +1,7 @@
 import { memo } from 'react';
-import { Badge, type Tone } from '../../../components/badge.js';
-import { Icon } from '../../../components/icon.js';
-import { JsonTree } from '../../../components/json-tree.js';
+import { Badge, type Tone } from '../../../components/values/badge.js';
+import { Icon } from '../../../components/controls/icon.js';
+import { JsonTree } from '../../../components/values/json-tree.js';
 import { classNames } from '../../../lib/class-names.js';
 import { formatCount, formatDuration, formatExact } from '../../../lib/format.js';
 import type { RunEvent } from '../run-view.js';

@@ -1,0 +1,55 @@
+import { useMutation } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { describeError } from '../../api/api-error.js';
+import { Button } from '../controls/button.js';
+import styles from './confirm-dialog.module.css';
+import { Dialog } from './dialog.js';
+
+interface Props {
+  readonly isOpen: boolean;
+  readonly onClose: () => void;
+  /** A question, such as `Drain worker-1?`. */
+  readonly title: string;
+  /** What will happen. */
+  readonly children: ReactNode;
+  /** The verb of the button, such as `Drain`. */
+  readonly confirmLabel: string;
+  readonly isDangerous?: boolean;
+  /** Does it; the dialog closes when it is done and shows the error when it fails. */
+  readonly onConfirm: () => Promise<unknown>;
+}
+
+/** Asks before something is done, and stays until it is done. */
+export function ConfirmDialog(props: Props) {
+  const { isOpen, onClose, title, children, confirmLabel, isDangerous = false, onConfirm } = props;
+  const action = useMutation({ mutationFn: onConfirm, onSuccess: onClose });
+  const close = (): void => {
+    action.reset();
+    onClose();
+  };
+  return (
+    <Dialog
+      isOpen={isOpen}
+      onClose={close}
+      title={title}
+      actions={
+        <>
+          <Button onClick={close}>Back</Button>
+          <Button
+            kind={isDangerous ? 'danger' : 'primary'}
+            isBusy={action.isPending}
+            onClick={() => action.mutate()}
+            data-autofocus
+          >
+            {confirmLabel}
+          </Button>
+        </>
+      }
+    >
+      {children}
+      <p role="alert" className={styles.error}>
+        {action.isError && describeError(action.error)}
+      </p>
+    </Dialog>
+  );
+}

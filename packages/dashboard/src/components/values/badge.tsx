@@ -1,0 +1,16 @@
+import type { ReactNode } from 'react';
+import { classNames } from '../../lib/class-names.js';
+import styles from './badge.module.css';
+
+/** The tones that a badge may have. */
+export type Tone = 'neutral' | 'info' | 'violet' | 'good' | 'warn' | 'bad';
+
+interface Props {
+  readonly tone: Tone;
+  readonly children: ReactNode;
+}
+
+/** A word on a coloured ground, with a dot so that the colour is not all that tells it apart. */
+export function Badge({ tone, children }: Props) {
+  return <span className={classNames(styles.badge, styles[tone])}>{children}</span>;
+}

@@ -1,0 +1,36 @@
+import { untilWoken } from '../../common/notifications/until-woken.js';
+
+/** Longest pause after a batch, in milliseconds. */
+const LONGEST_PAUSE_MS = 1_000;
+
+const NEVER = new AbortController().signal;
+
+/**
+ * Calls `remove` until a batch is smaller than the limit, or the signal aborts.
+ * @returns the sum of its results
+ */
+export async function inBatches(
+  limit: number,
+  stop: AbortSignal | undefined,
+  remove: () => Promise<number>,
+): Promise<number> {
+  let removed = 0;
+  for (;;) {
+    if (stop?.aborted === true) return removed;
+    const count = await remove();
+    removed += count;
+    if (count < limit) return removed;
+  }
+}
+
+/**
+ * Runs a batch of background work, and pauses for as long as it took, at most a second: a slower database gets longer
+ * pauses, and the work uses one connection at most half of the time. @param stop ends the pause
+ */
+export async function paced<T>(stop: AbortSignal | undefined, batch: () => Promise<T>): Promise<T> {
+  const startedAt = performance.now();
+  const result = await batch();
+  const pauseMs = Math.min(performance.now() - startedAt, LONGEST_PAUSE_MS);
+  await untilWoken({ signal: stop ?? NEVER, forMs: pauseMs }, () => () => undefined);
+  return result;
+}
