@@ -88,7 +88,7 @@ export async function followRun(
 }
 
 /** Whether a run in this state is locked. */
-export function isTerminal(state: Schemas['RunState']): boolean {
+function isTerminal(state: Schemas['RunState']): boolean {
   return state === 'COMPLETED' || state === 'FAILED' || state === 'CANCELLED';
 }
 

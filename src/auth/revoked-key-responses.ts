@@ -4,7 +4,7 @@ import type { Caller } from './access.js';
 import { ApiKeyCache } from './api-key-cache.js';
 
 /** Time between two checks, in milliseconds. With `MAX_AGE_MS` it stays below the 5 s in which a revocation takes effect. */
-export const CHECK_MS = 500;
+const CHECK_MS = 500;
 
 interface OpenResponse {
   readonly caller: Caller;

@@ -56,7 +56,7 @@ export interface OpenTransaction {
 }
 
 /** A migration failed; those before it are applied. */
-export class MigrationFailed extends Error {
+class MigrationFailed extends Error {
   override readonly name = 'MigrationFailed';
 
   constructor(migration: string, reason: unknown) {

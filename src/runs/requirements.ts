@@ -2,7 +2,7 @@ import { v5 as uuidV5 } from 'uuid';
 import type { ContainerOptions } from '../database/entities/run.entity.js';
 
 /** What our worker and the service know; a worker may announce others. */
-export const CAPABILITIES = ['env', 'command', 'secrets', 'registry'] as const;
+const CAPABILITIES = ['env', 'command', 'secrets', 'registry'] as const;
 export type Capability = (typeof CAPABILITIES)[number];
 
 /** What a worker must have to get a run, and what a worker has of it. */

@@ -2,7 +2,7 @@ import { usageError } from './cli-error.js';
 import type { KeptLogin } from './config-file.js';
 
 /** Default URL of the service. */
-export const DEFAULT_URL = 'http://127.0.0.1:5555';
+const DEFAULT_URL = 'http://127.0.0.1:5555';
 
 /** Flags that name the service and the key. */
 export interface ConnectionFlags {

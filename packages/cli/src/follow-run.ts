@@ -82,7 +82,7 @@ async function noteWait({ client, output, stop }: Session, id: string): Promise<
 }
 
 /** The run without its events. */
-export function readRun(session: Session, id: string, patienceMs?: number): Promise<Schemas['OpRun']> {
+function readRun(session: Session, id: string, patienceMs?: number): Promise<Schemas['OpRun']> {
   const params = { path: { id }, query: { include_events: false } };
   return session.ask((init) => session.client.GET('/runs/{id}', { params, ...init }), patienceMs);
 }

@@ -88,7 +88,7 @@ export interface Progress {
 }
 
 /** The progress line at the bottom of a terminal. Prints nothing elsewhere. */
-export class LiveLine {
+class LiveLine {
   private content: Progress | undefined;
   private isShown = false;
 

@@ -79,7 +79,7 @@ async function locatePackage(): Promise<PackagedBinaries> {
  * Creates the library links that the package's install script creates; with `--ignore-scripts` they are missing.
  * @returns false when they are missing and cannot be created
  */
-export async function hydrateLinks(native: string): Promise<boolean> {
+async function hydrateLinks(native: string): Promise<boolean> {
   const listed: unknown = JSON.parse(
     await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]'),
   );

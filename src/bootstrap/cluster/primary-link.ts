@@ -11,7 +11,7 @@ import {
 const SCRAPE_TIMEOUT_MS = 4_000;
 
 /** The process that forked this one has ended. */
-export class PrimaryLost extends Error {
+class PrimaryLost extends Error {
   override readonly name = 'PrimaryLost';
 
   constructor() {

@@ -9,7 +9,7 @@ import { DomainError } from '../http/errors/domain-error.js';
 export class ServiceRegistry extends Registry {}
 
 /** The metrics of the other server processes cannot be read, and those of one alone would mislead: 503. */
-export class MetricsUnavailable extends DomainError {
+class MetricsUnavailable extends DomainError {
   readonly kind = 'unavailable';
 
   constructor(cause?: unknown) {

@@ -11,7 +11,7 @@ const SERVER_TIMEOUT_MS = 1_000;
 export type SessionSettings = Readonly<Record<string, string | number>>;
 
 /** The server is a standby, or accepts no writes. Its code counts as an unavailable database. */
-export class ServerReadOnly extends Error {
+class ServerReadOnly extends Error {
   readonly code = '25006';
 }
 

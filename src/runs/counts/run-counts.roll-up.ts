@@ -9,7 +9,7 @@ import { COUNT_COLUMNS } from './state-count-delta.js';
 /** Minutes that are shown one by one. */
 export const SHOWN_MINUTES = 60;
 
-export const ROWS_PER_BATCH = 2000;
+const ROWS_PER_BATCH = 2000;
 
 const MINUTE_MS = 60_000;
 const ROLL_UP_LOCK = '6031175942280514';

@@ -6,10 +6,10 @@ import { whenAlone } from '../../database/advisory-locks.js';
 import { PENDING_SUMS } from './demand-sums.js';
 import { removeEmptyRequirementDemand, rollUpRequirementDemand } from './requirement-demand.js';
 
-export const ROWS_PER_BATCH = 2000;
+const ROWS_PER_BATCH = 2000;
 
 /** Milliseconds after which no transaction writes to the rows of a second any more. */
-export const SETTLED_MS = 10_000;
+const SETTLED_MS = 10_000;
 
 const ROLL_UP_LOCK = '6031175942280515';
 

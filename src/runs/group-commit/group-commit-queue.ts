@@ -4,7 +4,7 @@ import { FairQueue, type FairItem } from './fair-queue.js';
 export type CommandOutcome<R> = { readonly value: R } | { readonly error: unknown };
 
 /** Lanes have limits of their own. In a group, the first has most of the places if both need them. */
-export const LANES = ['reports', 'requests'] as const;
+const LANES = ['reports', 'requests'] as const;
 export type Lane = (typeof LANES)[number];
 
 /** Where a command waits. */

@@ -7,7 +7,7 @@ import { IdempotencyRepository } from './idempotency.repository.js';
 export const KEEP_KEYS_MS = 48 * 60 * 60 * 1000;
 
 /** Keys that one statement removes, at most. */
-export const KEYS_PER_BATCH = 1000;
+const KEYS_PER_BATCH = 1000;
 
 @Injectable()
 export class IdempotencyRetentionJob {

@@ -7,7 +7,7 @@ import { RestrictedQueueRepository } from './restricted-queue.repository.js';
 import { NO_REQUIREMENTS, RunRequirementsRepository } from './run-requirements.repository.js';
 
 /** Rows that one transaction looks at. */
-export const ROWS_PER_BATCH = 500;
+const ROWS_PER_BATCH = 500;
 
 const CLEAN_UP_LOCK = '6031175942280522';
 

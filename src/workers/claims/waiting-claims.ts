@@ -98,7 +98,7 @@ const ANY_RUNS: WaveRuns = {
 const NO_WAVE: WakeUp = { settle: () => undefined };
 
 /** Records, from `reset` on, that a worker's free capacity has grown. */
-export class CapacityListener {
+class CapacityListener {
   hasGrown = false;
   /** Called when the capacity grows. */
   wake: (() => void) | undefined;

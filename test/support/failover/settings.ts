@@ -5,7 +5,7 @@ export interface NodePorts {
 }
 
 /** Seconds that Patroni is set to: the silence after the death of a primary is about the first one. */
-export const PATRONI_TIMES = { ttl: 20, loop_wait: 5, retry_timeout: 7 } as const;
+const PATRONI_TIMES = { ttl: 20, loop_wait: 5, retry_timeout: 7 } as const;
 
 /** Far more than a test writes: that the standby lags must not keep it from being promoted. */
 const GREATEST_LAG = 2 ** 30;

@@ -69,7 +69,7 @@ export async function startTestEngine(options: EngineOptions = {}): Promise<Engi
 }
 
 /** What this machine lacks to start an engine, in one sentence; null when nothing is missing. */
-export function missingForEngine(): string | null {
+function missingForEngine(): string | null {
   if (process.platform !== 'linux') return 'no container engine: the tests start one on Linux only';
   const missing = ['dockerd', 'docker-registry', 'iptables', 'tar'].filter((command) => !isCommand(command));
   if (!existsSync(BUSYBOX)) missing.push('a static busybox');

@@ -32,7 +32,7 @@ export async function limitMemory(pid: number, bytes: number): Promise<MemoryCgr
 }
 
 /** Memory of a process that is not swapped out. */
-export async function residentBytes(pid: number): Promise<number> {
+async function residentBytes(pid: number): Promise<number> {
   const [, kilobytes = '0'] =
     /^VmRSS:\s+(\d+) kB$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8')) ?? [];
   return Number(kilobytes) * 1024;

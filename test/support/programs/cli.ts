@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { launch, makeDataDir, PROJECT, type Outputs, type TestProcess } from '../service-process.js';
 
 /** The built command line. */
-export const CLI_MAIN = join(PROJECT, 'packages', 'cli', 'dist', 'main.js');
+const CLI_MAIN = join(PROJECT, 'packages', 'cli', 'dist', 'main.js');
 
 /** How the command line ended, and what it printed. */
 export interface CliEnd extends Outputs {

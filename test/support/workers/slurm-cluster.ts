@@ -23,9 +23,9 @@ const PROGRAMS = ['munged', 'slurmctld', 'slurmd', 'sbatch', 'squeue', 'ch-run',
 /** Processors that each node claims to have; jobs are cheap, so there are more than the machine has. */
 export const NODE_CPUS = 16;
 /** Memory that each node claims to have, in MB. */
-export const NODE_RAM_MB = 4000;
+const NODE_RAM_MB = 4000;
 /** The nodes; the second one alone has the feature `special`. */
-export const NODES = ['one', 'two'] as const;
+const NODES = ['one', 'two'] as const;
 
 export type NodeName = (typeof NODES)[number];
 

@@ -59,7 +59,7 @@ const SELECTOR_COLUMNS: readonly Column<Schemas['DemandSelector']>[] = [
 ];
 
 /** The report as text: totals, shapes of runs, selectors, sizes of workers. */
-export function capacityText({ demand, supply }: Report, style: TableStyle): string {
+function capacityText({ demand, supply }: Report, style: TableStyle): string {
   const { workers } = supply;
   const gpus = supply.gpus.total === 0 ? undefined : gpuText(supply);
   const sums = formatFields(

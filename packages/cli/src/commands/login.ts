@@ -68,7 +68,7 @@ async function findKey(flags: ConnectionFlags, context: CliContext): Promise<str
 type Asker = Pick<CliContext, 'stdin' | 'output' | 'stop'>;
 
 /** Asks for a line on the terminal. @throws CliError at Ctrl-C */
-export function askLine(question: string, asker: Asker): Promise<string> {
+function askLine(question: string, asker: Asker): Promise<string> {
   return ask(question, asker, (text) => asker.output.prompt(text));
 }
 

@@ -44,7 +44,7 @@ export function addWorkers(program: Command, context: CliContext): void {
 type Worker = Schemas['Worker'];
 
 /** Columns of a list of workers; resources as `free/all`. */
-export const WORKER_COLUMNS: readonly Column<Worker>[] = [
+const WORKER_COLUMNS: readonly Column<Worker>[] = [
   { title: 'ID', text: ({ id }) => id },
   { title: 'STATE', text: stateOf, colour },
   { title: 'HEARD', text: ({ last_heartbeat_at: t }) => ago(t) },

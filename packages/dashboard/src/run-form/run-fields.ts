@@ -63,7 +63,7 @@ export const ATTRIBUTES: FormField = {
 };
 
 /** What a run or a definition says of its container. */
-export const CONTAINER_ROWS: FieldRows = [
+const CONTAINER_ROWS: FieldRows = [
   [
     {
       path: 'env',
@@ -114,14 +114,14 @@ export const CONTAINER_ROWS: FieldRows = [
   ],
 ];
 
-export const RETRY_ON: FormField = {
+const RETRY_ON: FormField = {
   path: 'retry_policy.retry_on',
   kind: 'list',
   label: 'Retry only after',
   hint: 'error, exit, oom, timeout, image, exit:75, exit:100-110; default: all failures',
 };
 
-export const START_AT: FormField = {
+const START_AT: FormField = {
   path: 'start_at',
   kind: 'time',
   label: 'Start at',

@@ -19,7 +19,7 @@ export interface ChunkerBounds {
   readonly chunkBytes: number;
 }
 
-export const CHUNKER_BOUNDS: ChunkerBounds = {
+const CHUNKER_BOUNDS: ChunkerBounds = {
   heldBytes: 2 * 2 ** 20,
   enoughLines: 1_000,
   chunkBytes: 256 * 1024,

@@ -58,7 +58,7 @@ export function createHeaderDecorator(
 }
 
 /** True when the client asked for a response without a body (`Prefer: return=minimal`, RFC 7240). */
-export function prefersMinimal(header: string | string[] | undefined): boolean {
+function prefersMinimal(header: string | string[] | undefined): boolean {
   const text = Array.isArray(header) ? header.join(',') : (header ?? '');
   return text.split(/[,;]/).some((part) => /^\s*return\s*=\s*"?minimal"?\s*$/i.test(part));
 }

@@ -5,7 +5,7 @@ import { jsonChanges, type JsonChange } from '../../lib/json-changes.js';
 export type Definition = Schemas['OpDefinition'];
 
 /** What a version says apart from which one it is: what one would send to make another like it. */
-export function contentOf(definition: Definition): Omit<Definition, 'createdAt' | 'updatedAt'> {
+function contentOf(definition: Definition): Omit<Definition, 'createdAt' | 'updatedAt'> {
   const { createdAt: _created, updatedAt: _updated, ...content } = definition;
   return content;
 }
