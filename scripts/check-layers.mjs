@@ -6,9 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const BASE = ['packages/common', 'src/common', 'src/config', 'src/database'];
-/** Files that contexts use although they lie in a higher layer. */
-const SHARED = ['src/bootstrap/openapi/examples', 'src/bootstrap/openapi/document-rules'];
-const CONTEXT = [...BASE, ...SHARED, 'src/auth'];
+const CONTEXT = [...BASE, 'src/auth'];
 
 /** What each layer may import beside itself and npm packages. A file belongs to the longest path that it begins with. */
 const LAYERS = {
@@ -20,7 +18,7 @@ const LAYERS = {
   'packages/cli': ['packages/common', 'packages/client', 'packages/worker'],
   'packages/dashboard': ['packages/client'],
   migrations: ['src/database'],
-  'src/common': [...BASE, ...SHARED, 'src/auth/access', 'src/bootstrap/cleanup-stack'],
+  'src/common': [...BASE, 'src/auth/access'],
   'src/config': BASE,
   'src/database': BASE,
   'src/auth': CONTEXT,

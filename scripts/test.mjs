@@ -1,8 +1,8 @@
 /* oxlint-disable no-console -- a command for the terminal */
 // `npm test -- [part of a path ...] [--only unit|integration|api|e2e] [--name PATTERN] [--inspect] [--coverage]
-// [--notes]`: builds, starts one throw-away PostgreSQL, runs the compiled specs, and ends with `N passed, N failed,
+// [--notes]`: builds, starts one temporary PostgreSQL, runs the compiled specs, and ends with `N passed, N failed,
 // N skipped (tier: T)`. `--tier all` runs every spec at full depth (`--rest`: only what the fast tier left out), `--tier
-// soak` searches for rare failures with random seeds. `--notes` shows what passing tests tell, too.
+// soak` searches for rare failures with random seeds. `--notes` prints diagnostics of passing tests, too.
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -21,7 +21,7 @@ const PARALLEL = availableParallelism() + 1;
 const FILES_PER_PROCESS = 6;
 /** End-to-end specs that mostly wait for another program: they run beside the others, which run one at a time. */
 const WAITING_SPECS = /(?:slurm-|kubernetes-recorded)[^/\\]*\.spec\.js$/;
-/** Specs of the tier `soak` beside those that search deeper: those that plant mistakes and expect them to be found. */
+/** Specs of the tier `soak` beside those that search deeper: mutation tests. */
 const SOAK_SPECS = /(?:conformance-kit|check-history-mutations)\.spec\.js$/;
 
 /** Variables that would change what the tests see. */

@@ -6,7 +6,7 @@ import { MAX_AGE_MS, ApiKeyCache } from './api-key-cache.js';
 import { FakeKeys } from './testing/fake-keys.js';
 import { ManualClock } from './testing/manual-clock.js';
 
-const AWAY = new Error('the database is away');
+const AWAY = new Error('the database is unavailable');
 
 describe('keys of the database', () => {
   let keys: FakeKeys;

@@ -9,7 +9,7 @@ import {
   ApiTags,
 } from '@nestjs/swagger';
 import { ApiErrors, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
-import { API_KEY_ID_PARAM, BODY_EXAMPLES, namedExamples } from '../bootstrap/openapi/examples.js';
+import { API_KEY_ID_PARAM, BODY_EXAMPLES, namedExamples } from '../common/http/api-examples.js';
 import { AllowScopes, type Caller } from './access.js';
 import { CurrentCaller } from './api-key.guard.js';
 import { ApiKeysService } from './api-keys.service.js';

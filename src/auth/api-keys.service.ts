@@ -50,7 +50,7 @@ export class ApiKeysService {
       by,
     );
     if (!row) throw new InvalidRequest(VALIDATION_FAILED, ['expires_at must lie in the future']);
-    this.log.info('made an API key', {
+    this.log.info('created an API key', {
       keyId: row.id,
       keyName: row.name,
       scopes: row.scopes,

@@ -111,10 +111,10 @@ export async function prepareDatabase(
   start.status = 'Starting';
   const restored = await detectRestore(dataSource);
   if (restored !== undefined) {
-    log.warn('the database was restored, moved or copied: cursors behind the end of the backup are refused', {
+    log.warn('the database was restored, moved or copied: cursors beyond the end of the backup are refused', {
       ...restored,
     });
   }
   if (await resetPoolOnFirstStart(dataSource))
-    log.debug('no other process serves: the shared pool of workers is empty');
+    log.debug('reset the shared worker pool: no other process is serving');
 }

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { sendError } from '../common/http/errors/send-error.js';
-import { AddressUnusable } from './listen-address.js';
 
 /**
  * Holds the service's port while nothing else listens on it: during the start, and while all server processes are being
@@ -9,7 +8,7 @@ import { AddressUnusable } from './listen-address.js';
  * status as detail. Calls run one after the other.
  */
 export class PortReservation {
-  /** What the service does, for people. */
+  /** Human-readable start status, sent as `detail`. */
   status = 'Starting';
   #server: Server | undefined;
   #last: Promise<unknown> = Promise.resolve();
@@ -65,5 +64,25 @@ export class PortReservation {
     const result = this.#last.then(action);
     this.#last = result.catch(() => undefined);
     return result;
+  }
+}
+
+/** Reasons by the system's error code. */
+const REASONS: ReadonlyMap<string, string> = new Map([
+  ['EADDRINUSE', 'another program listens there already'],
+  ['EACCES', 'this user may not; ports below 1024 are often for root only'],
+  ['EADDRNOTAVAIL', 'this machine does not have that address'],
+  ['ENOTFOUND', 'no such host is known'],
+]);
+
+/** The service cannot listen on its address. */
+export class AddressUnusable extends Error {
+  constructor(host: string, port: number, cause: unknown) {
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : undefined;
+    const reason = REASONS.get(code ?? '') ?? (cause instanceof Error ? cause.message : String(cause));
+    super(`cannot listen on ${host}:${port}: ${reason} (--host, SERVICE_HOST; --port, SERVICE_PORT)`, {
+      cause,
+    });
+    this.name = 'AddressUnusable';
   }
 }

@@ -17,12 +17,12 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
 /** A job that first runs after one interval, with 10 % jitter, in all processes. It logs what it has done. */
-function every(everyMs: number): Omit<JobOptions, 'name' | 'does'> {
+function every(everyMs: number): Omit<JobOptions, 'name' | 'description'> {
   return { everyMs, jitterMs: everyMs / 10, firstDelayMs: everyMs, processes: 'all', level: 'info' };
 }
 
 /** As `every`, for rows that expire: first a minute after the start, and every minute as long as there are such rows. */
-function removing(everyMs: number): Omit<JobOptions, 'name' | 'does'> {
+function removing(everyMs: number): Omit<JobOptions, 'name' | 'description'> {
   return { ...every(everyMs), jitterMs: 5 * SECOND, firstDelayMs: MINUTE, againMs: MINUTE };
 }
 
@@ -35,7 +35,7 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: 'reaper_pause_check',
-        does: 'makes the reaper wait after a pause of the process, in which workers could not report',
+        description: 'makes the reaper wait after a pause of the process, in which workers could not report',
         ...every(pauseCheckMs(workerTimeout * SECOND)),
         jitterMs: 0,
         firstDelayMs: 0,
@@ -51,7 +51,7 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: 'reaper',
-        does: 'takes runs from stale workers',
+        description: 'takes runs from stale workers',
         ...every(reaperInterval * SECOND),
         jitterMs: 0.2 * reaperInterval * SECOND,
         firstDelayMs: 0,
@@ -67,7 +67,8 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: RUN_TIMEOUTS,
-        does: 'carries out timeouts, delayed starts and ends of back-offs; also runs when the next one is due',
+        description:
+          'carries out timeouts, delayed starts and ends of back-offs; also runs when the next one is due',
         ...every(5 * MINUTE),
         jitterMs: 20,
         firstDelayMs: 0,
@@ -80,7 +81,7 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: 'closed_log_check',
-        does: 'wakes readers of logs that are over because their worker is stale',
+        description: 'wakes readers of logs that are over because their worker is stale',
         // Each process wakes its own readers.
         ...every(15 * SECOND),
         level: 'debug',
@@ -91,7 +92,7 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: 'run_demand_roll_up',
-        does: 'sums up the counts of pending runs by the second',
+        description: 'sums up the counts of pending runs by the second',
         ...every(30 * SECOND),
         processes: 'one',
         level: 'debug',
@@ -102,7 +103,8 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: 'restricted_queue_cleanup',
-        does: 'removes concurrency keys and requirements that no run uses, and corrects counts of keys',
+        description:
+          'removes concurrency keys and requirements that no run uses, and corrects counts of keys',
         ...every(MINUTE),
         processes: 'one',
         level: 'debug',
@@ -113,7 +115,7 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: 'run_counts_roll_up',
-        does: 'sums up the counts of runs by the second and by the minute',
+        description: 'sums up the counts of runs by the second and by the minute',
         ...every(2 * MINUTE),
         processes: 'one',
         level: 'debug',
@@ -124,7 +126,7 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: 'run_retention',
-        does: 'removes runs that ended before the retention time',
+        description: 'removes runs that ended before the retention time',
         ...removing(10 * MINUTE),
         processes: 'one',
       },
@@ -134,7 +136,7 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: 'feed_retention',
-        does: 'removes feed entries older than the retention time',
+        description: 'removes feed entries older than the retention time',
         ...removing(5 * MINUTE),
         processes: 'one',
       },
@@ -144,7 +146,7 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: 'run_log_retention',
-        does: 'removes the logs of removed runs',
+        description: 'removes the logs of removed runs',
         ...removing(5 * MINUTE),
       },
       LogRemovalJob,
@@ -153,7 +155,7 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: 'idempotency_key_retention',
-        does: 'removes idempotency keys older than two days',
+        description: 'removes idempotency keys older than two days',
         ...removing(10 * MINUTE),
       },
       IdempotencyRetentionJob,
@@ -162,7 +164,7 @@ export function scheduledJobs({
     scheduledJob(
       {
         name: 'worker_retention',
-        does: 'removes workers that have been silent for a day',
+        description: 'removes workers that have been silent for a day',
         ...every(5 * MINUTE),
       },
       WorkerPool,

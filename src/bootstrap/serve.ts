@@ -12,8 +12,7 @@ import { CleanupStack } from './cleanup-stack.js';
 import type { PrimaryLink } from './cluster/primary-link.js';
 import { createApp } from './create-app.js';
 import { loadExtensions } from './extensions/load-extensions.js';
-import { AddressUnusable } from './listen-address.js';
-import { PortReservation } from './port-reservation.js';
+import { AddressUnusable, PortReservation } from './port-reservation.js';
 import { openDatabase, openDatabaseServer, prepareDatabase, type StartContext } from './open-database.js';
 
 /** Longer than the drain and the last commit together, in milliseconds. */

@@ -102,7 +102,7 @@ export class DefinitionRepository {
     });
   }
 
-  /** Versions of one definition, newest first. @param after the page begins behind it */
+  /** Versions of one definition, newest first. @param after the page starts after it */
   listVersions(id: string, limit: number, after?: VersionPlace): Promise<DefinitionEntity[]> {
     const query = this.definitions
       .createQueryBuilder('d')
@@ -120,7 +120,7 @@ export class DefinitionRepository {
     return query.getMany();
   }
 
-  /** The newest version of every definition whose id is behind `after` and contains `search`: one index step each. */
+  /** The newest version of every definition whose id is after `after` and contains `search`: one index step each. */
   listLatest(limit: number, after: string, search: string): Promise<LatestDefinition[]> {
     return rows<LatestDefinition>(
       this.definitions.manager,
@@ -146,7 +146,7 @@ export class DefinitionRepository {
     );
   }
 
-  /** Versions of all definitions by id, oldest version first. @param after the page begins behind it */
+  /** Versions of all definitions by id, oldest version first. @param after the page starts after it */
   list(limit: number, after?: VersionPlace & Pick<DefinitionEntity, 'id'>): Promise<DefinitionEntity[]> {
     const query = this.definitions
       .createQueryBuilder('d')

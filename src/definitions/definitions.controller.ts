@@ -24,7 +24,7 @@ import { AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { ApiPage } from '../common/http/next-page.js';
-import { BODY_EXAMPLES, DEFINITION_NAME_PARAM, namedExamples } from '../bootstrap/openapi/examples.js';
+import { BODY_EXAMPLES, DEFINITION_NAME_PARAM, namedExamples } from '../common/http/api-examples.js';
 import { answerPage } from '../runs/http/json-stream.js';
 import { OpRunDto } from '../runs/http/dto/op-run.dto.js';
 import { sendRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/idempotency/idempotency.js';

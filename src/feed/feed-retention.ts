@@ -60,7 +60,7 @@ interface Batch {
 
 /**
  * Removes entries recorded from one time to another from the heads of feeds, so that no feed gets a hole: an old entry
- * behind a younger one is kept. Locks the topics in topic order, as appending does.
+ * after a younger one is kept. Locks the topics in topic order, as appending does.
  */
 async function removeHeads(manager: EntityManager, from: Date, before: Date): Promise<Batch> {
   const [row] = await rows<{ examined: string; newest: Date | null; deleted: string }>(

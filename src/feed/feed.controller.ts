@@ -60,7 +60,7 @@ export class FeedController {
     description:
       'Events of all runs with the topic, oldest first, in an order that is the same for every reader and never ' +
       'changes. Continue with `next_cursor` as `after`; after an empty page, with the same `after`. If retention has ' +
-      'removed the events behind a cursor, the response is 410, whose detail names the oldest valid cursor; if a ' +
+      'removed the events after a cursor, the response is 410, whose detail names the oldest valid cursor; if a ' +
       'restore from a backup has lost them, 410 with the cursor to continue from.',
   })
   @ApiOkResponse({ type: FeedPageDto, description: 'A page of events.' })
@@ -104,14 +104,14 @@ export class FeedController {
     operationId: 'streamFeed',
     summary: 'Follow the feed of a topic as Server-Sent Events',
     description:
-      'Sends the events behind the cursor and then every new one. `data` is a FeedEvent in JSON, `id` its cursor; ' +
+      'Sends the events after the cursor and then every new one. `data` is a FeedEvent in JSON, `id` its cursor; ' +
       'events have no name. A comment comes every 15 seconds. The service may end a stream at any time (when it ' +
       'stops, when its reader is too slow, when retention overtakes it): resume with the last id.',
   })
   @ApiHeader({
     name: 'Last-Event-ID',
     required: false,
-    description: 'The last id that was received; wins over `after`.',
+    description: 'The last id that was received; takes precedence over `after`.',
     schema: { type: 'string' },
   })
   @ApiOkResponse({

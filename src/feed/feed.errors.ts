@@ -5,7 +5,7 @@ export class FeedCursorInvalid extends DomainError {
   readonly kind = 'invalid';
 }
 
-/** Retention has removed events behind the cursor. */
+/** Retention has removed events after the cursor. */
 export class FeedCursorGone extends DomainError {
   readonly kind = 'gone';
 
@@ -15,7 +15,7 @@ export class FeedCursorGone extends DomainError {
   }
 }
 
-/** The cursor is behind the end of the backup that the database was restored from, or of the standby that was promoted. */
+/** The cursor is beyond the end of the backup that the database was restored from, or of the standby that was promoted. */
 export class FeedCursorLost extends DomainError {
   readonly kind = 'gone';
 

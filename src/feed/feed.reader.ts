@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { BatchedReads } from '../database/sql/batched-reads.js';
-import { Semaphore } from '../database/connections/semaphore.js';
+import { Semaphore } from '@longshore/common/semaphore';
 import { FeedEntry } from './cache/feed-entry.js';
 import { FeedSlice } from './cache/feed-slice.js';
 import type { PageLimits } from './cache/feed-tail.js';
@@ -51,7 +51,7 @@ export class FeedReader {
 
   /**
    * Reads a slice that includes what was committed before the call, as far as its limits allow.
-   * @throws FeedCursorInvalid behind the end, FeedCursorGone where retention removed events, FeedCursorLost where a later
+   * @throws FeedCursorInvalid beyond the end, FeedCursorGone where retention removed events, FeedCursorLost where a later
    * epoch did not keep the range's place
    */
   async read(range: FeedRange): Promise<FeedSlice> {
@@ -68,7 +68,7 @@ export class FeedReader {
   }
 
   /**
-   * Reads the slice behind a position that a reader has come to, without a query if it is cached.
+   * Reads the slice after a position that a reader has come to, without a query if it is cached.
    * @param last a position up to which entries are known to be committed
    * @throws as `read`
    */
@@ -104,7 +104,7 @@ export class FeedReader {
     return !hasMore || entries.length === limit || end !== this.tails.find(topic)?.to;
   }
 
-  /** Adds entries behind the end of the cache, by one query at a time for each topic. */
+  /** Adds entries after the end of the cache, by one query at a time for each topic. */
   #extendCache(topic: string): Promise<void> {
     const running = this.#extensions.get(topic);
     if (running !== undefined) return running;
@@ -165,7 +165,7 @@ export class FeedReader {
   }
 
   #take<T>(query: () => Promise<T>): Promise<T> {
-    return this.#semaphore.take(() => {
+    return this.#semaphore.run(() => {
       this.metrics.queries.inc();
       return query();
     });

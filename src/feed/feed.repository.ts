@@ -41,7 +41,7 @@ export interface FeedRows extends FeedBounds {
 
 export interface FeedRange {
   readonly topic: string;
-  /** Only entries behind this position; null for all that are kept. */
+  /** Only entries after this position; null for all that are kept. */
   readonly after: number | null;
   /** Token of the epoch in which `after` is a position. */
   readonly epoch: string | null;

@@ -73,7 +73,7 @@ export class FeedService {
   }
 
   /**
-   * Sends all events behind the place and then every new one, until the signal aborts, retention overtakes the reader, or
+   * Sends all events after the place and then every new one, until the signal aborts, retention overtakes the reader, or
    * the database loses what it has read. Retries while the database is unavailable. Errors before `stream.begin()` can still be answered.
    */
   async stream(place: FeedStreamQueryDto, stream: EventStreamResponse, signal: AbortSignal): Promise<void> {
@@ -115,7 +115,7 @@ export class FeedService {
     }
   }
 
-  /** The slice behind another one. @param last the newest announced position; undefined if announcements may be missing */
+  /** The slice after another one. @param last the newest announced position; undefined if announcements may be missing */
   #readNext(
     range: FeedRange,
     { end, epoch, last: known }: FeedSlice,

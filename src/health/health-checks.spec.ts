@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { HealthChecks, isWell } from './health-checks.js';
+import { HealthChecks, isPassing } from './health-checks.js';
 
 describe('health checks', () => {
   test('returns the word of each part under its name, in the order of registration', async () => {
@@ -27,7 +27,7 @@ describe('health checks', () => {
 
   test('only ok and waiting pass', () => {
     const words = ['ok', 'waiting', 'stuck', 'stalled', 'overloaded', 'silent', 'failing', 'unreachable', ''];
-    assert.deepEqual(words.filter(isWell), ['ok', 'waiting']);
+    assert.deepEqual(words.filter(isPassing), ['ok', 'waiting']);
   });
 
   test('refuses a name that is taken', () => {

@@ -1,15 +1,15 @@
 import { Injectable } from '@nestjs/common';
 import { withTimeout } from '@longshore/common/timeout';
 
-/** Returns the state of a part of the service in one word: see {@link isWell}. */
+/** Returns the status of a part of the service: see {@link isPassing}. */
 export type HealthCheck = () => string | Promise<string>;
 
-/** Words of a part that works, or that leaves the work to another process for now. */
-const WELL: ReadonlySet<string> = new Set(['ok', 'waiting']);
+/** Statuses of a part that works, or that leaves the work to another process for now. */
+const PASSING: ReadonlySet<string> = new Set(['ok', 'waiting']);
 
-/** Whether a check that returns this word passes. */
-export function isWell(word: string): boolean {
-  return WELL.has(word);
+/** Whether a check with this status passes. */
+export function isPassing(status: string): boolean {
+  return PASSING.has(status);
 }
 
 /** The health checks of the service. Each context registers its own. */
@@ -28,10 +28,10 @@ export class HealthChecks {
   /** Runs all checks at the same time: one that takes longer than `limitMs` is `silent`, one that throws `failing`. */
   async run(limitMs: number): Promise<Record<string, string>> {
     const results = [...this.#checks].map(async ([name, check]) => {
-      const word = Promise.resolve()
+      const status = Promise.resolve()
         .then(check)
         .catch(() => 'failing');
-      return [name, await withTimeout(limitMs, word, 'silent')] as const;
+      return [name, await withTimeout(limitMs, status, 'silent')] as const;
     });
     return Object.fromEntries(await Promise.all(results));
   }

@@ -3,7 +3,7 @@ import { ApiOkResponse, ApiOperation, ApiServiceUnavailableResponse, ApiTags } f
 import type { Response } from 'express';
 import { Public } from '../auth/access.js';
 import { ApiErrors, RETRY_AFTER } from '../common/http/errors/error.dto.js';
-import { HealthChecks, isWell } from './health-checks.js';
+import { HealthChecks, isPassing } from './health-checks.js';
 
 /** A check that takes longer counts as failed, in milliseconds. */
 const TIMEOUT_MS = 2_000;
@@ -39,7 +39,7 @@ export class HealthController {
   @ApiErrors(400)
   async ready(@Res({ passthrough: true }) response: Response): Promise<Record<string, string>> {
     const parts = await this.checks.run(TIMEOUT_MS);
-    const isReady = Object.values(parts).every(isWell);
+    const isReady = Object.values(parts).every(isPassing);
     if (!isReady) response.status(503).setHeader('Retry-After', '1');
     return { status: isReady ? 'ok' : 'unavailable', ...parts };
   }

@@ -110,7 +110,7 @@ function cutRows(
   return { end, weight, tail, rows };
 }
 
-/** Where a chunk starts: behind what the worker left out. */
+/** Where a chunk starts: after what the worker left out. */
 function startOf(end: LogPosition, { firstLine, skippedBytes }: LogChunk): LogPosition {
   if (firstLine === end.line) return end;
   const bytes = end.bytes + (skippedBytes ?? Infinity);

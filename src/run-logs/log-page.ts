@@ -10,9 +10,9 @@ export interface LogPage {
   readonly start: LogPosition;
   /** Behind the page. */
   readonly end: LogPosition;
-  /** Nothing will be added behind the page. */
+  /** Nothing will be added after the page. */
   readonly isComplete: boolean;
-  /** More entries are stored behind the page. */
+  /** More entries are stored after the page. */
   readonly hasMore: boolean;
   /** Number of the chunk that the log expected before the page was read. */
   readonly nextChunk: number;
@@ -38,7 +38,7 @@ export function toFrames(page: LogPage): Buffer {
   return Buffer.from(frames.join(''));
 }
 
-/** The event behind the last line. Its id, which clients send when they connect again, tells that they have seen the end. */
+/** The event after the last line. Its id, which clients send when they connect again, tells that they have seen the end. */
 export function toEndFrame({ runId, attempt, end }: LogPage): Buffer {
   return Buffer.from(`id: ${cursorsOf(runId, attempt)(end)}\nevent: end\ndata: {}\n\n`);
 }

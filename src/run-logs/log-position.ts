@@ -20,7 +20,7 @@ export interface LogGap {
   readonly bytes: number | null;
 }
 
-/** What a reader gets: a line or a gap, and the position behind it. */
+/** What a reader gets: a line or a gap, and the position after it. */
 export type LogEntry = (
   { readonly line: LogLine; readonly number: number; readonly bytes: number } | { readonly gap: LogGap }
 ) & { readonly end: LogPosition };

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { Quota } from '../common/quotas/quota.js';
 import { Refusals } from '../common/quotas/refusals.js';
 import { Settings } from '../config/settings.js';
-import { Semaphore } from '../database/connections/semaphore.js';
+import { Semaphore } from '@longshore/common/semaphore';
 import { RunNotFound } from '../runs/run.errors.js';
 import { EMPTY_LOG } from './add-chunk.js';
 import { decodeCursor, type LogCursor } from './log-cursor.js';
@@ -60,7 +60,7 @@ export class LogSearches {
   async run<T>(keyId: string, search: () => Promise<T>): Promise<T> {
     this.#quota.take(keyId);
     try {
-      return await this.#semaphore.take(search);
+      return await this.#semaphore.run(search);
     } finally {
       this.#quota.release(keyId);
     }
@@ -93,11 +93,11 @@ export class LogReader {
   }
 
   /**
-   * @throws RunNotFound, AttemptNotFound; LogCursorInvalid for a position behind the end of the log; KeyOverQuota and
+   * @throws RunNotFound, AttemptNotFound; LogCursorInvalid for a position beyond the end of the log; KeyOverQuota and
    * ProcessOverQuota for a search
    */
   read(range: LogRange): Promise<LogPage> {
-    const read = (): Promise<LogPage> => this.#semaphore.take(() => this.#read(range));
+    const read = (): Promise<LogPage> => this.#semaphore.run(() => this.#read(range));
     return range.contains === undefined ? read() : this.searches.run(range.callerId, read);
   }
 

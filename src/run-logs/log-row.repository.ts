@@ -24,7 +24,7 @@ const MAX_BYTES = 1024 * 1024;
 export class LogRowRepository {
   constructor(private readonly dataSource: DataSource) {}
 
-  /** Rows from the one that holds a line, or else from the first behind the line; oldest first. */
+  /** Rows from the one that holds a line, or else from the first after the line; oldest first. */
   listFrom(log: LogId, line: number): Promise<StoredRow[]> {
     return this.#list(
       log,

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
-import { Semaphore } from '../database/connections/semaphore.js';
+import { Semaphore } from '@longshore/common/semaphore';
 import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/storage/new-id.js';
 import { addChunk, EMPTY_LOG, type LogRow, type LogState } from './add-chunk.js';
@@ -54,7 +54,7 @@ export class LogWriter {
     }
     this.#waitingBytes += bytes;
     try {
-      return await this.#semaphore.take(() => this.#store(address, chunk, bytes));
+      return await this.#semaphore.run(() => this.#store(address, chunk, bytes));
     } finally {
       this.#waitingBytes -= bytes;
     }

@@ -57,7 +57,7 @@ export class LogService {
   }
 
   /**
-   * Sends all entries behind the cursor and then every new one, until the log is complete, the run is removed or the
+   * Sends all entries after the cursor and then every new one, until the log is complete, the run is removed or the
    * signal aborts. Retries while the database is unavailable. A client that connects again after the end is told to stop. Errors before `stream.begin()` can still be answered.
    */
   async stream(

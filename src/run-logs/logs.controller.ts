@@ -30,7 +30,7 @@ import {
   EXAMPLE_WORKER_ID,
   namedExamples,
   RUN_ID_PARAM,
-} from '../bootstrap/openapi/examples.js';
+} from '../common/http/api-examples.js';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { BoundedReaders, readerQuota } from '../common/http/server/bounded-readers.js';
@@ -174,9 +174,9 @@ export class LogsController {
     },
     headers: {
       'X-Log-Attempt': header('The attempt whose log it is.', { type: 'integer', minimum: 1 }),
-      'X-Log-Next-Cursor': header('Continues the log behind the page, even if the page is empty.', TEXT),
+      'X-Log-Next-Cursor': header('Continues the log after the page, even if the page is empty.', TEXT),
       'X-Log-Previous-Cursor': header('To read backwards, send it as `before`.', TEXT),
-      'X-Log-Has-Previous': header('Whether the page begins behind the first line.', BOOLEAN),
+      'X-Log-Has-Previous': header('Whether the page starts after the first line.', BOOLEAN),
       'X-Log-Complete': header('Whether the log ends with this page.', BOOLEAN),
       'X-Log-Has-More': header('Whether more lines are stored.', BOOLEAN),
     },
@@ -215,7 +215,7 @@ export class LogsController {
     operationId: 'streamRunLog',
     summary: 'Follow the log of an attempt as Server-Sent Events',
     description:
-      'Sends what is behind the cursor and then every new line. `data` is a LogLine or a LogGap in JSON, `id` its ' +
+      'Sends what is after the cursor and then every new line. `data` is a LogLine or a LogGap in JSON, `id` its ' +
       'cursor; they have no name. A comment comes every 15 seconds. Behind the last line of a complete log comes an ' +
       'event with the name `end`, and the stream closes. It may also close without (when the service stops, when its ' +
       'reader is too slow, when the run is removed): resume with the last id. A request whose `Last-Event-ID` is the end of a ' +
@@ -225,7 +225,7 @@ export class LogsController {
   @ApiHeader({
     name: 'Last-Event-ID',
     required: false,
-    description: 'The last id that was received; wins over `after`.',
+    description: 'The last id that was received; takes precedence over `after`.',
     schema: { type: 'string' },
   })
   @ApiOkResponse({

@@ -55,7 +55,7 @@ type StatusRow = Pick<RunLogEntity, (typeof PROGRESS)[number] | 'isComplete'> &
 
 const STORED = LOG_ROWS.except('runId', 'attempt');
 const STORED_COLUMNS = LOG_ROWS.columns(STORED);
-/** Rows of a chunk, behind the eleven other parameters of the statement that stores it. */
+/** Rows of a chunk, after the eleven other parameters of the statement that stores it. */
 const NEW_ROWS = LOG_ROWS.unnest(STORED, { firstParam: 12 });
 
 export type NewRow = Readonly<Record<Exclude<(typeof STORED)[number], 'lines'>, number>> & {

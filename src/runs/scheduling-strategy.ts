@@ -39,7 +39,7 @@ export interface Claimant extends ClaimingWorker {
 }
 
 export interface QueuedRun extends Run {
-  /** Since when runs behind this one have been assigned before it; null: never. */
+  /** Since when later runs have been assigned before this one; null: never. */
   readonly passedOverAt: Date | null;
   /** The worker that is reserved for this run; null: none. */
   readonly reservedFor: string | null;

@@ -1,7 +1,7 @@
 import { Controller, Get, Header, Param } from '@nestjs/common';
 import { ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import { AllowBoundKeys, AllowScopes } from '../auth/access.js';
-import { EXAMPLE_WORKER_ID, RUN_ID_PARAM } from '../bootstrap/openapi/examples.js';
+import { EXAMPLE_WORKER_ID, RUN_ID_PARAM } from '../common/http/api-examples.js';
 import { ApiErrors, ApiSwitchedOffError, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
 import { FencedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER, type Fence } from '../runs/http/request-headers.js';
 import { RunSecretsDto } from './secret.dto.js';
@@ -20,7 +20,7 @@ export class RunSecretsController {
     operationId: 'getRunSecrets',
     summary: 'Read the secrets of a run that a worker holds',
     description:
-      'For the worker and the attempt to which the run is assigned, and for nobody else. 404 names a secret that does not ' +
+      'Only for the worker and the attempt to which the run is assigned. 404 names a secret that does not ' +
       'exist, or is of another kind than the run needs; the worker reports FAILED with it.',
   })
   @ApiParam(RUN_ID_PARAM)

@@ -67,7 +67,7 @@ export class ListSecretsQueryDto {
   @QueryInteger({ min: 1, max: MAX_LISTED_SECRETS })
   limit?: number;
 
-  /** Name behind which the page begins. */
+  /** The page starts after this name. */
   @IsOptional()
   @QueryString(SECRET_NAME)
   after?: string;

@@ -49,7 +49,7 @@ export class SecretRepository {
     });
   }
 
-  /** By name. @param after the page begins behind this name */
+  /** By name. @param after the page starts after this name */
   list(limit: number, after?: string): Promise<SecretRow[]> {
     return this.secrets.find({
       where: after === undefined ? {} : { name: MoreThan(after) },
@@ -83,7 +83,7 @@ export class SecretRepository {
   /**
    * Encrypts the next secrets again that another key than `keyId` encrypts, and records it in the audit log. Locks their
    * rows in the order of names, so that two processes cannot deadlock and a replacement is not undone.
-   * @param after continues behind this name
+   * @param after continues after this name
    * @param encrypt the new ciphertext; null leaves a secret as it is
    * @returns how many were encrypted again, and the last name that was read; null when none is left
    */

@@ -23,7 +23,7 @@ import {
 import type { Response } from 'express';
 import { AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
-import { BODY_EXAMPLES, namedExamples } from '../bootstrap/openapi/examples.js';
+import { BODY_EXAMPLES, namedExamples } from '../common/http/api-examples.js';
 import { ApiErrors, ApiSwitchedOffError } from '../common/http/errors/error.dto.js';
 import { ApiPage } from '../common/http/next-page.js';
 import { answerPage } from '../runs/http/json-stream.js';

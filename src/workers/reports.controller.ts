@@ -3,7 +3,7 @@ import { ApiBody, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs
 import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
 import { assertActsAs, CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
-import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../bootstrap/openapi/examples.js';
+import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../common/http/api-examples.js';
 import { BulkRunsService } from '../runs/bulk/bulk-runs.service.js';
 import { ReportEventsDto, ReportEventsResultDto } from '../runs/bulk/bulk-runs.dto.js';
 import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../runs/idempotency/idempotency.js';

@@ -22,7 +22,7 @@ import type { Request, Response } from 'express';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
 import { assertActsAs, CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
-import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../bootstrap/openapi/examples.js';
+import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../common/http/api-examples.js';
 import { BodyQuota } from '../common/http/request/body-quota.js';
 import { ApiPage } from '../common/http/next-page.js';
 import { answerPage } from '../runs/http/json-stream.js';

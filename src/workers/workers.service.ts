@@ -43,7 +43,7 @@ export class WorkersService {
     return worker;
   }
 
-  /** Its claims may wait in other processes. They try again by themselves after the database was away. */
+  /** Its claims may wait in other processes. They try again by themselves after the database was unavailable. */
   async #announceChange(channel: string, { id }: PooledWorker): Promise<void> {
     await execute(this.dataSource, `select pg_notify('${channel}', $1::text)`, [id]).catch(() => undefined);
   }
@@ -55,7 +55,7 @@ export class WorkersService {
     return workers.map((worker) => statusOf(worker, held));
   }
 
-  /** A page of the workers, ordered by id. @param after the page begins behind this id */
+  /** A page of the workers, ordered by id. @param after the page starts after this id */
   async listPage(limit: number, after: string): Promise<Page<WorkerStatus>> {
     const workers = (await this.pool.list()).filter(({ id }) => id > after);
     const page = await readPage<PooledWorker>(

@@ -4,7 +4,7 @@ import { APP_GUARD } from '@nestjs/core';
 import type { Request } from 'express';
 import { DomainError, type Caller } from 'longshore/extension';
 
-/** Nobody but an admin may change anything at present: 403. */
+/** Only an admin may change anything at present: 403. */
 class WritesFrozen extends DomainError {
   readonly kind = 'forbidden';
 

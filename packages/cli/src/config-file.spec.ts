@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { CliError, EXIT } from './cli-error.js';
-import { configPath, forgetLogin, keepLogin, readLogin } from './config-file.js';
+import { configPath, deleteLogin, saveLogin, readLogin } from './config-file.js';
 
 const LOGIN = { url: 'http://127.0.0.1:5555', apiKey: 'secret' };
 
@@ -27,8 +27,8 @@ describe('the file of a login', () => {
 
   test('is for its owner alone, and holds what was kept last', async () => {
     assert.equal(await readLogin(env), undefined);
-    await keepLogin(env, { ...LOGIN, apiKey: 'before' });
-    const path = await keepLogin(env, LOGIN);
+    await saveLogin(env, { ...LOGIN, apiKey: 'before' });
+    const path = await saveLogin(env, LOGIN);
     assert.equal((await stat(path)).mode & 0o777, 0o600);
     assert.deepEqual(await readLogin(env), LOGIN);
     assert.deepEqual(await readdir(dirname(path)), ['config.json']);
@@ -45,8 +45,8 @@ describe('the file of a login', () => {
   });
 
   test('is gone when it was forgotten', async () => {
-    assert.equal(await forgetLogin(env), true);
-    assert.equal(await forgetLogin(env), false);
+    assert.equal(await deleteLogin(env), true);
+    assert.equal(await deleteLogin(env), false);
     assert.equal(await readLogin(env), undefined);
   });
 });

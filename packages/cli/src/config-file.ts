@@ -4,7 +4,7 @@ import { dirname, isAbsolute, join } from 'node:path';
 import { CliError, EXIT } from './cli-error.js';
 
 /** The login that `longshore login` saves. */
-export interface KeptLogin {
+export interface SavedLogin {
   readonly url: string;
   readonly apiKey: string;
 }
@@ -18,11 +18,11 @@ export function configPath(env: NodeJS.ProcessEnv): string {
 }
 
 /**
- * Reads what was kept.
- * @returns undefined when nothing is
- * @throws CliError when the file is not as `keepLogin` writes it, or others can read it
+ * Reads the saved login.
+ * @returns undefined when there is none
+ * @throws CliError when the file is not as `saveLogin` writes it, or others can read it
  */
-export async function readLogin(env: NodeJS.ProcessEnv): Promise<KeptLogin | undefined> {
+export async function readLogin(env: NodeJS.ProcessEnv): Promise<SavedLogin | undefined> {
   const path = configPath(env);
   let text: string;
   try {
@@ -43,8 +43,8 @@ export async function readLogin(env: NodeJS.ProcessEnv): Promise<KeptLogin | und
   return login;
 }
 
-/** Keeps a login for this user alone (mode 600), in place of the one before. @returns the file */
-export async function keepLogin(env: NodeJS.ProcessEnv, { url, apiKey }: KeptLogin): Promise<string> {
+/** Saves a login for this user alone (mode 600), replacing the previous one. @returns the file */
+export async function saveLogin(env: NodeJS.ProcessEnv, { url, apiKey }: SavedLogin): Promise<string> {
   const path = configPath(env);
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const next = `${path}.${process.pid}`;
@@ -58,8 +58,8 @@ export async function keepLogin(env: NodeJS.ProcessEnv, { url, apiKey }: KeptLog
   return path;
 }
 
-/** Forgets what was kept. @returns whether there was something */
-export async function forgetLogin(env: NodeJS.ProcessEnv): Promise<boolean> {
+/** Deletes the saved login. @returns whether there was one */
+export async function deleteLogin(env: NodeJS.ProcessEnv): Promise<boolean> {
   try {
     await rm(configPath(env));
     return true;
@@ -69,7 +69,7 @@ export async function forgetLogin(env: NodeJS.ProcessEnv): Promise<boolean> {
   }
 }
 
-function parse(text: string): KeptLogin | undefined {
+function parse(text: string): SavedLogin | undefined {
   try {
     const content: unknown = JSON.parse(text);
     if (typeof content !== 'object' || content === null) return undefined;

@@ -1,5 +1,5 @@
 import { usageError } from './cli-error.js';
-import type { KeptLogin } from './config-file.js';
+import type { SavedLogin } from './config-file.js';
 
 /** Default URL of the service. */
 const DEFAULT_URL = 'http://127.0.0.1:5555';
@@ -25,7 +25,7 @@ export interface Connection {
 export function chooseConnection(
   flags: ConnectionFlags,
   env: NodeJS.ProcessEnv,
-  kept: KeptLogin | undefined,
+  kept: SavedLogin | undefined,
 ): Connection {
   const url = chooseUrl(flags, env, kept);
   const apiKey =
@@ -40,7 +40,7 @@ export function chooseConnection(
 export function chooseUrl(
   flags: Pick<ConnectionFlags, 'url'>,
   env: NodeJS.ProcessEnv,
-  kept: KeptLogin | undefined,
+  kept: SavedLogin | undefined,
 ): string {
   return readUrl(flags.url ?? (env['SERVICE_URL'] || undefined) ?? kept?.url ?? DEFAULT_URL);
 }

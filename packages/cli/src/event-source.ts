@@ -1,6 +1,6 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { CliError } from './cli-error.js';
-import { answersLater, failureText, refusalOf } from './failures.js';
+import { isRetryable, failureText, refusalOf } from './failures.js';
 import { type Answered, type CallInit, Pauses, type Session } from './session.js';
 
 /** The service sends a comment every 15 seconds; a connection that is silent for longer is broken. */
@@ -61,7 +61,7 @@ export async function* readStream(
       idle.end();
     }
     const pauseMs = pauses.next();
-    if (Date.now() + pauseMs - lastAnswer > patienceMs) throw session.away(reason);
+    if (Date.now() + pauseMs - lastAnswer > patienceMs) throw session.unreachableError(reason);
     await session.pause(pauseMs);
   }
 }
@@ -70,7 +70,7 @@ export async function* readStream(
 function bodyOf({ data, error, response }: Answered<unknown>, url: string): Body | string {
   if (response.ok && isBody(data)) return data;
   const refusal = refusalOf(error, response, url);
-  if (answersLater(error, response)) return refusal.message;
+  if (isRetryable(error, response)) return refusal.message;
   throw refusal;
 }
 

@@ -9,7 +9,7 @@ const LATER: ReadonlySet<number> = new Set([408, 425, 429, 502, 503, 504]);
 export type RefusingResponse = Pick<Response, 'status' | 'headers'>;
 
 /** Whether the same request may succeed later. The service's own 503 without `Retry-After` is about a feature that is not configured. */
-export function answersLater(body: unknown, { status, headers }: RefusingResponse): boolean {
+export function isRetryable(body: unknown, { status, headers }: RefusingResponse): boolean {
   if (status === 503 && !headers.has('Retry-After')) return refusalText(body) === undefined;
   return LATER.has(status);
 }
@@ -35,7 +35,7 @@ export function refusalOf(body: unknown, response: RefusingResponse, url: string
       `${url} answers HTTP ${status}, and not as a Longshore service does`,
     );
   }
-  return new CliError(answersLater(body, response) ? EXIT.unreachable : EXIT.failed, said);
+  return new CliError(isRetryable(body, response) ? EXIT.unreachable : EXIT.failed, said);
 }
 
 /** Errors before a connection exists: the request cannot have arrived. */

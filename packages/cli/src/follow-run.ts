@@ -77,7 +77,7 @@ async function noteWait({ client, output, stop }: Session, id: string): Promise<
     const { data } = await client.GET('/runs/{id}/explain', { params: { path: { id } }, signal });
     if (data?.state === 'PENDING') output.note(`waiting: ${oneLine(data.summary)}`);
   } catch {
-    // Ctrl-C, or the service is away.
+    // Ctrl-C, or the service is unreachable.
   }
 }
 

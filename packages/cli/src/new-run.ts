@@ -85,7 +85,7 @@ export function takesWatchFlags(command: Command): Command {
     .addOption(
       integerOption(
         '--patience <seconds>',
-        'how long to wait for a service that went away while a run is followed',
+        'how long to wait for a service that is unreachable while a run is followed',
         0,
         MOST_SECONDS,
       ).default(300),

@@ -36,7 +36,7 @@ export class Output {
     return this.isTerminal ? this.out.columns || undefined : undefined;
   }
 
-  /** Prints a result that cannot control a terminal or, if it is JSON, whoever reads it. */
+  /** Prints a result that cannot control a terminal or, if it is JSON, the program that reads it. */
   write(text: string): Promise<void> {
     return this.raw(safeText(text));
   }

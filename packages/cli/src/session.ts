@@ -4,7 +4,7 @@ import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
 import { EXACT_JSON } from '@longshore/common/json/json-text';
 import { CliError, EXIT } from './cli-error.js';
 import type { Connection } from './connection.js';
-import { answersLater, failureText, hasNeverLeft, refusalOf } from './failures.js';
+import { isRetryable, failureText, hasNeverLeft, refusalOf } from './failures.js';
 import type { Output } from './output.js';
 
 const REQUEST_MS = 30_000;
@@ -80,13 +80,13 @@ export class Session {
       if (outcome.kind === 'answer') return outcome.value;
       mayHaveArrived ||= outcome.mayHaveArrived;
       if (mayHaveArrived && !rules.isRepeatable) {
-        throw this.away(`${outcome.reason}; it may have been carried out all the same`, true);
+        throw this.unreachableError(`${outcome.reason}; it may have been carried out all the same`, true);
       }
       const patienceMs =
         rules.patienceMs ?? (mayHaveArrived || outcome.isUp ? PATIENCE_MS : FIRST_PATIENCE_MS);
       const pauseMs = Math.max(pauses.next(), outcome.retryAfterMs);
       if (Date.now() + pauseMs - began > patienceMs) {
-        throw this.away(outcome.reason, mayHaveArrived);
+        throw this.unreachableError(outcome.reason, mayHaveArrived);
       }
       if (pauses.count === NOTED_AT)
         this.output.note(`${this.url} does not answer (${outcome.reason}), trying again`);
@@ -105,7 +105,7 @@ export class Session {
   }
 
   /** Error for a service that does not respond. */
-  away(reason: string, mayHaveArrived = false): CliError {
+  unreachableError(reason: string, mayHaveArrived = false): CliError {
     return new CliError(
       EXIT.unreachable,
       `cannot reach the service at ${this.url}: ${reason}`,
@@ -119,7 +119,7 @@ export class Session {
     try {
       const { data, error, response } = await call({ signal, redirect: 'manual' });
       if (response.ok && data !== undefined) return { kind: 'answer', value: data };
-      if (!answersLater(error, response)) throw refusalOf(error, response, this.url);
+      if (!isRetryable(error, response)) throw refusalOf(error, response, this.url);
       const seconds = Number(response.headers.get('Retry-After') ?? 0);
       return {
         kind: 'none',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
-import { answersLater, refusalOf, refusalText } from './failures.js';
+import { isRetryable, refusalOf, refusalText } from './failures.js';
 import { explanationText } from './commands/run-read.js';
 import { logLine, printLog } from './log-text.js';
 import { Output, progressLine } from './output.js';
@@ -240,7 +240,7 @@ describe('the progress line', () => {
 const codeOf = (status: number, body: unknown = { detail: 'no' }): number =>
   refusalOf(body, { status, headers: new Headers() }, 'http://host').exitCode;
 const isForNow = (headers: Record<string, string>, body: unknown): boolean =>
-  answersLater(body, { status: 503, headers: new Headers(headers) });
+  isRetryable(body, { status: 503, headers: new Headers(headers) });
 
 describe('a refusal', () => {
   test('is one line with every error', () => {

@@ -32,7 +32,7 @@ export function checkInvariants(exchanges: readonly Exchange[], limits: Invarian
 
 function checkNoRedirects(exchanges: readonly Exchange[]): void {
   const followed = exchanges.some(({ path }) => path.startsWith(REDIRECTED));
-  check(!followed, 'a redirect was followed: it may lead the key to somebody else');
+  check(!followed, 'a redirect was followed: it may send the key to another server');
 }
 
 /** No claim before the worker's first heartbeat was answered. */

@@ -2,7 +2,7 @@ import { lazyPage } from './shell/lazy-page.js';
 import type { PageRoute } from './shell/routes-context.js';
 
 /**
- * Every page of the dashboard. A page is loaded when somebody goes there. What stands under `nav` is in the navigation,
+ * Every page of the dashboard. A page is loaded when it is opened. What stands under `nav` is in the navigation,
  * in this order, for keys that may see the page; links elsewhere show up once the page they lead to is in this table.
  */
 export const ROUTES: readonly PageRoute[] = [

@@ -65,7 +65,7 @@ test('fails a run whose requirements it cannot meet, with the missing resource',
 test('limits the rate of failures when it cannot start containers', async () => {
   const harness = makeHarness();
   harness.runtime.onPull = async () => {
-    throw new Error('engine away');
+    throw new Error('engine unavailable');
   };
   const run = harness.service.add('run-1', { maxAttempts: 1000 });
   await harness.start();

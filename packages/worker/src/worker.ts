@@ -72,7 +72,7 @@ export class Worker {
       tellsLostRuns: () => this.heartbeats.tellsLostRuns,
       eventLimits: settings,
       draining: this.draining.signal,
-      onRoom: () => this.claims.wake(),
+      onCapacityFreed: () => this.claims.wake(),
       adopt: (execution) => this.start(execution, []),
     });
     this.executor = executor;
@@ -98,7 +98,7 @@ export class Worker {
     });
     this.claims = new ClaimLoop(this.context, {
       tickMs,
-      hasRoom: () => executor.hasRoom(),
+      hasCapacity: () => executor.hasCapacity(),
       claimLimit: () => executor.claimLimit(),
       throttleMs: () => this.throttle.remainingMs(),
       workerTimeoutSeconds: () => this.heartbeats.timeoutSeconds,

@@ -78,7 +78,7 @@ function prettyStream(target: DestinationStream): DestinationStream {
 }
 
 /**
- * Creates the log of a process: JSON lines, or lines for people when standard output is a terminal. Writing is synchronous,
+ * Creates the log of a process: JSON lines, or human-readable lines when standard output is a terminal. Writing is synchronous,
  * so nothing is lost when the process ends.
  */
 export function createLog({ logLevel }: Pick<Settings, 'logLevel'>, target?: LogTarget): Log {

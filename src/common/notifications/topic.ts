@@ -40,8 +40,8 @@ export class Topic {
   }
 
   /**
-   * Waits until there may be entries behind a position, and it is the readers' turn.
-   * @param since version from before the query that found nothing behind the position
+   * Waits until there may be entries after a position, and it is the readers' turn.
+   * @param since version from before the query that found nothing after the position
    * @returns false if the time was over or the signal aborted
    */
   waitForChange(after: number, since: number, ends: WaitEnds): Promise<boolean> {
@@ -62,7 +62,7 @@ export class Topic {
   }
 
   /**
-   * Remembers that nothing is behind a place, until the next notification.
+   * Remembers that nothing is after a place, until the next notification.
    * @param after the place that was read from: the end itself, or null for the oldest entry
    * @param since version from before the query
    */
@@ -72,7 +72,7 @@ export class Topic {
     this.#end = { position: end, isEmpty, version: since };
   }
 
-  /** The end of the topic if it is known that nothing is behind the place; null stands for the oldest entry. */
+  /** The end of the topic if it is known that nothing is after the place; null stands for the oldest entry. */
   endBehind(after: number | null): number | undefined {
     if (!this.knowsEnd || !this.isListening()) return undefined;
     const { position, isEmpty = false } = this.#end ?? {};

@@ -12,7 +12,7 @@ import { ManualJobClock } from './testing/manual-job-clock.js';
 
 const JOB: JobOptions = {
   name: 'sweep',
-  does: 'removes dust',
+  description: 'removes dust',
   everyMs: 100,
   jitterMs: 0,
   firstDelayMs: 30,

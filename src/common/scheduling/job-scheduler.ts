@@ -96,14 +96,14 @@ export class JobScheduler {
 
   async #run(entry: Entry): Promise<void> {
     const { job, work } = entry;
-    const { name, does, level, retry, againMs } = job;
+    const { name, description, level, retry, againMs } = job;
     const startedAt = this.clock.now();
     const seconds = (): number => (this.clock.now() - startedAt) / 1000;
     try {
       const items = await work({ now: () => this.clock.databaseNow(), stop: this.#stop.signal });
       this.metrics.succeeded(name, seconds(), items);
-      if (entry.hasFailed) this.log.info(`scheduled job succeeds again: ${does}`, { job: name });
-      if (items > 0) this.log[level](`scheduled job finished: ${does}`, { job: name, items });
+      if (entry.hasFailed) this.log.info(`scheduled job succeeds again: ${description}`, { job: name });
+      if (items > 0) this.log[level](`scheduled job finished: ${description}`, { job: name, items });
       entry.hasFailed = false;
       entry.retryMs = retry?.firstMs ?? 0;
       if (items > 0 && againMs !== undefined) this.runWithin(name, againMs);
@@ -118,8 +118,8 @@ export class JobScheduler {
   }
 
   /** An outage is logged once, not at every run. */
-  #logFailure({ job: { name, does }, hasFailed }: Entry, error: unknown): void {
-    const message = `scheduled job failed, it will be repeated: ${does}`;
+  #logFailure({ job: { name, description }, hasFailed }: Entry, error: unknown): void {
+    const message = `scheduled job failed, it will be repeated: ${description}`;
     const isTemporary =
       isDatabaseUnavailable(error) || (error instanceof DomainError && error.kind === 'unavailable');
     if (!isTemporary) this.log.error(message, { job: name, error });

@@ -2,7 +2,7 @@ import type { Abstract, Type } from '@nestjs/common';
 import type { ModuleRef } from '@nestjs/core';
 
 export interface JobRun {
-  /** Reads the database's time. @throws when the database is away */
+  /** Reads the database's time. @throws when the database is unavailable */
   readonly now: () => Promise<Date>;
   /** Aborts when the process shuts down. The job then finishes its current batch. */
   readonly stop: AbortSignal;
@@ -15,7 +15,7 @@ export interface JobOptions {
   /** Name in `SchedulerRegistry`, metrics and log. */
   readonly name: string;
   /** What the job does, in the third person. */
-  readonly does: string;
+  readonly description: string;
   /** Time between the starts of two runs. A run that takes longer delays the next one. */
   readonly everyMs: number;
   /** Time between the end of a run that processed something and the next run, for work that may have a backlog. */

@@ -13,7 +13,7 @@ export class QueueEntryEntity {
   @Column('integer', { name: 'ram_mb' }) ramMb: number;
   @Column('integer', { name: 'vram_mb' }) vramMb: number;
   @Column('integer') cpu: number;
-  /** Since when runs behind this one have been claimed before it; null: never. */
+  /** Since when later runs have been claimed before this one; null: never. */
   @Column({ type: 'timestamptz', precision: 3, name: 'passed_over_at', nullable: true })
   passedOverAt: Date | null;
   /** Worker that is kept free for the run; null: none. */

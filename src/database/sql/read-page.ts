@@ -15,7 +15,7 @@ export interface Page<T> {
 /**
  * Reads a page of bounded bytes in steps, so that the database sends no more than the page and one step. Hot lists have
  * their bound in the statement instead.
- * @param read the next entries behind the last one, at most `count`
+ * @param read the next entries after the last one, at most `count`
  * @param bytesOf an entry
  */
 export async function readPage<T>(

@@ -67,7 +67,7 @@ export class ListDefinitionsQueryDto {
   @QueryInteger({ min: 1, max: 1000 })
   limit?: number;
 
-  /** Id and version of the last entry of the page before, as `id/version`; the page continues behind it. */
+  /** Id and version of the last entry of the page before, as `id/version`; the page continues after it. */
   @IsOptional()
   @QueryString({ max: 257 })
   after?: string;
@@ -89,7 +89,7 @@ export class ListVersionsQueryDto extends PageQueryDto {
 }
 
 export class ListLatestQueryDto extends PageQueryDto {
-  /** Id of the last entry of the page before; the page continues behind it. */
+  /** Id of the last entry of the page before; the page continues after it. */
   @IsOptional()
   @QueryString({ max: 128 })
   after?: string;

@@ -8,7 +8,7 @@ export class FeedSlice {
   #frames: Buffer | undefined;
 
   /**
-   * @param end position behind which the feed continues; it may have no entry
+   * @param end position after which the feed continues; it may have no entry
    * @param entries oldest first
    * @param last position of the feed's newest entry, as far as it is known
    * @param epoch token of the epoch in which its positions are valid

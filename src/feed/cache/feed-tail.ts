@@ -6,9 +6,9 @@ const EMPTY_BYTES = 500;
 /** The share of its bytes that a tail keeps when it has too many, so that it is not cut at every event. */
 const KEPT = 0.75;
 
-/** All entries of a feed behind one position up to another. */
+/** All entries of a feed after one position up to another. */
 export interface FeedPart {
-  /** Position behind which it begins. */
+  /** Position after which it starts. */
   readonly from: number;
   /** Position up to which it holds all entries. There is none at positions whose rows were removed by hand. */
   readonly to: number;
@@ -78,7 +78,7 @@ export class FeedTail implements FeedPart {
     return true;
   }
 
-  /** The part for a page that begins behind a position; undefined if the tail does not reach back to it. */
+  /** The part for a page that begins after a position; undefined if the tail does not reach back to it. */
   page(start: number, { limit, maxBytes }: PageLimits): FeedPart | undefined {
     if (start < this.#from || start > this.#to) return undefined;
     const first = this.#indexBehind(start);

@@ -17,7 +17,7 @@ const UNREAD_MS = 60_000;
 /** The place and size of a slice to be read from the cache. */
 export interface SliceRange extends PageLimits {
   readonly topic: string;
-  /** Position behind which it begins. */
+  /** Position after which it starts. */
   readonly start: number;
   /** Position of the newest entry, as far as the reader knows. */
   readonly last: number;

@@ -18,7 +18,7 @@ class TopicQueryDto {
 }
 
 export class FeedStreamQueryDto extends TopicQueryDto {
-  /** Only events behind this cursor; by default from the oldest stored event. */
+  /** Only events after this cursor; by default from the oldest stored event. */
   @IsOptional()
   @QueryString()
   @ApiProperty({ required: false, example: 'AAAAAAAAAAEm6-5TRbw' })
@@ -26,7 +26,7 @@ export class FeedStreamQueryDto extends TopicQueryDto {
 }
 
 export class FeedCursorQueryDto extends TopicQueryDto {
-  /** Number of the newest events behind the cursor; 0: only future events. */
+  /** Number of the newest events after the cursor; 0: only future events. */
   @IsOptional()
   @QueryInteger({ min: 0, max: 1_000_000 })
   @ApiProperty({ required: false, default: 0 })

@@ -3,7 +3,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 
 @ApiSchema({ name: 'FeedEvent', description: "An event of a topic's feed." })
 export class FeedEventDto {
-  /** Continues the feed behind this event. @example AAAAAAAAAAEm6-5TRbw */
+  /** Continues the feed after this event. @example AAAAAAAAAAEm6-5TRbw */
   cursor: string;
   /** Id of the run. @example 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b */
   run_id: string;
@@ -32,7 +32,7 @@ export class FeedPageDto {
   /** Oldest first. A page may hold fewer events than asked for although more follow. */
   @ApiProperty({ type: [FeedEventDto] })
   events: FeedEventDto[];
-  /** Continues behind the last event of the page; null for a page without events. */
+  /** Continues after the last event of the page; null for a page without events. */
   @ApiProperty({ type: 'string', nullable: true, example: 'AAAAAAAAAAEm6-5TRbw' })
   next_cursor: string | null;
   /** Whether more events are stored. */

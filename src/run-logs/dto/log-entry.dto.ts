@@ -10,7 +10,7 @@ export const LOG_STREAM_SCHEMA = {
 
 @ApiSchema({ name: 'LogLine', description: 'A log line.' })
 export class LogLineDto {
-  /** Continues the log behind this line. */
+  /** Continues the log after this line. */
   cursor: string;
   /** Number of the line within its attempt, from 0. */
   @ApiProperty({ type: 'integer', minimum: 0 })
@@ -37,7 +37,7 @@ export class LogGapSizeDto {
 
 @ApiSchema({ name: 'LogGap', description: 'Stands for log lines that are not stored.' })
 export class LogGapDto {
-  /** Continues the log behind the gap. */
+  /** Continues the log after the gap. */
   cursor: string;
   /** Number of the first line that is missing. */
   @ApiProperty({ type: 'integer', minimum: 0 })

@@ -10,7 +10,7 @@ export class LogStreamQueryDto {
   @ApiProperty({ required: false })
   attempt?: number;
 
-  /** Only lines behind this cursor; by default from the first line. */
+  /** Only lines after this cursor; by default from the first line. */
   @IsOptional()
   @QueryString()
   @ApiProperty({ required: false, example: 'AAEAAAAAAHgAAAAAAAAV4AAAAABnK1yQ' })
@@ -36,7 +36,7 @@ export class LogPageQueryDto extends LogStreamQueryDto {
   @ApiProperty({ required: false, example: 'error' })
   contains?: string;
 
-  /** Only the nearest lines in front of this cursor. */
+  /** Only the lines directly before this cursor. */
   @IsOptional()
   @QueryString()
   @ApiProperty({ required: false })

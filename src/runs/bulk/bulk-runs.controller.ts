@@ -4,7 +4,7 @@ import { AllowScopes, type Caller } from '../../auth/access.js';
 import { CurrentCaller } from '../../auth/api-key.guard.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
-import { BODY_EXAMPLES, namedExamples } from '../../bootstrap/openapi/examples.js';
+import { BODY_EXAMPLES, namedExamples } from '../../common/http/api-examples.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../idempotency/idempotency.js';
 import { ApiTraceparent, TraceOf } from '../http/request-headers.js';

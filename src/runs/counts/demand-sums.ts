@@ -34,3 +34,21 @@ export function jsonSum(stage: Stage): string {
   return `json_build_object('runs', s.${stage}_runs, 'cpu', s.${stage}_cpu, 'ramMb', s.${stage}_ram_mb,
                                 'vramMb', s.${stage}_vram_mb, 'gpus', s.${stage}_gpus)`;
 }
+
+export function addUp(a: DemandSum, b: DemandSum): DemandSum {
+  return combine(a, b, 1);
+}
+
+export function minus(a: DemandSum, b: DemandSum): DemandSum {
+  return combine(a, b, -1);
+}
+
+function combine(a: DemandSum, b: DemandSum, sign: 1 | -1): DemandSum {
+  return {
+    runs: a.runs + sign * b.runs,
+    cpu: a.cpu + sign * b.cpu,
+    ramMb: a.ramMb + sign * b.ramMb,
+    vramMb: a.vramMb + sign * b.vramMb,
+    gpus: a.gpus + sign * b.gpus,
+  };
+}

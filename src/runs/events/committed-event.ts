@@ -41,7 +41,7 @@ export function toCommittedEvent(
   };
 }
 
-/** A place in the order of all events: right behind one of them. */
+/** A place in the order of all events: right after one of them. */
 export interface EventPlace {
   /** `events.commit_order` as decimal text. */
   readonly commitOrder: string;
@@ -62,7 +62,7 @@ const EVENTS = new EntityTable(EventEntity);
 const COLUMNS = EVENTS.select('p', EVENTS.except('size', 'sender'));
 
 /**
- * The events behind a place, in order. It stops before the first event that a transaction which is still open could
+ * The events after a place, in order. It stops before the first event that a transaction which is still open could
  * precede, so nothing that is committed later belongs before a page that was read.
  */
 export function listCommittedEvents(

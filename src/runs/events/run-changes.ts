@@ -9,7 +9,7 @@ import { isTerminal, type RunState } from '../machine/run-state.js';
 import { RunNotFound } from '../run.errors.js';
 import { isRunId } from '../storage/new-id.js';
 
-/** Pause between two looks at what other processes have changed, in milliseconds. */
+/** Interval between polls for changes by other processes, in milliseconds. */
 const RECHECK_MS = 500;
 
 const POSITIONS = `select id, state, event_count as "eventCount" from runs where id = any($1::uuid[])`;

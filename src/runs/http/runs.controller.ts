@@ -24,7 +24,7 @@ import {
   EXAMPLE_WORKER_ID,
   namedExamples,
   RUN_ID_PARAM,
-} from '../../bootstrap/openapi/examples.js';
+} from '../../common/http/api-examples.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { assertMayReport } from '../events/event-scopes.js';
 import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from './dto/event.dto.js';

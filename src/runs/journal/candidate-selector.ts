@@ -18,7 +18,7 @@ import type {
 import { CONTENDED, NOTHING, WITHHELD, type ClaimOutcome } from './claim.js';
 import { withinBytes } from './claim-bytes.js';
 import { chooseEligible } from './eligibility.js';
-import { KeyRoom } from './key-room.js';
+import { ConcurrencyLimits } from './concurrency-limits.js';
 
 /** How often a strategy chooses again after other transactions took runs that it had chosen. */
 const ROUNDS = 3;
@@ -80,7 +80,7 @@ export class CandidateSelector {
   }
 
   /** The outcome of a FIFO claim that got nothing. Rows that other transactions have locked make a queue look empty. */
-  async judgeEmpty(manager: EntityManager, { isWithheld }: Selection): Promise<ClaimOutcome> {
+  async classifyEmptyClaim(manager: EntityManager, { isWithheld }: Selection): Promise<ClaimOutcome> {
     const [isEmpty, exist] = await Promise.all([
       this.queue.isEmpty(manager),
       isWithheld || this.#findUnseen(manager),
@@ -123,7 +123,7 @@ export class CandidateSelector {
     const { strategy } = context;
     const ids = claimants.map(({ id }) => id);
     const held = new Map(first?.head.map((run) => [run.id, run]));
-    const room = new KeyRoom();
+    const limits = new ConcurrencyLimits();
     const candidates: Candidate[] = [];
     const tried = new Set<string>();
     let present = claimants;
@@ -144,9 +144,9 @@ export class CandidateSelector {
       }
       const queued = joined(listed, withheld.runs, tried);
       if (queued.length === 0) return { candidates, isContended, isWithheld };
-      room.see(withheld.restricted);
+      limits.addCounts(withheld.restricted);
       const reachable = first ? new Set<string>() : await reachableWorkers(manager, context, queued);
-      const scene = { workers: withheld.workers, required: withheld.required, room };
+      const scene = { workers: withheld.workers, required: withheld.required, limits };
       const choice = chooseEligible(strategy, present, queued, scene, { now, reachable });
       if (!first && choice.reservations?.length) {
         await this.queue.reserve(manager, choice.reservations, queued);
@@ -158,7 +158,7 @@ export class CandidateSelector {
       }
       const wanted = matched(choice.assignments, present, queued);
       if (wanted.length === 0) return { candidates, isContended, isWithheld };
-      const locked = await this.#lock(manager, wanted, held, room);
+      const locked = await this.#lock(manager, wanted, held, limits);
       candidates.push(...locked);
       for (const { run } of wanted) tried.add(run.id);
       if (locked.length === wanted.length) return { candidates, isContended, isWithheld };
@@ -197,27 +197,28 @@ export class CandidateSelector {
   }
 
   /**
-   * The candidates that could be locked, with their runs as they are now: their keys first, which must have room.
+   * The candidates that could be locked, with their runs as they are now: their keys first, which must be below their limits.
    * @param held runs that are locked already
    */
   async #lock(
     manager: EntityManager,
     wanted: readonly Candidate<Run>[],
     held: ReadonlyMap<string, LockedRun>,
-    room: KeyRoom,
+    limits: ConcurrencyLimits,
   ): Promise<Candidate[]> {
     const keys = new Set(wanted.flatMap(({ run: { concurrencyKey: key } }) => key ?? []));
-    const unlocked = [...keys].filter((key) => !room.isLocked(key));
-    if (unlocked.length > 0) room.lock(await this.queue.restricted.keys.lock(manager, unlocked));
+    const unlocked = [...keys].filter((key) => !limits.isLocked(key));
+    if (unlocked.length > 0) limits.setLockedCounts(await this.queue.restricted.keys.lock(manager, unlocked));
     const open = wanted.filter(
-      ({ run }) => run.concurrencyKey === null || (room.isLocked(run.concurrencyKey) && room.take(run)),
+      ({ run }) =>
+        run.concurrencyKey === null || (limits.isLocked(run.concurrencyKey) && limits.tryAcquire(run)),
     );
     const runs = open.flatMap(({ run }) => (held.has(run.id) ? [] : [run]));
     const locked = new Map(held);
     for (const run of await this.queue.lockAll(manager, runs)) locked.set(run.id, run);
     return open.flatMap((candidate): Candidate[] => {
       const run = locked.get(candidate.run.id);
-      if (!run) room.release(candidate.run);
+      if (!run) limits.release(candidate.run);
       return run ? [{ ...candidate, run }] : [];
     });
   }

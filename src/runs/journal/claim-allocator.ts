@@ -27,7 +27,7 @@ interface Batch {
 interface Assigned {
   /** The runs of each claim, by its index among the claimants. */
   readonly runs: ReadonlyMap<number, readonly ClaimedRun[]>;
-  /** Removed from the restricted queue: a process of the version before changed them and left them there. */
+  /** Removed from the restricted queue: a process of the previous version changed them and left them there. */
   readonly stale: readonly Run[];
 }
 
@@ -107,7 +107,7 @@ export class ClaimAllocator {
     }
     const empty = served.filter((at) => outcomes[at] === NOTHING);
     if (!isFifo || empty.length === 0) return stale;
-    const outcome = await this.selector.judgeEmpty(manager, selection);
+    const outcome = await this.selector.classifyEmptyClaim(manager, selection);
     for (const at of empty) outcomes[at] = outcome;
     return stale;
   }

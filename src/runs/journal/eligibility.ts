@@ -1,6 +1,6 @@
 import { isRestricted, type Run } from '../machine/run.js';
 import { requirementList } from '../requirements.js';
-import { KeyRoom } from './key-room.js';
+import { ConcurrencyLimits } from './concurrency-limits.js';
 import type {
   Assignment,
   Choice,
@@ -40,12 +40,12 @@ export function isEligible(
 }
 
 /** What claims see of the queues beyond the plain runs. */
-export interface ClaimScene {
+export interface ClaimEligibility {
   /** Those that may claim: active and not draining; empty unless a run avoids a claimant. */
   readonly workers: readonly ClaimingWorker[];
   /** What the worker of a run must have, as `requirementList`, by the id of the run; absent: nothing. */
   readonly required: ReadonlyMap<string, readonly string[]>;
-  readonly room: KeyRoom;
+  readonly limits: ConcurrencyLimits;
 }
 
 /**
@@ -56,7 +56,7 @@ export function chooseEligible(
   strategy: SchedulingStrategy,
   claimants: readonly Claimant[],
   candidates: readonly QueuedRun[],
-  { workers, required, room }: ClaimScene,
+  { workers, required, limits }: ClaimEligibility,
   context: ChoiceContext,
 ): Choice {
   if (candidates.every((run) => run.avoidedWorker === null && !isRestricted(run))) {
@@ -66,13 +66,13 @@ export function chooseEligible(
   const reservations = new Map<string, Reservation>();
   const passedOver = new Set<string>();
   const taken = new Set<string>();
-  const left = room.copy();
+  const left = limits.copy();
   const meets = requirementCheck(required);
   for (const [claim, claimant] of claimants.entries()) {
     const open = candidates.filter(
       (run) =>
         !taken.has(run.id) &&
-        left.has(run) &&
+        left.isBelowLimit(run) &&
         meets(claimant, run) &&
         (run.avoidedWorker === null ||
           isEligible(
@@ -97,30 +97,30 @@ export function chooseEligible(
   };
 }
 
-/** The choice for one claimant, which takes no more runs of a key than it has room for. They are taken from `left`. */
+/** The choice for one claimant, which takes no more runs of a key than its limit allows. They are taken from `left`. */
 function chooseWithin(
   strategy: SchedulingStrategy,
   claimant: Claimant,
   candidates: readonly QueuedRun[],
-  left: KeyRoom,
+  left: ConcurrencyLimits,
   context: ChoiceContext,
 ): Choice {
   const byId = new Map(candidates.map((run) => [run.id, run]));
   for (let open = candidates; ;) {
     const choice = strategy.choose([claimant], open, context);
-    const room = left.copy();
+    const limits = left.copy();
     const full = new Set<string>();
     const chosen = new Map<string, Assignment>();
     for (const assignment of choice.assignments) {
       const run = byId.get(assignment.runId);
       if (!run || assignment.claim !== 0) continue;
-      if (room.take(run)) chosen.set(run.id, assignment);
+      if (limits.tryAcquire(run)) chosen.set(run.id, assignment);
       else if (run.concurrencyKey !== null) full.add(run.concurrencyKey);
     }
     if (full.size === 0) {
       for (const id of chosen.keys()) {
         const run = byId.get(id);
-        if (run) left.take(run);
+        if (run) left.tryAcquire(run);
       }
       return { ...choice, assignments: [...chosen.values()] };
     }

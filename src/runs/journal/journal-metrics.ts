@@ -30,7 +30,7 @@ export class JournalMetrics {
   );
   private readonly retries = this.counter(
     'longshore_run_retries_total',
-    'Attempts that were followed by another one, by cause',
+    'Attempts that were followed by another one, by reason',
     ['reason'],
   );
   private readonly timers = this.counter(

@@ -17,7 +17,7 @@ import { CREATED_BOUNDS, readFilter, readPage, type CreatedBound, type RunFilter
 export type RunPlace = Pick<RunRecord, 'createdAt' | 'id'>;
 
 export interface RunWalk {
-  /** The walk starts behind this run; null: at the end of the list. */
+  /** The walk starts after this run; null: at the end of the list. */
   readonly place: RunPlace | null;
   readonly direction: 'older' | 'newer';
   readonly limit: number;

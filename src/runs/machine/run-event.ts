@@ -13,7 +13,7 @@ export const SPECIAL_EVENT_TYPES = [
 
 export const EVENT_TYPE_PATTERN = /^[A-Z][A-Z0-9_]{0,63}$/;
 
-/** Why an attempt failed. `infrastructure`: through no fault of the run (node lost, engine away, resources missing). */
+/** Why an attempt failed. `infrastructure`: through no fault of the run (node lost, engine unavailable, resources missing). */
 export const FAILURE_CAUSES = ['exit', 'oom', 'timeout', 'image', 'error', 'infrastructure'] as const;
 export type FailureCause = (typeof FAILURE_CAUSES)[number];
 

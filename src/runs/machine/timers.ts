@@ -42,7 +42,7 @@ export function decideElapse(run: Run, { nextAttempt }: Command<'elapse'>, t: Da
   switch (timer.kind) {
     case 'start_at':
     case 'back_off':
-      // A process of the version before starts a back-off that ends before `startAt`.
+      // A process of the previous version starts a back-off that ends before `startAt`.
       return { run: { ...run, notBefore: waitForStart(run, t), queuedAt: t, updatedAt: t }, entries: [] };
     case 'start_timeout': {
       const transition = transitionOf(run, 'START TIMEOUT');

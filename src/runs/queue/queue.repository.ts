@@ -213,7 +213,7 @@ export class QueueRepository {
     return (await Promise.all(locked)).flat();
   }
 
-  /** Moves runs that a process of the version before put into this queue; skips those that others have locked. */
+  /** Moves runs that a process of the previous version put into this queue; skips those that others have locked. */
   async restrict(manager: EntityManager, runs: readonly Run[]): Promise<void> {
     const moved = await rows<{ id: string }>(
       manager,

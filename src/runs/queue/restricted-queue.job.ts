@@ -6,7 +6,7 @@ import { ConcurrencyKeys } from './concurrency-keys.js';
 import { RestrictedQueueRepository } from './restricted-queue.repository.js';
 import { NO_REQUIREMENTS, RunRequirementsRepository } from './run-requirements.repository.js';
 
-/** Rows that one transaction looks at. */
+/** Rows that one transaction checks. */
 const ROWS_PER_BATCH = 500;
 
 const CLEAN_UP_LOCK = '6031175942280522';
@@ -14,7 +14,7 @@ const CLEAN_UP_LOCK = '6031175942280522';
 /** One batch. @returns the last row that was looked at (null: there are no more), and how many rows were changed */
 type Batch = (manager: EntityManager, after: string) => Promise<{ last: string | null; changed: number }>;
 
-/** Removes keys and requirements that no run uses, and corrects keys that a process of the version before did not count. */
+/** Removes keys and requirements that no run uses, and corrects keys that a process of the previous version did not count. */
 @Injectable()
 export class RestrictedQueueJob {
   constructor(

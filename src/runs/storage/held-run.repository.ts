@@ -74,7 +74,7 @@ export interface KeyHolder {
   readonly workerId: string | null;
 }
 
-/** How many events behind the first of an attempt are searched: its STARTED is among them. */
+/** How many events after the first of an attempt are searched: its STARTED is among them. */
 const FIRST_EVENTS = 20;
 
 const ATTEMPTS = new EntityTable(AttemptEntity);

@@ -133,7 +133,7 @@ const INSERT_ATTEMPTS = `insert into ${ATTEMPTS.name} (${ATTEMPTS.columns(COPIED
 
 /** A part of the attempts of a run. */
 export interface AttemptPage {
-  /** Number of the attempt behind which it begins; 0: at the first. */
+  /** Number of the attempt after which it starts; 0: at the first. */
   readonly after: number;
   readonly limit: number;
   readonly maxBytes: number;

@@ -1,6 +1,8 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
+import type { DemandSum } from '../../runs/counts/demand-sums.js';
+import type { RunNumbers } from '../../runs/counts/run-demand.reader.js';
 import { EngineUseDto } from '../dto/engine.dto.js';
 
 /** Default number of listed shapes and requirements of runs, and of sizes of workers. */
@@ -184,4 +186,12 @@ export class CapacityReportDto {
   @ApiProperty({ type: 'string', example: 'direct' }) strategy: string;
   @ApiProperty({ type: DemandDto }) demand: DemandDto;
   @ApiProperty({ type: SupplyDto }) supply: SupplyDto;
+}
+
+export function toNumbersDto({ ready, waiting, inExecution }: RunNumbers): DemandNumbersDto {
+  return { pending: ready + waiting, ready, waiting, in_execution: inExecution };
+}
+
+export function toSumDto({ runs, cpu, ramMb, vramMb, gpus }: DemandSum): DemandSumDto {
+  return { runs, cpu, ram_mb: ramMb, vram_mb: vramMb, gpus };
 }

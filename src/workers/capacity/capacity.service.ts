@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { addUp } from '../../runs/counts/demand-sums.js';
 import {
   RunDemandReader,
   type DemandSnapshot,
@@ -7,8 +8,13 @@ import {
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
-import type { CapacityReportDto, DemandDto, DemandShapeDto } from './capacity.dto.js';
-import { addUp, toNumbersDto, toSumDto } from './demand-sums.js';
+import {
+  toNumbersDto,
+  toSumDto,
+  type CapacityReportDto,
+  type DemandDto,
+  type DemandShapeDto,
+} from './capacity.dto.js';
 import { placementOf } from './placement.js';
 import { selectorDemand } from './selector-demand.js';
 import { summariseSupply, takesRuns } from './supply.js';

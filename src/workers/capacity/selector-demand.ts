@@ -3,12 +3,12 @@ import type {
   PendingDemand,
   RequirementDemand,
 } from '../../runs/counts/requirement-demand.js';
+import { addUp, minus } from '../../runs/counts/demand-sums.js';
 import type { RunDemand } from '../../runs/counts/run-demand.reader.js';
 import { requirementList, requirementsOfList } from '../../runs/requirements.js';
 import type { HeldRun } from '../../runs/scheduling-strategy.js';
 import type { PooledWorker } from '../pool/worker-pool.js';
-import type { DemandNumbersDto, DemandSelectorDto } from './capacity.dto.js';
-import { addUp, minus, toNumbersDto, toSumDto } from './demand-sums.js';
+import { toNumbersDto, toSumDto, type DemandNumbersDto, type DemandSelectorDto } from './capacity.dto.js';
 
 /**
  * The demand by what runs require of workers: runs without requirements first, if there are any, then the largest groups.

@@ -8,7 +8,7 @@ import { HeldRequests } from '../../common/http/server/held-requests.js';
 import { Quota } from '../../common/quotas/quota.js';
 import { Refusals } from '../../common/quotas/refusals.js';
 import { Settings } from '../../config/settings.js';
-import { WORKER_ID_PARAM } from '../../bootstrap/openapi/examples.js';
+import { WORKER_ID_PARAM } from '../../common/http/api-examples.js';
 import { ApiIdempotencyKey, IdempotencyOf } from '../../runs/idempotency/idempotency.js';
 import type { Idempotency } from '../../runs/journal/idempotency-ledger.js';
 import { ClaimInstrumentation } from './claim-instrumentation.js';

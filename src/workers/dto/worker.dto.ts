@@ -12,7 +12,7 @@ export class ListWorkersQueryDto {
   @QueryInteger({ min: 1, max: 1000 })
   limit?: number;
 
-  /** Id of a worker: the page begins behind it. */
+  /** Id of a worker: the page starts after it. */
   @IsOptional()
   @QueryString({ max: 128 })
   after?: string;

@@ -55,7 +55,7 @@ function waiting(explanation: Omit<RunExplanationDto, 'summary'>, active: readon
   if (position === null || !counts) return 'Waiting.';
   const place = queue?.position_is_exact
     ? `Number ${position} in the queue`
-    : `At or behind number ${position} in the queue`;
+    : `At or after position ${position} in the queue`;
   const avoided = queue?.avoided_worker ?? null;
   return `${place}; ${chances(counts, explanation, active)}${reserved(queue?.reserved_for ?? null)}${avoids(avoided)}.`;
 }

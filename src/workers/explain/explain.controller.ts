@@ -2,7 +2,7 @@ import { Controller, Get, Param } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../../auth/access.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
-import { RUN_ID_PARAM } from '../../bootstrap/openapi/examples.js';
+import { RUN_ID_PARAM } from '../../common/http/api-examples.js';
 import { RunExplanationDto } from './explain.dto.js';
 import { ExplainService } from './explain.service.js';
 

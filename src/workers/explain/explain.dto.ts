@@ -29,7 +29,7 @@ export class ExplainedQueueDto {
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) not_before: string | null;
   /** The run's `start_at` if it waits for that time, which is `not_before` then; null: it does not. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) start_at: string | null;
-  /** Since when runs behind this one have been assigned before it, ISO 8601; null: never. */
+  /** Since when later runs have been assigned before this one, ISO 8601; null: never. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) passed_over_at: string | null;
   /** The worker that is reserved for the run; null: none. */
   @ApiProperty({ type: 'string', nullable: true }) reserved_for: string | null;
@@ -83,7 +83,7 @@ export class ExplainedEndDto {
   @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
   /** What kind of failure it was; null unless the run failed. */
   @ApiProperty({ enum: FAILURE_CAUSES, enumName: 'FailureCause', nullable: true }) cause: FailureCause | null;
-  /** With which the container ended; null: unknown. */
+  /** Exit code of the container; null: unknown. */
   @ApiProperty({ type: 'integer', nullable: true }) exit_code: number | null;
   /** Why the last attempt failed; null: unknown. */
   @ApiProperty({ type: 'string', nullable: true }) error_message: string | null;

@@ -18,7 +18,7 @@ import type {
   ExplainedWorkerDto,
   RunExplanationDto,
 } from './explain.dto.js';
-import { judgeWorker } from './judge-worker.js';
+import { evaluateWorker } from './evaluate-worker.js';
 
 const MAX_WORKERS = 100;
 
@@ -125,7 +125,7 @@ export class ExplainService {
         const workerId = one.reservedFor ?? '';
         reserved.set(workerId, [...(reserved.get(workerId) ?? []), one]);
       }
-      judged.push(...some.map((worker) => judgeWorker({ ...situation, held, reserved }, worker)));
+      judged.push(...some.map((worker) => evaluateWorker({ ...situation, held, reserved }, worker)));
     }
     return judged;
   }

@@ -4,9 +4,9 @@ import { untilWoken, type WaitEnds } from '../../common/notifications/until-woke
 import { Notifications } from '../../database/notifications.js';
 import { FREE_WORKERS_CHANNEL } from '../../runs/queue/queue-notifications.js';
 import { HeldRunRepository, type LostRun } from '../../runs/storage/held-run.repository.js';
-import { LostRunLooks, type Report } from './lost-run-looks.js';
+import { LostRunQueries, type Report } from './lost-run-queries.js';
 
-/** Pause between two looks while notifications may be missing, in milliseconds. */
+/** Interval between queries while notifications may be missing, in milliseconds. */
 const RECHECK_MS = 500;
 
 /**
@@ -14,7 +14,7 @@ const RECHECK_MS = 500;
  */
 @Injectable()
 export class LostRuns implements OnModuleDestroy {
-  readonly #looks: LostRunLooks;
+  readonly #queries: LostRunQueries;
   /** Called when the worker may have lost a run, by its id. */
   readonly #waiters = new Map<string, Set<() => void>>();
   #unsubscribe: (() => void) | undefined;
@@ -24,12 +24,12 @@ export class LostRuns implements OnModuleDestroy {
     dataSource: DataSource,
     @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe' | 'isListening'>,
   ) {
-    this.#looks = new LostRunLooks((reports) => heldRuns.findLost(dataSource, reports));
+    this.#queries = new LostRunQueries((reports) => heldRuns.findLost(dataSource, reports));
   }
 
   /** Those of the runs that are lost now; null: not known, as the database is unavailable or slow. */
   async find(report: Report, signal: AbortSignal): Promise<readonly LostRun[] | null> {
-    return report.length === 0 ? [] : await this.#looks.find(report, signal);
+    return report.length === 0 ? [] : await this.#queries.find(report, signal);
   }
 
   /** Waits until the worker loses one of the runs. After the timeout or an abort, what the last look has found. */
@@ -53,7 +53,7 @@ export class LostRuns implements OnModuleDestroy {
           signal,
           forMs: isCertain ? leftMs : Math.min(leftMs, RECHECK_MS),
         });
-        // The next heartbeat looks again.
+        // The next heartbeat queries again.
         if (!isWoken && (signal.aborted || performance.now() >= endsAt)) return lost;
       }
     } finally {

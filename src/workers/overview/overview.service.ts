@@ -21,7 +21,7 @@ export class OverviewService {
     private readonly workers: WorkersService,
   ) {}
 
-  /** Concurrent requests share a reading, since it looks at all workers. */
+  /** Concurrent requests share a reading, since it reads all workers. */
   read(): Promise<OverviewDto> {
     return this.#reading.get();
   }

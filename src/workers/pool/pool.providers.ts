@@ -36,7 +36,10 @@ class PoolRegistration implements OnApplicationBootstrap {
     if (!isShared(this.settings)) return;
     const opening = this.notifications.open().then(() => true);
     const isOpen = await withTimeout(CONNECT_TIMEOUT_MS, opening, false);
-    if (!isOpen) this.log.warn('not known to the other processes yet: one that starts may empty the pool');
+    if (!isOpen)
+      this.log.warn(
+        'could not register as a user of the shared worker pool: a process that starts now may reset it',
+      );
   }
 }
 

@@ -41,7 +41,7 @@ const SELECT_WORKERS = `with ${CLOCK}
         cross join clock c
         where w.last_heartbeat_at > c.now - ${FORGET_AFTER}`;
 
-/** Fields that the version before, which may serve beside this one, does not store. */
+/** Fields that the previous version, which may serve beside this one, does not store. */
 type AddedField = 'capabilities' | 'engine';
 
 interface WorkerRow extends Omit<PooledWorker, keyof WorkerDescription | 'runningOps'> {

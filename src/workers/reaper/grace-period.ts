@@ -34,7 +34,7 @@ export class GracePeriod {
   readonly #toleranceMs: number;
   #checked: Moment | undefined;
   #database: { readonly steady: number; readonly time: number } | undefined;
-  #isDatabaseAway = false;
+  #isDatabaseUnavailable = false;
   #startedAt = 0;
 
   /** @param timeoutMs worker timeout in milliseconds */
@@ -62,7 +62,7 @@ export class GracePeriod {
 
   /** A query has failed: the period restarts when the database answers again. */
   databaseFailed(): void {
-    this.#isDatabaseAway = true;
+    this.#isDatabaseUnavailable = true;
   }
 
   /** Restarts the period if this process was paused since the last check. */
@@ -84,10 +84,10 @@ export class GracePeriod {
     const before = this.#database;
     this.#database = { steady, time: time.getTime() };
     const jump = before ? time.getTime() - before.time - (steady - before.steady) : 0;
-    if (this.#isDatabaseAway || jump > this.#toleranceMs || steady - askedAt > this.#toleranceMs) {
+    if (this.#isDatabaseUnavailable || jump > this.#toleranceMs || steady - askedAt > this.#toleranceMs) {
       this.restart();
     }
-    this.#isDatabaseAway = false;
+    this.#isDatabaseUnavailable = false;
   }
 
   isOver(): boolean {
@@ -95,9 +95,9 @@ export class GracePeriod {
     return this.remainingMs() <= 0;
   }
 
-  /** Milliseconds that are left; Infinity before the server listens and while the database is away. */
+  /** Milliseconds that are left; Infinity before the server listens and while the database is unavailable. */
   remainingMs(): number {
-    if (!this.#checked || this.#isDatabaseAway) return Infinity;
+    if (!this.#checked || this.#isDatabaseUnavailable) return Infinity;
     return Math.max(0, this.#startedAt + this.timeoutMs - this.clock.now().steady);
   }
 }

@@ -91,7 +91,7 @@ describe('an explanation', () => {
       await fillQueue(service, 20_000);
       const { queue, summary } = await explain(id);
       assert.deepEqual([queue.position, queue.position_is_exact], [10_000, false]);
-      assert.match(summary, /^At or behind number 10000 in the queue;/);
+      assert.match(summary, /^At or after position 10000 in the queue;/);
     } finally {
       await execute(service.dataSource, 'delete from run_queue where priority = 0');
     }

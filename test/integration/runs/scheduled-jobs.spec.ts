@@ -69,7 +69,7 @@ function cellsOf(line: string): string[] {
 }
 
 /** With the times of the default settings. */
-function rowOf({ name, does, everyMs, jitterMs, firstDelayMs, processes }: ScheduledJob): string[] {
+function rowOf({ name, description, everyMs, jitterMs, firstDelayMs, processes }: ScheduledJob): string[] {
   const times = [everyMs, jitterMs, firstDelayMs].map((ms) => `${ms / 1000} s`);
-  return [`\`${name}\``, does, ...times, processes];
+  return [`\`${name}\``, description, ...times, processes];
 }

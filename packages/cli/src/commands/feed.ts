@@ -38,7 +38,7 @@ export function addFeed(program: Command, context: CliContext): void {
     .addOption(
       integerOption(
         '--patience <seconds>',
-        'how long to wait for a service that went away',
+        'how long to wait for a service that is unreachable',
         0,
         86_400,
       ).default(300),

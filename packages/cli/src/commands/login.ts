@@ -4,7 +4,7 @@ import { text as readAll } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { CliError, EXIT, usageError } from '../cli-error.js';
 import { type CliContext, withExamples } from '../command-kit.js';
-import { configPath, forgetLogin, keepLogin, readLogin } from '../config-file.js';
+import { configPath, deleteLogin, saveLogin, readLogin } from '../config-file.js';
 import { checkKey, chooseUrl, type ConnectionFlags, readUrl } from '../connection.js';
 import { Session } from '../session.js';
 import { oneLine } from '../style.js';
@@ -29,7 +29,7 @@ export function addLogin(program: Command, context: CliContext): void {
       scopes,
       expires_at: expires,
     } = await session.ask((init) => session.client.GET('/whoami', { ...init }));
-    const path = await keepLogin(env, { url, apiKey });
+    const path = await saveLogin(env, { url, apiKey });
     const until = expires === null ? '' : `, until ${expires}`;
     await output.line(`logged in at ${url} as ${oneLine(name)} (${scopes.join(', ')}${until})`);
     output.note(`kept in ${path}`);
@@ -41,7 +41,7 @@ export function addLogin(program: Command, context: CliContext): void {
     .command('logout')
     .description('delete the saved URL and key')
     .action(async () => {
-      const wasThere = await forgetLogin(env);
+      const wasThere = await deleteLogin(env);
       await output.line(wasThere ? `removed ${configPath(env)}` : 'nothing was kept');
     });
 }

@@ -55,7 +55,7 @@ function addGet(parent: Command, context: CliContext): void {
         await output.json(run);
         return;
       }
-      // Whoever holds the key changes: the run itself does not say it.
+      // The runs that hold the key change without a change of this run.
       const hasKey = run.concurrency !== null && !isTerminal(run.state);
       const explained = hasKey
         ? await session.ask((init) => session.client.GET('/runs/{id}/explain', { params, ...init }))

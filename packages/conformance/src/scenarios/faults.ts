@@ -141,7 +141,7 @@ export const FAULTS: readonly Scenario[] = [
       await context.untilProgramEnded('partition');
       const from = proxy.exchanges.length;
       proxy.heal();
-      // Whoever asks for the run first need not report; one that reports is refused.
+      // A worker that asks for the run first need not report; one that reports is refused.
       await context.until('the worker speaks about the run, or asks for work', () =>
         context
           .since(from)

@@ -54,7 +54,7 @@ export const ORDINARY: readonly Scenario[] = [
       );
       await context.checkAnotherRun();
       const [other] = (await traces.starts()).filter(({ mark }) => mark !== 'completes');
-      check(other?.traceparent === undefined, 'TRACEPARENT was given to a run that nobody traces');
+      check(other?.traceparent === undefined, 'TRACEPARENT was given to a run that is not traced');
       await context.untilFolderGone('completes');
     },
   },

@@ -14,7 +14,7 @@ export class ApiError extends Error {
   }
 }
 
-/** No answer came, or one that says that the service is away for now. */
+/** No answer came, or one that says that the service is unreachable for now. */
 export class Unreachable extends Error {
   constructor(options?: ErrorOptions) {
     super('The service cannot be reached', options);

@@ -2,7 +2,7 @@ import { MutationCache, QueryCache, QueryClient } from '@tanstack/react-query';
 import { isKeyRefused } from './api-error.js';
 
 /**
- * The cache of answers. Requests are not repeated after an error: while the service is away the shell asks for it and
+ * The cache of answers. Requests are not repeated after an error: while the service is unreachable the shell asks for it and
  * refreshes everything when it is back.
  * @param onKeyRefused called when the service no longer takes the key
  */

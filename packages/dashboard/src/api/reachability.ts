@@ -10,7 +10,7 @@ export function noteReachable(isReachable: boolean): void {
   for (const listener of listeners) listener();
 }
 
-/** Whether the service is away, as far as the last request can tell. */
+/** Whether the service is unreachable, as far as the last request can tell. */
 export function useIsAway(): boolean {
   return useSyncExternalStore(subscribe, () => isAway);
 }

@@ -12,7 +12,7 @@ export function createApi(apiKey: string): LongshoreClient {
 
 /**
  * The typed client with the key of who is signed in. Hand on the `signal` that a query gets, so that its request is
- * aborted when nobody looks any more: `queryFn: ({ signal }) => unwrap(api.GET('/workers', { signal }))`.
+ * aborted when no component uses it any more: `queryFn: ({ signal }) => unwrap(api.GET('/workers', { signal }))`.
  */
 export function useApi(): LongshoreClient {
   const { apiKey } = useSession();

@@ -13,7 +13,7 @@ export interface LiveQuery<T> {
 }
 
 /**
- * Data that stays fresh while somebody looks: asked for again and again, not while the tab is hidden, at once when it is
+ * Data that is kept current while the page is visible: asked for again and again, not while the tab is hidden, at once when it is
  * shown again. What was there stays until the new data is, also when the key of the query changes (the next page of a
  * list), so nothing flickers.
  */

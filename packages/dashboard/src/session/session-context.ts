@@ -20,6 +20,6 @@ export const SessionContext = createContext<Session | null>(null);
 /** Who is signed in. @throws Error outside the signed-in part of the page */
 export function useSession(): Session {
   const session = useContext(SessionContext);
-  if (session === null) throw new Error('nobody is signed in here');
+  if (session === null) throw new Error('no user is signed in');
   return session;
 }

@@ -7,7 +7,7 @@ const KEY_REFUSED =
   'The service no longer takes your key: it has expired or was revoked. Sign in with another one; you will come back to this page.';
 
 /**
- * Shows its children to whoever is signed in, the sign-in page to everybody else. The address stays as it is meanwhile,
+ * Shows its children when a user is signed in, else the sign-in page. The address stays as it is meanwhile,
  * so signing in leads to where one wanted to go.
  */
 export function SessionGate({ children }: { readonly children: ReactNode }) {

@@ -7,7 +7,7 @@ import styles from './unreachable-banner.module.css';
 const TRY_EVERY_MS = 2000;
 
 /**
- * Says that the service is away while it is, and asks for it until it is back. It lies over the page, so nothing moves.
+ * Says that the service is unreachable while it is, and asks for it until it is back. It lies over the page, so nothing moves.
  * @param onBack called when the service answers again
  */
 export function UnreachableBanner({ onBack }: { readonly onBack: () => void }) {
@@ -15,7 +15,7 @@ export function UnreachableBanner({ onBack }: { readonly onBack: () => void }) {
   const back = useEffectEvent(onBack);
   useEffect(() => {
     if (!isAway) return undefined;
-    // Every answer, whoever asked, ends the absence.
+    // Any response shows that the service is reachable again.
     const timer = setInterval(() => void serviceFetch('/health').catch(() => undefined), TRY_EVERY_MS);
     return () => {
       clearInterval(timer);

@@ -115,7 +115,7 @@ test('grants requests in order and reports when there is room again', async () =
   request('small', 1);
   await new FakeClock().settle();
   assert.deepEqual(started, ['first']);
-  assert.equal(queue.hasRoom(), false);
+  assert.equal(queue.hasCapacity(), false);
   first.release();
   first.release();
   await new FakeClock().settle();
@@ -125,7 +125,7 @@ test('grants requests in order and reports when there is room again', async () =
   await new FakeClock().settle();
   assert.deepEqual(started, ['first', 'large', 'small']);
   assert.equal(wakeUps, 1);
-  assert.equal(queue.hasRoom(), true);
+  assert.equal(queue.hasCapacity(), true);
 });
 
 test('grants the next request when the first one is withdrawn', async () => {

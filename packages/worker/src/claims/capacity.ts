@@ -109,14 +109,14 @@ interface Waiter {
 export class CapacityQueue {
   private readonly waiting: Waiter[] = [];
 
-  /** @param onRoom called when `hasRoom` becomes true */
+  /** @param onCapacityFreed called when `hasCapacity` becomes true */
   constructor(
     readonly capacity: Capacity,
-    private readonly onRoom: () => void,
+    private readonly onCapacityFreed: () => void,
   ) {}
 
   /** Whether a newly claimed run could start now. */
-  hasRoom(): boolean {
+  hasCapacity(): boolean {
     return this.waiting.length === 0 && this.capacity.hasFree();
   }
 
@@ -141,7 +141,7 @@ export class CapacityQueue {
       return;
     }
     this.grantWaiting();
-    if (this.hasRoom()) this.onRoom();
+    if (this.hasCapacity()) this.onCapacityFreed();
   }
 
   private grantWaiting(): void {

@@ -43,7 +43,7 @@ export function planClaim(workerTimeoutSeconds: number): ClaimPlan {
 export interface ClaimOptions {
   readonly tickMs: number;
   /** Whether another run could start now. */
-  readonly hasRoom: () => boolean;
+  readonly hasCapacity: () => boolean;
   /** Limit of runs that one claim may return; undefined: none. */
   readonly claimLimit: () => number | undefined;
   /** Remaining time without claims, in milliseconds. */
@@ -99,7 +99,7 @@ export class ClaimLoop {
   /** Runs until the signal is aborted. Still accepts the runs of an answer that arrives shortly after. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.context;
-    const { tickMs, hasRoom, throttleMs } = this.options;
+    const { tickMs, hasCapacity, throttleMs } = this.options;
     const backoff = new Backoff({ firstMs: tickMs, maxMs: MAX_PAUSE_MS }, random);
     signal.addEventListener('abort', () => this.wake(), { once: true });
     while (!signal.aborted) {
@@ -107,7 +107,7 @@ export class ClaimLoop {
       const throttledMs = throttleMs();
       if (throttledMs > 0) {
         await clock.sleep(throttledMs, signal);
-      } else if (!hasRoom()) {
+      } else if (!hasCapacity()) {
         await this.pause(tickMs, signal);
       } else {
         const result = await this.claim(signal);

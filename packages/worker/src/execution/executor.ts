@@ -5,8 +5,8 @@ import type { ExecutionParts, RunExecution } from './run-execution.js';
 export interface ExecutorHost extends ExecutionParts {
   /** Aborted when the worker shuts down: it claims nothing more. */
   readonly draining: AbortSignal;
-  /** Reports that `hasRoom` may have become true. */
-  readonly onRoom: () => void;
+  /** Reports that `hasCapacity` may have become true. */
+  readonly onCapacityFreed: () => void;
   /** Runs an execution that follows no claim of this process. */
   readonly adopt: (execution: RunExecution) => void;
 }
@@ -22,7 +22,7 @@ export interface Executor {
   /** Null: there is no engine. */
   load(): EngineLoad | null;
   /** Whether another run may be claimed now. */
-  hasRoom(): boolean;
+  hasCapacity(): boolean;
   /** Limit of runs that one claim may return; undefined: none. */
   claimLimit(): number | undefined;
   /** The execution of a claimed run, not running yet. */

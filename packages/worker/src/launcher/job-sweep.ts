@@ -12,8 +12,8 @@ const RETRY = { firstMs: 1000, maxMs: 30_000 };
 /** Time between two sweeps, in milliseconds. */
 const SWEEP_MS = 60_000;
 
-/** Time between two looks for new jobs of this worker, in milliseconds: far below any worker timeout. */
-const LOOK_MS = 2_000;
+/** Interval between searches for new jobs of this worker, in milliseconds: far below any worker timeout. */
+const POLL_INTERVAL_MS = 2_000;
 
 /** Jobs of this worker that it asks the service about at a time: all are adopted well within the worker timeout. */
 const AT_ONCE = 16;
@@ -35,7 +35,7 @@ type Settled = 'unanswered' | 'answered' | 'deleted';
 
 /**
  * Takes care of jobs that this process did not submit. The service decides: a job whose worker holds its attempt is adopted
- * when it is of this worker, and left alone otherwise; a job whose attempt is lost is removed, whoever submitted it.
+ * when it is of this worker, and left alone otherwise; a job whose attempt is lost is removed, regardless of which launcher submitted it.
  */
 export class JobSweep {
   /** Names of jobs that are being removed. */
@@ -61,7 +61,7 @@ export class JobSweep {
   /** Looks for such jobs until the signal is aborted: for those of this worker every few seconds, for all every minute. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([
-      this.each(LOOK_MS, () => this.adoptNew(signal), signal),
+      this.each(POLL_INTERVAL_MS, () => this.adoptNew(signal), signal),
       this.each(SWEEP_MS, () => this.sweep(signal), signal),
     ]);
   }

@@ -120,7 +120,7 @@ describe('a launcher', () => {
     await harness.end(second);
   });
 
-  it('ends jobs of a launcher that is gone, once the service has given their attempts away', async () => {
+  it('ends jobs of a launcher that is gone, once the service has reclaimed their attempts', async () => {
     const harness = new LauncherHarness();
     const { clock, cluster, service } = harness;
     const run = service.add('run-1');

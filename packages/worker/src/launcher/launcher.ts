@@ -37,7 +37,7 @@ export class Launcher implements Executor {
     private readonly engine: Engine,
     private readonly settings: LauncherSettings,
   ) {
-    const { context, draining, onRoom } = host;
+    const { context, draining, onCapacityFreed } = host;
     const { allowedImages, stopGraceSeconds: graceSeconds } = settings;
     this.name = engine.name;
     this.capabilities = engine.capabilities;
@@ -45,7 +45,7 @@ export class Launcher implements Executor {
     this.enginePause = new EnginePause({
       ...context,
       probe: () => engine.probe(),
-      onResume: onRoom,
+      onResume: onCapacityFreed,
       signal: draining,
     });
     this.parts = {
@@ -55,7 +55,7 @@ export class Launcher implements Executor {
       // The nodes pull, so only they know which addresses are local to them.
       policy: new ImagePolicy({ allowedImages, localRegistries: true }),
       graceSeconds,
-      onRunning: onRoom,
+      onRunning: onCapacityFreed,
     };
     this.sweep = new JobSweep(context, {
       engine,
@@ -84,7 +84,7 @@ export class Launcher implements Executor {
     return { name: this.name, pending: count('pending'), running: count('running') };
   }
 
-  hasRoom(): boolean {
+  hasCapacity(): boolean {
     return this.enginePause.allowsClaims && this.room() > 0;
   }
 

@@ -2,10 +2,13 @@ import type { CapacityQueue, CapacityRequest } from '../claims/capacity.js';
 import type { EnginePause } from '../claims/engine-pause.js';
 import type { TracedStep } from '../execution/execution-trace.js';
 import type { Outcome } from '../execution/outcome.js';
+import { retryCleanup, type CleanupContext } from '../execution/retry-cleanup.js';
 import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
 import type { ContainerSpec, RunningContainer, Runtime } from '../runtime/runtime.js';
 import type { ClaimedRun, RunSecrets } from '../service-api/service-api.js';
-import { removeContainer } from './container-cleanup.js';
+
+/** Seconds between the request to end and the kill. */
+const STOP_GRACE_SECONDS = 5;
 
 /** How long the final event waits for the removal of a running container, in milliseconds. */
 const REMOVAL_MS = 15_000;
@@ -125,4 +128,10 @@ function whyTooLarge({ capacity }: CapacityQueue, { constraints }: ClaimedRun): 
   return unmet === null
     ? null
     : `${unmet}. With SERVICE_SCHEDULER=fit the service gives runs only to workers that have the resources`;
+}
+
+/** Stops and removes a container. The next start of the worker removes one that remains. Never rejects. */
+async function removeContainer(container: RunningContainer, context: CleanupContext): Promise<void> {
+  await retryCleanup('stop the container', () => container.stop(STOP_GRACE_SECONDS), context);
+  await retryCleanup('remove the container', () => container.remove(), context);
 }

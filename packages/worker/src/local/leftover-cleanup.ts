@@ -6,7 +6,7 @@ import { lossReason } from '../execution/run-poll.js';
 
 const RETRY = { firstMs: 1000, maxMs: 30_000 };
 
-/** Time between two looks for containers that another process started, in milliseconds. */
+/** Interval between searches for containers that another process started, in milliseconds. */
 const SWEEP_MS = 5_000;
 
 /** Removes containers that other processes with this worker's id have started. */

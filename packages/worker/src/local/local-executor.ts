@@ -30,16 +30,16 @@ export class LocalExecutor implements Executor {
     host: ExecutorHost,
     private readonly options: LocalExecutorOptions,
   ) {
-    const { context, draining, onRoom } = host;
+    const { context, draining, onCapacityFreed } = host;
     const { runtime, resources, maxRuns } = options;
     this.name = runtime.name;
     this.capabilities = runtime.capabilities;
-    this.queue = new CapacityQueue(new Capacity(resources, maxRuns ?? resources.cpuCores), onRoom);
+    this.queue = new CapacityQueue(new Capacity(resources, maxRuns ?? resources.cpuCores), onCapacityFreed);
     this.maxHeld = 2 * (maxRuns ?? resources.cpuCores);
     this.enginePause = new EnginePause({
       ...context,
       probe: (image) => runtime.probe(image),
-      onResume: onRoom,
+      onResume: onCapacityFreed,
       signal: draining,
     });
     this.leftovers = new LeftoverCleanup(context, runtime);
@@ -54,8 +54,8 @@ export class LocalExecutor implements Executor {
     return null;
   }
 
-  hasRoom(): boolean {
-    return this.enginePause.allowsClaims && this.queue.hasRoom() && this.held < this.maxHeld;
+  hasCapacity(): boolean {
+    return this.enginePause.allowsClaims && this.queue.hasCapacity() && this.held < this.maxHeld;
   }
 
   claimLimit(): undefined {

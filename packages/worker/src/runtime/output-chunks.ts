@@ -16,7 +16,7 @@ export const QUIET_AFTER_END_MS = 5_000;
 /**
  * Reads several byte streams in order of arrival, pulling only when the consumer asks: between two reads no more than
  * the streams' own high-water marks is in memory. It ends when all streams have ended, or when `ended` has settled and
- * nothing arrived for `quietMs` (somebody else still holds the other end). A broken stream counts as ended. A consumer
+ * nothing arrived for `quietMs` (another process still holds the other end). A broken stream counts as ended. A consumer
  * that leaves early does not block the program: what it still prints is discarded.
  */
 export async function* readChunks<S>(

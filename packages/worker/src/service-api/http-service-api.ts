@@ -2,9 +2,9 @@ import type { LongshoreClient, Schemas } from '@longshore/client';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { errorText } from '../execution/failure-message.js';
-import { Limiter } from '../limiter.js';
+import { Semaphore } from '@longshore/common/semaphore';
 import { readClaimedRun, readLostRun, readRun, readSecrets, readTimeline } from './read-answers.js';
-import { SeenRuns } from './seen-runs.js';
+import { RunEtagCache } from './run-etag-cache.js';
 import type {
   Answer,
   ChunkAddress,
@@ -59,8 +59,8 @@ interface CallInit {
 
 /** The service over HTTP. */
 export class HttpServiceApi implements ServiceApi {
-  private readonly seen = new SeenRuns();
-  private readonly timelines = new Limiter(TIMELINES_AT_ONCE);
+  private readonly seen = new RunEtagCache();
+  private readonly timelines = new Semaphore(TIMELINES_AT_ONCE);
 
   constructor(private readonly client: LongshoreClient) {}
 

@@ -1,4 +1,4 @@
-import { EVENT_EXAMPLES, EXAMPLE_RUN_ID } from '../../../bootstrap/openapi/examples.js';
+import { EVENT_EXAMPLES, EXAMPLE_RUN_ID } from '../../../common/http/api-examples.js';
 import {
   EVENT_TYPE_PATTERN,
   FAILURE_CAUSES,
@@ -8,7 +8,7 @@ import {
 import { MAX_ATTEMPTS_OF_A_RUN } from '../../machine/run.js';
 
 const INT32_MAX = 2 ** 31 - 1;
-const TEXT = { description: 'A message for people.', oneOf: [{ type: 'string' }, { type: 'integer' }] };
+const TEXT = { description: 'A human-readable message.', oneOf: [{ type: 'string' }, { type: 'integer' }] };
 // A look-ahead instead of `not`, which code generators ignore.
 const CUSTOM_TYPE = EVENT_TYPE_PATTERN.source.replace('^', `^(?!(?:${SPECIAL_EVENT_TYPES.join('|')})$)`);
 
@@ -60,14 +60,14 @@ const EVENTS = {
           cause: {
             anyOf: [{ type: 'string', enum: [...FAILURE_CAUSES] }, { type: 'null' }],
             description:
-              'What kind of failure it was; absent: `error`. After `infrastructure` (node lost, engine away, too few ' +
+              'What kind of failure it was; absent: `error`. After `infrastructure` (node lost, engine unavailable, too few ' +
               'resources) the run gets another attempt that uses up no retry, on another worker if one has the resources.',
           },
           exit_code: {
             type: ['integer', 'null'],
             minimum: 0,
             maximum: MAX_EXIT_CODE,
-            description: 'With which the container ended.',
+            description: 'Exit code of the container.',
           },
         },
       },

@@ -16,7 +16,7 @@ export class ListAttemptsQueryDto {
   @QueryInteger({ min: 1, max: MAX_ATTEMPTS_OF_A_RUN })
   limit?: number;
 
-  /** Number of an attempt: the page begins behind it. */
+  /** Number of an attempt: the page starts after it. */
   @IsOptional()
   @QueryInteger({ min: 0, max: MAX_ATTEMPTS_OF_A_RUN })
   after?: number;

@@ -43,7 +43,7 @@ export class ExecutionSummaryDto {
   /** What kind of failure it was; `infrastructure` counts as a reclaim and uses up no retry. */
   @ApiProperty({ enum: FAILURE_CAUSES, enumName: 'FailureCause', required: false })
   cause?: FailureCause;
-  /** With which the container ended. */
+  /** Exit code of the container. */
   @ApiProperty({ type: 'integer', minimum: 0, maximum: MAX_EXIT_CODE })
   exit_code?: number;
   /** Workers that this run has lost, and failures of the infrastructure, over all attempts. */

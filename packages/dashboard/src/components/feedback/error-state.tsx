@@ -23,7 +23,7 @@ export function ErrorState({ error, onRetry }: Props) {
 }
 
 function titleOf(error: unknown): string {
-  if (error instanceof Unreachable) return 'The service is away';
+  if (error instanceof Unreachable) return 'The service is unreachable';
   if (!(error instanceof ApiError)) return 'Something went wrong';
   if (error.status === 404) return 'Not there';
   if (error.status === 403) return 'Not allowed';

@@ -8,7 +8,7 @@ export interface Toast {
   readonly text: ReactNode;
 }
 
-/** Good news leave by themselves after this time, in milliseconds; bad news wait for somebody to close them. */
+/** Time after which a message of success closes, in milliseconds; messages of failure stay until the user closes them. */
 const SHOWN_MS = 5000;
 const MOST = 4;
 

@@ -5,7 +5,7 @@ import type { FeedBuffer } from './feed-buffer.js';
 const READING_PX = 160;
 
 /**
- * Keeps what is shown as it is while somebody has scrolled down to read it.
+ * Keeps what is shown as it is while the user has scrolled down to read it.
  * @returns what to show, how many events have come since, and a function that goes back to the newest ones
  */
 export function useHeld(buffer: FeedBuffer): {

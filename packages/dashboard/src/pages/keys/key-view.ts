@@ -20,7 +20,7 @@ export function stateOf({ revoked_at: revokedAt, expires_at: expiresAt }: ApiKey
   return expiresAt !== null && Date.parse(expiresAt) <= now ? 'expired' : 'active';
 }
 
-/** Whether it is the key that somebody is signed in with: the tab knows the key itself, the list its beginning. */
+/** Whether it is the key of the present session: the tab knows the key itself, the list its beginning. */
 export function isOwn(
   { name, prefix }: ApiKey,
   session: { readonly name: string; readonly apiKey: string },

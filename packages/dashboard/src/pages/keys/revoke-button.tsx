@@ -43,7 +43,7 @@ export function RevokeButton({ apiKey }: { readonly apiKey: ApiKey }) {
         onConfirm={confirm}
       >
         <p>
-          Whoever uses <code>{prefix}…</code> is refused within 5 seconds. This cannot be undone.
+          Requests with <code>{prefix}…</code> are refused within 5 seconds. This cannot be undone.
         </p>
         {isOfThisTab && (
           <p className={styles.warning}>

@@ -44,7 +44,7 @@ function OpenDialog({ isOpen, onClose, run }: Props) {
   const [priority, setPriority] = useState(String(run.priority));
   const [hasOutputs, setHasOutputs] = useState(false);
   const [outputs, setOutputs] = useState(writeObject(run.outputs));
-  // What the run had when the dialog was opened: what somebody else changes meanwhile is left alone.
+  // What the run had when the dialog was opened: what others change meanwhile is not overwritten.
   const [before] = useState(run);
   const wanted = Object.keys(EFFECTS).find((name): name is State => name === state);
   const number = readInteger(priority);

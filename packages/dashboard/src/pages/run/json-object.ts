@@ -1,9 +1,9 @@
-/** What somebody has typed as a JSON object: the object, or what is wrong with it. */
+/** The result of parsing a typed JSON object: the object, or the error. */
 export type Typed =
   | { readonly value: Readonly<Record<string, unknown>>; readonly error?: undefined }
   | { readonly value?: undefined; readonly error: string };
 
-/** Reads a JSON object as somebody types it. */
+/** Parses a typed JSON object. */
 export function readObject(text: string): Typed {
   let value: unknown;
   try {
@@ -22,7 +22,7 @@ export function writeObject(value: Readonly<Record<string, unknown>>): string {
   return JSON.stringify(value, null, 2);
 }
 
-/** A whole number as somebody types it; undefined when it is none. */
+/** Parses a typed whole number; undefined when it is none. */
 export function readInteger(text: string): number | undefined {
   return /^-?\d{1,10}$/.test(text.trim()) ? Number(text) : undefined;
 }

@@ -8,7 +8,7 @@ export interface HeldRows {
 }
 
 /**
- * While somebody selects, rows stay where they are: what a row says is kept fresh, but none comes and none goes.
+ * While rows are selected, none is added or removed; the contents of a row are updated.
  * @param place changes with what the list is about; the rows of another list are never held
  */
 export function useHeldRows(live: readonly Run[] | undefined, isHeld: boolean, place: string): HeldRows {

@@ -8,7 +8,7 @@ import { toQuery, type RunFilters } from './run-filters.js';
 const COUNTED = 20;
 const EVERY_MS = 4000;
 
-/** Runs that came since somebody began to look. */
+/** Runs that were created since the page was opened. */
 export interface NewRuns {
   readonly count: number;
   readonly areMore: boolean;

@@ -114,7 +114,7 @@ function SecretForm({ replaced, onClose }: FormProps) {
       )}
       <Field
         label={label}
-        hint="Nobody can read it again, here or in the API."
+        hint="It cannot be read again, neither here nor in the API."
         error={problem ?? errors['value.password'] ?? errors['value']}
       >
         {(control) => (

@@ -12,7 +12,7 @@ import type { Worker } from './worker-view.js';
 export function DrainButton({ worker: { id, draining } }: { readonly worker: Worker }) {
   const api = useApi();
   const queries = useQueryClient();
-  // What was asked stays what is done, also when somebody else drains the worker meanwhile.
+  // What was asked stays what is done, also when another user drains the worker meanwhile.
   const [asked, setAsked] = useState<'drain' | 'resume'>();
 
   const confirm = async (): Promise<void> => {

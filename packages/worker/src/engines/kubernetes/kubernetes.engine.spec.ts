@@ -233,7 +233,7 @@ describe('the Kubernetes engine', () => {
     await assert.rejects(engine.readOutputs(job, NEVER), { name: 'EngineFault' });
   });
 
-  it('is a fault of the engine when the API server is away at the start or later', async () => {
+  it('is a fault of the engine when the API server is unavailable at the start or later', async () => {
     scripted.api.on('GET /api/v1/namespaces/runs', status(503, '', 'starting'));
     await assert.rejects(engine.open(), {
       name: 'EngineFault',

@@ -23,7 +23,7 @@ import { checkAccess } from './permissions.js';
 import { hasStarted } from './state/job-status.js';
 import { JobStates } from './state/job-states.js';
 
-/** Time between two looks at jobs that wait, in milliseconds. */
+/** Interval between polls of waiting jobs, in milliseconds. */
 const TICK_MS = 5_000;
 
 const RETRY = { firstMs: 250, maxMs: 10_000 };

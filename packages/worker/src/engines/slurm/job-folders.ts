@@ -12,7 +12,7 @@ export interface ExitRecord {
   /** `image`: there is no image, so there was no container. */
   readonly kind: 'exited' | 'image';
   readonly exitCode: number;
-  /** Whether the job script got a signal before: somebody or Slurm ended the job. */
+  /** Whether the job script got a signal before: a user or Slurm ended the job. */
   readonly wasSignalled: boolean;
   /** Size of the log, in bytes. */
   readonly logBytes: number;

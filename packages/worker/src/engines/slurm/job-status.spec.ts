@@ -129,7 +129,7 @@ describe('the status of a job', () => {
     }
   });
 
-  test('does not change while the controller is away', () => {
+  test('does not change while the controller is unavailable', () => {
     assert.equal(lacksExit(facts({ folder: RUNS, isListFresh: false })), false);
     assert.deepEqual(statusOf({ folder: RUNS, isListFresh: false, missingMs: VISIBLE_MS }), {
       kind: 'running',

@@ -99,7 +99,7 @@ function exited(
   id: string,
 ): JobStatus {
   if (job?.state === 'OUT_OF_MEMORY') return { kind: 'exited', exitCode, outOfMemory: true };
-  // The launcher's own signal comes before the end of the attempt alone, which nobody asks about then.
+  // The launcher's own signal comes before the end of the attempt alone, whose status is not read then.
   if (wasSignalled)
     return job !== null && isBySlurm(job)
       ? bySlurm(job)

@@ -5,8 +5,8 @@ import type { OutputChunk } from '../../runtime/output-chunks.js';
 /** Bytes of one read. */
 const READ_BYTES = 256 * 1024;
 
-/** Time between two looks at a log that may grow, in milliseconds. */
-const LOOK_MS = 500;
+/** Interval between polls of a log that may grow, in milliseconds. */
+const POLL_INTERVAL_MS = 500;
 
 /** How long a log may lack bytes that its exit record counts, or a look at its end, in milliseconds. */
 const COMPLETE_MS = 60_000;
@@ -38,10 +38,11 @@ export async function* tailLog(
     }
     if (end !== null) {
       endedAtMs ??= performance.now();
-      const isLate = performance.now() - endedAtMs >= (end.bytes === null ? 2 * LOOK_MS : COMPLETE_MS);
+      const isLate =
+        performance.now() - endedAtMs >= (end.bytes === null ? 2 * POLL_INTERVAL_MS : COMPLETE_MS);
       if (position >= limit || isLate) return;
     }
-    await sleep(LOOK_MS, undefined, { signal });
+    await sleep(POLL_INTERVAL_MS, undefined, { signal });
   }
 }
 

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { EngineFault } from '../../runtime/runtime.js';
-import { Limiter } from '../../limiter.js';
+import { Semaphore } from '@longshore/common/semaphore';
 import { refusalOf } from './refusals.js';
 
 /** Time limits of a command, in milliseconds. */
@@ -23,7 +23,7 @@ const PASSED = ['PATH', 'HOME', 'USER', 'LOGNAME', 'TZ', 'SLURM_CONF', 'LD_LIBRA
 /** Slurm's commands, called without a shell, with a time limit and bounded output. */
 export class SlurmCommands {
   private readonly env: NodeJS.ProcessEnv;
-  private readonly limiter = new Limiter(PARALLEL);
+  private readonly limiter = new Semaphore(PARALLEL);
 
   constructor(env: NodeJS.ProcessEnv) {
     // Others, such as SBATCH_EXCLUSIVE, would change what the commands do.

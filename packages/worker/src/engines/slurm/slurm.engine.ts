@@ -21,11 +21,11 @@ import { SlurmCommands } from './slurm-commands.js';
 import { placeProblems, type SlurmSettings } from './slurm-settings.js';
 import { attemptName, jobComment, jobName, parseAttemptName, type SlurmJob } from './squeue-lines.js';
 
-/** Time between two looks at the nodes, in milliseconds. */
+/** Interval between polls of the nodes, in milliseconds. */
 const NODES_MS = 30_000;
 
-/** Time between two looks at a job that is being ended, in milliseconds. */
-const ENDING_LOOK_MS = 250;
+/** Interval between polls of a job that is being ended, in milliseconds. */
+const END_POLL_INTERVAL_MS = 250;
 
 /** How long a job may take to end after SIGKILL, in milliseconds. */
 const KILL_MS = 60_000;
@@ -48,7 +48,7 @@ interface Place {
 
 /**
  * Executes attempts as jobs of Slurm. What a job writes into its folder, which launcher and nodes share, is the truth
- * about it: the controller may restart, forget ended jobs, or be away.
+ * about it: the controller may restart, forget ended jobs, or be unavailable.
  */
 export class SlurmEngine implements Engine {
   readonly name = 'slurm';
@@ -206,7 +206,7 @@ export class SlurmEngine implements Engine {
       }
       if (elapsedMs > graceSeconds * 1000 + KILL_MS)
         throw new EngineFault(`Slurm's job ${[...waiting, ...others].join(', ')} does not end`);
-      await sleep(hasKilled ? 4 * ENDING_LOOK_MS : ENDING_LOOK_MS);
+      await sleep(hasKilled ? 4 * END_POLL_INTERVAL_MS : END_POLL_INTERVAL_MS);
     }
   }
 
@@ -224,7 +224,7 @@ export class SlurmEngine implements Engine {
     for (;;) {
       await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
       if (signal.aborted) return;
-      // Refreshes log that the controller is away.
+      // Refreshes log that the controller is unavailable.
       await look().catch(() => undefined);
     }
   }

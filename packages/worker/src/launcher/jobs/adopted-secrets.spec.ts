@@ -48,7 +48,7 @@ describe('the job of a killed launcher, of a run with a secret', () => {
   for (const [which, answer] of [
     ['does not exist any more', GONE],
     ['cannot be read', { kind: 'unreachable', reason: 'HTTP 503: Secrets are not configured' }],
-    ['is not asked for, as the service is away', DOWN],
+    ['is not asked for, as the service is unreachable', DOWN],
   ] as const) {
     it(`ends by itself when the secret ${which}`, async () => {
       const scene = new KilledScene();

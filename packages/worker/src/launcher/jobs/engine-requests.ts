@@ -38,7 +38,7 @@ export class EngineRequests {
     return job;
   }
 
-  /** Ends the job of another attempt, whoever submitted it, so that two never work on the run. @throws Stopped */
+  /** Ends the job of another attempt, regardless of which launcher submitted it, so that two never work on the run. @throws Stopped */
   async removeOther(job: EngineJob): Promise<void> {
     const { engine, graceSeconds } = this.parts;
     const { engineId, attempt } = job;

@@ -20,7 +20,7 @@ import { SecretMask } from '../../secrets/secret-mask.js';
 import type { ClaimedRun } from '../../service-api/service-api.js';
 import type { Engine, EngineJob, JobKey, JobStatus } from '../engine.js';
 import { WaitReports } from '../wait-reports.js';
-import { EndPatience } from './end-patience.js';
+import { EndTimeout } from './end-timeout.js';
 import { EngineRequests } from './engine-requests.js';
 import { failedJob, HELD_BACK, heldBackLines, withoutTexts } from './job-outcome.js';
 
@@ -63,7 +63,7 @@ export class JobExecution extends RunExecution {
   /** Whether the values that the container got are unknown. */
   private isHeldBack = false;
   private readonly engineRequests: EngineRequests;
-  private readonly patience: EndPatience;
+  private readonly endTimeout: EndTimeout;
   /** Why the log is not complete; null: it is. */
   private missing: string | null = null;
   private readonly running = new AbortController();
@@ -81,7 +81,7 @@ export class JobExecution extends RunExecution {
     super(parts, claimed);
     this.job = adopted?.job ?? null;
     this.engineRequests = new EngineRequests(parts, this.stopSignal, this.trace, this.logger);
-    this.patience = new EndPatience(parts.engine, parts.context.clock);
+    this.endTimeout = new EndTimeout(parts.engine, parts.context.clock);
     this.isPreparing = adopted === null;
     this.mayExist = adopted !== null;
     this.isStarted = adopted?.isStarted ?? false;
@@ -240,7 +240,7 @@ export class JobExecution extends RunExecution {
 
   private async readRest(): Promise<void> {
     try {
-      await this.patience.limit('the rest of the log', () => this.reading);
+      await this.endTimeout.limit('the rest of the log', () => this.reading);
     } catch (error) {
       if (!(error instanceof EngineFault)) throw error;
       this.logger.warn({ error: error.message }, 'the log is not complete');
@@ -251,7 +251,7 @@ export class JobExecution extends RunExecution {
 
   private readOutputs(job: EngineJob): Promise<JsonObject | undefined> {
     const { signal } = this.stopSignal;
-    return this.patience.limit('the outputs', (until) =>
+    return this.endTimeout.limit('the outputs', (until) =>
       this.parts.engine.readOutputs(job, AbortSignal.any([signal, until])),
     );
   }
@@ -268,7 +268,7 @@ export class JobExecution extends RunExecution {
       isRepeated: this.adopted !== null,
       recorded: this.recorded,
     };
-    const all = this.patience.watch(this.parts.engine.readLines(job, this.readingEnded.signal));
+    const all = this.endTimeout.watch(this.parts.engine.readLines(job, this.readingEnded.signal));
     const lines = this.isHeldBack ? heldBackLines(all) : all;
     const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal, rereading };
     this.reading = this.log.read(lines, sink);

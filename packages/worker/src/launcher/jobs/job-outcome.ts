@@ -5,7 +5,7 @@ import { MASK } from '../../secrets/secret-mask.js';
 
 /** Why nothing that a container says is reported. */
 export const HELD_BACK =
-  "Log, events and outputs are held back: the values of the run's secrets, which must not show, are known to nobody any more";
+  "Log, events and outputs are held back: the values of the run's secrets are no longer available for masking";
 
 /** The outcome of a job that ended in another way than by the exit of its container. */
 export function failedJob(cause: FailureCause, text: string): Outcome {

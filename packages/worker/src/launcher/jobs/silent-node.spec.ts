@@ -71,7 +71,7 @@ describe('a job that has ended on a node that gives no log and no outputs', () =
     assert.deepEqual(scene.service.logs.texts('run-1'), ['first', 'last', '<end>']);
   });
 
-  it('waits while the whole engine is away', async () => {
+  it('waits while the whole engine is unavailable', async () => {
     const scene = new SilentScene();
     await scene.exited(0);
     scene.cluster.isDown = true;

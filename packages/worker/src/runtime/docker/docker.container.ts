@@ -191,7 +191,7 @@ export class DockerContainer implements RunningContainer {
       } catch (error) {
         if (engineStatus(error) === 404) {
           if (answered !== null) return { exitCode: answered, outOfMemory: false };
-          throw new Error('the container was removed by somebody else while it ran', { cause: error });
+          throw new Error('the container was removed externally while it was running', { cause: error });
         }
         awaySince ??= performance.now();
         if (performance.now() - awaySince > this.timing.outageMs) {

@@ -238,7 +238,7 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
       await until(() => engine.routes().includes('POST /containers/ID/wait'));
       engine.containers.clear();
       engine.cutConnections();
-      await assert.rejects(container.exit, /removed by somebody else/);
+      await assert.rejects(container.exit, /removed externally/);
     });
 
     it('names the memory limit when the engine reports it late', async () => {

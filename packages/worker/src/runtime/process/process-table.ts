@@ -37,7 +37,7 @@ export function signalGroup(group: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-group, signal);
   } catch {
-    // ESRCH: nobody left. EPERM (macOS, a group of zombies only): nobody left to end either.
+    // ESRCH: no process is left. EPERM (macOS): only zombies are left.
   }
 }
 

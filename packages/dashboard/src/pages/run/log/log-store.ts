@@ -95,7 +95,7 @@ export class LogStore {
 
   /**
    * Adds what a stream brought behind the newest line.
-   * @param isFollowed false: somebody reads further up, and what he reads must stay; a full window takes no more
+   * @param isFollowed false: the user reads further up, and what is shown must stay; a full window takes no more
    */
   follow(entries: readonly LogEntry[], isFollowed: boolean): void {
     const { window } = this.#view;

@@ -6,7 +6,7 @@ import { useSse, type StreamStatus } from '../../../api/use-sse.js';
 import { readLogPage, type LogEntry } from './log-page.js';
 import { LogStore, type LogView } from './log-store.js';
 
-/** Lines after which a search waits for somebody to scroll. */
+/** Lines after which a search waits for the user to scroll. */
 const FIRST_FOUND = 200;
 
 /** Which log, and what of it. */
@@ -22,7 +22,7 @@ export interface LogSource {
 export interface Log extends LogView {
   readonly store: LogStore;
   readonly stream: StreamStatus;
-  /** Set it to false while somebody reads further up. */
+  /** Set it to false while the user reads further up. */
   readonly isFollowed: RefObject<boolean>;
 }
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../clock.js';
 
-/** How long a connection may be silent while somebody waits for it. */
+/** How long a connection may be silent while the reader waits for it. */
 export interface SilenceLimit {
   readonly clock: Clock;
   readonly limitMs: number;

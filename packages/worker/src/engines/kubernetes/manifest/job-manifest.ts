@@ -32,7 +32,7 @@ export interface JobContext {
   readonly settings: KubernetesSettings;
   readonly deployment: string;
   readonly workerId: string;
-  /** Time between SIGTERM and SIGKILL when somebody else ends the pod, in seconds. */
+  /** Time between SIGTERM and SIGKILL when another client deletes the pod, in seconds. */
   readonly stopGraceSeconds: number;
   /** Merges the operator's patch. */
   readonly patch: (template: PodTemplate) => PodTemplate;

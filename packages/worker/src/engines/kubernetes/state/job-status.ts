@@ -112,7 +112,7 @@ function endOf(pod: Pod): JobStatus | null {
   return { kind: 'exited', exitCode: 0, outOfMemory: false };
 }
 
-/** Whether the container ended after somebody had deleted its pod, also when the program then ended with 0. */
+/** Whether the container ended after its pod was deleted, also when the program then ended with 0. */
 function endedByDeletion({ metadata }: Pod, finishedAt: string | undefined): boolean {
   const deletion = timeOf(metadata?.deletionTimestamp);
   if (deletion === null) return false;

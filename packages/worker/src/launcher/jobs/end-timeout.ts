@@ -2,17 +2,17 @@ import type { Clock } from '../../clock.js';
 import { EngineFault, type LogLine } from '../../runtime/runtime.js';
 import type { Engine } from '../engine.js';
 
-/** Time between two looks at what an engine gives, in milliseconds. */
-const LOOK_MS = 30_000;
+/** Interval between checks of what an engine has given, in milliseconds. */
+const POLL_INTERVAL_MS = 30_000;
 
-/** How long an engine that answers is waited for, in milliseconds. */
-const PATIENCE_MS = 300_000;
+/** Timeout while the engine answers, in milliseconds. */
+const TIMEOUT_MS = 300_000;
 
 /**
- * Bounds the wait for what an ended job has left: an engine may answer and never give it, as when only the job's node is
- * away. An outage of the engine does not count, nor does time in which the reader of the log is busy.
+ * Limits the wait for the remaining log and the outputs of an ended job: an engine may answer and never give them, as when
+ * only the node of the job is unavailable. Outages of the engine and time in which the reader of the log is busy do not count.
  */
-export class EndPatience {
+export class EndTimeout {
   /** Lines so far. */
   private given = 0;
   private isReaderBusy = false;
@@ -34,12 +34,12 @@ export class EndPatience {
 
   /**
    * @param what the task waits for
-   * @throws EngineFault when the engine has not given it for {@link PATIENCE_MS}; the signal of the task is then aborted
+   * @throws EngineFault when the engine has not given it for {@link TIMEOUT_MS}; the signal of the task is then aborted
    */
   async limit<T>(what: string, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const over = new AbortController();
-    const minutes = PATIENCE_MS / 60_000;
-    const end = this.untilPatienceEnds(over.signal).then(() => {
+    const minutes = TIMEOUT_MS / 60_000;
+    const end = this.untilTimeout(over.signal).then(() => {
       if (!over.signal.aborted)
         throw new EngineFault(`${this.engine.name} has not given ${what} for ${minutes} minutes`);
       return new Promise<never>(() => undefined);
@@ -51,14 +51,14 @@ export class EndPatience {
     }
   }
 
-  private async untilPatienceEnds(signal: AbortSignal): Promise<void> {
+  private async untilTimeout(signal: AbortSignal): Promise<void> {
     let silentMs = 0;
-    while (silentMs < PATIENCE_MS) {
+    while (silentMs < TIMEOUT_MS) {
       const before = this.given;
-      await this.clock.sleep(LOOK_MS, signal);
+      await this.clock.sleep(POLL_INTERVAL_MS, signal);
       if (signal.aborted) return;
       const isSilent = !this.isReaderBusy && this.given === before;
-      silentMs = isSilent && (await this.answers()) ? silentMs + LOOK_MS : 0;
+      silentMs = isSilent && (await this.answers()) ? silentMs + POLL_INTERVAL_MS : 0;
     }
   }
 

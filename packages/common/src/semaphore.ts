@@ -5,7 +5,7 @@ export class Semaphore {
 
   constructor(private readonly limit: number) {}
 
-  async take<T>(action: () => Promise<T>): Promise<T> {
+  async run<T>(action: () => Promise<T>): Promise<T> {
     if (this.#busy < this.limit) this.#busy += 1;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {

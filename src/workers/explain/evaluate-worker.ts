@@ -27,7 +27,7 @@ export interface Situation {
 }
 
 /** What a claim of the worker would do with the run: the strategy chooses among it and the runs it is reserved for. */
-export function judgeWorker(situation: Situation, worker: PooledWorker): ExplainedWorkerDto {
+export function evaluateWorker(situation: Situation, worker: PooledWorker): ExplainedWorkerDto {
   const { strategy, run, isClaimable, requirements, keyRoom, now, held, reserved } = situation;
   const { eligible, reachable } = situation;
   const lacking = lackingOf(worker, requirements);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, test } from 'node:test';
 import type { LostRun } from '../../runs/storage/held-run.repository.js';
-import { LostRunLooks, type Report } from './lost-run-looks.js';
+import { LostRunQueries, type Report } from './lost-run-queries.js';
 
 interface Statement {
   readonly reports: readonly Report[];
@@ -11,9 +11,9 @@ interface Statement {
   readonly fail: () => void;
 }
 
-function looking(): { readonly looks: LostRunLooks; readonly statements: Statement[] } {
+function looking(): { readonly looks: LostRunQueries; readonly statements: Statement[] } {
   const statements: Statement[] = [];
-  const looks = new LostRunLooks(
+  const looks = new LostRunQueries(
     (reports) =>
       new Promise((resolve, reject) => {
         const answer = () => resolve(new Map(reports.map((report) => [report, lostOf(report)])));

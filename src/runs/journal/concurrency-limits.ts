@@ -1,28 +1,28 @@
 import type { Run } from '../machine/run.js';
 import type { RestrictedRun } from '../queue/restricted-runs.js';
 
-/** Counts the runs in execution of each key while a claim chooses runs: a run may be taken while its limit has room. */
-export class KeyRoom {
+/** Counts the runs in execution of each key while a claim chooses runs: a run may be taken while its key is below the limit. */
+export class ConcurrencyLimits {
   readonly #executing = new Map<string, number>();
   /** Keys that the transaction holds: their numbers are exact. */
   readonly #locked = new Set<string>();
 
   /** A copy for an attempt: taking runs from it leaves this one as it is. */
-  copy(): KeyRoom {
-    const copy = new KeyRoom();
+  copy(): ConcurrencyLimits {
+    const copy = new ConcurrencyLimits();
     for (const [key, executing] of this.#executing) copy.#executing.set(key, executing);
     return copy;
   }
 
-  /** Takes over what was read without locks. */
-  see(listed: readonly RestrictedRun[]): void {
+  /** Adds counts that were read without locks. */
+  addCounts(listed: readonly RestrictedRun[]): void {
     for (const { concurrencyKey: key, executing } of listed) {
       if (key !== null && executing !== null && !this.#locked.has(key)) this.#executing.set(key, executing);
     }
   }
 
-  /** Takes over what was read under a lock. */
-  lock(locked: ReadonlyMap<string, number>): void {
+  /** Sets counts that were read under a lock. */
+  setLockedCounts(locked: ReadonlyMap<string, number>): void {
     for (const [key, executing] of locked) {
       this.#executing.set(key, executing);
       this.#locked.add(key);
@@ -33,13 +33,13 @@ export class KeyRoom {
     return this.#locked.has(key);
   }
 
-  has({ concurrencyKey: key, concurrencyLimit: limit }: Run): boolean {
+  isBelowLimit({ concurrencyKey: key, concurrencyLimit: limit }: Run): boolean {
     return key === null || limit === null || (this.#executing.get(key) ?? 0) < limit;
   }
 
-  /** Counts the run as in execution. @returns false: its key is full */
-  take(run: Run): boolean {
-    if (!this.has(run)) return false;
+  /** Counts the run as in execution. @returns false if its key is at the limit */
+  tryAcquire(run: Run): boolean {
+    if (!this.isBelowLimit(run)) return false;
     this.#add(run, 1);
     return true;
   }

@@ -6,17 +6,17 @@ const MAX_RUNS = 1_000;
 /** Bytes of the answer of a run that is kept, at most. */
 const MAX_BYTES = 16_384;
 
-interface SeenRun {
+interface CachedRun {
   readonly etag: string;
   readonly view: RunView;
 }
 
 /** The latest answers of runs with their entity tags, so that a poll of an unchanged run transfers nothing. */
-export class SeenRuns {
+export class RunEtagCache {
   /** The least recently read first. */
-  private readonly runs = new Map<string, SeenRun>();
+  private readonly runs = new Map<string, CachedRun>();
 
-  get(runId: string): SeenRun | undefined {
+  get(runId: string): CachedRun | undefined {
     return this.runs.get(runId);
   }
 

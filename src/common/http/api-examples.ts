@@ -1,4 +1,4 @@
-// The examples of the API description. They tell one story: definition `word-count`, one of its runs, worker `worker-1`.
+// The examples of the API description. All use the same definition (`word-count`), run and worker (`worker-1`).
 
 export const EXAMPLE_RUN_ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 export const EXAMPLE_WORKER_ID = 'worker-1';
