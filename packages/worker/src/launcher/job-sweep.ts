@@ -50,12 +50,24 @@ export class JobSweep {
     private readonly options: SweepOptions,
   ) {}
 
-  /** Adopts or removes the jobs of this worker. Asks the service until it answers. */
+  /**
+   * Adopts or removes the jobs of this worker. Asks the service until it answers for one of them: `run` asks again for those
+   * without an answer, so that one of them does not keep the others waiting.
+   */
   async recover(signal: AbortSignal): Promise<void> {
+    const { clock, random, logger } = this.context;
     const own = this.ownJobs();
-    if (own.length > 0)
-      this.context.logger.info({ jobs: own.length }, 'found jobs of an earlier process of this worker');
-    await inGroups(own, (job) => this.untilSettled(job, signal));
+    if (own.length > 0) logger.info({ jobs: own.length }, 'found jobs of an earlier process of this worker');
+    let hasAnswered = false;
+    await inGroups(own, async (job) => {
+      const backoff = new Backoff(RETRY, random);
+      while (!signal.aborted) {
+        if ((await this.settle(job, signal)) !== 'unanswered') hasAnswered = true;
+        if (hasAnswered) return;
+        await clock.sleep(backoff.nextMs(), signal);
+        if (hasAnswered) return;
+      }
+    });
   }
 
   /** Looks for such jobs until the signal is aborted: for those of this worker every few seconds, for all every minute. */
@@ -94,13 +106,6 @@ export class JobSweep {
       const isOwn = job.workerId === this.context.workerId;
       if (settled === 'deleted' && isOwn && this.isIdle(job)) void this.remove(job);
     }
-  }
-
-  private async untilSettled(job: EngineJob, signal: AbortSignal): Promise<void> {
-    const { clock, random } = this.context;
-    const backoff = new Backoff(RETRY, random);
-    while (!signal.aborted && (await this.settle(job, signal)) === 'unanswered')
-      await clock.sleep(backoff.nextMs(), signal);
   }
 
   /** Jobs of this worker that this process does not execute. */

@@ -120,6 +120,39 @@ describe('a launcher', () => {
     assert.equal(first?.report?.runningOps.length, jobs);
   });
 
+  it('starts although the service gives no answer for one of its jobs', async () => {
+    const scene = new LauncherScene();
+    for (const runId of ['run-1', 'run-2']) {
+      scene.service.add(runId, { state: 'RUNNING', workerId: 'k8s-1' });
+      scene.addJob(runId, RUNNING);
+    }
+    const getRun = scene.service.getRun.bind(scene.service);
+    scene.service.getRun = async (runId) =>
+      runId === 'run-1' ? { kind: 'unreachable', reason: '500' } : getRun(runId);
+    scene.start();
+    await scene.clock.pass(5_000);
+    const listed = () =>
+      scene.service
+        .callsOf('heartbeat')
+        .at(-1)
+        ?.report?.runningOps.map(({ id }) => id);
+    assert.deepEqual(listed(), ['run-2']);
+    scene.service.getRun = getRun;
+    await scene.clock.pass(20_000);
+    assert.deepEqual(listed(), ['run-2', 'run-1']);
+  });
+
+  it('reads the rest of the log of a job that was ended while there was no launcher', async () => {
+    const scene = new LauncherScene();
+    const run = scene.service.add('run-1', { state: 'RUNNING', workerId: 'k8s-1' });
+    scene.addJob('run-1', { kind: 'failed', cause: 'error', message: 'at its time limit' });
+    scene.cluster.print('run-1', '{"type":"PROGRESS","msg":70}');
+    scene.start();
+    await scene.clock.pass(30_000);
+    assert.deepEqual(eventTypes(run), ['PROGRESS', 'FAILED']);
+    assert.deepEqual(scene.removed, ['run-1/1']);
+  });
+
   it('leaves the running job of another launcher alone', async () => {
     const scene = new LauncherScene();
     scene.service.add('run-1', { state: 'RUNNING', workerId: 'other' });

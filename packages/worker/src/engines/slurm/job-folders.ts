@@ -117,6 +117,7 @@ export class JobFolders {
       await this.openToContainer(draft);
       // Renaming onto a folder that is not empty fails, so one of two launchers makes the folder.
       await rename(draft, this.pathOf(key));
+      this.submissions.delete(this.pathOf(key));
       return true;
     } catch (error) {
       await removeTree(draft);
@@ -133,10 +134,13 @@ export class JobFolders {
   /** The attempts that have a folder. */
   async list(): Promise<JobKey[]> {
     const names = await readdir(this.root);
+    const paths = new Set(names.map((name) => join(this.root, name)));
+    // Other launchers remove folders, too.
+    for (const path of this.submissions.keys()) if (!paths.has(path)) this.submissions.delete(path);
     return names.flatMap((name) => parseAttemptName(name) ?? []);
   }
 
-  /** @returns null when there is no folder */
+  /** @returns null when there is no folder of that name */
   async read(key: JobKey): Promise<FolderState | null> {
     const path = this.pathOf(key);
     try {
@@ -154,7 +158,7 @@ export class JobFolders {
         exit: names.includes('exit') ? await readExit(path) : null,
       };
     } catch (error) {
-      if (codeOf(error) === 'ENOENT') return null;
+      if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return null;
       throw error;
     }
   }
@@ -162,14 +166,13 @@ export class JobFolders {
   /** The values of secrets of an attempt by variable; empty when there are none, or the file is damaged. */
   async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {
     try {
-      const value: unknown = JSON.parse(await readFile(join(this.pathOf(key), SECRETS), 'utf8'));
+      const value = parseJson(await readFile(join(this.pathOf(key), SECRETS), 'utf8'));
       const pairs = Object.entries(isJsonObject(value) ? value : {});
       return Object.fromEntries(
         pairs.filter((pair): pair is [string, string] => typeof pair[1] === 'string'),
       );
     } catch (error) {
-      // The message of a syntax error can quote a value.
-      if (codeOf(error) === 'ENOENT' || error instanceof SyntaxError) return {};
+      if (codeOf(error) === 'ENOENT') return {};
       throw error;
     }
   }
@@ -209,7 +212,7 @@ export class JobFolders {
   private async readSubmission(path: string): Promise<Pick<FolderState, 'workerId' | 'createdAtMs'>> {
     const known = this.submissions.get(path);
     if (known !== undefined) return known;
-    const value: unknown = JSON.parse(await readFile(join(path, SUBMISSION), 'utf8'));
+    const value = parseJson(await readFile(join(path, SUBMISSION), 'utf8'));
     const { worker_id: workerId, created_at: createdAt } = isJsonObject(value) ? value : {};
     const submission = {
       workerId: typeof workerId === 'string' ? workerId : '',
@@ -235,6 +238,15 @@ async function readExit(path: string): Promise<ExitRecord | null> {
       .trim()
       .slice(0, MAX_MESSAGE_LENGTH),
   };
+}
+
+/** @returns undefined for a damaged file: one attempt must not hold up the others */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function nulEnded(texts: readonly string[]): string {

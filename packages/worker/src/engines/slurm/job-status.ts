@@ -70,7 +70,8 @@ export function jobOf(facts: AttemptFacts): EngineJob | null {
   const job = jobs.find(({ id }) => id === engineId) ?? null;
   // Nothing is left of it but the controller's memory.
   if (folder === null && (job === null || hasEnded(job))) return null;
-  const workerId = folder?.workerId ?? job?.workerId ?? '';
+  // A damaged folder does not name its launcher.
+  const workerId = folder?.workerId || (job?.workerId ?? '');
   return { runId, attempt, workerId, engineId, status: statusOf(facts, job, engineId) };
 }
 

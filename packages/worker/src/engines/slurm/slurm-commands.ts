@@ -69,7 +69,13 @@ export class SlurmCommands {
    * @throws EngineFault when the controller does not answer
    */
   async findPartitions(wanted: readonly string[]): Promise<readonly string[]> {
-    const listed = await this.answer('sinfo', ['--noheader', '--all', '--format=%P']);
+    const { problem, stdout: listed } = await this.run(
+      'sinfo',
+      ['--noheader', '--all', '--format=%P'],
+      READ_MS,
+    );
+    if (problem === NOT_INSTALLED) throw new SettingsError([`The runtime slurm needs sinfo: ${problem}`]);
+    if (problem !== null) throw new EngineFault(`sinfo failed: ${problem}`);
     const names = listed.split('\n').map((line) => line.trim());
     if (wanted.length === 0) {
       return names.filter((name) => name.endsWith('*')).map((name) => name.slice(0, -1));
@@ -113,8 +119,6 @@ export class SlurmCommands {
 
   private async answer(command: string, args: readonly string[]): Promise<string> {
     const { problem, stdout } = await this.run(command, args, READ_MS);
-    if (problem === NOT_INSTALLED)
-      throw new SettingsError([`The runtime slurm needs ${command}: ${problem}`]);
     if (problem !== null) throw new EngineFault(`${command} failed: ${problem}`);
     return stdout;
   }

@@ -1,30 +1,36 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, mock, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { SettingsReader } from '@longshore/common/settings/settings-reader';
+import type { EngineJob } from '../../launcher/engine.js';
 import { MemoryLog } from '../../testing/container-spec.js';
 import { jobSpec } from '../../testing/job-spec.js';
-import { SlurmEngine } from './slurm.engine.js';
+import { SlurmEngine, type SlurmEngineOptions } from './slurm.engine.js';
 import { readSlurmSettings, SLURM_SETTINGS } from './slurm-settings.js';
 
 const MINUTE = 60_000;
 const LIVE_JOB = '41|RUNNING|1|10M|N/A|test.other.1|longshore:w|None\n';
 const SPEC = jobSpec();
 
-describe('a job that Slurm refuses for a limit without a name', () => {
+const RUNNING_JOB = '7|RUNNING|1|10M|N/A|test.r1.2|longshore:w|None\n';
+
+describe('the engine of Slurm', () => {
   let base: string;
   let engine: SlurmEngine;
+  let options: SlurmEngineOptions;
 
   beforeEach(async () => {
     mock.timers.enable({ apis: ['Date'], now: Date.now() });
     base = mkdtempSync(join(tmpdir(), 'longshore-slurm-engine-'));
     mkdirSync(join(base, 'bin'));
     jobs('');
+    writeFileSync(join(base, 'refusal'), 'sbatch: error: Job violates accounting/QOS policy\n');
     for (const [name, script] of [
-      ['sbatch', 'cat >/dev/null; echo "sbatch: error: Job violates accounting/QOS policy" >&2; exit 1'],
-      ['squeue', `cat '${base}/jobs'`],
+      ['sbatch', `/bin/cat >/dev/null; /bin/cat '${base}/refusal' >&2 2>/dev/null && exit 1; echo 7`],
+      ['squeue', `/bin/cat '${base}/jobs'`],
       ['sinfo', "echo 'main*'"],
       ['scontrol', ':'],
     ] as const)
@@ -36,8 +42,10 @@ describe('a job that Slurm refuses for a limit without a name', () => {
         SERVICE_WORKER_SLURM_POLL: '300',
       }),
     );
-    const env = { PATH: `${base}/bin:/usr/bin:/bin` };
-    engine = new SlurmEngine({ settings, workerId: 'w', deployment: 'test', log: new MemoryLog(), env });
+    // Without a Slurm of this machine.
+    const env = { PATH: join(base, 'bin') };
+    options = { settings, workerId: 'w', deployment: 'test', log: new MemoryLog(), env };
+    engine = new SlurmEngine(options);
     await engine.open();
   });
   afterEach(async () => {
@@ -50,7 +58,7 @@ describe('a job that Slurm refuses for a limit without a name', () => {
     writeFileSync(join(base, 'jobs'), lines);
   }
 
-  test('is tried again for five minutes, and then fails its run', async () => {
+  test('tries a job that a limit without a name refuses again for five minutes, and then fails its run', async () => {
     await assert.rejects(engine.submit(SPEC), { name: 'EngineFault' });
     mock.timers.tick(5 * MINUTE - 1);
     await assert.rejects(engine.submit(SPEC), { name: 'EngineFault' });
@@ -60,12 +68,56 @@ describe('a job that Slurm refuses for a limit without a name', () => {
     assert.deepEqual(readdirSync(join(base, 'shared', 'test')), []);
   });
 
-  test('is tried again for as long as other jobs of the deployment may be what fills the limit', async () => {
+  test('tries it again for as long as other jobs of the deployment may be what fills the limit', async () => {
     jobs(LIVE_JOB);
     await assert.rejects(engine.submit(SPEC), { name: 'EngineFault' });
     mock.timers.tick(9 * MINUTE);
     await assert.rejects(engine.submit(SPEC), { name: 'EngineFault' });
     jobs('');
     await assert.rejects(engine.submit(SPEC), { name: 'RunFault' });
+  });
+
+  /** Submits the job, which then runs. */
+  async function submitted(): Promise<EngineJob> {
+    rmSync(join(base, 'refusal'));
+    const job = await engine.submit(SPEC);
+    jobs(RUNNING_JOB);
+    await engine.probe();
+    return job;
+  }
+
+  test('waits for outputs while the shared folder cannot be read', async () => {
+    const job = await submitted();
+    const io = join(base, 'shared', 'test', 'r1.2', 'io');
+    renameSync(io, `${io}.away`);
+    writeFileSync(io, '');
+    const outputs = engine.readOutputs(job, AbortSignal.timeout(10_000));
+    await sleep(100);
+    rmSync(io);
+    renameSync(`${io}.away`, io);
+    writeFileSync(join(io, 'output.json'), '{"n":1}');
+    assert.deepEqual(await outputs, { n: 1 });
+  });
+
+  test('lists the other attempts beside a damaged folder, and keeps a live job with such a folder for its worker', async () => {
+    await submitted();
+    const root = join(base, 'shared', 'test');
+    writeFileSync(join(root, 'r1.2', 'submission'), '');
+    writeFileSync(join(root, 'stray.1'), '');
+    mkdirSync(join(root, 'damaged.1'));
+    writeFileSync(join(root, 'damaged.1', 'submission'), '');
+    const another = new SlurmEngine(options);
+    await another.open();
+    assert.deepEqual(
+      another.list().map(({ runId, workerId }) => [runId, workerId]),
+      [['r1', 'w']],
+    );
+    await another.close();
+    assert.deepEqual(readdirSync(root).toSorted(), ['r1.2', 'stray.1']);
+  });
+
+  test('waits for a command of Slurm that is being replaced', async () => {
+    renameSync(join(base, 'bin', 'squeue'), join(base, 'bin', 'squeue.old'));
+    await assert.rejects(engine.submit(SPEC), { name: 'EngineFault', message: /squeue.*not installed/ });
   });
 });

@@ -27,6 +27,9 @@ const NODES_MS = 30_000;
 /** Interval between polls of a job that is being ended, in milliseconds. */
 const END_POLL_INTERVAL_MS = 250;
 
+/** Pause before outputs that could not be read are read again, in milliseconds. */
+const OUTPUTS_RETRY_MS = 1_000;
+
 /** How long a job may take to end after SIGKILL, in milliseconds. */
 const KILL_MS = 60_000;
 
@@ -47,8 +50,8 @@ interface Place {
 }
 
 /**
- * Executes attempts as jobs of Slurm. What a job writes into its folder, which launcher and nodes share, is the truth
- * about it: the controller may restart, forget ended jobs, or be unavailable.
+ * Executes attempts as jobs of Slurm. What a job writes into its folder, which launcher and nodes share, is
+ * authoritative: the controller may restart, forget ended jobs, or be unavailable.
  */
 export class SlurmEngine implements Engine {
   readonly name = 'slurm';
@@ -133,12 +136,17 @@ export class SlurmEngine implements Engine {
     await this.inFolder(() => this.folders.noteJob(spec, engineId));
     const { runId, attempt } = spec;
     this.submittedAt.set(nameOf(spec), this.lists);
-    this.table.put({ runId, attempt, workerId, engineId, status: { kind: 'pending', reason: '' } });
+    const pending: EngineJob = {
+      runId,
+      attempt,
+      workerId,
+      engineId,
+      status: { kind: 'pending', reason: '' },
+    };
+    this.table.put(pending);
     // Another launcher may have submitted the attempt meanwhile: the list decides which job it is.
     await this.fresh();
-    return (
-      this.table.find(spec) ?? { runId, attempt, workerId, engineId, status: { kind: 'pending', reason: '' } }
-    );
+    return this.table.find(spec) ?? pending;
   }
 
   async *readLines(job: EngineJob, signal: AbortSignal): AsyncIterable<LogLine> {
@@ -147,10 +155,18 @@ export class SlurmEngine implements Engine {
   }
 
   async readOutputs(job: EngineJob, signal: AbortSignal): Promise<JsonObject | undefined> {
-    signal.throwIfAborted();
-    if ((await this.inFolder(() => this.folders.read(job))) === null)
-      throw new EngineFault(`The folder of Slurm's job ${job.engineId} is gone, and its outputs with it`);
-    return readOutputFile(join(this.folders.pathOf(job), CONTAINER_FOLDER, 'output.json'));
+    for (;;) {
+      signal.throwIfAborted();
+      try {
+        if ((await this.folders.read(job)) === null)
+          throw new EngineFault(`The folder of Slurm's job ${job.engineId} is gone, and its outputs with it`);
+        return await readOutputFile(join(this.folders.pathOf(job), CONTAINER_FOLDER, 'output.json'));
+      } catch (error) {
+        if (error instanceof RunFault || error instanceof EngineFault) throw error;
+        // The shared folder cannot be read now.
+        await sleep(OUTPUTS_RETRY_MS, undefined, { signal }).catch(() => undefined);
+      }
+    }
   }
 
   readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {
@@ -211,11 +227,13 @@ export class SlurmEngine implements Engine {
   }
 
   private async logEnd(job: EngineJob): Promise<LogEnd> {
+    // The list of each poll has read the folder already.
+    const status = this.table.find(job)?.status.kind;
+    if (status === 'pending' || status === 'running') return null;
     const folder = await this.folders.read(job).catch(() => undefined);
     if (folder === null) return { bytes: null };
     if (folder === undefined) return null;
     if (folder.exit !== null) return { bytes: folder.exit.logBytes };
-    const status = this.table.find(job)?.status.kind;
     return status === 'exited' || status === 'failed' ? { bytes: null } : null;
   }
 
@@ -268,7 +286,7 @@ export class SlurmEngine implements Engine {
     this.logReach(fault);
     if (fault !== null) throw fault;
     await this.commands.cancelPending(listing.superfluous);
-    for (const key of listing.abandoned) await this.folders.remove(key);
+    for (const key of listing.abandoned) await this.inFolder(() => this.folders.remove(key));
   }
 
   /** Drops what lists after this one do not need. */

@@ -70,6 +70,7 @@ export class JobExecution extends RunExecution {
   private readonly waits: WaitReports;
   private recorded = new RecordedEvents([], 1);
   private readonly readingEnded = new AbortController();
+  private isReading = false;
   private reading: Promise<void> = Promise.resolve();
   private removed: Promise<void> | null = null;
 
@@ -230,6 +231,7 @@ export class JobExecution extends RunExecution {
           if (known.exitCode !== 0) return this.failedExit(known, this.claimed.constraints.ramMb);
           return { kind: 'completed', outputs: await this.stopSignal.abortable(this.readOutputs(job)) };
         case 'failed': {
+          if (this.isStarted) this.beginReading(job);
           await Promise.race([this.reading, this.parts.context.clock.sleep(REST_OF_LOG_MS, signal)]);
           this.stopSignal.check();
           return failedJob(known.cause, known.message);
@@ -256,13 +258,20 @@ export class JobExecution extends RunExecution {
     );
   }
 
-  /** Reports STARTED and begins to read the log, once. The engine does not wait for it. */
+  /** Reports STARTED and begins to read the log, once. */
   private async onRunning(job: EngineJob): Promise<void> {
     if (this.running.signal.aborted) return;
     this.running.abort();
     this.parts.onRunning();
     if (!this.isStarted) await this.reportStart({}, `${job.engineId}:started`);
     this.isStarted = true;
+    this.beginReading(job);
+  }
+
+  /** Reads the log to its end, once: it has more than an earlier process has stored. */
+  private beginReading(job: EngineJob): void {
+    if (this.isReading) return;
+    this.isReading = true;
     const rereading = {
       keyOf: (line: number) => `${job.engineId}:line:${line}`,
       isRepeated: this.adopted !== null,
