@@ -48,6 +48,11 @@ export type JobStatus =
       readonly message: string;
     };
 
+/** Whether the status never changes again. */
+export function isFinal({ kind }: JobStatus): boolean {
+  return kind === 'exited' || kind === 'failed';
+}
+
 /** A job as the engine lists it. */
 export interface EngineJob extends JobKey {
   /** The launcher that submitted it. */

@@ -1,6 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import type { Engine, EngineJob, JobKey, JobSpec, JobStatus } from '../launcher/engine.js';
+import {
+  isFinal,
+  type Engine,
+  type EngineJob,
+  type JobKey,
+  type JobSpec,
+  type JobStatus,
+} from '../launcher/engine.js';
 import { JobTable, nameOf } from '../launcher/job-table.js';
 import { EngineFault, type LogLine } from '../runtime/runtime.js';
 import type { Capability, Resources } from '../service-api/service-api.js';
@@ -210,8 +217,4 @@ export class FakeEngine implements Engine {
 
 function toListed({ spec: { runId, attempt }, workerId, engineId, status }: FakeJob): EngineJob {
   return { runId, attempt, workerId, engineId, status };
-}
-
-function isFinal({ kind }: JobStatus): boolean {
-  return kind === 'exited' || kind === 'failed';
 }

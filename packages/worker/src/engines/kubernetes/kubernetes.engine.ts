@@ -2,7 +2,14 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { Backoff } from '../../backoff.js';
 import { SYSTEM_CLOCK, type Clock } from '../../clock.js';
-import type { Engine, EngineJob, JobKey, JobSpec, JobStatus } from '../../launcher/engine.js';
+import {
+  isFinal,
+  type Engine,
+  type EngineJob,
+  type JobKey,
+  type JobSpec,
+  type JobStatus,
+} from '../../launcher/engine.js';
 import { EngineFault, type LogLine, type RuntimeLog } from '../../runtime/runtime.js';
 import type { Capability, Resources } from '../../service-api/service-api.js';
 import { connect } from './api/connect.js';
@@ -121,24 +128,27 @@ export class KubernetesEngine implements Engine {
 
   readLines(job: EngineJob, signal: AbortSignal): AsyncIterable<LogLine> {
     const { api, paths, states } = this.parts();
-    const statusOf = () => states.table.find(job)?.status.kind ?? 'failed';
+    const hasEnded = () => {
+      const listed = states.table.find(job);
+      return listed === null || isFinal(listed.status);
+    };
+    const untilChanged = async (until: AbortSignal) => {
+      await states.table.nextStatus(job, states.table.find(job)?.status ?? null, until);
+    };
     const source = {
       open: async (query: LogQuery, until: AbortSignal) => {
         for (;;) {
           const pod = states.podOf(job);
-          const known = states.table.find(job);
           if (pod !== null && hasStarted(pod, RUN_CONTAINER)) {
             const options = { ...query, container: RUN_CONTAINER };
             return api.stream(paths.log(pod.metadata?.name ?? ''), options, until);
           }
-          if (known === null || statusOf() === 'failed' || statusOf() === 'exited') return nothing();
-          await states.table.nextStatus(job, known.status, until);
+          if (hasEnded()) return nothing();
+          await untilChanged(until);
         }
       },
-      hasEnded: () => statusOf() === 'exited' || statusOf() === 'failed',
-      untilChanged: async (until: AbortSignal) => {
-        await states.table.nextStatus(job, states.table.find(job)?.status ?? null, until);
-      },
+      hasEnded,
+      untilChanged,
     };
     return readPodLog(source, this.clock, new Backoff(RETRY, Math.random), signal);
   }

@@ -2,7 +2,14 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { SettingsError } from '@longshore/common/settings/setting';
-import type { Engine, EngineJob, JobKey, JobSpec, JobStatus } from '../../launcher/engine.js';
+import {
+  isFinal,
+  type Engine,
+  type EngineJob,
+  type JobKey,
+  type JobSpec,
+  type JobStatus,
+} from '../../launcher/engine.js';
 import { JobTable, nameOf } from '../../launcher/job-table.js';
 import { splitLines } from '../../runtime/log-lines.js';
 import { readOutputFile } from '../../runtime/process/output-file.js';
@@ -228,13 +235,13 @@ export class SlurmEngine implements Engine {
 
   private async logEnd(job: EngineJob): Promise<LogEnd> {
     // The list of each poll has read the folder already.
-    const status = this.table.find(job)?.status.kind;
-    if (status === 'pending' || status === 'running') return null;
+    const listed = this.table.find(job);
+    if (listed !== null && !isFinal(listed.status)) return null;
     const folder = await this.folders.read(job).catch(() => undefined);
     if (folder === null) return { bytes: null };
     if (folder === undefined) return null;
     if (folder.exit !== null) return { bytes: folder.exit.logBytes };
-    return status === 'exited' || status === 'failed' ? { bytes: null } : null;
+    return listed === null ? null : { bytes: null };
   }
 
   private async keepCurrent(pauseMs: number, look: () => Promise<void>): Promise<void> {

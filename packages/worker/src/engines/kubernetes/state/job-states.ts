@@ -1,5 +1,5 @@
 import type { Clock } from '../../../clock.js';
-import type { EngineJob, JobStatus } from '../../../launcher/engine.js';
+import { isFinal, type EngineJob, type JobStatus } from '../../../launcher/engine.js';
 import { JobTable } from '../../../launcher/job-table.js';
 import type { Job, Pod } from '../api/resources.js';
 import type { ResourceListener } from '../api/resource-watch.js';
@@ -30,7 +30,6 @@ interface Entry {
   /** Monotonic time at which this process submitted the Job; a list that is older may lack it. */
   readonly submittedAtMs: number;
   firstPod: string | null;
-  arePodsComplete: boolean;
   creationProblem: string;
 }
 
@@ -92,11 +91,10 @@ export class JobStates {
 
   /** Takes over a complete list of the pods of an attempt that is newer than its Job. */
   setPods(name: string, pods: readonly Pod[]): void {
-    const entry = this.entries.get(name);
-    if (entry === undefined) return;
-    entry.arePodsComplete = true;
-    this.replacePods(name, pods);
-    entry.arePodsComplete = false;
+    if (!this.entries.has(name)) return;
+    this.pods.delete(name);
+    for (const pod of pods) this.putPod(pod);
+    this.evaluate(name, true);
   }
 
   setCreationProblem(name: string, problem: string): void {
@@ -139,7 +137,7 @@ export class JobStates {
       old.job = job;
     } else {
       const firstPod = job.metadata?.annotations?.[POD_ANNOTATION] ?? null;
-      this.entries.set(name, { job, submittedAtMs, firstPod, arePodsComplete: false, creationProblem: '' });
+      this.entries.set(name, { job, submittedAtMs, firstPod, creationProblem: '' });
     }
     this.evaluate(name);
   }
@@ -149,12 +147,6 @@ export class JobStates {
     const key = keyOf(entry?.job.metadata?.labels);
     this.entries.delete(name);
     if (key !== null) this.table.delete(key);
-  }
-
-  private replacePods(name: string, pods: readonly Pod[]): void {
-    this.pods.delete(name);
-    for (const pod of pods) this.putPod(pod);
-    this.evaluate(name);
   }
 
   private putPod(pod: Pod): void {
@@ -183,7 +175,7 @@ export class JobStates {
     );
   }
 
-  private evaluate(name: string): void {
+  private evaluate(name: string, arePodsComplete = false): void {
     const entry = this.entries.get(name);
     const identity = entry === undefined ? null : identityOf(entry.job);
     if (entry === undefined || identity === null) return;
@@ -196,6 +188,7 @@ export class JobStates {
     const status = statusOf({
       ...entry,
       pods,
+      arePodsComplete,
       problem: this.problems.get(entry.firstPod ?? '') ?? null,
       nowMs: this.options.clock.epochMs(),
       pullGraceMs: this.options.pullGraceMs,
@@ -229,10 +222,6 @@ export class JobStates {
   private isOwn({ workerId }: Pick<EngineJob, 'workerId'>): boolean {
     return workerId === this.options.workerId;
   }
-}
-
-function isFinal({ kind }: JobStatus): boolean {
-  return kind === 'exited' || kind === 'failed';
 }
 
 function jobOf(pod: Pod): string {
