@@ -211,7 +211,7 @@ export class Settings extends Budgets {
   @IntegerSetting(
     'SERVICE_JOURNAL_WAITING',
     { min: 1, max: 1_000_000, default: 20_000 },
-    'Creations, events and claims that may wait in each lane of a server process; above that the answer is 503.',
+    'Creations, events and claims that may wait in each queue of a server process (requests, reports, large requests); above that the answer is 503.',
   )
   readonly journalWaiting: number;
 
@@ -225,7 +225,7 @@ export class Settings extends Budgets {
   @IntegerSetting(
     'SERVICE_JOURNAL_WAITING_BYTES',
     { min: 1, max: 1_073_741_824, default: 33_554_432 },
-    'Bytes of JSON that may wait in each lane of a server process; above that the answer is 503.',
+    'Bytes of JSON that may wait in each queue of a server process (requests, reports, large requests); above that the answer is 503.',
   )
   readonly journalWaitingBytes: number;
 

@@ -52,7 +52,7 @@ describe('a claim', () => {
     assert.deepEqual(await idsOfClaims(1), [id]);
   });
 
-  test('goes by priority descending, then by age', async () => {
+  test('orders by priority descending, then by age', async () => {
     const ids: string[] = [];
     for (const priority of [0, 7, -3, 7, 2 ** 31 - 1, 0, -(2 ** 31)]) {
       ids.push((await steps.create({ priority })).id);
@@ -64,7 +64,7 @@ describe('a claim', () => {
     );
   });
 
-  test('goes by id where the age is the same', async () => {
+  test('orders runs of equal age by id', async () => {
     const created = await Promise.all(Array.from({ length: 40 }, () => steps.create()));
     const times = created.map((run) => String(run.createdAt));
     assert.ok(new Set(times).size < 40, 'some were created in one group');
