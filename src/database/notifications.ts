@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable, Optional, type OnApplicationShutdown } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { Backoff } from '@longshore/common/backoff';
 import { Log } from '../common/logging/logger.js';
 import { JOIN_DEPLOYMENT } from './advisory-locks.js';
 import { OriginGate } from './connections/origin-gate.js';
@@ -103,9 +104,8 @@ export class Notifications implements OnApplicationShutdown {
   }
 
   async #run(): Promise<void> {
-    const { firstPause, longestPause } = this.times;
+    const backoff = new Backoff({ firstMs: this.times.firstPause, maxMs: this.times.longestPause });
     const { signal } = this.#stop;
-    let pause = firstPause;
     let lostAt: number | undefined;
     while (!signal.aborted) {
       const session = new Session(this.dataSource, this.times, (channel, payload) =>
@@ -121,7 +121,7 @@ export class Notifications implements OnApplicationShutdown {
           });
         }
         lostAt = undefined;
-        pause = firstPause;
+        backoff.reset();
         await session.loss();
       } catch (error) {
         void session.close();
@@ -130,8 +130,7 @@ export class Notifications implements OnApplicationShutdown {
         lostAt ??= performance.now();
       }
       // Randomised, so that the processes of a deployment do not reconnect at the same time.
-      await sleep(pause * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => undefined);
-      pause = Math.min(pause * 2, longestPause);
+      await sleep(backoff.nextMs(), undefined, { signal }).catch(() => undefined);
     }
   }
 

@@ -1,7 +1,8 @@
+import { Backoff } from '@longshore/common/backoff';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { CliError } from './cli-error.js';
 import { isRetryable, failureText, refusalOf } from './failures.js';
-import { type Answered, type CallInit, Pauses, type Session } from './session.js';
+import { RETRY, type Answered, type CallInit, type Session } from './session.js';
 
 /** The service sends a comment every 15 seconds; a connection that is silent for longer is broken. */
 const SILENCE_MS = 45_000;
@@ -31,7 +32,7 @@ export async function* readStream(
   const { patienceMs, signal } = options;
   let { after } = options;
   let lastAnswer = Date.now();
-  for (const pauses = new Pauses(); !hasEnded(signal);) {
+  for (const backoff = new Backoff(RETRY); !hasEnded(signal);) {
     let reason = 'the connection ended';
     const idle = new IdleLimit(SILENCE_MS);
     const ends = [session.stop, idle.signal, ...(signal === undefined ? [] : [signal])];
@@ -41,7 +42,7 @@ export async function* readStream(
       if (typeof body === 'string') {
         reason = body;
       } else {
-        pauses.reset();
+        backoff.reset();
         for await (const batch of parse(body, idle)) {
           lastAnswer = Date.now();
           const end = batch.findIndex(({ event }) => event === 'end');
@@ -60,7 +61,7 @@ export async function* readStream(
     } finally {
       idle.end();
     }
-    const pauseMs = pauses.next();
+    const pauseMs = backoff.nextMs();
     if (Date.now() + pauseMs - lastAnswer > patienceMs) throw session.unreachableError(reason);
     await session.pause(pauseMs);
   }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
+import { Backoff } from '@longshore/common/backoff';
 import { EXACT_JSON } from '@longshore/common/json/json-text';
 import { CliError, EXIT } from './cli-error.js';
 import type { Connection } from './connection.js';
@@ -12,8 +13,8 @@ const REQUEST_MS = 30_000;
 const FIRST_PATIENCE_MS = 3_000;
 /** Retry time for a request that may have been executed. */
 const PATIENCE_MS = 60_000;
-const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 5_000;
+/** Pauses between retries. */
+export const RETRY = { firstMs: 100, maxMs: 5_000 };
 
 /** Result of a call of the generated client. */
 export interface Answered<T> {
@@ -75,7 +76,7 @@ export class Session {
   private async call<T>(call: (init: CallInit) => Promise<Answered<T>>, rules: CallRules): Promise<T> {
     const began = Date.now();
     let mayHaveArrived = false;
-    for (let pauses = new Pauses(); ;) {
+    for (const backoff = new Backoff(RETRY); ;) {
       const outcome = await this.tryOnce(call);
       if (outcome.kind === 'answer') return outcome.value;
       mayHaveArrived ||= outcome.mayHaveArrived;
@@ -84,11 +85,11 @@ export class Session {
       }
       const patienceMs =
         rules.patienceMs ?? (mayHaveArrived || outcome.isUp ? PATIENCE_MS : FIRST_PATIENCE_MS);
-      const pauseMs = Math.max(pauses.next(), outcome.retryAfterMs);
+      const pauseMs = Math.max(backoff.nextMs(), outcome.retryAfterMs);
       if (Date.now() + pauseMs - began > patienceMs) {
         throw this.unreachableError(outcome.reason, mayHaveArrived);
       }
-      if (pauses.count === NOTED_AT)
+      if (backoff.failures === NOTED_AT)
         this.output.note(`${this.url} does not answer (${outcome.reason}), trying again`);
       await this.pause(pauseMs);
     }
@@ -154,19 +155,3 @@ type Outcome<T> =
       readonly isUp: boolean;
       readonly retryAfterMs: number;
     };
-
-/** Pauses between retries: exponential, with jitter. */
-export class Pauses {
-  count = 0;
-
-  /** @returns milliseconds */
-  next(): number {
-    this.count += 1;
-    const full = Math.min(FIRST_PAUSE_MS * 2 ** (this.count - 1), LONGEST_PAUSE_MS);
-    return full * (0.75 + Math.random() / 4);
-  }
-
-  reset(): void {
-    this.count = 0;
-  }
-}

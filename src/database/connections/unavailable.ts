@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Backoff } from '@longshore/common/backoff';
 import { QueryRunnerAlreadyReleasedError, QueryRunnerProviderAlreadyReleasedError } from 'typeorm';
 
 /** The database is unreachable; nothing was sent to it. */
@@ -125,13 +126,13 @@ export async function retryWhileUnavailable<T>(
   { retryMs, longestRetryMs }: { readonly retryMs: number; readonly longestRetryMs: number },
   signal: AbortSignal,
 ): Promise<T | undefined> {
-  for (let pause = retryMs; !signal.aborted; pause = Math.min(pause * 2, longestRetryMs)) {
+  for (const backoff = new Backoff({ firstMs: retryMs, maxMs: longestRetryMs }); !signal.aborted;) {
     try {
       return await read();
     } catch (error) {
       if (!isDatabaseUnavailable(error)) throw error;
     }
-    await sleep(pause * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => undefined);
+    await sleep(backoff.nextMs(), undefined, { signal }).catch(() => undefined);
   }
   return undefined;
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { WorkerContext } from '../worker-context.js';
-import { Backoff } from '../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import { isKeyRefusal, type Answer, type ClaimedRun } from '../service-api/service-api.js';
 
 const MAX_PAUSE_MS = 10_000;

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { Backoff } from '../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import type { Clock } from '../clock.js';
 import { errorText } from '../execution/failure-message.js';
 

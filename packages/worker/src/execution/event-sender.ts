@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { WorkerContext } from '../worker-context.js';
-import { Backoff } from '../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import {
   isKeyRefusal,
   isRunLost,

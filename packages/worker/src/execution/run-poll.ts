@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { WorkerContext } from '../worker-context.js';
-import { Backoff } from '../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import { isKeyRefusal, type RunOwnership } from '../service-api/service-api.js';
 
 const MAX_PAUSE_MS = 8_000;

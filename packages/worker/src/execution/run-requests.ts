@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { Backoff } from '../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import { RunFault } from '../runtime/runtime.js';
 import {
   isKeyRefusal,

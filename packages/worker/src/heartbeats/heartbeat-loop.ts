@@ -1,6 +1,6 @@
 import { jsonText } from '@longshore/common/json/json-text';
 import type { WorkerContext } from '../worker-context.js';
-import { Backoff } from '../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import {
   isKeyRefusal,
   type Capability,

@@ -1,4 +1,4 @@
-import { Backoff } from '../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import { errorText } from '../execution/failure-message.js';
 import { retryCleanup } from '../execution/retry-cleanup.js';
 import { lossReason } from '../execution/run-poll.js';

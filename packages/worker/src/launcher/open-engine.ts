@@ -1,4 +1,4 @@
-import { Backoff } from '../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import type { Clock } from '../clock.js';
 import { KubernetesEngine } from '../engines/kubernetes/kubernetes.engine.js';
 import { SlurmEngine } from '../engines/slurm/slurm.engine.js';

@@ -1,4 +1,4 @@
-import { Backoff } from '../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import type { Runtime } from '../runtime/runtime.js';
 import type { WorkerContext } from '../worker-context.js';
 import { errorText } from '../execution/failure-message.js';

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { WorkerContext } from '../worker-context.js';
-import { Backoff } from '../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import { LogChunker } from './log-chunker.js';
 import type { LogChunk, LogPosition, Refusal, ShippedLine } from '../service-api/service-api.js';
 

@@ -1,6 +1,6 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { SettingsError } from '@longshore/common/settings/setting';
-import { Backoff } from '../../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import { SYSTEM_CLOCK, type Clock } from '../../clock.js';
 import {
   isFinal,

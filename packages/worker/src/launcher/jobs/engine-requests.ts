@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { Backoff } from '../../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import type { EnginePause } from '../../claims/engine-pause.js';
 import type { ExecutionTrace } from '../../execution/execution-trace.js';
 import type { StopSignal } from '../../execution/stop-signal.js';

@@ -1,4 +1,4 @@
-import { Backoff } from '../../../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import type { Clock } from '../../../clock.js';
 import type { RuntimeLog } from '../../../runtime/runtime.js';
 import { asApiError, type KubernetesApi } from './kubernetes-api.js';

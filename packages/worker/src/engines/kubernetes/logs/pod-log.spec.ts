@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'node:test';
-import { Backoff } from '../../../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import { FakeClock } from '../../../testing/fake-clock.js';
 import { readPodLog, type LogQuery, type LogSource } from './pod-log.js';
 

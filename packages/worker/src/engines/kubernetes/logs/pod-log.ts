@@ -1,4 +1,4 @@
-import type { Backoff } from '../../../backoff.js';
+import type { Backoff } from '@longshore/common/backoff';
 import type { Clock } from '../../../clock.js';
 import { splitLines } from '../../../runtime/log-lines.js';
 import type { LogLine } from '../../../runtime/runtime.js';

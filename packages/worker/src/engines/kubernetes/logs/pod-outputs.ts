@@ -1,6 +1,6 @@
 import { text } from 'node:stream/consumers';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { Backoff } from '../../../backoff.js';
+import { Backoff } from '@longshore/common/backoff';
 import { EngineFault } from '../../../runtime/runtime.js';
 import type { RemovalParts } from '../job-removal.js';
 import { OUTPUTS_CONTAINER } from '../manifest/names.js';

@@ -8,23 +8,28 @@ export const MAX_RETRY_AFTER_MS = 60_000;
 
 /** Exponential back-off: pauses double from `firstMs` to `maxMs`, with a random factor from 0.5 to 1. */
 export class Backoff {
-  private failures = 0;
+  private count = 0;
 
   constructor(
     private readonly bounds: BackoffBounds,
-    private readonly random: () => number,
+    private readonly random: () => number = Math.random,
   ) {}
+
+  /** Pauses since the start or the last reset. */
+  get failures(): number {
+    return this.count;
+  }
 
   /** @param retryAfterSeconds minimum pause that the server asks for, limited to a minute */
   nextMs(retryAfterSeconds?: number): number {
     const { firstMs, maxMs } = this.bounds;
-    const fullMs = Math.min(maxMs, firstMs * 2 ** Math.min(this.failures, 30));
-    this.failures += 1;
+    const fullMs = Math.min(maxMs, firstMs * 2 ** Math.min(this.count, 30));
+    this.count += 1;
     const asked = Math.min((retryAfterSeconds ?? 0) * 1000, MAX_RETRY_AFTER_MS);
     return Math.max(asked, fullMs / 2 + (this.random() * fullMs) / 2);
   }
 
   reset(): void {
-    this.failures = 0;
+    this.count = 0;
   }
 }
