@@ -123,8 +123,6 @@ async function killed(context: ScenarioContext, nextId: string): Promise<void> {
     await adopted(context, id, gate, from);
     return;
   }
-  // A launcher holds more than one run: the killed one may have had them.
-  for (const other of others) await runs.untilState(other, 'COMPLETED', isLauncher ? 2 : 1);
   await runs.until(id, 'is taken back', (run) => run.current_attempt === 2);
   await runs.untilState(id, 'RUNNING', 2);
   await context.until('the program works again', async () => (await traces.startsOf(mark)).length === 2);
@@ -136,7 +134,8 @@ async function killed(context: ScenarioContext, nextId: string): Promise<void> {
   const run = await runs.untilState(id, 'COMPLETED', 2);
   checkTimeline(run, '1 STARTED, 1 RECLAIMED, 2 STARTED, 2 COMPLETED');
   for (const other of others) {
-    const ended = await runs.get(other);
+    // A launcher holds more than one run: the killed one may have had them.
+    const ended = await runs.untilState(other, 'COMPLETED', isLauncher ? 2 : 1);
     const completions = ended.events.filter(({ type }) => type === 'COMPLETED').length;
     check(completions === 1, `a run that waited was completed ${completions} times`);
   }
