@@ -312,7 +312,7 @@ describe('API keys', () => {
     const line = service.logged.find(({ keyId }) => keyId === made.id);
     assert.deepEqual(
       [line?.['msg'], line?.['keyName'], line?.['by']],
-      ['made an API key', 'on-call engineer', settingsName('admin', KEYS.admin)],
+      ['created an API key', 'on-call engineer', settingsName('admin', KEYS.admin)],
     );
   });
 });

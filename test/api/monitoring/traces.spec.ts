@@ -197,7 +197,7 @@ describe('traces of the service', { timeout: 60_000 }, () => {
     const body = { name: 'traced', scopes: ['client'] };
     assert.equal((await app.send('POST', '/api-keys', { body, headers: { traceparent } })).status, 201);
     const span = await serverSpan(traceId);
-    const line = app.logged.find((entry) => entry['msg'] === 'made an API key');
+    const line = app.logged.find((entry) => entry['msg'] === 'created an API key');
     assert.equal(line?.['trace_id'], traceId);
     assert.equal(line?.['span_id'], span.spanId);
   });
