@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Notifications } from '../../../src/database/notifications.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { GracePeriod, ReaperClock } from '../../../src/workers/reaper/grace-period.js';
@@ -78,6 +79,8 @@ describe('the reaper of a process', { concurrency: true }, () => {
       const grace = service.app.get(GracePeriod);
       const clock = service.app.get(ReaperClock);
       const before = clock.now().steady;
+      // Only a connection that was open can be lost.
+      await service.app.get(Notifications).open();
       await sleep(200);
       assert.ok(grace.remainingMs() < 59_900, 'time goes on');
       await rows(
