@@ -64,7 +64,7 @@ function Secret({
       <p className={styles.warning} role="alert">
         {isWarned
           ? 'Copy the key first: when you close this dialog again, the key is lost.'
-          : 'Copy it now. It cannot be shown again.'}
+          : 'Copy it now. It is shown this once and cannot be read again.'}
       </p>
       <div className={styles.secret}>
         <Field label="API key" isLabelHidden>
