@@ -19,8 +19,6 @@ const TIERS = ['fast', 'all', 'soak'];
 const PARALLEL = availableParallelism() + 1;
 /** Specs that share a process, and so the time to load Nest and the service. */
 const FILES_PER_PROCESS = 6;
-/** End-to-end specs that mostly wait for another program: they run beside the others, which run one at a time. */
-const WAITING_SPECS = /(?:slurm-|kubernetes-recorded)[^/\\]*\.spec\.js$/;
 /** Specs of the tier `soak` beside those that search deeper: mutation tests. */
 const SOAK_SPECS = /(?:conformance-kit|check-history-mutations)\.spec\.js$/;
 
@@ -62,11 +60,6 @@ function readArguments() {
 function kindOf(path) {
   const folder = /^dist[/\\]test[/\\](integration|api|e2e)[/\\]/.exec(path);
   return folder?.[1] ?? 'unit';
-}
-
-function groupOf(path) {
-  if (kindOf(path) !== 'e2e') return 'others';
-  return WAITING_SPECS.test(path) ? 'waiting' : 'endToEnd';
 }
 
 /** Compiled spec files as paths relative to the project's folder. */
@@ -206,13 +199,13 @@ async function main(wanted) {
     cluster = await startCluster([...new Set(paths.map(kindOf))]);
     const env = testEnvironment(cluster.url, wanted.tier);
     const options = { ...wanted, env, folder, signal: interrupted.signal };
-    const [endToEnd, waiting, others] = ['endToEnd', 'waiting', 'others'].map((group) =>
-      paths.filter((path) => groupOf(path) === group),
+    const [endToEnd, others] = [true, false].map((wants) =>
+      paths.filter((path) => (kindOf(path) === 'e2e') === wants),
     );
-    const tests = await runAll(others, wanted.inspect ? 1 : PARALLEL, options);
-    const lanes = wanted.inspect ? [[...waiting, ...endToEnd]] : [waiting, endToEnd];
-    for (const lane of await Promise.all(lanes.map((specs) => runAll(specs, 1, options))))
-      tests.push(...lane);
+    const tests = [
+      ...(await runAll(others, wanted.inspect ? 1 : PARALLEL, options)),
+      ...(await runAll(endToEnd, 1, options)),
+    ];
     return { tests, ok: count(tests, 'failed') === 0 };
   } finally {
     await cluster?.stop();
