@@ -14,6 +14,9 @@ const MAX_MESSAGE_LENGTH = 1_000;
 
 const NOT_INSTALLED = 'the command is not installed';
 
+/** scancel ends with the last byte of Slurm's error number, here ESLURM_ALREADY_DONE (2021), and says nothing. */
+const ALREADY_DONE = 'exit code 229';
+
 /** Commands at the same time; the controller answers them one by one anyway. */
 const PARALLEL = 8;
 
@@ -113,7 +116,8 @@ export class SlurmCommands {
   private async cancel(options: readonly string[], ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     const { problem } = await this.run('scancel', [...options, ...ids], READ_MS);
-    if (problem === null || /invalid job id|already complet|not running/i.test(problem)) return;
+    if (problem === null || problem === ALREADY_DONE) return;
+    if (/invalid job id|already complet|not running/i.test(problem)) return;
     throw new EngineFault(`Slurm did not cancel the job: ${problem}`);
   }
 

@@ -33,6 +33,7 @@ describe('the engine of Slurm', () => {
       ['squeue', `/bin/cat '${base}/jobs'`],
       ['sinfo', "echo 'main*'"],
       ['scontrol', ':'],
+      ['scancel', `: >'${base}/jobs'; exit 229`],
     ] as const)
       writeFileSync(join(base, 'bin', name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
     const settings = readSlurmSettings(
@@ -114,6 +115,11 @@ describe('the engine of Slurm', () => {
     );
     await another.close();
     assert.deepEqual(readdirSync(root).toSorted(), ['r1.2', 'stray.1']);
+  });
+
+  test('removes a job that ends while it is cancelled', async () => {
+    await engine.remove(await submitted(), 0);
+    assert.deepEqual(engine.list(), []);
   });
 
   test('waits for a command of Slurm that is being replaced', async () => {
