@@ -156,7 +156,7 @@ describe('npm test', () => {
     await project.write('test/support/depth.ts', 'export const tier = process.env.LONGSHORE_TEST_TIER;');
     await project.spec(
       'test/api/c.spec.ts',
-      `import { tier } from '../../support/depth.js';
+      `import { tier } from '../support/depth.js';
       it('deep', () => assert.equal(tier, process.env.EXPECTED_TIER));`,
     );
     for (const [argv, tier, tests, files] of [
