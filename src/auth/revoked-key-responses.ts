@@ -1,5 +1,6 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import type { Response } from 'express';
+import { OpenItems } from '@longshore/common/open-items';
 import type { Caller } from './access.js';
 import { ApiKeyCache } from './api-key-cache.js';
 
@@ -7,6 +8,7 @@ import { ApiKeyCache } from './api-key-cache.js';
 const CHECK_MS = 500;
 
 interface OpenResponse {
+  readonly response: Response;
   readonly caller: Caller;
   /** Whether it was open at an earlier check; most responses end before the second one. */
   isLong: boolean;
@@ -15,7 +17,7 @@ interface OpenResponse {
 /** Closes responses whose key expires or is revoked while they are open: streams and long polls would outlive it. */
 @Injectable()
 export class RevokedKeyResponses implements OnApplicationShutdown {
-  readonly #open = new Map<Response, OpenResponse>();
+  readonly #open = new OpenItems<OpenResponse>();
   #timer: NodeJS.Timeout | undefined;
   #checking: Promise<void> | undefined;
 
@@ -28,8 +30,7 @@ export class RevokedKeyResponses implements OnApplicationShutdown {
 
   add(caller: Caller, response: Response): void {
     if (!this.keys.isRevocable(caller)) return;
-    this.#open.set(response, { caller, isLong: false });
-    response.once('close', () => this.#open.delete(response));
+    response.once('close', this.#open.add({ response, caller, isLong: false }));
     this.#timer ??= setInterval(() => void this.check(), CHECK_MS).unref();
   }
 
@@ -51,15 +52,16 @@ export class RevokedKeyResponses implements OnApplicationShutdown {
       this.onApplicationShutdown();
       return;
     }
-    const long = [...this.#open].filter(([, { isLong }]) => isLong);
-    for (const response of this.#open.values()) response.isLong = true;
+    const open = this.#open.list();
+    const long = open.filter(({ isLong }) => isLong);
+    for (const response of open) response.isLong = true;
     const refused = new Set<Caller>();
     await Promise.all(
-      [...new Set(long.map(([, { caller }]) => caller))].map(async (caller) => {
+      [...new Set(long.map(({ caller }) => caller))].map(async (caller) => {
         const isValid = await this.keys.isStillValid(caller).catch(() => true);
         if (!isValid) refused.add(caller);
       }),
     );
-    for (const [response, { caller }] of long) if (refused.has(caller)) response.destroy();
+    for (const { response, caller } of long) if (refused.has(caller)) response.destroy();
   }
 }

@@ -26,8 +26,7 @@ const NO_ANSWER = 'none';
 export class HttpMetrics {
   readonly #requests: Counter<'method' | 'route' | 'status'>;
   readonly #seconds: Histogram<'method' | 'route'>;
-  /** Start times of the responses in progress. */
-  readonly #startTimes = new Map<ServerResponse, number>();
+  #inFlight = 0;
 
   constructor(
     registry: Registry,
@@ -52,7 +51,7 @@ export class HttpMetrics {
       name: 'longshore_http_requests_in_flight',
       help: 'Requests in progress, including those that are held open',
       registers,
-      collect: () => inFlight.set(this.#startTimes.size),
+      collect: () => inFlight.set(this.#inFlight),
     });
     const open: Gauge = new Gauge({
       name: 'longshore_http_held_requests',
@@ -65,8 +64,9 @@ export class HttpMetrics {
   /** Call it once, before the server listens. */
   attach(server: Server): void {
     const begin = (_: IncomingMessage, response: ServerResponse): void => {
-      this.#startTimes.set(response, performance.now());
-      response.once('close', () => this.#end(response));
+      const startedAt = performance.now();
+      this.#inFlight += 1;
+      response.once('close', () => this.#end(response, startedAt));
     };
     server.prependListener('request', begin);
     server.prependListener('checkExpectation', begin);
@@ -76,10 +76,8 @@ export class HttpMetrics {
     server.on(CUT_OFF, (setting: string) => this.refusals.count(setting));
   }
 
-  #end(response: ServerResponse): void {
-    const startedAt = this.#startTimes.get(response);
-    if (startedAt === undefined) return;
-    this.#startTimes.delete(response);
+  #end(response: ServerResponse, startedAt: number): void {
+    this.#inFlight -= 1;
     // Express keeps the route on the request.
     const request: IncomingMessage & { readonly route?: { readonly path?: unknown } } = response.req;
     const path = request.route?.path;

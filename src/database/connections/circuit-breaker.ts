@@ -1,6 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { OpenItems } from '@longshore/common/open-items';
 import type { Client } from 'pg';
 import type { DataSource } from 'typeorm';
 import { probeDatabase, ProbeTimeout } from './database-probe.js';
@@ -39,8 +40,8 @@ interface CircuitBreakerEvents {
 export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
   readonly #pools = new Set<object>();
   readonly #clients = new Set<Client>();
-  readonly #requests = new Set<{ readonly since: number }>();
-  readonly #waiting = new Set<(error: DatabaseUnreachable) => void>();
+  readonly #requests = new OpenItems<{ readonly since: number }>();
+  readonly #waiting = new OpenItems<(error: DatabaseUnreachable) => void>();
   // Keeps the trace of the request that triggered the probe out of later log lines.
   readonly #scope = new AsyncResource('CircuitBreaker');
   #error: DatabaseUnreachable | undefined;
@@ -101,10 +102,9 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
 
   /** Registers a request to the server. @returns a function to call when it is over, with its error if it failed */
   begin(): (error?: unknown) => void {
-    const request = { since: performance.now() };
-    this.#requests.add(request);
+    const end = this.#requests.add({ since: performance.now() });
     return (error) => {
-      this.#requests.delete(request);
+      end();
       if (error === undefined) this.#answeredAt = performance.now();
       else if (isDatabaseUnavailable(error)) void this.check();
     };
@@ -112,8 +112,7 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
 
   /** Calls the function once when the breaker opens. @returns a function that cancels this */
   rejectWhenOpen(reject: (error: DatabaseUnreachable) => void): () => void {
-    this.#waiting.add(reject);
-    return () => void this.#waiting.delete(reject);
+    return this.#waiting.add(reject);
   }
 
   /**
@@ -133,7 +132,7 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
   #checkSlowRequests(): void {
     const suspect = performance.now() - this.times.suspectAfter;
     if (this.#error || this.#checkedAt > suspect) return;
-    for (const { since } of this.#requests) {
+    for (const { since } of this.#requests.list()) {
       if (since > suspect) continue;
       void this.check();
       return;
@@ -166,8 +165,7 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
     const error = new DatabaseUnreachable(cause);
     this.#error = error;
     this.#recovery = this.#scope.runInAsyncScope(() => this.#recover(error));
-    for (const reject of this.#waiting) reject(error);
-    this.#waiting.clear();
+    for (const reject of this.#waiting.clear()) reject(error);
     for (const { connection } of this.#clients) connection.stream.destroy();
   }
 

@@ -40,6 +40,8 @@ interface CachedTopic {
 export class FeedTails {
   /** Least recently read first. */
   readonly #topics = new Map<string, CachedTopic>();
+  /** The last one of these. */
+  #lastRead: string | undefined;
   readonly #slices: RecentSlices;
   #bytes = 0;
   #generations = 0;
@@ -71,8 +73,11 @@ export class FeedTails {
     const page = cached?.tail.page(start, { limit, maxBytes });
     if (cached === undefined || page === undefined) return undefined;
     cached.readAt = performance.now();
-    this.#topics.delete(topic);
-    this.#topics.set(topic, cached);
+    if (topic !== this.#lastRead) {
+      this.#topics.delete(topic);
+      this.#topics.set(topic, cached);
+      this.#lastRead = topic;
+    }
     const newest = Math.max(last, cached.tail.to);
     const { to, entries } = page;
     const hasMore = to < newest;
@@ -98,6 +103,7 @@ export class FeedTails {
       this.forget(topic);
       const tail = new FeedTail(part, this.limits.cacheTopicBytes);
       this.#generations += 1;
+      this.#lastRead = topic;
       this.#topics.set(topic, {
         generation: this.#generations,
         tail,

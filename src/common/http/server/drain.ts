@@ -2,6 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
+import { OpenItems } from '@longshore/common/open-items';
 
 export interface DrainLimits {
   /** Requests still in progress after this long are cut off. */
@@ -22,7 +23,7 @@ const STEP_MS = 25;
 export class Drain {
   readonly #controller = new AbortController();
   /** Open connections, with the responses in progress on each. */
-  readonly #sockets = new Map<Socket, Set<ServerResponse>>();
+  readonly #sockets = new Map<Socket, OpenItems<ServerResponse>>();
   #server: Server | undefined;
   #done: Promise<void> | undefined;
 
@@ -35,13 +36,13 @@ export class Drain {
   attach(server: Server): void {
     this.#server = server;
     server.on('connection', (socket: Socket) => {
-      const responses = new Set<ServerResponse>();
+      const responses = new OpenItems<ServerResponse>();
       this.#sockets.set(socket, responses);
       socket.once('close', () => {
         this.#sockets.delete(socket);
         // Node closes only the first response of a connection, not those of the pipelined requests behind it.
         process.nextTick(() => {
-          for (const response of responses) {
+          for (const response of responses.list()) {
             response.destroy();
             response.emit('close');
           }
@@ -50,8 +51,7 @@ export class Drain {
     });
     server.prependListener('request', (request: IncomingMessage, response: ServerResponse) => {
       const responses = this.#sockets.get(request.socket);
-      responses?.add(response);
-      response.once('close', () => responses?.delete(response));
+      if (responses !== undefined) response.once('close', responses.add(response));
       if (this.signal.aborted) response.shouldKeepAlive = false;
     });
   }
@@ -72,7 +72,7 @@ export class Drain {
     if (server.listening) NetServer.prototype.close.call(server);
     const startedAt = performance.now();
     for (const responses of this.#sockets.values()) {
-      for (const response of responses) if (!response.headersSent) response.shouldKeepAlive = false;
+      for (const response of responses.list()) if (!response.headersSent) response.shouldKeepAlive = false;
     }
     this.#controller.abort();
     await delay(graceMs);

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import type { Response } from 'express';
+import { OpenItems } from '@longshore/common/open-items';
 import type { Quota } from '../../quotas/quota.js';
 import { Drain } from './drain.js';
 
@@ -20,7 +21,7 @@ export interface HeldRequest {
 /** Ends requests that are held open when their client goes away or the service stops. */
 @Injectable()
 export class HeldRequests implements OnModuleDestroy {
-  readonly #open = new Set<AbortController>();
+  readonly #open = new OpenItems<AbortController>();
   readonly #held = new WeakSet<ServerResponse>();
   #waiting = 0;
 
@@ -53,7 +54,7 @@ export class HeldRequests implements OnModuleDestroy {
   }
 
   onModuleDestroy(): void {
-    for (const controller of this.#open) controller.abort();
+    for (const controller of this.#open.list()) controller.abort();
   }
 
   #begin(response: Response, quota: Quota | null): HeldRequest {
@@ -62,14 +63,14 @@ export class HeldRequests implements OnModuleDestroy {
     const abort = (): void => controller.abort();
     if (response.closed || response.destroyed || this.drain.signal.aborted) abort();
     response.once('close', abort);
-    this.#open.add(controller);
+    const forget = this.#open.add(controller);
     if (quota !== null) {
       this.#held.add(response);
       this.#waiting += 1;
     }
     const close = (): void => {
       response.off('close', abort);
-      if (!this.#open.delete(controller) || quota === null) return;
+      if (!forget() || quota === null) return;
       this.#waiting -= 1;
       quota.release(keyId);
     };
