@@ -93,7 +93,7 @@ function lagsOf(pairs, acknowledged) {
 
 /** Starts a program of lib in a process of its own; `answer` is its next message. */
 function start(name) {
-  const child = fork(join(ROOT, 'bench/lib', `${name}.mjs`), { serialization: 'advanced' });
+  const child = fork(join(ROOT, 'bench/lib/load', `${name}.mjs`), { serialization: 'advanced' });
   const stop = stoppedAtTheEnd(async () => void child.kill());
   const gone = once(child, 'exit').then(([code, signal]) => {
     void stop();
