@@ -1,13 +1,15 @@
 import { bareLike, loadSubject } from '../lib/load/beside-bare.mjs';
 import { goalLine, ratio } from '../lib/pages/figures.mjs';
 import { inTurn, withOpen } from '../lib/rounds.mjs';
+import { createRunsToRead } from './read.mjs';
 import { heartbeatOf } from '../lib/load/scenarios.mjs';
 import { startService } from '../lib/servers/service.mjs';
 
 export const title = 'Two builds';
 export const about =
   'The build under test and an earlier one (the dist folder named by BENCH_BEFORE), each with a PostgreSQL of its own, ' +
-  'measured in turn in one run. 64 clients; bulk: 4 clients with 100 items a request. CPU is that of the server process.';
+  'measured in turn in one run. 64 clients; bulk: 4 clients with 100 items a request; poll: of events with nothing new. ' +
+  'CPU is that of the server process.';
 
 const ROUNDS = 5;
 const LOADS = [
@@ -29,12 +31,22 @@ export async function measure({ seconds }) {
     const now = await keep(startService());
     const earlier = await keep(startService({}, { dist: before }));
     const bare = await keep(bareLike(now, ['POST', '/workers/heartbeat', heartbeatOf('w')]));
+    const polls = async ({ url }) => (await createRunsToRead(url)).map((id) => `/runs/${id}/events?after=9`);
+    const poll = async (build, service) => {
+      const options = { paths: await polls(service) };
+      return loadSubject(labelOf('poll', build), service, {
+        scenario: 'read',
+        clients: 64,
+        options,
+        seconds,
+      });
+    };
     const pairs = LOADS.flatMap(({ name, load }) => [
       loadSubject(labelOf(name, 'before'), earlier, { ...load, seconds }),
       loadSubject(labelOf(name, 'now'), now, { ...load, seconds }),
     ]);
     const idle = loadSubject(BARE, bare, { scenario: 'heartbeat', clients: 64, seconds });
-    return inTurn([...pairs, idle], ROUNDS);
+    return inTurn([...pairs, await poll('before', earlier), await poll('now', now), idle], ROUNDS);
   });
 }
 

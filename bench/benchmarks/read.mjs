@@ -26,7 +26,7 @@ const BARE = 'bare node:http';
 export async function measure({ seconds }) {
   return withOpen(async (keep) => {
     const service = await keep(startService());
-    const runs = (await prepare(service.url)).map((id) => `/runs/${id}`);
+    const runs = (await createRunsToRead(service.url)).map((id) => `/runs/${id}`);
     const bare = await keep(bareLike(service, ['GET', runs[0]]));
     const reading = (label, server, paths, options = {}) =>
       loadSubject(label, server, { scenario: 'read', clients: 64, seconds, options: { paths, ...options } });
@@ -62,7 +62,7 @@ function after(paths, suffix) {
 }
 
 /** Runs with ten events each, ten of them on one topic; answers their ids. */
-async function prepare(url) {
+export async function createRunsToRead(url) {
   const { send, close } = sender(url, KEY, 64);
   try {
     return await Promise.all(
