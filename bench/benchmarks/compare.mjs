@@ -11,7 +11,7 @@ export const about =
   'measured in turn in one run. 64 clients; bulk: 4 clients with 100 items a request; poll: of events with nothing new. ' +
   'CPU is that of the server process.';
 
-const ROUNDS = 5;
+const ROUNDS = 6;
 const LOADS = [
   { name: 'heartbeat', load: { scenario: 'heartbeat', clients: 64 } },
   { name: 'create', load: { scenario: 'create', clients: 64 } },

@@ -2,7 +2,8 @@
 export const ROUNDS = 3;
 
 /**
- * Measures subjects in turn, so that what else the machine does meets all of them, after one warm-up of each.
+ * Measures subjects in turn, after one warm-up of each, so that what else the machine does meets all of them. Every second
+ * round has the reverse order: what one subject leaves behind, such as WAL to be written, affects the next one.
  * @param subjects each `{ label, round(), warmUp() }` and whatever else its row is to carry; a round answers figures
  * @returns one row a subject, `{ label, ..., rounds }`
  */
@@ -10,7 +11,8 @@ export async function inTurn(subjects, rounds = ROUNDS) {
   const rows = subjects.map(({ round, warmUp, ...row }) => ({ row: { ...row, rounds: [] }, round, warmUp }));
   for (const { warmUp } of rows) await warmUp?.();
   for (let n = 0; n < rounds; n += 1) {
-    for (const { row, round } of rows) row.rounds.push(await round());
+    const order = n % 2 === 0 ? rows : rows.toReversed();
+    for (const { row, round } of order) row.rounds.push(await round());
   }
   return rows.map(({ row }) => row);
 }
