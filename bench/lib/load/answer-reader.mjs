@@ -81,7 +81,14 @@ export class AnswerReader {
     this.#head = null;
     this.#pieces = [];
     this.#chunked = null;
-    return { status, keepsAlive, header: (name) => headerOf(head, name), text: () => textOf(pieces) };
+    const bytes = () => bytesOf(pieces);
+    return {
+      status,
+      keepsAlive,
+      header: (name) => headerOf(head, name),
+      bytes,
+      text: () => bytes().toString(),
+    };
   }
 }
 
@@ -90,6 +97,7 @@ function headerOf(head, name) {
   return line?.slice(name.length + 1).trim();
 }
 
-function textOf(pieces) {
-  return (pieces.length === 1 ? pieces[0] : pieces.length === 0 ? NOTHING : Buffer.concat(pieces)).toString();
+function bytesOf(pieces) {
+  if (pieces.length === 1) return pieces[0];
+  return pieces.length === 0 ? NOTHING : Buffer.concat(pieces);
 }

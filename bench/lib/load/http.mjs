@@ -6,7 +6,7 @@ const STALE_MS = 3_000;
 /**
  * A sender over kept connections; what finds none free waits for one.
  * @param connections the most that are open at a time
- * @returns `send(method, path, body, headers)`, which answers `{ status, text(), header(name) }`, and `close()`. A body
+ * @returns `send(method, path, body, headers)`, which answers `{ status, bytes(), text(), header(name) }`, and `close()`. A body
  * that is a string is sent as it is: JSON text that is the same every time is best made once.
  */
 export function sender(baseUrl, key, connections) {
