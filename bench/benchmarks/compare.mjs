@@ -31,9 +31,8 @@ export async function measure({ seconds }) {
     const now = await keep(startService());
     const earlier = await keep(startService({}, { dist: before }));
     const bare = await keep(bareLike(now, ['POST', '/workers/heartbeat', heartbeatOf('w')]));
-    const polls = async ({ url }) => (await createRunsToRead(url)).map((id) => `/runs/${id}/events?after=9`);
     const poll = async (build, service) => {
-      const options = { paths: await polls(service) };
+      const options = { paths: await pollPaths(service) };
       return loadSubject(labelOf('poll', build), service, {
         scenario: 'read',
         clients: 64,
@@ -69,6 +68,10 @@ export function goals(rows) {
       },
     ),
   ];
+}
+
+async function pollPaths({ url }) {
+  return (await createRunsToRead(url)).map((id) => `/runs/${id}/events?after=9`);
 }
 
 function labelOf(name, build) {
