@@ -68,8 +68,8 @@ export class FeedController {
   @ApiSwitchedOffError('the feed')
   async getPage(
     @Query() query: FeedPageQueryDto,
-    @Res({ passthrough: true }) response: Response,
-  ): Promise<string> {
+    @Res() response: Response,
+  ): Promise<void> {
     this.#checkEnabled();
     const { limit = DEFAULT_LIMIT, wait = 0 } = query;
     const slice =
@@ -79,7 +79,7 @@ export class FeedController {
             this.feed.awaitPage(query, limit, wait * 1000, signal),
           );
     response.setHeader('Content-Type', JSON_TYPE);
-    return slice.page;
+    response.send(slice.page);
   }
 
   @Get('cursor')

@@ -4,7 +4,7 @@ import type { FeedEntry } from './feed-entry.js';
 export class FeedSlice {
   /** Estimated bytes of memory. */
   readonly memory: number;
-  #page: string | undefined;
+  #page: Buffer | undefined;
   #frames: Buffer | undefined;
 
   /**
@@ -27,9 +27,9 @@ export class FeedSlice {
     return new FeedSlice(end, [], false, end, epoch);
   }
 
-  /** A FeedPage of the API as JSON. */
-  get page(): string {
-    this.#page ??= this.#buildPage();
+  /** A FeedPage of the API as JSON; all readers at this place are sent the same bytes. */
+  get page(): Buffer {
+    this.#page ??= Buffer.from(this.#buildPage());
     return this.#page;
   }
 

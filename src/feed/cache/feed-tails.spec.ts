@@ -97,7 +97,7 @@ class Scene {
     const expected = behind.slice(0, slice.entries.length);
     const next = behind[slice.entries.length]?.position ?? Infinity;
     assert.ok(slice.end >= (expected.at(-1)?.position ?? start) && slice.end < next);
-    const { events } = JSON.parse(slice.page);
+    const { events } = JSON.parse(slice.page.toString());
     assert.deepEqual(
       events.map(({ payload }: { payload: unknown }) => payload),
       expected.map(({ event }) => JSON.parse(event.payload)),
