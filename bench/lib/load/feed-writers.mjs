@@ -1,7 +1,10 @@
 // Writers of one topic, in a process of their own: each has a run and sends it one event after the other. Told what to
-// do by one message; answers when each event was acknowledged.
+// do by one message; says when the time to measure begins, and at the end when each event was acknowledged.
 import { once } from 'node:events';
 import { bodyOf, sender } from './http.mjs';
+
+/** Before the time to measure, in milliseconds: the processes of readers and writers are new. */
+const WARM_UP_MS = 1_000;
 
 const [{ url, key, topic, writers, seconds }] = await once(process, 'message');
 const { send, close } = sender(url, key, writers);
@@ -11,8 +14,9 @@ const runs = await Promise.all(
     bodyOf(await send('POST', '/runs', { image: 'i', event_delivery: { topic } })),
   ),
 );
-const began = performance.now();
+const began = performance.now() + WARM_UP_MS;
 const deadline = began + seconds * 1000;
+setTimeout(() => process.send('measuring'), WARM_UP_MS);
 const acknowledged = await Promise.all(
   runs.map(async ({ id }, writer) => {
     const times = [];
@@ -28,4 +32,4 @@ const acknowledged = await Promise.all(
 );
 const elapsed = (performance.now() - began) / 1000;
 close();
-process.send({ acknowledged, elapsed }, () => process.exit(0));
+process.send({ acknowledged, began: performance.timeOrigin + began, elapsed }, () => process.exit(0));
