@@ -66,10 +66,7 @@ export class FeedController {
   @ApiOkResponse({ type: FeedPageDto, description: 'A page of events.' })
   @ApiErrors(400, 410)
   @ApiSwitchedOffError('the feed')
-  async getPage(
-    @Query() query: FeedPageQueryDto,
-    @Res() response: Response,
-  ): Promise<void> {
+  async getPage(@Query() query: FeedPageQueryDto, @Res() response: Response): Promise<void> {
     this.#checkEnabled();
     const { limit = DEFAULT_LIMIT, wait = 0 } = query;
     const slice =

@@ -52,7 +52,7 @@ export class FeedService {
     const deadline = performance.now() + forMs;
     const topic = this.notifications.subscribe(place.topic);
     try {
-      await topic.waitForTurn({ signal, forMs });
+      if (topic.endBehind(range.after) === undefined) await topic.waitForTurn(range.after, { signal, forMs });
       let { version } = topic;
       const end = topic.endBehind(range.after);
       let slice = end === undefined ? await this.reader.read(range) : FeedSlice.empty(end, range.epoch);

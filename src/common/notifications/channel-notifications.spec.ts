@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setMaxListeners } from 'node:events';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import type { NotificationListener } from '../../database/notifications.js';
 import { ChannelNotifications } from './channel-notifications.js';
 
@@ -126,11 +126,30 @@ test('keeps the other readers of a topic when one unsubscribes', async () => {
   assert.deepEqual(channel.subscribed, []);
 });
 
-test('collects frequent changes and wakes all readers together', async ({ mock }) => {
+/** A topic with readers that poll and a clock that the test sets. */
+function setUpWithClock({ mock }: TestContext) {
   let now = 0;
   mock.method(performance, 'now', () => now);
   mock.timers.enable({ apis: ['setTimeout'] });
   const { channel, notify } = setUp();
+  return {
+    channel,
+    notify,
+    pass: (ms: number): void => {
+      now += ms;
+      mock.timers.tick(ms);
+    },
+    /** What a long poll does that finds something. */
+    poll: async (after: number): Promise<void> => {
+      const topic = channel.subscribe('a');
+      await topic.waitForTurn(after, { signal: NEVER });
+      channel.unsubscribe(topic);
+    },
+  };
+}
+
+test('collects frequent changes and wakes all readers together', async (t) => {
+  const { channel, notify, pass } = setUpWithClock(t);
   const topics = Array.from({ length: 100 }, () => channel.subscribe('a'));
   const wait = (after: number): Promise<boolean>[] =>
     topics.map((topic) => topic.waitForChange(after, topic.version, { signal: NEVER }));
@@ -139,25 +158,51 @@ test('collects frequent changes and wakes all readers together', async ({ mock }
   assert.ok(await settled(Promise.all(first)), 'the first change wakes them at once');
   const second = wait(1);
   notify('2 a');
+  pass(149);
   assert.equal(await settled(Promise.race(second)), false);
   notify('3 a');
-  now += 1_000;
-  mock.timers.tick(1_000);
+  pass(1);
   assert.deepEqual(new Set(await Promise.all(second)), new Set([true]));
 });
 
-test('a reader that arrives just after a wake-up waits for the next one', async () => {
-  const { channel, notify } = setUp();
-  const topics = Array.from({ length: 100 }, () => channel.subscribe('a'));
-  const [one, other] = topics;
-  assert.ok(one && other);
-  assert.equal(await one.waitForTurn({ signal: NEVER }), true);
-  const waiting = one.waitForChange(0, one.version, { signal: NEVER });
+test('a reader that arrives just after a wake-up waits for the next one', async (t) => {
+  const { channel, notify, pass } = setUpWithClock(t);
+  const topics = Array.from({ length: 50 }, () => channel.subscribe('a'));
+  const waiting = topics.map((topic) => topic.waitForChange(0, topic.version, { signal: NEVER }));
   notify('1 a');
-  assert.equal(await waiting, true);
-  const turn = other.waitForTurn({ signal: NEVER });
+  await Promise.all(waiting);
+  const turn = channel.subscribe('a').waitForTurn(1, { signal: NEVER });
+  pass(74);
   assert.equal(await settled(turn), false);
+  pass(1);
   assert.equal(await turn, true);
+});
+
+test('polls that always find something take turns together, although there is none between them', async (t) => {
+  const { poll, pass } = setUpWithClock(t);
+  const polls = (): Promise<void>[] => Array.from({ length: 100 }, () => poll(0));
+  const [one, ...others] = polls();
+  assert.ok(await settled(Promise.resolve(one)), 'the first does not wait');
+  assert.equal(await settled(Promise.race(others)), false);
+  pass(2);
+  await Promise.all(others);
+  const next = polls();
+  pass(148);
+  assert.equal(await settled(Promise.race(next)), false);
+  pass(1);
+  await Promise.all(next);
+});
+
+test('a poll that is behind the readers that were woken does not wait', async (t) => {
+  const { channel, notify, poll } = setUpWithClock(t);
+  const topic = channel.subscribe('a');
+  const waiting = topic.waitForChange(8, topic.version, { signal: NEVER });
+  notify('9 a');
+  await waiting;
+  assert.equal(await settled(poll(9)), false);
+  assert.equal(await settled(poll(8)), true);
+  notify(null);
+  assert.equal(await settled(poll(8)), false, 'what was read before may be gone');
 });
 
 test('remembers the end of a topic until it grows, also without readers', () => {

@@ -2,7 +2,7 @@ import type { OnModuleDestroy } from '@nestjs/common';
 import type { Notifications } from '../../database/notifications.js';
 import { Topic } from './topic.js';
 
-/** Topics without readers whose end is remembered. */
+/** Topics without readers whose end or pause is remembered. */
 const MAX_REMEMBERED = 10_000;
 
 /** Wakes the readers of topics by notifications of a PostgreSQL channel, `<last position> <topic>`, without queries. */
@@ -40,7 +40,7 @@ export class ChannelNotifications implements OnModuleDestroy {
     if (topic.readers > 0) return;
     topic.cancelWake();
     this.#topics.delete(topic.name);
-    if (!topic.knowsEnd) return;
+    if (!topic.knowsEnd && !topic.isPaused) return;
     this.#topics.set(topic.name, topic);
     if (this.#topics.size <= MAX_REMEMBERED) return;
     for (const { name, readers } of this.#topics.values()) {

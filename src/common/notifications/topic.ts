@@ -1,12 +1,12 @@
 import { untilWoken, type WaitEnds } from './until-woken.js';
 
-/** Pause between two wake-ups of a topic's readers: for each reader, and at most. */
-const PAUSE_PER_READER_MS = 1;
-const MAX_PAUSE_MS = 100;
+/** Pause after a wake-up or a read: for each reader that went on, and at most. */
+const PAUSE_PER_READER_MS = 1.5;
+const MAX_PAUSE_MS = 150;
 
 /**
  * A topic that readers wait for. It wakes them together: at once after a quiet time, else after a pause that grows with
- * their number, so that changes share one query.
+ * the number of readers that went on last, so that changes share one query and readers one page.
  */
 export class Topic {
   readers = 0;
@@ -14,8 +14,10 @@ export class Topic {
   version = 0;
   readonly #waiters = new Set<{ readonly isDue: () => boolean; readonly wake: () => void }>();
   #lastPosition = 0;
+  /** The last position when readers were woken. */
+  #positionAtWake = 0;
   #missedAtVersion = 0;
-  #wokenAt = -Infinity;
+  #pauseEndsAt = -Infinity;
   #timer: NodeJS.Timeout | undefined;
   #end: { readonly position: number; readonly isEmpty: boolean; readonly version: number } | undefined;
 
@@ -36,6 +38,7 @@ export class Topic {
     this.#missedAtVersion = this.version;
     // A feed epoch may have begun, in which the topic is shorter.
     this.#lastPosition = 0;
+    this.#positionAtWake = 0;
     this.#wakeSoon();
   }
 
@@ -56,9 +59,17 @@ export class Topic {
     return this.#missedAtVersion > version ? undefined : this.#lastPosition;
   }
 
-  /** If the readers have just been woken, waits until they are woken next. */
-  async waitForTurn(ends: WaitEnds): Promise<boolean> {
-    return performance.now() >= this.#wokenAt + this.#pauseMs || this.#wait(() => true, ends);
+  /**
+   * If readers have just gone on, waits until all that wait are woken next. A reader that is behind them does not wait: the
+   * pause must not limit how many pages it reads.
+   * @param after its place; null for the oldest entry
+   * @returns false as `waitForChange`
+   */
+  async waitForTurn(after: number | null, ends: WaitEnds): Promise<boolean> {
+    if ((after ?? 0) < this.#positionAtWake) return true;
+    if (this.isPaused) return this.#wait(() => true, ends);
+    this.#pauseFor(1);
+    return true;
   }
 
   /**
@@ -88,8 +99,12 @@ export class Topic {
     this.#timer = undefined;
   }
 
-  get #pauseMs(): number {
-    return Math.min(MAX_PAUSE_MS, this.readers * PAUSE_PER_READER_MS);
+  get isPaused(): boolean {
+    return performance.now() < this.#pauseEndsAt;
+  }
+
+  #pauseFor(readers: number): void {
+    this.#pauseEndsAt = performance.now() + Math.min(MAX_PAUSE_MS, readers * PAUSE_PER_READER_MS);
   }
 
   async #wait(isDue: () => boolean, ends: WaitEnds): Promise<boolean> {
@@ -104,17 +119,17 @@ export class Topic {
 
   #wakeSoon(): void {
     if (this.#timer !== undefined || this.#waiters.size === 0) return;
-    const inMs = this.#wokenAt + this.#pauseMs - performance.now();
+    const inMs = this.#pauseEndsAt - performance.now();
     if (inMs <= 0) this.#wake();
     else this.#timer = setTimeout(() => this.#wake(), Math.ceil(inMs));
   }
 
   #wake(): void {
     this.cancelWake();
-    for (const { isDue, wake } of this.#waiters) {
-      if (!isDue()) continue;
-      this.#wokenAt = performance.now();
-      wake();
-    }
+    const due = [...this.#waiters].filter(({ isDue }) => isDue());
+    if (due.length === 0) return;
+    this.#positionAtWake = this.#lastPosition;
+    this.#pauseFor(due.length);
+    for (const { wake } of due) wake();
   }
 }
