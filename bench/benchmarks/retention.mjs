@@ -7,7 +7,8 @@ import { inWords, sizesOf, startSeeded } from '../seed/seeded.mjs';
 export const title = 'Retention beside load';
 export const about =
   'The jobs of retention remove a backlog while clients do 200 lifecycles a second; everything was recorded a year ago and ' +
-  'is due. A run has three events and a log of one row. Jobs pause after each batch for as long as the batch took. The rates ' +
+  'is due. A run has three events and a log of one row. Jobs pause after each batch for as long as the batch took. Those of ' +
+  'feed entries, logs and keys run at the same time; the last row adds the time of the slowest of them to that of the runs. The rates ' +
   'are those between the first and the last removal; dead rows are those that vacuum has not removed at the end of the rounds. ' +
   'Lifecycles alone are measured on the same service, before the jobs begin a minute after its start.';
 export const figures = {
@@ -104,15 +105,17 @@ export async function measure({ seconds }) {
     }
   }
   const removedPerSecond = (table) => rows.find((row) => row.table === table).rounds[0].removedPerSecond;
-  const share = Object.entries(ROWS_OF_A_RUN).reduce(
-    (sum, [table, count]) => sum + count / removedPerSecond(table),
+  // The jobs of a part run at the same time, so that the slowest one counts.
+  const secondsOfARun = PARTS.reduce(
+    (sum, { tables }) =>
+      sum + Math.max(...tables.map((table) => ROWS_OF_A_RUN[table] / removedPerSecond(table))),
     0,
   );
-  rows.push({ label: SUSTAINED, rounds: [{ removedPerSecond: 1 / share }] });
+  rows.push({ label: SUSTAINED, rounds: [{ removedPerSecond: 1 / secondsOfARun }] });
   return rows;
 }
 
-const SUSTAINED = 'runs with everything that belongs to them, one job after the other';
+const SUSTAINED = 'runs with everything that belongs to them, one part after the other';
 
 /** @param rows as measured */
 export function goals(rows) {
