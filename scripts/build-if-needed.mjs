@@ -1,13 +1,14 @@
 /* oxlint-disable no-console -- a command for the terminal */
-// Builds packages, service, tests and dashboard when their sources have changed.
+// Builds packages, service, demo and dashboard when their sources have changed.
 // `node scripts/build-if-needed.mjs [--force] [part ...]`, or buildIfNeeded() from another script.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, readFile, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { basename, dirname, join, relative } from 'node:path';
+import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { takeLock } from './file-lock.mjs';
+import lockfile from 'proper-lockfile';
 
 const PROJECT = dirname(dirname(fileURLToPath(import.meta.url)));
 const CLIENT_TYPES = join('packages', 'client', 'src', 'schema.ts');
@@ -15,300 +16,149 @@ const DASHBOARD = join('packages', 'dashboard');
 const LIBRARIES = ['packages/common', 'packages/embedded-postgres'];
 /** What uses the client's generated types. The service does not, so it can be built to generate them. */
 const CLIENTS = ['packages/client', 'packages/worker', 'packages/cli', 'packages/conformance'];
-const SERVICE_SOURCES = [
-  'src',
-  'migrations',
-  ...LIBRARIES,
-  'package.json',
-  'package-lock.json',
-  'nest-cli.json',
-  'tsconfig.base.json',
-  'tsconfig.json',
-  'tsconfig.build.json',
-];
+const CONFIGURATION = ['tsconfig.base.json', 'package-lock.json'];
+const SERVICE_CONFIGURATION = ['package.json', 'nest-cli.json', 'tsconfig.json', 'tsconfig.build.json'];
 
-/** What each part is made from, the output that must exist, and the file that holds the fingerprint of the last build. */
+/** What each part is made from, in the order of the build, the output that must exist, and the commands that make it. */
 const PARTS = {
   libraries: {
-    sources: [...LIBRARIES, 'tsconfig.base.json', 'package-lock.json'],
+    sources: [...LIBRARIES, ...CONFIGURATION],
     outputs: LIBRARIES.map((path) => join(path, 'dist')),
-    stamp: '.build/libraries.stamp',
+    commands: [['typescript/bin/tsc', '-b', ...LIBRARIES]],
   },
-  service: { sources: SERVICE_SOURCES, outputs: ['dist/src'], stamp: 'dist/.service.stamp' },
   clients: {
-    sources: [...LIBRARIES, ...CLIENTS, 'openapi.json', 'tsconfig.base.json', 'package-lock.json'],
+    sources: [...LIBRARIES, ...CLIENTS, 'openapi.json', ...CONFIGURATION],
     outputs: CLIENTS.map((path) => join(path, 'dist')),
-    stamp: '.build/clients.stamp',
+    prepare: generateClientTypes,
+    commands: [['typescript/bin/tsc', '-b', ...CLIENTS]],
   },
-  tests: {
-    sources: [...SERVICE_SOURCES, 'packages', 'openapi.json', 'demo', 'test', 'tsconfig.test.json'],
-    outputs: ['dist/test', 'dist/demo'],
-    stamp: 'dist/.tests.stamp',
+  service: {
+    sources: ['src', 'migrations', ...LIBRARIES, ...CONFIGURATION, ...SERVICE_CONFIGURATION],
+    outputs: ['dist/src'],
+    commands: [['@nestjs/cli/bin/nest.js', 'build']],
+  },
+  demo: {
+    sources: ['demo', 'tsconfig.demo.json', ...LIBRARIES, ...CLIENTS, 'openapi.json', ...CONFIGURATION],
+    outputs: ['dist/demo'],
+    commands: [['typescript/bin/tsc', '-p', 'tsconfig.demo.json']],
   },
   dashboard: {
     sources: [DASHBOARD, 'packages/client', 'openapi.json', 'package-lock.json'],
     outputs: [join(DASHBOARD, 'dist')],
-    stamp: '.build/dashboard.stamp',
+    commands: [['vite/bin/vite.js', 'build', DASHBOARD, '--emptyOutDir', '--logLevel', 'warn']],
   },
 };
 /** The parts that the service runs; the dashboard uses the client. */
 export const SERVICE_PARTS = ['libraries', 'clients', 'service', 'dashboard'];
 
-const TSC = ['typescript', 'bin', 'tsc'];
-
 /** The build ended with errors, which the compiler has printed. */
 export class BuildError extends Error {}
 
 /**
- * Builds the parts whose sources have changed. Service, tests and dashboard are built in a folder beside the present
- * output and replace it only when all of them succeeded; concurrent calls wait for the first one and use its result.
- * @param {{ root?: string, parts?: string[], force?: boolean, signal?: AbortSignal, say?: (line: string) => void }} [options]
- *   root: the project's folder; parts: default all, without tests where there is no test folder; force: from scratch;
- *   signal: stops a build under way (the promise rejects with an AbortError)
- * @returns {Promise<boolean>} whether it had to build
- * @throws {BuildError} when the compiler finds errors
+ * Builds the parts whose sources have changed, in place: a compiler that finds errors writes nothing. Concurrent calls
+ * wait for the first one and use its result.
+ * @param {{ parts?: string[], force?: boolean, signal?: AbortSignal, say?: (line: string) => void }} [options]
+ *   parts: default all, without the demo where there is none; force: from scratch; signal: stops a build under way (the
+ *   promise rejects with an AbortError)
+ * @throws {BuildError} when a compiler finds errors
  */
 export async function buildIfNeeded({
-  root = PROJECT,
-  parts = Object.keys(PARTS).filter((part) => part !== 'tests' || existsSync(join(root, 'test'))),
+  parts = Object.keys(PARTS).filter((part) => part !== 'demo' || existsSync(join(PROJECT, 'demo'))),
   force = false,
-  signal,
+  signal = new AbortController().signal,
   say = console.log,
 } = {}) {
-  if (!force && (await findStale(root, parts)).size === 0) {
-    return false;
-  }
-  await mkdir(join(root, '.build'), { recursive: true });
-  const release = await takeLock(join(root, '.build', 'build.lock'), signal);
+  if (!force && (await findStale(parts)).size === 0) return;
+  const folder = join(PROJECT, '.build');
+  await mkdir(folder, { recursive: true });
+  const release = await lockfile.lock(folder, {
+    retries: { forever: true, minTimeout: 200, maxTimeout: 200 },
+  });
   try {
     // Another process may have built while this one waited for the lock.
-    const stale = await findStale(root, parts, force);
-    if (stale.size === 0) {
-      return false;
+    const stale = await findStale(parts, force);
+    for (const [part, fingerprint] of stale) {
+      signal.throwIfAborted();
+      const started = performance.now();
+      const { outputs, commands, prepare } = PARTS[part];
+      await rm(stampOf(part), { force: true });
+      if (force) {
+        for (const path of outputs) await rm(join(PROJECT, path), { recursive: true, force: true });
+      }
+      await prepare?.();
+      for (const command of commands) await runTool(command, signal);
+      await writeFile(stampOf(part), fingerprint);
+      say(`built ${part} in ${((performance.now() - started) / 1000).toFixed(1)} s`);
     }
-    const started = performance.now();
-    say(`building ${[...stale.keys()].join(', ')} ...`);
-    await build({ root, stale, force, signal: signal ?? new AbortController().signal });
-    say(`built in ${((performance.now() - started) / 1000).toFixed(1)} s`);
-    return true;
   } finally {
     await release();
   }
 }
 
+/** Holds the fingerprint of the sources of the last build. */
+function stampOf(part) {
+  return join(PROJECT, '.build', `${part}.stamp`);
+}
+
 /** The parts to build, each with the fingerprint of its sources. */
-async function findStale(root, parts, force = false) {
-  const hashes = new Map();
+async function findStale(parts, force = false) {
   const stale = new Map();
-  for (const part of parts) {
-    const { sources, outputs, stamp } = PARTS[part];
-    const fingerprint = await fingerprintOf(root, sources, hashes);
-    const built = await readFile(join(root, stamp), 'utf8').catch(() => undefined);
-    if (force || built !== fingerprint || !outputs.every((path) => existsSync(join(root, path)))) {
+  for (const part of Object.keys(PARTS).filter((name) => parts.includes(name))) {
+    const { sources, outputs } = PARTS[part];
+    const fingerprint = await fingerprintOf(sources);
+    const built = await readFile(stampOf(part), 'utf8').catch(() => undefined);
+    if (force || built !== fingerprint || !outputs.every((path) => existsSync(join(PROJECT, path)))) {
       stale.set(part, fingerprint);
     }
   }
   return stale;
 }
 
-/** SHA-256 over names and contents of the sources. @param hashes of the files that were read already */
-async function fingerprintOf(root, sources, hashes) {
-  const files = new Set();
+/** SHA-256 over names and contents of the sources. */
+async function fingerprintOf(sources) {
+  const hash = createHash('sha256');
   for (const source of sources) {
-    if (!(await stat(join(root, source)).catch(() => undefined))?.isDirectory()) {
-      files.add(source);
-      continue;
-    }
-    for (const entry of await readdir(join(root, source), { recursive: true, withFileTypes: true })) {
-      const path = relative(root, join(entry.parentPath ?? entry.path, entry.name));
-      const isOutput = /^packages.[^/\\]+.(dist|build|node_modules)\b/.test(path) || path === CLIENT_TYPES;
-      const isSource = path.startsWith(DASHBOARD) || /\.ts$|\bpackage\.json$|\btsconfig.*\.json$/.test(path);
-      if (entry.isFile() && !isOutput && isSource) {
-        files.add(path);
-      }
+    const entries = await readdir(join(PROJECT, source), { recursive: true, withFileTypes: true }).catch(() => []);
+    const files = entries
+      .filter((entry) => entry.isFile())
+      .map((entry) => relative(PROJECT, join(entry.parentPath ?? entry.path, entry.name)))
+      .filter((path) => !/^packages.[^/\\]+.(dist|node_modules)\b/.test(path) && path !== CLIENT_TYPES);
+    for (const path of entries.length === 0 ? [source] : files.toSorted()) {
+      hash.update(`${path}\0`).update(await readFile(join(PROJECT, path)).catch(() => '')).update('\0');
     }
   }
-  const whole = createHash('sha256');
-  for (const path of [...files].toSorted((left, right) => (left < right ? -1 : 1))) {
-    if (!hashes.has(path)) {
-      const content = await readFile(join(root, path)).catch(() => '');
-      hashes.set(path, createHash('sha256').update(content).digest('hex'));
-    }
-    whole.update(`${path} ${hashes.get(path)}\n`);
-  }
-  return whole.digest('hex');
+  return hash.digest('hex');
 }
 
-/** Runs under the lock, so what lies in its folders is left over from a killed build. */
-async function build({ root, stale, force, signal }) {
-  // Beside the outputs, because source maps hold paths that are right at this depth only.
-  const [dist, dashboard] = ['dist', join(DASHBOARD, 'dist')].map((path) => ({
-    current: join(root, path),
-    next: join(root, `${path}.next`),
-    previous: join(root, `${path}.previous`),
-  }));
-  const configs = ['nest-cli.json', 'tsconfig.build.json', 'tsconfig.test.json'].map((name) =>
-    join(root, '.build', name),
-  );
-  const remove = async () => {
-    const paths = [dist, dashboard].flatMap(({ next, previous }) => [next, previous]);
-    for (const path of [...paths, ...configs]) {
-      await rm(path, { recursive: true, force: true });
-    }
-  };
-  await remove();
-  // A build that fails half-way leaves output of other sources than the stamp names.
-  for (const part of ['libraries', 'clients', 'dashboard'].filter((name) => stale.has(name))) {
-    await rm(join(root, PARTS[part].stamp), { force: true });
-  }
-  try {
-    if (stale.has('libraries')) {
-      await buildPackages(root, LIBRARIES, { force, signal });
-      await writeFile(join(root, PARTS.libraries.stamp), stale.get('libraries'));
-    }
-    if (stale.has('clients')) {
-      await generateClientTypes(root);
-      await buildPackages(root, CLIENTS, { force, signal });
-      await writeFile(join(root, PARTS.clients.stamp), stale.get('clients'));
-    }
-    const steps = [];
-    if (stale.has('service') || stale.has('tests')) {
-      if (!force && existsSync(dist.current)) {
-        await cp(dist.current, dist.next, { recursive: true, preserveTimestamps: true });
-      }
-      steps.push((stopped) => compile(root, stale, dist.next, stopped));
-    }
-    if (stale.has('dashboard')) {
-      steps.push((stopped) => bundleDashboard(root, dashboard.next, stopped));
-    }
-    await inParallel(signal, steps);
-    for (const { current, next, previous } of [dashboard, dist].filter((folder) => existsSync(folder.next))) {
-      if (existsSync(current)) {
-        await rename(current, previous);
-      }
-      await rename(next, current);
-    }
-    if (stale.has('dashboard')) {
-      await writeFile(join(root, PARTS.dashboard.stamp), stale.get('dashboard'));
-    }
-  } finally {
-    await remove();
-  }
-}
-
-/** In place: the compiler writes only what has changed, and nothing when there are errors. */
-async function buildPackages(root, folders, { force, signal }) {
-  await runTool(root, TSC, ['-b', ...folders, ...(force ? ['--force'] : [])], signal);
-  for (const folder of folders) {
-    await removeOrphans(join(root, folder, 'dist'), join(root, folder, 'src'));
-  }
-}
-
-/** Compiles service and tests into `next`, which holds the output of the last build and its incremental state. */
-async function compile(root, stale, next, signal) {
-  const outDir = relative(join(root, '.build'), next);
-  for (const name of ['tsconfig.build.json', 'tsconfig.test.json']) {
-    const own = name.replace('.json', '');
-    const compilerOptions = { outDir, tsBuildInfoFile: join(outDir, `${own}.tsbuildinfo`) };
-    const references = [...LIBRARIES, ...CLIENTS].map((path) => ({ path: join('..', path) }));
-    const config = { extends: `../${name}`, compilerOptions, references };
-    if (name === 'tsconfig.test.json') references.push({ path: 'tsconfig.build.json' });
-    await writeFile(join(root, '.build', name), JSON.stringify(config));
-  }
-  const nest = JSON.parse(await readFile(join(root, 'nest-cli.json'), 'utf8'));
-  nest.compilerOptions.deleteOutDir = false;
-  await writeFile(join(root, '.build', 'nest-cli.json'), JSON.stringify(nest));
-
-  if (stale.has('service')) {
-    const argv = ['build', '--config', '.build/nest-cli.json', '--path', '.build/tsconfig.build.json'];
-    await runTool(root, ['@nestjs', 'cli', 'bin', 'nest.js'], argv, signal);
-  }
-  if (stale.has('tests')) {
-    await runTool(root, TSC, ['-p', '.build/tsconfig.test.json'], signal);
-    await runTool(root, TSC, ['-p', join(DASHBOARD, 'tsconfig.spec.json')], signal);
-  }
-  for (const folder of ['src', 'migrations', 'demo', 'test']) {
-    await removeOrphans(join(next, folder), join(root, folder));
-  }
-  for (const part of ['service', 'tests'].filter((name) => stale.has(name))) {
-    await writeFile(join(next, basename(PARTS[part].stamp)), stale.get(part));
-  }
-}
-
-/** Removes compiled files whose source is gone. */
-async function removeOrphans(output, sources) {
-  for (const path of await readdir(output, { recursive: true }).catch(() => [])) {
-    const compiled = /^(.*)\.(?:js|js\.map|d\.ts)$/.exec(path);
-    if (compiled !== null && !existsSync(join(sources, `${compiled[1]}.ts`))) {
-      await rm(join(output, path));
-    }
-  }
-}
-
-/** Runs the steps at once; the first that fails stops the others. Returns when all have ended. */
-async function inParallel(signal, steps) {
-  const failed = new AbortController();
-  const stopped = AbortSignal.any([failed.signal, signal]);
-  await Promise.allSettled(steps.map((step) => step(stopped).catch((error) => failed.abort(error))));
-  signal.throwIfAborted();
-  failed.signal.throwIfAborted();
-}
-
-async function generateClientTypes(root) {
+async function generateClientTypes() {
   const { default: openapiTypescript, astToString } = await import('openapi-typescript');
-  const document = JSON.parse(await readFile(join(root, 'openapi.json'), 'utf8'));
-  const text = `// Generated from openapi.json.\n\n${astToString(await openapiTypescript(document, { alphabetize: true }))}`;
-  const path = join(root, CLIENT_TYPES);
-  if ((await readFile(path, 'utf8').catch(() => undefined)) !== text) await writeFile(path, text);
-}
-
-async function bundleDashboard(root, outDir, signal) {
-  const argv = ['build', join(root, DASHBOARD), '--outDir', outDir, '--emptyOutDir', '--logLevel', 'warn'];
-  await runTool(root, ['vite', 'bin', 'vite.js'], argv, signal);
+  const document = JSON.parse(await readFile(join(PROJECT, 'openapi.json'), 'utf8'));
+  const types = astToString(await openapiTypescript(document, { alphabetize: true }));
+  await writeFile(join(PROJECT, CLIENT_TYPES), `// Generated from openapi.json.\n\n${types}`);
 }
 
 /** @throws BuildError when it ends with errors, which it has printed */
-async function runTool(root, path, argv, signal) {
-  const tool = join(root, 'node_modules', ...path);
-  if (!existsSync(tool)) {
-    throw new BuildError('the build tools are missing: run "npm ci" first');
-  }
+async function runTool([path, ...argv], signal) {
+  const tool = join(PROJECT, 'node_modules', path);
+  if (!existsSync(tool)) throw new BuildError('the build tools are missing: run "npm ci" first');
   const child = spawn(process.execPath, [tool, ...argv], {
-    cwd: root,
+    cwd: PROJECT,
     // Vite builds for development when the environment says so.
     env: { ...process.env, NODE_ENV: 'production' },
     stdio: ['ignore', 'inherit', 'inherit'],
+    signal,
   });
-  const stop = () => child.kill('SIGTERM');
-  signal.addEventListener('abort', stop);
-  try {
-    const code = await new Promise((resolve, reject) => {
-      child.once('error', reject);
-      child.once('close', resolve);
-    });
-    signal.throwIfAborted();
-    if (code !== 0) {
-      throw new BuildError(`the build failed (exit code ${code})`);
-    }
-  } finally {
-    signal.removeEventListener('abort', stop);
-  }
+  const [code] = await once(child, 'close');
+  if (code !== 0) throw new BuildError(`the build failed (exit code ${code})`);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const abort = new AbortController();
-  process.once('SIGTERM', () => abort.abort());
-  process.once('SIGINT', () => abort.abort());
+  const argv = process.argv.slice(2);
+  const parts = argv.filter((word) => word in PARTS);
   try {
-    const [force, named] = [
-      process.argv.includes('--force'),
-      process.argv.slice(2).filter((part) => part in PARTS),
-    ];
-    await buildIfNeeded({ force, signal: abort.signal, ...(named.length > 0 && { parts: named }) });
+    await buildIfNeeded({ force: argv.includes('--force'), ...(parts.length > 0 && { parts }) });
   } catch (error) {
-    if (!abort.signal.aborted) {
-      console.error(error instanceof BuildError ? error.message : error);
-    }
+    console.error(error instanceof BuildError ? error.message : error);
     process.exitCode = 1;
   }
 }

@@ -53,9 +53,9 @@ async function findKey() {
 process.on('SIGINT', stopAll);
 process.on('SIGTERM', stopAll);
 
-run('the service', ['scripts/start.mjs', '--reload']);
+run('the service', ['scripts/run.mjs', 'service', '--reload']);
 await untilReady();
 if (!stopped.signal.aborted) {
-  run('the worker', ['scripts/worker.mjs'], { SERVICE_URL, SERVICE_API_KEY: await findKey() });
+  run('the worker', ['scripts/run.mjs', 'worker'], { SERVICE_URL, SERVICE_API_KEY: await findKey() });
   run('the dashboard', ['node_modules/vite/bin/vite.js', 'packages/dashboard'], { SERVICE_URL });
 }

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import * as extension from './extension.js';
 
 test('longshore/extension exports what is documented, and nothing else', () => {

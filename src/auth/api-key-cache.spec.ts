@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test, vi } from 'vitest';
 import { KeyCheckTooSlow } from './auth.errors.js';
 import { MAX_AGE_MS, ApiKeyCache } from './api-key-cache.js';
 import { FakeKeys } from './testing/fake-keys.js';
@@ -140,13 +140,13 @@ describe('keys of the database', () => {
     assert.deepEqual([await isGood('h'), await isGood('x')], [true, false]);
   });
 
-  test('are given up when the answer is too late to be believed, and do not block later questions', async (t) => {
-    t.mock.timers.enable({ apis: ['setTimeout'] });
+  test('are given up when the answer is too late to be believed, and do not block later questions', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     keys.add('h');
     keys.hold();
     const late = cache.find('h');
     await new Promise(setImmediate);
-    t.mock.timers.tick(MAX_AGE_MS);
+    vi.advanceTimersByTime(MAX_AGE_MS);
     await assert.rejects(late, KeyCheckTooSlow);
     keys.release();
     assert.equal(await isGood('h'), true);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { hashApiKey, isApiKey, makeApiKey, prefixOf } from './api-key.js';
 
 test('keys show their purpose and never repeat', () => {

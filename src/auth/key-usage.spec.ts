@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { beforeEach, describe, test } from 'node:test';
+import { beforeEach, describe, test, vi } from 'vitest';
 import { createLog } from '../common/logging/logger.js';
 import { KeyUsage, USE_INTERVAL_MS } from './key-usage.js';
 import { FakeKeys } from './testing/fake-keys.js';
@@ -46,12 +46,12 @@ describe('the last use of a key', () => {
     assert.equal(written().length, 3);
   });
 
-  test('is written by itself, soon and not in the way of the request', async (t) => {
-    t.mock.timers.enable({ apis: ['setTimeout'] });
+  test('is written by itself, soon and not in the way of the request', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     usage.note('a');
     await new Promise(setImmediate);
     assert.deepEqual(written(), []);
-    t.mock.timers.tick(1_000);
+    vi.advanceTimersByTime(1_000);
     assert.deepEqual(written(), [[['a', 0]]]);
   });
 
@@ -98,12 +98,12 @@ describe('the last use of a key', () => {
     assert.deepEqual(written(), [[['a', 0]], [['b', 0]]]);
   });
 
-  test('does not keep the service from stopping when the database is silent', async (t) => {
-    t.mock.timers.enable({ apis: ['setTimeout'] });
+  test('does not keep the service from stopping when the database is silent', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     keys.hold();
     usage.note('a');
     const stopped = usage.beforeApplicationShutdown();
-    t.mock.timers.tick(1_000);
+    vi.advanceTimersByTime(1_000);
     await stopped;
   });
 });

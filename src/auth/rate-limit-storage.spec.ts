@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { RateLimitStorage } from './rate-limit-storage.js';
 import { ManualClock } from './testing/manual-clock.js';
 

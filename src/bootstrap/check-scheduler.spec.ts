@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { Injectable, Module, type Type } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { SettingsError } from '@longshore/common/settings/setting';

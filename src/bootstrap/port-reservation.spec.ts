@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { PortReservation } from './port-reservation.js';
 
 const HOST = '127.0.0.1';

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { parseEnv } from 'node:util';
 import { loadSettings } from './settings.module.js';
 import { SETTING_KEYS } from './settings.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { answerWithoutStarting, helpText } from '@longshore/common/settings/help';
 import { SETTING_KEYS } from './settings.js';
 

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { loadSettings } from './settings.module.js';
 

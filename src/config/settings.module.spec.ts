@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { Inject, Injectable, Module } from '@nestjs/common';
 import { ConfigModule, ConfigService, registerAs, type ConfigType } from '@nestjs/config';
 import { Test, type TestingModule } from '@nestjs/testing';

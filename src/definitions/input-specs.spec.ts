@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { jsonText, lazyJson } from '@longshore/common/json/json-text';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
 import type { InputSpec } from '../database/entities/definition.entity.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { encodeCursor } from './feed-cursor.fixtures.js';
 import { cursorsOf, decodeCursor } from './feed-cursor.js';
 

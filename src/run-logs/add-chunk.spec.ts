@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import * as fc from 'fast-check';
 import { addChunk, EMPTY_LOG, isKept, type LogRow, type LogState } from './add-chunk.js';
 import { cursorsOf, decodeCursor } from './log-cursor.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import * as fc from 'fast-check';
 import { packLines, unpackLines } from './log-packing.js';
 import { LOG_STREAMS, type LogLine } from './log-line.js';

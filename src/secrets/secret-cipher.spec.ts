@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { createSecretKey } from 'node:crypto';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { SecretCipher, type SecretIdentity } from './secret-cipher.js';
 import { SecretsNotConfigured, SecretUndecryptable } from './secrets.errors.js';
 

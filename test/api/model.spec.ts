@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { RUN_STATES } from '../../src/runs/machine/run-state.js';
@@ -28,13 +28,13 @@ describe('two processes on one database', () => {
   let first: TestApp;
   let second: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     const env = { SERVICE_MAX_RECLAIMS: String(MAX_RECLAIMS) };
     first = await startTestApp({ database, env });
     second = await startTestApp({ database, env });
   });
-  after(async () => {
+  afterAll(async () => {
     await first.close();
     await second.close();
     await database.close();
@@ -50,7 +50,7 @@ describe('two processes on one database', () => {
   }
 
   test('answer every sequence of commands as the pure machine does, and leave what always holds', async (t) => {
-    t.diagnostic(`seed ${SEED}`);
+    await t.annotate(`seed ${SEED}`);
     let sequence = 0;
     const seen = new Set<string>();
     const steps = [new RunSteps(first.send), new RunSteps(second.send)] as const;

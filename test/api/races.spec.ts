@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { bodyOf } from '../support/http/answer-shapes.js';
@@ -16,14 +16,14 @@ describe('requests that race', () => {
   let second: TestApp;
   let sides: readonly [RunSteps, RunSteps];
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     first = await startTestApp({ database });
     second = await startTestApp({ database });
     sides = [new RunSteps(first.send), new RunSteps(second.send)];
     for (const steps of sides) await steps.heartbeat();
   });
-  after(async () => {
+  afterAll(async () => {
     await first.close();
     await second.close();
     await database.close();

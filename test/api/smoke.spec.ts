@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { startTestApp, type TestApp } from '../support/app/test-app.js';
 
 describe('the service over HTTP', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('says nothing about the shape of a request to a caller without a key', async () => {
     const answer = await service.send('POST', '/runs', { key: null });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { startService } from '../support/service-process.js';
 import { senderTo } from '../support/app/test-app.js';
 import { openTestDatabase } from '../support/test-database.js';

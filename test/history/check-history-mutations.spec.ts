@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import fc from 'fast-check';
 import { checkHistory } from '../support/history/check-history.js';
 import { IdealService, type Options } from '../support/history/ideal-service.js';

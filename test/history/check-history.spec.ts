@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { checkHistory } from '../support/history/check-history.js';
 import { VIOLATIONS } from '../support/history/history.js';
 import { IdealService } from '../support/history/ideal-service.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, request, type Server } from 'node:http';
-import { after, before, beforeEach, describe, it } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, it } from 'vitest';
 import { TcpProxy, type ProxyRoute } from '../support/postgres/tcp-proxy.js';
 
 /** The length of an answer, or how it was not had. */
@@ -13,7 +13,7 @@ describe('the TCP proxy', () => {
   let route: ProxyRoute;
   let arrived = 0;
 
-  before(async () => {
+  beforeAll(async () => {
     server = createServer((_, response) => {
       arrived += 1;
       response.end('x'.repeat(1000));
@@ -23,7 +23,7 @@ describe('the TCP proxy', () => {
     route = await proxy.open({ port: portOf(server) });
   });
 
-  after(async () => {
+  afterAll(async () => {
     await proxy.close();
     server.closeAllConnections();
     server.close();

@@ -1,10 +1,12 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import type { EmbeddedPostgresOptions } from '@longshore/embedded-postgres';
+import { TEST_PROGRAMS } from './programs/test-programs.js';
 
 type ProcessOptions = Omit<EmbeddedPostgresOptions, 'log'>;
 
@@ -32,7 +34,7 @@ export function startEmbeddedPostgresProcess(
   options: ProcessOptions,
   { user, script }: { user?: { uid: number; gid: number } | undefined; script?: string } = {},
 ): EmbeddedPostgresProcess {
-  const child = spawn(process.execPath, [script ?? fileURLToPath(import.meta.url), JSON.stringify(options)], {
+  const child = spawn(process.execPath, [script ?? join(TEST_PROGRAMS, 'embedded-postgres-process.js'), JSON.stringify(options)], {
     stdio: ['ignore', 'pipe', 'pipe'],
     cwd: '/',
     // A group of its own, as a service that was started from a terminal has.

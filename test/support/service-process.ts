@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { chown, readdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { atEndOfFile } from './clean-up.js';
 import { endServer, makeTestDirectory } from './test-cluster.js';
 
 /** Longest wait for a start or an end: not for the usual case but for a machine that is busy with other tests. */
@@ -14,14 +13,14 @@ const PATIENCE_MS = 120_000;
 
 const READY = /listening on (https?:\/\/[^\s"\\]+)/;
 
-/** The compiled tree that this file belongs to: `dist` or a folder of `.build`. */
-export const COMPILED = dirname(dirname(import.meta.dirname));
-
-/** The built service. */
-export const SERVICE_MAIN = join(COMPILED, 'src', 'main.js');
-
 /** The checkout: where package.json, scripts and examples are. */
-export const PROJECT = findProject();
+export const PROJECT = dirname(dirname(import.meta.dirname));
+
+/** The built service and demo. */
+export const COMPILED = join(PROJECT, 'dist');
+
+/** Entry of the built service. */
+export const SERVICE_MAIN = join(COMPILED, 'src', 'main.js');
 
 /** How a process under test is to be started. */
 export interface ProcessOptions {
@@ -88,7 +87,7 @@ export interface ServiceProcess extends TestProcess {
 const running = new Set<TestProcess>();
 const directories: string[] = [];
 
-after(async () => {
+atEndOfFile(async () => {
   for (const process of running) process.signal('SIGKILL', 'group');
   await Promise.all([...running].map((process) => process.exited));
   for (const directory of directories.splice(0)) await removeDataDir(directory);
@@ -231,15 +230,6 @@ async function withPatience<T>(promise: Promise<T>, complaint: () => string): Pr
     abort.abort();
     late.catch(() => undefined);
   }
-}
-
-function findProject(): string {
-  let folder = import.meta.dirname;
-  while (!existsSync(join(folder, 'package.json'))) {
-    assert.notEqual(dirname(folder), folder, 'no package.json above the tests');
-    folder = dirname(folder);
-  }
-  return folder;
 }
 
 class LaunchedProcess implements TestProcess {

@@ -1,5 +1,4 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { after } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { DataSource, MigrationInterface } from 'typeorm';
@@ -7,8 +6,6 @@ import { connectDatabase } from '../../src/database/connections/connect.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { migrate } from '../../src/database/migrate.js';
 import { MIGRATIONS } from '../../migrations/all.js';
-import { startTestCluster } from './test-cluster.js';
-import type { TestCluster } from './test-cluster.js';
 
 const TEMPLATE_LOCK = '8305112946627713';
 
@@ -32,22 +29,13 @@ export interface TestDatabase {
   close(): Promise<void>;
 }
 
-let ownCluster: Promise<TestCluster> | undefined;
-
-after(async () => {
-  const cluster = await ownCluster;
-  ownCluster = undefined;
-  await cluster?.stop();
-});
-
 /**
- * Opens a fresh database on the test run's PostgreSQL (TEST_DATABASE_URL) or, when there is none, on one that is
- * started for this file and stopped after it. It is copied from a template that is migrated once per server and
+ * Opens a fresh database on the test run's PostgreSQL. It is copied from a template that is migrated once per server and
  * set of migrations, so it costs a few dozen milliseconds. Safe while other test files do the same.
  */
 export async function openTestDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
   const { migrations = MIGRATIONS, entities = ENTITIES, copyOf } = options;
-  const server = await serverUrl();
+  const server = serverUrl();
   const name = `test_${randomBytes(8).toString('hex')}`;
   await withMaintenance(server, async (client) => {
     const original = copyOf && new URL(copyOf).pathname.slice(1);
@@ -75,11 +63,10 @@ export async function openTestDatabase(options: TestDatabaseOptions = {}): Promi
 }
 
 /** URL of the PostgreSQL server that the tests of this file use; its database is of no interest. */
-export async function serverUrl(): Promise<string> {
-  const given = process.env['TEST_DATABASE_URL'];
-  if (given !== undefined && given !== '') return given;
-  ownCluster ??= startTestCluster();
-  return (await ownCluster).url;
+export function serverUrl(): string {
+  const url = process.env['TEST_DATABASE_URL'];
+  if (url === undefined) throw new Error('TEST_DATABASE_URL is missing: test/support/global-setup.ts sets it');
+  return url;
 }
 
 /** URL of another database on the same server. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { chmod, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { CliError, EXIT } from './cli-error.js';
 import { configPath, deleteLogin, saveLogin, readLogin } from './config-file.js';
 
@@ -14,10 +14,10 @@ const isUsage = (error: unknown): boolean =>
 describe('the file of a login', () => {
   let env: NodeJS.ProcessEnv;
 
-  before(async () => {
+  beforeAll(async () => {
     env = { XDG_CONFIG_HOME: await mkdtemp(join(tmpdir(), 'cli-config-')) };
   });
-  after(() => rm(env['XDG_CONFIG_HOME'] ?? '', { recursive: true, force: true }));
+  afterAll(() => rm(env['XDG_CONFIG_HOME'] ?? '', { recursive: true, force: true }));
 
   test('is below XDG_CONFIG_HOME, and below ~/.config when that is unset or relative', () => {
     assert.equal(configPath({ XDG_CONFIG_HOME: '/x', HOME: '/h' }), '/x/longshore/config.json');

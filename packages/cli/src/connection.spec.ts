@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { CliError, EXIT } from './cli-error.js';
 import { chooseConnection } from './connection.js';
 

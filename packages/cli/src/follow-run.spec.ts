@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
 import { PassThrough } from 'node:stream';
-import { describe, test, type TestContext } from 'node:test';
+import { describe, test, vi } from 'vitest';
 import { EXIT } from './cli-error.js';
 import { followRun } from './follow-run.js';
 import { Output } from './output.js';
@@ -57,9 +57,11 @@ class FakeService {
 }
 
 /** Follows the run of a fake service. */
-function follow(t: TestContext) {
+function follow() {
   const service = new FakeService();
-  t.mock.method(globalThis, 'fetch', service.fetch);
+  vi.spyOn(globalThis, 'fetch').mockImplementation((request) =>
+    request instanceof Request ? service.fetch(request) : assert.fail('the client sends requests'),
+  );
   const err = new PassThrough();
   const output = new Output(new PassThrough(), err, {});
   const session = new Session({ url: 'http://fake', apiKey: 'key' }, output, new AbortController().signal);
@@ -68,8 +70,8 @@ function follow(t: TestContext) {
 }
 
 describe('following a run', { timeout: 10_000 }, () => {
-  test('sends one request that the service holds until there is an event', async (t) => {
-    const { service, ended } = follow(t);
+  test('sends one request that the service holds until there is an event', async () => {
+    const { service, ended } = follow();
     await service.until('/events?wait=20');
     service.complete();
     assert.equal(await ended, EXIT.ok);
@@ -77,27 +79,27 @@ describe('following a run', { timeout: 10_000 }, () => {
     assert.deepEqual(service.requests, [run, '/events?', '/events?wait=20', run, '/events?after=0', run]);
   });
 
-  test('says once, after five seconds, why a run waits', async (t) => {
-    t.mock.timers.enable({ apis: ['setTimeout'] });
-    const { service, ended, errors } = follow(t);
+  test('says once, after five seconds, why a run waits', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { service, ended, errors } = follow();
     await service.until('/events?wait=20');
-    t.mock.timers.tick(4_999);
+    vi.advanceTimersByTime(4_999);
     assert.ok(!service.requests.includes('/explain?'));
-    t.mock.timers.tick(1);
+    vi.advanceTimersByTime(1);
     await service.until('/explain?');
-    t.mock.timers.tick(60_000);
+    vi.advanceTimersByTime(60_000);
     service.complete();
     assert.equal(await ended, EXIT.ok);
     assert.equal(errors().match(/^waiting: no worker is active$/gm)?.length, 1);
     assert.equal(service.requests.filter((request) => request === '/explain?').length, 1);
   });
 
-  test('explains nothing about a run that does not wait', async (t) => {
-    t.mock.timers.enable({ apis: ['setTimeout'] });
-    const { service, ended, errors } = follow(t);
+  test('explains nothing about a run that does not wait', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { service, ended, errors } = follow();
     await service.until('/events?wait=20');
     service.state = 'RUNNING';
-    t.mock.timers.tick(5_000);
+    vi.advanceTimersByTime(5_000);
     await service.until('/explain?');
     service.complete();
     await ended;

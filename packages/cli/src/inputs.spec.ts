@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { CliError, EXIT } from './cli-error.js';
 import { readAssignment, readInputs, readJsonFile } from './inputs.js';

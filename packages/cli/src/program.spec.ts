@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import type { Command } from 'commander';
 import type { CliContext } from './command-kit.js';
 import { Output } from './output.js';

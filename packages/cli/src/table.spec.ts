@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { stripVTControlCharacters } from 'node:util';
 import { ago, formatFields, formatTable, span, type Column } from './table.js';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import type { Exchange } from './exchange.js';
 import { checkInvariants } from './invariants.js';
 import { RuleViolation } from './scenario.js';

@@ -4,21 +4,21 @@ import { once } from 'node:events';
 import { mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ownProcessToken, tokenIsAlive } from './process-identity.js';
 import { withStartLock } from './start-lock.js';
 
-const LOCK_MODULE = import.meta.resolve('./start-lock.js');
+const LOCK_MODULE = new URL('../dist/start-lock.js', import.meta.url).href;
 
 describe('the start lock', () => {
   let directory: string;
 
-  before(async () => {
+  beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'lock-'));
   });
 
-  after(() => rm(directory, { recursive: true, force: true }));
+  afterAll(() => rm(directory, { recursive: true, force: true }));
 
   async function lockDirectory(name: string): Promise<string> {
     const path = join(directory, name);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { SYSTEM_CLOCK } from './clock.js';
 
 test('sleeps until the time has passed or the signal is aborted', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { RunFault } from './runtime/runtime.js';
 import { DOWN, errorMessage } from './testing/fake-service.js';
 import { makeHarness } from './testing/worker-harness.js';

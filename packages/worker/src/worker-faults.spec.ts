@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { EngineFault, RunFault } from './runtime/runtime.js';
 import type { FakeContainer } from './testing/fake-runtime.js';
 import { makeHarness, type WorkerHarness } from './testing/worker-harness.js';

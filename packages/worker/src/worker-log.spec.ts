@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { createWorkerLog } from './worker-log.js';
 
 const FORGED = 'x\r\n{"level":"error"}\u007f\u009b31m\u2028\u202e\u2066\u200f';

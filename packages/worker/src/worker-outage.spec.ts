@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { DOWN, eventTypes } from './testing/fake-service.js';
 import { makeHarness } from './testing/worker-harness.js';
 

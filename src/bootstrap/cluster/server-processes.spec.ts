@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { RestartBackoff } from './server-processes.js';
 
 function pausesOf(lives: readonly number[], random: () => number = () => 1 - Number.EPSILON): number[] {

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
-import { describe, it } from 'node:test';
-import { promisify } from 'node:util';
+import { describe, it } from 'vitest';
 import type { LogLevel } from '../../config/settings.js';
 import { spanStorage } from '@longshore/common/tracing/current-span';
 import type { Span } from '@longshore/common/tracing/tracing';
@@ -239,21 +237,5 @@ describe('secrets in the log', () => {
       log.info(part.repeat(100_000));
     }
     assert.ok(performance.now() - began < 2000);
-  });
-});
-
-describe('a log on standard output', () => {
-  it('writes JSON when it is no terminal, and loses nothing when the process exits at once', async () => {
-    const code = `import { createLog } from ${JSON.stringify(new URL('./logger.js', import.meta.url).href)};
-      const log = createLog({ logLevel: 'info' });
-      for (let i = 0; i < 2000; i++) log.info('line', { i });
-      process.exit(0);`;
-    const run = promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], {
-      maxBuffer: 1e7,
-    });
-    const { stdout } = await run;
-    const lines = stdout.trimEnd().split('\n');
-    assert.equal(lines.length, 2000);
-    assert.match(lines[1999] ?? '', /"i":1999/);
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createHistogram } from 'node:perf_hooks';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { Registry } from 'prom-client';
 import { measureEventLoopLag } from './event-loop-lag.js';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { SharedReading } from './shared-reading.js';
 
 describe('a reading that scrapes share', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setMaxListeners } from 'node:events';
-import { test, type TestContext } from 'node:test';
+import { test, vi } from 'vitest';
 import type { NotificationListener } from '../../database/notifications.js';
 import { ChannelNotifications } from './channel-notifications.js';
 
@@ -127,17 +127,17 @@ test('keeps the other readers of a topic when one unsubscribes', async () => {
 });
 
 /** A topic with readers that poll and a clock that the test sets. */
-function setUpWithClock({ mock }: TestContext) {
+function setUpWithClock() {
   let now = 0;
-  mock.method(performance, 'now', () => now);
-  mock.timers.enable({ apis: ['setTimeout'] });
+  vi.spyOn(performance, 'now').mockImplementation(() => now);
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   const { channel, notify } = setUp();
   return {
     channel,
     notify,
     pass: (ms: number): void => {
       now += ms;
-      mock.timers.tick(ms);
+      vi.advanceTimersByTime(ms);
     },
     /** What a long poll does that finds something. */
     poll: async (after: number): Promise<void> => {
@@ -148,8 +148,8 @@ function setUpWithClock({ mock }: TestContext) {
   };
 }
 
-test('collects frequent changes and wakes all readers together', async (t) => {
-  const { channel, notify, pass } = setUpWithClock(t);
+test('collects frequent changes and wakes all readers together', async () => {
+  const { channel, notify, pass } = setUpWithClock();
   const topics = Array.from({ length: 100 }, () => channel.subscribe('a'));
   const wait = (after: number): Promise<boolean>[] =>
     topics.map((topic) => topic.waitForChange(after, topic.version, { signal: NEVER }));
@@ -165,8 +165,8 @@ test('collects frequent changes and wakes all readers together', async (t) => {
   assert.deepEqual(new Set(await Promise.all(second)), new Set([true]));
 });
 
-test('a reader that arrives just after a wake-up waits for the next one', async (t) => {
-  const { channel, notify, pass } = setUpWithClock(t);
+test('a reader that arrives just after a wake-up waits for the next one', async () => {
+  const { channel, notify, pass } = setUpWithClock();
   const topics = Array.from({ length: 50 }, () => channel.subscribe('a'));
   const waiting = topics.map((topic) => topic.waitForChange(0, topic.version, { signal: NEVER }));
   notify('1 a');
@@ -178,8 +178,8 @@ test('a reader that arrives just after a wake-up waits for the next one', async 
   assert.equal(await turn, true);
 });
 
-test('polls that always find something take turns together, although there is none between them', async (t) => {
-  const { poll, pass } = setUpWithClock(t);
+test('polls that always find something take turns together, although there is none between them', async () => {
+  const { poll, pass } = setUpWithClock();
   const polls = (): Promise<void>[] => Array.from({ length: 100 }, () => poll(0));
   const [one, ...others] = polls();
   assert.ok(await settled(Promise.resolve(one)), 'the first does not wait');
@@ -193,8 +193,8 @@ test('polls that always find something take turns together, although there is no
   await Promise.all(next);
 });
 
-test('a poll that is behind the readers that were woken does not wait', async (t) => {
-  const { channel, notify, poll } = setUpWithClock(t);
+test('a poll that is behind the readers that were woken does not wait', async () => {
+  const { channel, notify, poll } = setUpWithClock();
   const topic = channel.subscribe('a');
   const waiting = topic.waitForChange(8, topic.version, { signal: NEVER });
   notify('9 a');

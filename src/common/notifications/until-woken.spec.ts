@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, mock, test, type Mock } from 'node:test';
+import { beforeEach, describe, type Mock, test, vi } from 'vitest';
 import { STEP_MS } from './long-waits.js';
 import { untilWoken } from './until-woken.js';
 
@@ -13,15 +13,14 @@ describe('a wait', () => {
   beforeEach(() => {
     now = 12_345;
     ended = [];
-    mock.timers.enable({ apis: ['setTimeout'] });
-    mock.method(performance, 'now', () => now);
-    timers = mock.method(globalThis, 'setTimeout');
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    vi.spyOn(performance, 'now').mockImplementation(() => now);
+    timers = vi.spyOn(globalThis, 'setTimeout');
   });
-  afterEach(() => mock.reset());
 
   async function advance(ms: number): Promise<void> {
     now += ms;
-    mock.timers.tick(ms);
+    vi.advanceTimersByTime(ms);
     await settled();
   }
 
@@ -52,7 +51,7 @@ describe('a wait', () => {
 
   test('of many seconds shares its timer with those that end at about the same time', async () => {
     for (let n = 0; n < 1_000; n += 1) wait(20_000 + (n % 100));
-    assert.ok(timers.mock.callCount() <= 2, `${timers.mock.callCount()} timers`);
+    assert.ok(timers.mock.calls.length <= 2, `${timers.mock.calls.length} timers`);
     await advance(20_100);
     assert.equal(ended.length, 1_000);
   });
@@ -73,10 +72,10 @@ describe('a wait', () => {
   });
 
   test('leaves no timer when it is woken', async () => {
-    const cleared = mock.method(globalThis, 'clearTimeout');
+    const cleared = vi.spyOn(globalThis, 'clearTimeout');
     wait(20_000)('run');
     await settled();
-    assert.equal(cleared.mock.callCount(), 1);
+    assert.equal(cleared.mock.calls.length, 1);
     wait(20_000);
     await advance(20_000);
     assert.deepEqual(ended, ['run', null]);

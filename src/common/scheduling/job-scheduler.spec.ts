@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, mock, test } from 'node:test';
+import { beforeEach, describe, test, vi } from 'vitest';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { Registry } from 'prom-client';
 import { DatabaseUnreachable } from '../../database/connections/unavailable.js';
@@ -31,7 +31,7 @@ describe('a scheduled job', () => {
   let startedAt: number;
 
   beforeEach(() => {
-    mock.timers.enable({ apis: ['setTimeout'] });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     clock = new ManualJobClock();
     timers = new SchedulerRegistry();
     metrics = new Registry();
@@ -42,7 +42,6 @@ describe('a scheduled job', () => {
     const log = createLog({ logLevel: 'debug' }, { destination, pretty: false });
     scheduler = new JobScheduler(timers, clock, new JobMetrics(metrics), log);
   });
-  afterEach(() => mock.timers.reset());
 
   const add = (options: Partial<JobOptions> = {}, work: (run: JobRun) => unknown = () => 0): void =>
     scheduler.add({ ...JOB, ...options }, async (run) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { BatchedReads } from './batched-reads.js';
 
 interface Statement {

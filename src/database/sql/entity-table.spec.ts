@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { Column, Entity, PrimaryColumn } from 'typeorm';
 import { EntityTable } from './entity-table.js';
 

@@ -1,22 +1,21 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, mock, test } from 'node:test';
+import { beforeEach, describe, test, vi } from 'vitest';
 import { paced } from './in-batches.js';
 
 describe('paced background work', () => {
   let now = 0;
   beforeEach(() => {
     now = 0;
-    mock.timers.enable({ apis: ['setTimeout'] });
-    mock.method(performance, 'now', () => now);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    vi.spyOn(performance, 'now').mockImplementation(() => now);
   });
-  afterEach(() => mock.reset());
 
   /** A batch that takes this long, and whether the work continues after some milliseconds. */
   async function continuesAfter(batchMs: number, ms: number, stop?: AbortSignal): Promise<boolean> {
     let isOver = false;
     void paced(stop, async () => void (now += batchMs)).then(() => (isOver = true));
     await settled();
-    mock.timers.tick(ms);
+    vi.advanceTimersByTime(ms);
     await settled();
     return isOver;
   }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { readPage, type Page } from './read-page.js';
 
 /** Entries of these bytes, read like rows of a table. */

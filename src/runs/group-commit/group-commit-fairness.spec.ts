@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import fc from 'fast-check';
 import { QueueFull, type Place, type WaitingLimits } from './group-commit-queue.js';
 import { done, makeQueue, tick } from './group-commit.fixtures.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { GroupCommitQueue, QueueFull } from './group-commit-queue.js';
 import { done, makeQueue, tick } from './group-commit.fixtures.js';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { event, NEW_RUN } from '../machine/decide.fixtures.js';
 import type { NewRun } from '../machine/run.js';
 import { bytesOf, type PendingCommand } from './pending-command.js';

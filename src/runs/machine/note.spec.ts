@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { decide } from './decide.js';
 import { accepted, after, ASSIGN, event, FAILED, FRESH, later, STARTED } from './decide.fixtures.js';
 import type { NoteLimits } from './note.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import fc from 'fast-check';
 import { isRetried, isRetryOnEntry, RETRY_ON_CAUSES } from './retry-on.js';
 import { FAILURE_CAUSES, MAX_EXIT_CODE } from './run-event.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { readEvent, type ReportedEvent } from './run-event.js';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import type { HeldRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import type { PooledWorker } from '../pool/worker-pool.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';

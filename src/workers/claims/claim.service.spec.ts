@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { NOTHING, POSTPONED, type ClaimOutcome } from '../../runs/journal/claim.js';
 import { JournalOverloaded } from '../../runs/run.errors.js';
 import type { WorkerPool } from '../pool/worker-pool.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import type { NotificationListener } from '../../database/notifications.js';
 import { FREE_WORKERS_CHANNEL, QUEUE_CHANNEL } from '../../runs/queue/queue-notifications.js';
 import { RESTRICTED_CHANNEL } from '../../runs/queue/restricted-notifications.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describe, test } from 'node:test';
+import { describe, test, vi } from 'vitest';
 import type { LostRun } from '../../runs/storage/held-run.repository.js';
 import { LostRunQueries, type Report } from './lost-run-queries.js';
 
@@ -78,8 +78,8 @@ describe('looks for lost runs', () => {
     assert.equal((await next)?.length, 1);
   });
 
-  test('that are aborted or over their time are not read any more', async (t) => {
-    t.mock.timers.enable({ apis: ['setTimeout'] });
+  test('that are aborted or over their time are not read any more', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const { looks, statements } = looking();
     const busy: Promise<unknown>[] = [];
     for (const name of ['a', 'b']) {
@@ -89,7 +89,7 @@ describe('looks for lost runs', () => {
     const gone = new AbortController();
     const waiting = [looks.find(reportOf('c', 1), gone.signal), looks.find(reportOf('d', 1), never)];
     gone.abort();
-    t.mock.timers.tick(2_000);
+    vi.advanceTimersByTime(2_000);
     assert.deepEqual(await Promise.all([...busy, ...waiting]), [null, null, null, null]);
     const last = looks.find(reportOf('e', 1), never);
     statements[0]?.answer();

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, mock, test } from 'node:test';
+import { beforeEach, describe, test, vi } from 'vitest';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { PacedReading } from './paced-reading.js';
 
@@ -10,16 +10,15 @@ describe('a paced reading', () => {
 
   beforeEach(() => {
     now = 1_000;
-    mock.timers.enable({ apis: ['setTimeout'] });
-    mock.method(performance, 'now', () => now);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    vi.spyOn(performance, 'now').mockImplementation(() => now);
     readings = [];
     paced = new PacedReading(() => new Promise((resolve, reject) => void readings.push({ resolve, reject })));
   });
-  afterEach(() => mock.reset());
 
   async function advance(ms: number): Promise<void> {
     now += ms;
-    mock.timers.tick(ms);
+    vi.advanceTimersByTime(ms);
     await nextTurn();
   }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import type { PooledWorker } from '../pool/worker-pool.js';
 import type { WorkerStatus } from '../workers.service.js';
 import { summariseWorkers } from './workers-summary.js';

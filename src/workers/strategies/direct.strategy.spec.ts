@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { DirectStrategy } from './direct.strategy.js';
 import { claimant, heldBy, queued } from './strategy.fixtures.js';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, mock, test } from 'node:test';
+import { afterAll, beforeAll, describe, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hashApiKey, isApiKey } from '../../../src/auth/api-key.js';
 import { ApiKeysRepository } from '../../../src/auth/api-keys.repository.js';
@@ -35,11 +35,10 @@ const FIELDS = [
 describe('API keys', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
-  afterEach(() => mock.restoreAll());
+  afterAll(() => service.close());
 
   const list = async (query = '') => {
     const answer = await service.send('GET', `/api-keys${query}`);
@@ -246,7 +245,7 @@ describe('API keys', () => {
     const made = await issueKey(service, ['client']);
     // The cache entry of the key does not age while the requests are in progress.
     void new HeldClock(service);
-    const asked = mock.method(service.app.get(ApiKeysRepository), 'findUsable');
+    const asked = vi.spyOn(service.app.get(ApiKeysRepository), 'findUsable');
     for (const key of [
       'x',
       'ls_client_',
@@ -258,16 +257,16 @@ describe('API keys', () => {
     ]) {
       await knock(service, key);
     }
-    assert.equal(asked.mock.callCount(), 0);
+    assert.equal(asked.mock.calls.length, 0);
     await Promise.all(Array.from({ length: 50 }, () => knock(service, made.key)));
-    assert.equal(asked.mock.callCount(), 1);
+    assert.equal(asked.mock.calls.length, 1);
   });
 
   test('show when they were used last, which is written once a minute', async () => {
     const made = await issueKey(service, ['client']);
     const clock = new HeldClock(service);
     const usage = service.app.get(KeyUsage);
-    const write = mock.method(service.app.get(ApiKeysRepository), 'noteUses');
+    const write = vi.spyOn(service.app.get(ApiKeysRepository), 'noteUses');
     const lastUse = async () => {
       await usage.flush();
       return (await listed(made.id)).last_used_at;
@@ -279,11 +278,11 @@ describe('API keys', () => {
     clock.advance(59_999);
     await knock(service, made.key);
     assert.equal(await lastUse(), first);
-    assert.equal(write.mock.callCount(), 1);
+    assert.equal(write.mock.calls.length, 1);
     clock.advance(1);
     await knock(service, made.key);
     assert.ok((await lastUse()) > first);
-    assert.equal(write.mock.callCount(), 2);
+    assert.equal(write.mock.calls.length, 2);
   });
 
   test('never move their last use back', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import {
   KEYS,
   settingsName,
@@ -13,13 +13,13 @@ const SECOND_ADMIN = 'second-admin-key-of-the-tests';
 describe('the audit log of keys, workers and definitions', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     const keys = Object.entries(KEYS).map(([scope, key]) => `${scope}:${key}`);
     service = await startTestApp({
       env: { SERVICE_API_KEYS: [...keys, `admin:${SECOND_ADMIN}`, `client:${SECOND_ADMIN}`].join(',') },
     });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const read = (query: string): Promise<TestAnswer> => service.send('GET', `/audit${query}`);
   const list = async (query: string): Promise<Json[]> => (await read(query)).body;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import {
@@ -17,7 +17,7 @@ describe('the audit log', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     const keys = Object.entries(KEYS).map(([scope, key]) => `${scope}:${key}`);
     service = await startTestApp({
       env: {
@@ -31,7 +31,7 @@ describe('the audit log', () => {
     });
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const patch = async (id: string, body: object, key: string = KEYS.admin): Promise<Json> => {
     const answer = await service.send('PATCH', `/runs/${id}`, { body, key });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -19,7 +19,7 @@ describe('a key that is bound to workers', () => {
   let mine: RunSteps;
   let send: Send;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({
       env: {
         SERVICE_API_KEYS: `admin:${KEYS.admin},worker@one+gpu/*:bound-key-of-the-settings`,
@@ -30,7 +30,7 @@ describe('a key that is bound to workers', () => {
     send = senderTo(service.url, made.key);
     mine = new RunSteps(send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const statusOf = async (id: string, path: string, by = send): Promise<number> => {
     const response = await by('GET', `/runs/${id}${path}`);

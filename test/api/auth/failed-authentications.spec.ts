@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { after, before, describe, mock, test } from 'node:test';
+import { afterAll, beforeAll, describe, test, vi } from 'vitest';
 import { makeApiKey } from '../../../src/auth/api-key.js';
 import { ApiKeysRepository } from '../../../src/auth/api-keys.repository.js';
 import { assertError } from '../../support/http/answer-shapes.js';
@@ -15,12 +15,12 @@ describe('failed authentications', () => {
   let service: TestApp;
   let clock: HeldClock;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_AUTH_FAILURE_LIMIT: String(LIMIT) } });
     clock = new HeldClock(service);
   });
-  after(() => {
-    mock.restoreAll();
+  afterAll(() => {
+    vi.restoreAllMocks();
     return service.close();
   });
 
@@ -60,7 +60,7 @@ describe('failed authentications', () => {
     clock.advance(1000);
     const repository = service.app.get(ApiKeysRepository, { strict: false });
     const release = new AbortController();
-    const asked = mock.method(repository, 'findUsable', async () => {
+    const asked = vi.spyOn(repository, 'findUsable').mockImplementation(async () => {
       await once(release.signal, 'abort');
       return [];
     });
@@ -69,21 +69,21 @@ describe('failed authentications', () => {
       headers: { authorization: 'Bearer another-wrong-key' },
     });
     await until(
-      async () => asked.mock.callCount(),
+      async () => asked.mock.calls.length,
       (count) => count === 1,
     );
     await exhaust();
     release.abort();
     assertError(await answer, 429, DETAIL);
-    asked.mock.restore();
+    asked.mockRestore();
     assert.equal((await service.send('GET', '/health', { key: null })).status, 200);
   });
 
   test('beyond the limit cost no query', async () => {
     await exhaust();
-    const asked = mock.method(service.app.get(ApiKeysRepository, { strict: false }), 'findUsable');
+    const asked = vi.spyOn(service.app.get(ApiKeysRepository, { strict: false }), 'findUsable');
     assertError(await knock(service, makeApiKey('client')), 429, DETAIL);
-    assert.equal(asked.mock.callCount(), 0);
+    assert.equal(asked.mock.calls.length, 0);
   });
 
   test('are not requests without a key, and health stays open', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { makeApiKey } from '../../../src/auth/api-key.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { expireKey, issueKey, mistype, revokeKey } from '../../support/app/api-keys.js';
@@ -54,7 +54,7 @@ describe('every route of the OpenAPI document, crossed with every kind of key', 
   const issued: string[] = [];
   const answers: string[] = [];
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
     const issue = async (scopes: readonly TestScope[]) => {
       const made = await issueKey(service, scopes);
@@ -92,7 +92,7 @@ describe('every route of the OpenAPI document, crossed with every kind of key', 
       worth: ['client', 'worker'],
     });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   /** Sends an empty request; the body of an answer to somebody who was let in may never end. */
   async function knock(route: string, headers: Readonly<Record<string, string>>): Promise<Response> {

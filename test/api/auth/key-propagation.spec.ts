@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, mock, test } from 'node:test';
+import { afterAll, beforeAll, describe, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MIGRATIONS } from '../../../migrations/all.js';
 import { hashApiKey, makeApiKey } from '../../../src/auth/api-key.js';
@@ -28,16 +28,15 @@ describe('API keys of two processes on one database', () => {
   let one: TestApp;
   let other: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     one = await startTestApp({ database });
     other = await startTestApp({ database });
   });
-  after(async () => {
+  afterAll(async () => {
     await Promise.all([one.close(), other.close()]);
     await database.close();
   });
-  afterEach(() => mock.restoreAll());
 
   test('work in the other process at once', async () => {
     for (let n = 0; n < 20; n += 1) {
@@ -156,7 +155,7 @@ describe('API keys while the database is away', () => {
       clock.advance(EVERYWHERE_MS);
       assertError(await knock(service, known.key), 503, 'The database is not available');
     } finally {
-      mock.restoreAll();
+      vi.restoreAllMocks();
       await service.close();
       if (!stopped) {
         await dataSource.destroy();

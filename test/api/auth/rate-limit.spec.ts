@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { Controller, Get, Module } from '@nestjs/common';
 import { SkipThrottle, Throttle } from '@nestjs/throttler';
 import { AllowScopes } from '../../../src/auth/access.js';
@@ -15,11 +15,11 @@ describe('with a rate limit, a key', () => {
   let service: TestApp;
   let clock: HeldClock;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_RATE_LIMIT: String(LIMIT) } });
     clock = new HeldClock(service);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   /** Begins a minute in which nobody has sent anything. */
   function freshMinute(): void {

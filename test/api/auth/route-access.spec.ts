@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { readPage } from '../../support/docs/doc-pages.js';
 import {
@@ -27,13 +27,13 @@ describe('access to the routes of the OpenAPI document', () => {
   let routes: DocumentedRoute[];
   const refusals: string[] = [];
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     const { body } = await service.send('GET', '/docs-json', { key: null });
     routes = routesOf(body);
     assert.ok(routes.length >= 13);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   async function knock(
     route: string,

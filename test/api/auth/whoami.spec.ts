@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 describe('GET /whoami', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('tells every key its name and its scopes', async () => {
     for (const [scope, key] of Object.entries(KEYS)) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { checkInvariants } from '../../support/runs/run-invariants.js';
@@ -90,14 +90,14 @@ describe('a bulk request and the same requests one after the other', () => {
   let steps: RunSteps;
   let bulk: BulkSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
     steps = new RunSteps(service.send);
     bulk = new BulkSteps(service.send);
     await steps.heartbeat('w');
     await steps.heartbeat('v');
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('create the same runs and refuse the same in the same words', async () => {
     const seen = new Set<number>();

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
@@ -8,10 +8,10 @@ const LOCKED = { status: 400, error: { detail: 'Run is already in terminal state
 describe('many runs cancelled or retried by one request', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const create = async (): Promise<string> =>
     (await service.send('POST', '/runs', { body: { image: 'i' } })).body.id;

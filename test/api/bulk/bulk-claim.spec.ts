@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { assertInvalid } from '../../support/http/answer-shapes.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -12,7 +12,7 @@ describe('a claim of several runs', () => {
   let steps: RunSteps;
   let bulk: BulkSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
     steps = new RunSteps(service.send);
     bulk = new BulkSteps(service.send);
@@ -20,7 +20,7 @@ describe('a claim of several runs', () => {
     await steps.heartbeat('v');
   });
   beforeEach(() => steps.emptyQueue());
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('gets as many as it asks for from the head of the queue, in order', async () => {
     const [low = '', high = '', middle = ''] = [
@@ -137,13 +137,13 @@ describe('a claim of several runs by the strategy fit', () => {
   let steps: RunSteps;
   let bulk: BulkSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '600' } });
     steps = new RunSteps(service.send);
     bulk = new BulkSteps(service.send);
     await steps.heartbeat('w', { resources: { cpu_cores: 4, ram_mb: 100, gpus: [] } });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('gets at most that many, though more would fit, and the rest with the next', async () => {
     const ids = await bulk.ids(6, { constraints: { cpu: 1 } });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
@@ -16,13 +16,13 @@ describe('creating many runs at once', () => {
   let steps: RunSteps;
   let bulk: BulkSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_MAX_BODY_BYTES: '65536' } });
     twin = await startTestApp({ database: service.database });
     steps = new RunSteps(service.send);
     bulk = new BulkSteps(service.send);
   });
-  after(async () => {
+  afterAll(async () => {
     await twin.close();
     await service.close();
   });

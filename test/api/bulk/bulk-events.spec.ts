@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { since } from '../../support/monitoring/metrics.js';
@@ -27,7 +27,7 @@ describe('reporting many events at once', () => {
   let steps: RunSteps;
   let bulk: BulkSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
     twin = await startTestApp({ database: service.database, env: { SERVICE_WORKER_TIMEOUT: '600' } });
     steps = new RunSteps(service.send);
@@ -35,7 +35,7 @@ describe('reporting many events at once', () => {
     await steps.heartbeat('w');
     await steps.heartbeat('v');
   });
-  after(async () => {
+  afterAll(async () => {
     await twin.close();
     await service.close();
   });

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { promisify } from 'node:util';
 import { DocBlocks } from '../../support/docs/doc-blocks.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -21,7 +21,7 @@ describe('the commands of docs/bulk.md', () => {
   let commands: readonly string[];
   let answers: unknown[];
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     folder = await mkdtemp(join(tmpdir(), 'bulk-page-'));
     const blocks = await DocBlocks.read('docs/bulk.md');
@@ -29,7 +29,7 @@ describe('the commands of docs/bulk.md', () => {
     answers = blocks.all('', 'json').map((text) => JSON.parse(text));
     assert.deepEqual([commands.length, answers.length], [4, 3]);
   });
-  after(async () => {
+  afterAll(async () => {
     await rm(folder, { recursive: true, force: true });
     await service.close();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
@@ -20,10 +20,10 @@ describe('section 4: definitions', () => {
   let service: TestApp;
   let made = 0;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const upsert = (body: object): Promise<TestAnswer> => service.send('POST', '/definitions', { body });
   /** An upsert that must be taken. */

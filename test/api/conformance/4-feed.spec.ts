@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { FeedRetention } from '../../../src/feed/feed-retention.js';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { EventStreamReader } from '../../support/runs/event-stream.js';
@@ -12,11 +12,11 @@ describe('section 4: the feed of a topic', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   /** A topic with so many events of one run; answers the run's id. */
   const fill = async (topic: string, events: number): Promise<string> => {

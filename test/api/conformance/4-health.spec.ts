@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertHealth } from '../../support/monitoring/health.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 describe('section 4: health', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   describe('as specified', () => {
     test('a health check answers an object of texts', async () => {

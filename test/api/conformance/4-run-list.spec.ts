@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
@@ -12,7 +12,7 @@ describe('section 4: the list of runs', () => {
   /** Ids of twelve runs, newest first. */
   let ids: string[];
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
     await service.send('POST', '/definitions', { body: { id: 'def', version: '1', image: 'of-def' } });
@@ -27,7 +27,7 @@ describe('section 4: the list of runs', () => {
     ids = made.toReversed();
     await service.send('POST', `/runs/${ids[3]}/cancel`);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const get = (query = ''): Promise<TestAnswer> => service.send('GET', `/runs${query}`);
   const list = async (query: string): Promise<{ found: string[]; more: boolean }> => {

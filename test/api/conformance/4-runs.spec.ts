@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -10,11 +10,11 @@ describe('section 4: endpoints of runs', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   describe('as specified', () => {
     test('POST /runs answers 201 with the run, made without a definition and with an id of its own', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
@@ -10,11 +10,11 @@ describe('section 4: endpoints of workers', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const beat = (body: object): Promise<TestAnswer> => service.send('POST', '/workers/heartbeat', { body });
   const complete = { worker_id: 'w', resources: RESOURCES, tags: [] };

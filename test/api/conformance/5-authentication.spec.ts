@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -39,10 +39,10 @@ const REQUESTS: readonly (readonly [method: string, path: string, scopes: readon
 describe('section 5: authentication', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   describe('as specified', () => {
     test('the API key is read from a header', async () => {

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 describe('section 9: versioning', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const store = async (version: string, image: string): Promise<void> => {
     const answer = await service.send('POST', '/definitions', { body: { id: 'tool', version, image } });

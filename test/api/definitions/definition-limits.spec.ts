@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 describe('limits of definitions', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({
       env: { SERVICE_MAX_DEFINITION_BYTES: '2048', SERVICE_MAX_DEFINITION_VERSIONS: '3' },
     });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   function put(id: string, version: string, text = ''): Promise<TestAnswer> {
     const specs = { text: { type: 'string', default: text } };
@@ -46,11 +46,11 @@ describe('limits of definitions', () => {
 describe('DELETE /definitions/{name}', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_MAX_DEFINITION_VERSIONS: '2' } });
     for (const version of ['1', '2']) await put(version);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   function put(version: string): Promise<TestAnswer> {
     const body = {

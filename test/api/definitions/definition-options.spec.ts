@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { variables } from '../../support/runs/run-options.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
@@ -10,10 +10,10 @@ describe('the options of a definition', () => {
   let service: TestApp;
   let made = 0;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const define = async (options: object): Promise<string> => {
     made += 1;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test, vi } from 'vitest';
 import type { DefinitionEntity } from '../../../src/database/entities/definition.entity.js';
 import { DefinitionRepository } from '../../../src/definitions/definition.repository.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -9,7 +9,7 @@ describe('GET /definitions in pages', () => {
   /** In the order of the list. */
   const names = ['a/2', 'a/1', 'a/10', 'b/1', 'c/1', 'c/0'];
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     // Definitions in another order than the list's, versions of one in its order: the oldest first.
     for (const name of [...names.slice(3), ...names.slice(0, 3)]) {
@@ -18,7 +18,7 @@ describe('GET /definitions in pages', () => {
       assert.equal(status, 201);
     }
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   async function list(query: string): Promise<string[]> {
     const { status, body } = await service.send('GET', `/definitions${query}`);
@@ -63,7 +63,7 @@ describe('GET /definitions in pages', () => {
 describe('the newest versions and the versions of one definition', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     for (const name of ['b/1', 'B-two/1', 'a/2', 'a/1', 'a/10', 'c/1']) {
       const [id, version] = name.split('/');
@@ -72,7 +72,7 @@ describe('the newest versions and the versions of one definition', () => {
     // A replaced version stays where it was.
     await service.send('POST', '/definitions', { body: { id: 'a', version: '2', image: 'new' } });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   async function names(path: string): Promise<string[]> {
     const { status, body, text } = await service.send('GET', path);
@@ -113,32 +113,31 @@ describe('a list of definitions that is read in several steps', () => {
   const COUNT = 120;
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     for (let version = 0; version < COUNT; version += 1) {
       const body = { id: 'a', version: `${version}`, image: 'i' };
       assert.equal((await service.send('POST', '/definitions', { body })).status, 201);
     }
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   for (const [method, path] of [
     ['list', '/definitions'],
     ['listVersions', '/definitions/a/versions?limit=1000'],
   ] as const) {
-    test(`${path} goes on when the last version of a step is deleted`, async (t) => {
+    test(`${path} goes on when the last version of a step is deleted`, async () => {
       const repository = service.app.get(DefinitionRepository);
       const { length: count } = (await service.send('GET', path)).body;
-      const read: (...args: readonly never[]) => Promise<DefinitionEntity[]> =
-        repository[method].bind(repository);
-      const steps = t.mock.method(repository, method, async (...args: readonly never[]) => {
-        const found = await read(...args);
-        if (steps.mock.callCount() === 1) await repository.remove('a', found.at(-1)?.version, { name: 'n' });
+      const read: (...args: never[]) => Promise<DefinitionEntity[]> = repository[method].bind(repository);
+      const steps = vi.spyOn(repository, method).mockImplementation(async (...args: readonly unknown[]) => {
+        const found = await read(...(args as never[]));
+        if (steps.mock.calls.length === 1) await repository.remove('a', found.at(-1)?.version, { name: 'n' });
         return found;
       });
       assert.equal((await service.send('GET', path)).body.length, count);
-      assert.ok(steps.mock.callCount() > 1);
-      steps.mock.restore();
+      assert.ok(steps.mock.calls.length > 1);
+      steps.mockRestore();
       assert.equal((await service.send('GET', path)).body.length, count - 1);
     });
   }

@@ -2,17 +2,18 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readlinkSync } from 'node:fs';
 import { connect } from 'node:net';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { skipFor } from '../../support/skip.js';
 
 describe('the pages of the API description', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   async function ask(path: string, headers: Readonly<Record<string, string>> = {}) {
     return service.send('GET', path, { key: null, headers });
@@ -72,7 +73,7 @@ describe('the pages of the API description', () => {
 
   test(
     'open no file, however many requests are pipelined by clients that read nothing',
-    { skip: existsSync('/proc/self/fd') ? false : 'needs /proc' },
+    skipFor(existsSync('/proc/self/fd') ? false : 'needs /proc'),
     async () => {
       const port = Number(new URL(service.url).port);
       const requests = ['swagger-ui-bundle.js', 'swagger-ui.css', 'swagger-ui-bundle.js.map']

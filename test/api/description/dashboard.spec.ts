@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { get, type IncomingMessage } from 'node:http';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -9,13 +9,13 @@ describe('the files of the dashboard', () => {
   let page: string;
   let script: string;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     page = await (await fetch(`${service.url}/ui/`)).text();
     script = /src="(\/ui\/assets\/[\w-]+\.js)"/.exec(page)?.[1] ?? '';
     assert.notEqual(script, '', page);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   /** A request whose answer is not unpacked on the way. */
   async function fetchRaw(path: string, headers: Readonly<Record<string, string>> = {}) {

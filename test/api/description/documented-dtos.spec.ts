@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { Body, Controller, Module, Param, ParseIntPipe, Post, Get, Query } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { RouteParamtypes } from '@nestjs/common/internal';
@@ -193,10 +193,10 @@ class DtoModule {}
 
 describe('DTO classes as Nest, class-validator and class-transformer document them', () => {
   let service: TestApp;
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ extensions: [DtoModule] });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   function post(path: string, body: unknown): Promise<TestAnswer> {
     return service.send('POST', `/dto/${path}`, { body });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { PROJECT } from '../../support/service-process.js';
@@ -55,14 +55,14 @@ describe('a client that a public generator makes from /docs-json', () => {
   let folder: string;
   let api: Readonly<Record<string, Operation>>;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     // Inside the project, so that the generated code's types find Node's.
     await mkdir(join(PROJECT, '.build'), { recursive: true });
     folder = await mkdtemp(join(PROJECT, '.build', 'generated-client-'));
     api = await generateClient(service, folder);
   });
-  after(async () => {
+  afterAll(async () => {
     await service.close();
     await rm(folder, { recursive: true, force: true });
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Server } from 'node:http';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import express, { type NextFunction, type Request, type Response } from 'express';
 import { middleware } from 'express-openapi-validator';
 import type { ApiDocument } from '../../support/fuzz/api-document.js';
@@ -19,7 +19,7 @@ describe('a proxy that validates by the API description, in front of the service
   let requestProblems: string[] = [];
   let answerProblems: string[] = [];
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     const { body: apiSpec } = await service.send('GET', '/docs-json', { key: null });
     // The validator changes what it is given.
@@ -66,7 +66,7 @@ describe('a proxy that validates by the API description, in front of the service
     assert.ok(typeof address === 'object' && address !== null);
     send = senderTo(`http://127.0.0.1:${address.port}`);
   });
-  after(async () => {
+  afterAll(async () => {
     proxy.close();
     await service.close();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ApiDescription, type ApiDocument, type Operation } from '../../support/fuzz/api-document.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
@@ -45,12 +45,12 @@ describe('the API description', () => {
   let document: ApiDocument;
   let api: ApiDescription;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
     document = (await service.send('GET', '/docs-json', { key: null })).body;
     api = new ApiDescription(document);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('names the schemas of the specification, describes every schema and uses it', () => {
     const { schemas } = document.components;

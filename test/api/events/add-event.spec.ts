@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -92,12 +92,12 @@ describe('reporting an event', () => {
   let steps: RunSteps;
   let running: { readonly id: string };
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
     running = await steps.running({ event_delivery: { topic: 't' } });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   for (const [body, errors] of REFUSED) {
     test(`refuses ${JSON.stringify(body)} and records nothing`, async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
@@ -7,13 +7,13 @@ describe('events of an attempt beyond their limits', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({
       env: { SERVICE_MAX_ATTEMPT_EVENTS: '5', SERVICE_MAX_ATTEMPT_EVENT_BYTES: '2048' },
     });
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const types = async (id: string): Promise<string[]> => (await steps.poll(id)).map(({ type }) => type);
 

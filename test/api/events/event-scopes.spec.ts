@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { RunSteps, type Fence } from '../../support/runs/run-steps.js';
@@ -23,12 +23,12 @@ describe('events by scope', () => {
   let steps: RunSteps;
   let keys: Readonly<Record<Key, string>>;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
     keys = { ...KEYS, both: (await issueKey(service, ['client', 'worker'])).key };
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const poll = (id: string, key: string, query: string): Promise<TestAnswer> =>
     service.send('GET', `/runs/${id}/events${query}`, { key });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, startTestApp, type TestApp, type TestRequest } from '../../support/app/test-app.js';
@@ -13,11 +13,11 @@ describe('a reporter that says who it is', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_MAX_BODY_BYTES: String(MAX_BYTES) } });
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const note = { type: 'NOTE', msg: '' };
 

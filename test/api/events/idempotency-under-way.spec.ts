@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
@@ -10,7 +10,7 @@ describe('a creation with an Idempotency-Key that is under way', () => {
   let service: TestApp;
   let twin: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     twin = await startTestApp({ database: service.database });
     await service.dataSource.query(`
@@ -26,7 +26,7 @@ describe('a creation with an Idempotency-Key that is under way', () => {
       create trigger interfere before insert on run_queue for each row execute function interfere();
     `);
   });
-  after(async () => {
+  afterAll(async () => {
     await twin.close();
     await service.close();
   });

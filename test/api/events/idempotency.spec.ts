@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -13,13 +13,13 @@ describe('creating with an Idempotency-Key', () => {
   let twin: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     twin = await startTestApp({ database: service.database });
     steps = new RunSteps(service.send);
     for (const id of ['plain', 'other']) await define(id, '1', {});
   });
-  after(async () => {
+  afterAll(async () => {
     await twin.close();
     await service.close();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps, type Fence } from '../../support/runs/run-steps.js';
@@ -14,12 +14,12 @@ describe('an event with an Idempotency-Key', () => {
   let twin: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     twin = await startTestApp({ database: service.database });
     steps = new RunSteps(service.send);
   });
-  after(async () => {
+  afterAll(async () => {
     await twin.close();
     await service.close();
   });
@@ -143,7 +143,7 @@ describe('a claim with an Idempotency-Key', () => {
   let twin: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     const env = { SERVICE_WORKER_POOL: 'shared', SERVICE_REAPER_INTERVAL: '3600' };
     service = await startTestApp({ env });
     twin = await startTestApp({ env, database: service.database });
@@ -151,7 +151,7 @@ describe('a claim with an Idempotency-Key', () => {
     await steps.heartbeat('w');
     await steps.heartbeat('v');
   });
-  after(async () => {
+  afterAll(async () => {
     await twin.close();
     await service.close();
   });

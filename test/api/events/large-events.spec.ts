@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const MB = 1024 * 1024;
@@ -11,7 +11,7 @@ describe('a run whose events come to more than an answer may embed', () => {
   let service: TestApp;
   let id: string;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: ENV });
     id = (await service.send('POST', '/runs', { body: { image: 'i' } })).body.id;
     for (let n = 0; n < EVENTS; n += 1) {
@@ -22,7 +22,7 @@ describe('a run whose events come to more than an answer may embed', () => {
       assert.equal(added.status, 204, added.text);
     }
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const EMBEDDING = [
     ['the run', () => `/runs/${id}`, (body: { events: object[] }) => body.events],

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, it } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { map } from 'rxjs';
 import type { CommittedEvent } from '../../../src/runs/events/committed-event.js';
 import { RunEvents } from '../../../src/runs/events/run-events.js';
@@ -30,11 +30,11 @@ describe('RunEvents.committed$', () => {
   let database: TestDatabase;
   const apps: TestApp[] = [];
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
   });
   afterEach(() => Promise.all(apps.splice(0).map((app) => app.close())));
-  after(() => database.close());
+  afterAll(() => database.close());
 
   async function start(): Promise<Scene> {
     const app = await startTestApp({ database });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { letTimePass, until } from '../../support/app/passing-time.js';
@@ -16,12 +16,12 @@ describe('SUBMITTED', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
     steps = new RunSteps(service.send);
   });
   beforeEach(() => steps.emptyQueue());
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const submit = (id: string, payload: unknown = JOB, fence: Fence = HOLDER): Promise<TestAnswer> =>
     steps.report(id, { type: 'SUBMITTED', msg: 'submitted', payload }, fence);

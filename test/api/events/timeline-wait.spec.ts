@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setImmediate } from 'node:timers/promises';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
@@ -16,12 +16,12 @@ describe('GET /runs/{id}/events?wait', { timeout: 60_000 }, () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     service = await startTestApp({ database, env: { SERVICE_READERS_PER_KEY: '1' } });
     steps = new RunSteps(service.send);
   });
-  after(async () => {
+  afterAll(async () => {
     await service.close();
     await database.close();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { RunReader } from '../../../src/runs/http/run.reader.js';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
@@ -14,7 +14,7 @@ describe('the timeline', () => {
   let steps: RunSteps;
   let long: string;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_MAX_ATTEMPT_EVENT_BYTES: '20000000' } });
     steps = new RunSteps(service.send);
     const { id } = await steps.running();
@@ -22,7 +22,7 @@ describe('the timeline', () => {
     // STARTED was the first.
     await appendNotes(id, LONG - 1);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   /** Appends notes by way of the journal, which takes them in groups. */
   async function appendNotes(id: string, count: number): Promise<void> {

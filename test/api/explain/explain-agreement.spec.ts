@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -128,14 +128,14 @@ for (const scheduler of ['direct', 'fit']) {
     let claims = 0;
     let reservations = 0;
 
-    before(async () => {
+    beforeAll(async () => {
       // A run is kept a worker for as soon as it has been passed over, so that stories of a few steps get there.
       service = await startTestApp({
         env: { SERVICE_SCHEDULER: scheduler, SERVICE_FIT_RESERVE_AFTER: '0', SERVICE_WORKER_TIMEOUT: '3600' },
       });
       steps = new RunSteps(service.send);
     });
-    after(() => service.close());
+    afterAll(() => service.close());
 
     async function explain(id: string): Promise<any> {
       return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');

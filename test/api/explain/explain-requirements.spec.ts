@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -13,7 +13,7 @@ for (const scheduler of ['direct', 'fit']) {
     let service: TestApp;
     let steps: RunSteps;
 
-    before(async () => {
+    beforeAll(async () => {
       service = await startTestApp({
         env: { SERVICE_SCHEDULER: scheduler, SERVICE_WORKER_TIMEOUT: '3600' },
       });
@@ -29,7 +29,7 @@ for (const scheduler of ['direct', 'fit']) {
         await service.send('DELETE', `/workers/${id}`);
       }
     });
-    after(() => service.close());
+    afterAll(() => service.close());
 
     async function explain(id: string): Promise<any> {
       return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -10,13 +10,13 @@ describe('an explanation with stale workers', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({
       env: { SERVICE_WORKER_TIMEOUT: '0.75', SERVICE_REAPER_INTERVAL: '3600' },
     });
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   async function explain(id: string): Promise<any> {
     return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -32,12 +32,12 @@ describe('an explanation', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
   beforeEach(() => steps.emptyQueue());
-  after(() => service.close());
+  afterAll(() => service.close());
 
   async function explain(id: string, key: string = KEYS.client): Promise<any> {
     return bodyOf(await service.send('GET', `/runs/${id}/explain`, { key }), 'RunExplanation');
@@ -208,13 +208,13 @@ describe('an explanation of workers', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({
       env: { SERVICE_SCHEDULER: 'fit', SERVICE_FIT_RESERVE_AFTER: '0', SERVICE_WORKER_TIMEOUT: '600' },
     });
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   async function explain(id: string): Promise<any> {
     return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');

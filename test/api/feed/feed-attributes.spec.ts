@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { note } from '../../support/app/feed-app.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
@@ -11,10 +11,10 @@ describe('an event on a feed', () => {
     });
   const get = (query: string) => service.send('GET', `/feed?${query}`);
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('shows the attributes of the run, and counts them as bytes of the page', async () => {
     const attributes = { tenant: 'a', note: 'x'.repeat(500_000) };

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { createRun, note } from '../../support/app/feed-app.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
@@ -7,10 +7,10 @@ describe('GET /feed/cursor', () => {
   let service: TestApp;
   const get = (query: string) => service.send('GET', `/feed?${query}`);
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('returns a cursor for the newest or for future events', async () => {
     const cursor = async (query: string): Promise<string> => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeCursor } from '../../../src/feed/feed-cursor.fixtures.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
@@ -17,10 +17,10 @@ describe('GET /feed', () => {
   let service: TestApp;
   const get = (query: string, key: string = KEYS.client) => service.send('GET', `/feed?${query}`, { key });
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('returns an empty page for an unused topic', async () => {
     const { status, body } = await get('topic=unused');
@@ -260,10 +260,10 @@ describe('GET /feed', () => {
 describe('GET /feed?wait=', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('holds an empty page for the given time', async () => {
     const answer = await timed(service.send('GET', '/feed?topic=silent&wait=1'));
@@ -319,10 +319,10 @@ describe('GET /feed?wait=', () => {
 describe('a service without a feed', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_FEED_ENABLED: 'false' } });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('refuses readers with 503 and accepts runs with topics', async () => {
     const id = await createRun(service.send, 'off');

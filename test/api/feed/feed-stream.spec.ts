@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { DEFAULT_FEED_LIMITS } from '../../../src/feed/feed-limits.js';
 import { encodeCursor } from '../../../src/feed/feed-cursor.fixtures.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
@@ -34,10 +34,10 @@ async function untilMetric(service: TestApp, name: string, value: number): Promi
 describe('GET /feed/stream', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('sends events as Server-Sent Events whose id is the cursor and whose data is the event of the page', async () => {
     const id = await createRun(service.send, 'framing');

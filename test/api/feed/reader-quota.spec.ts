@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { setImmediate } from 'node:timers/promises';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
 import { EventStreamReader } from '../../support/runs/event-stream.js';

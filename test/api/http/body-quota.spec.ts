@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, test } from 'node:test';
+import { afterEach, beforeEach, describe, test } from 'vitest';
 import { setTimeout as delay } from 'node:timers/promises';
 import { BodyQuota } from '../../../src/common/http/request/body-quota.js';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { RUN_BYTES } from '../../../src/runs/storage/run-columns.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -13,12 +13,12 @@ describe('a page', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_MAX_ANSWER_BYTES: String(MAX_BYTES) } });
     steps = new RunSteps(service.send);
     await steps.heartbeat();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   /** Reads a list to its end by the header `Link`. */
   async function walk(path: string): Promise<Record<string, unknown>[][]> {

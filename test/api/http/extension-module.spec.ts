@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import {
   Body,
   Controller,
@@ -124,10 +124,10 @@ class FleetModule {}
 describe('a module of an extension', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ extensions: [FleetModule] });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('creates, reads, cancels and retries runs, and sees their events and rows', async () => {
     const { send } = service;

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import {
   Body,
   Controller,
@@ -228,13 +228,13 @@ class TeamModule {}
 describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, () => {
   let app: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     app = await startTestApp({
       extensions: [TeamModule],
       configure: (nest: NestExpressApplication) => void nest.useBodyParser('text'),
     });
   });
-  after(() => app.close());
+  afterAll(() => app.close());
 
   const get = async (path: string, headers: Record<string, string> = {}): Promise<[number, unknown]> => {
     const { status, body } = await app.send('GET', `/team/${path}`, { headers });

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import {
   Catch,
   HttpException,
@@ -28,10 +28,10 @@ import { openTestDatabase, type TestDatabase } from '../../support/test-database
 describe('features of Nest have an effect', { timeout: 120_000 }, () => {
   let database: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   const start = (extensions: readonly Type[], configure?: (app: NestExpressApplication) => unknown) =>
     startTestApp({

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import * as fc from 'fast-check';
 import { rows } from '../../../src/database/sql/sql.js';
 import { ApiDescription, type AnswerParts, type Operation } from '../../support/fuzz/api-document.js';
@@ -45,11 +45,11 @@ describe('requests drawn from the API description', () => {
   let service: TestApp;
   let api: ApiDescription;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
     api = new ApiDescription((await service.send('GET', '/docs-json', { key: null })).body);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test(`${REQUESTS} of them, seed ${SEED}: each is answered as the description says`, async (t) => {
     const known = new KnownThings();
@@ -84,7 +84,7 @@ describe('requests drawn from the API description', () => {
       { seed: SEED, numRuns: REQUESTS, endOnFailure: true },
     );
     const counts = [...tally].map(([kind, n]) => `${kind}: ${n}`).toSorted();
-    t.diagnostic(`seed ${SEED}; ${counts.join(', ')}`);
+    await t.annotate(`seed ${SEED}; ${counts.join(', ')}`);
     for (const { id, responses } of api.operations) {
       const success = Object.keys(responses).filter((status) => status.startsWith('2'));
       assert.ok(

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -113,13 +113,13 @@ describe('a body that is not taken', () => {
   let steps: RunSteps;
   let run: { readonly id: string };
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_MAX_BODY_BYTES: String(MAX_BYTES) } });
     steps = new RunSteps(service.send);
     run = await steps.running({ event_delivery: { topic: 't' }, retry_policy: { max_attempts: 2 } });
     await steps.create();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   /** Every row of every table, and every worker. */
   async function snapshot(): Promise<unknown[]> {
@@ -190,11 +190,11 @@ describe('text that is taken', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('may hold line ends, escape sequences and a megabyte without adding lines to the log', async () => {
     const nasty = '\r\n{"level":"error","msg":"forged"}\r\n\u001b[2J\u001b[31mred\u2028\u0085';

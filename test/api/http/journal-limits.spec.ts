@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { issueKey } from '../../support/app/api-keys.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ApiDescription } from '../../support/fuzz/api-document.js';
 import { fourByteText, longestValue } from '../../support/runs/longest-values.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -30,11 +30,11 @@ describe('texts of the greatest length, in characters of four bytes', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('an image and a topic are stored together, found by both, and disturb no other run of their group', async () => {
     const image = fourByteText(IMAGE, 1);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { putChunk, readLog, readWhole, told } from '../../support/runs/run-log.js';
@@ -17,12 +17,12 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
   let steps: RunSteps;
   let send: TestApp['send'];
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     ({ send } = service);
     steps = new RunSteps(send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('stores consecutive chunks and returns the next expected chunk and line', async () => {
     const { id: run } = await steps.running();

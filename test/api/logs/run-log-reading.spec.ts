@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setImmediate } from 'node:timers/promises';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { assertDense, logOf, putChunk, readLog, readWhole, told } from '../../support/runs/run-log.js';
@@ -17,13 +17,13 @@ describe('GET /runs/{id}/logs', () => {
   let steps: RunSteps;
   let send: TestApp['send'];
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     other = await startTestApp({ database: service.database });
     ({ send } = service);
     steps = new RunSteps(send);
   });
-  after(async () => {
+  afterAll(async () => {
     await other.close();
     await service.close();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { ClosedLogCheck } from '../../../src/run-logs/log-notifications.js';
@@ -25,12 +25,12 @@ describe('GET /runs/{id}/logs/stream', () => {
   let other: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     other = await startTestApp({ database: service.database });
     steps = new RunSteps(service.send);
   });
-  after(async () => {
+  afterAll(async () => {
     await other.close();
     await service.close();
   });

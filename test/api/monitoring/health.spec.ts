@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
 import { MIGRATIONS } from '../../../migrations/all.js';
@@ -20,7 +20,7 @@ describe('health while the database comes and goes', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     postgres = await MovableDatabase.create();
     const url = await postgres.bring();
     const opened: DataSource[] = [];
@@ -43,7 +43,7 @@ describe('health while the database comes and goes', () => {
     });
     steps = new RunSteps(service.send);
   });
-  after(async () => {
+  afterAll(async () => {
     await service.close();
     await service.database.close();
     await postgres.remove();

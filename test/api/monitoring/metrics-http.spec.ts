@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { EventStreamReader } from '../../support/runs/event-stream.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
@@ -15,10 +15,10 @@ const DURATIONS = 'longshore_http_request_duration_seconds_count';
 describe('the metrics of HTTP', () => {
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_MAX_BODY_BYTES: '20000' } });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   /** What the work adds to these series; the scrapes themselves are left out. */
   const counting = async (

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
 import { Scrape } from '../../support/monitoring/scrape.js';
@@ -15,7 +15,7 @@ describe('GET /metrics while the database is away', () => {
   let proxy: DatabaseProxy;
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     proxy = await DatabaseProxy.open(database.url);
     service = await startTestApp({
@@ -24,7 +24,7 @@ describe('GET /metrics while the database is away', () => {
     });
     assert.equal((await service.send('POST', '/runs', { body: { image: 'i' } })).status, 201);
   });
-  after(async () => {
+  afterAll(async () => {
     await proxy.allow();
     await service.close();
     await proxy.refuse();

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { MetricsPage } from '../../../src/common/metrics/metrics-page.js';
 import { RunTimeoutsJob } from '../../../src/runs/timeouts/run-timeouts.job.js';
 import { RawWorker } from '../../support/workers/raw-worker.js';
@@ -29,13 +29,13 @@ describe('GET /metrics', () => {
   let runs: RunSteps;
   let worker: RawWorker;
 
-  before(async () => {
+  beforeAll(async () => {
     statements = logStatements();
     service = await startTestApp();
     runs = new RunSteps(service.send);
     worker = await RawWorker.start(service.send, 'w', 60_000);
   });
-  after(async () => {
+  afterAll(async () => {
     worker.end();
     await service.close();
   });

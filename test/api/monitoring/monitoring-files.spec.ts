@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { promisify } from 'node:util';
 import { Registry } from 'prom-client';
 import { parse } from 'yaml';
@@ -14,6 +14,7 @@ import { RunSteps } from '../../support/runs/run-steps.js';
 import { Scrape } from '../../support/monitoring/scrape.js';
 import { PROJECT } from '../../support/service-process.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { skipFor } from '../../support/skip.js';
 
 /* oxlint-disable typescript/no-explicit-any -- files are looked into whose shape is what is tested */
 
@@ -39,7 +40,7 @@ describe('what is there to watch the service with', () => {
   let rules: any[];
   let dashboard: any;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_WORKER_POOL: 'shared' } });
     await work(service);
     const alone = await Scrape.of(service.send);
@@ -56,7 +57,7 @@ describe('what is there to watch the service with', () => {
     rules = groups.flatMap((group: any) => group.rules);
     dashboard = JSON.parse(await readText(DOCKER, 'grafana', 'dashboards', 'longshore.json'));
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   /** The panels that show something. */
   const panels = (): any[] => dashboard.panels.filter(({ type }: any) => type !== 'row');
@@ -216,7 +217,7 @@ describe('what is there to watch the service with', () => {
     assert.ok(cells.every((cell: string) => Number(cell.split(',')[0]) < 24));
   });
 
-  test('metrics pass the checks of promtool, scraped twice at once', { skip: promtool }, async () => {
+  test('metrics pass the checks of promtool, scraped twice at once', skipFor(promtool), async () => {
     for (let n = 0; n < 2; n += 1) {
       const { text } = await service.send('GET', '/metrics');
       assert.doesNotMatch(text, /\bNaN\b/i);
@@ -226,7 +227,7 @@ describe('what is there to watch the service with', () => {
     }
   });
 
-  test('passes the checks of promtool, and its rules fire when they should', { skip: promtool }, async () => {
+  test('passes the checks of promtool, and its rules fire when they should', skipFor(promtool), async () => {
     const folder = join(DOCKER, 'prometheus');
     await run('promtool', ['check', 'config', '--syntax-only', join(folder, 'prometheus.yml')]);
     await run('promtool', ['check', 'rules', '--lint-fatal', join(folder, 'alerts.yml')]);

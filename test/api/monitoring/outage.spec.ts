@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test, type TestContext } from 'node:test';
+import { afterAll, beforeAll, describe, onTestFinished, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
@@ -38,11 +38,11 @@ function assertRefused({ answer, ms }: Timed, limitMs: number): void {
   assert.ok(ms < limitMs, `refused after ${Math.round(ms)} ms`);
 }
 
-async function start(t: TestContext): Promise<TestApp> {
+async function start(): Promise<TestApp> {
   const service = await startTestApp({
     env: { SERVICE_DB_POOL_SIZE: '4', SERVICE_WORKER_POOL: 'shared' },
   });
-  t.after(() => service.close());
+  onTestFinished(() => service.close());
   return service;
 }
 
@@ -60,18 +60,18 @@ async function holding(service: TestApp, table: string, action: () => Promise<vo
 }
 
 // Each waits for its own service most of the time.
-describe('without its database', { concurrency: true }, () => {
-  describe('a service whose database falls silent', { concurrency: false }, () => {
+describe('without its database', { concurrent: true }, () => {
+  describe('a service whose database falls silent', { concurrent: false }, () => {
     let database: TestDatabase;
     let proxy: DatabaseProxy;
     let service: TestApp;
 
-    before(async () => {
+    beforeAll(async () => {
       database = await openTestDatabase();
       proxy = await DatabaseProxy.open(database.url);
       service = await startTestApp({ database: proxied(database, proxy) });
     });
-    after(async () => {
+    afterAll(async () => {
       await proxy.allow();
       await service.close();
       await proxy.refuse();
@@ -111,9 +111,9 @@ describe('without its database', { concurrency: true }, () => {
     });
   });
 
-  describe('a service of which a part is held up', { concurrency: true }, () => {
-    test('with every connection for reads in use reads get 503 in bounded time, writes and heartbeats go on, and health is ok', async (t) => {
-      const service = await start(t);
+  describe('a service of which a part is held up', { concurrent: true }, () => {
+    test('with every connection for reads in use reads get 503 in bounded time, writes and heartbeats go on, and health is ok', async () => {
+      const service = await start();
       const started = performance.now();
       await holding(service, 'definitions', async () => {
         // More than there are connections, for as long as the writes last: some hold them, the others wait for one.
@@ -141,8 +141,8 @@ describe('without its database', { concurrency: true }, () => {
       assert.equal((await service.send('GET', '/definitions')).status, 200);
     });
 
-    test('while a commit takes too long who waits and who comes is refused, and health says that the journal is stuck', async (t) => {
-      const service = await start(t);
+    test('while a commit takes too long who waits and who comes is refused, and health says that the journal is stuck', async () => {
+      const service = await start();
       await holding(service, 'runs', async () => {
         // The first commit holds up the others; they are committed in one group and then one by one.
         const held = [timed(service, ...CREATE)];

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { freshTrace } from '../../support/app/traced-app.js';
 
@@ -7,7 +7,7 @@ describe('the traceparent of a run, in a service that does not trace itself', { 
   let app: TestApp;
   let priority = 0;
 
-  before(async () => {
+  beforeAll(async () => {
     app = await startTestApp();
     await app.send('POST', '/workers/heartbeat', {
       body: { worker_id: 'w', resources: { cpu_cores: 4, ram_mb: 4096, gpus: [] }, tags: [] },
@@ -15,7 +15,7 @@ describe('the traceparent of a run, in a service that does not trace itself', { 
     await app.send('POST', '/definitions', { body: { id: 'templated', version: '1', image: 'i' } });
   });
 
-  after(() => app.close());
+  afterAll(() => app.close());
 
   /** Claims the newest run, which has the highest priority. */
   const claim = async (headers: Record<string, string> = {}) =>

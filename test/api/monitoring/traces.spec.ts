@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import type { ReceivedSpan } from '../../support/monitoring/otlp-decode.js';
 import { freshTrace, linkTo, placeOf, startTracedApp, type TracedApp } from '../../support/app/traced-app.js';
 
@@ -8,11 +8,11 @@ const SERVER = 2;
 describe('traces of the service', { timeout: 60_000 }, () => {
   let app: TracedApp;
 
-  before(async () => {
+  beforeAll(async () => {
     app = await startTracedApp();
   });
 
-  after(() => app.close());
+  afterAll(() => app.close());
 
   const heartbeat = (id: string): Promise<unknown> =>
     app.send('POST', '/workers/heartbeat', {

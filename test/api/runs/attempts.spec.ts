@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { eventCommand } from '../../support/runs/journal.js';
@@ -12,11 +12,11 @@ describe('attempts of a run', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('begin with the first, which exists from the creation', async () => {
     const run = await steps.create({ inputs: { a: 1 }, outputs: { u: 2 }, constraints: { cpu: 3 } });

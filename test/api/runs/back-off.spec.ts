@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { letTimePass, until } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -15,12 +15,12 @@ describe('a run in back-off', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
   beforeEach(() => steps.emptyQueue());
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const pass = (id: string, seconds: number): Promise<void> => letTimePass(service.dataSource, [id], seconds);
   const claimed = async (): Promise<string[]> => (await steps.claim()).map((op) => op.id);

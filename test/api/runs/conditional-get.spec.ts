@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp, type TestAnswer } from '../../support/app/test-app.js';
@@ -8,11 +8,11 @@ describe('a conditional GET', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   function get(path: string, etag?: string): Promise<TestAnswer> {
     return service.send('GET', path, etag === undefined ? {} : { headers: { 'If-None-Match': etag } });

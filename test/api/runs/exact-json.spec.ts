@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { bodyOf, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
@@ -43,10 +43,10 @@ const { object } = fc.letrec<{ object: string; value: string }>((tie) => ({
 
 describe('free-form JSON', () => {
   let service: TestApp;
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const send = async (method: string, path: string, request?: TestRequest): Promise<TestAnswer> => {
     const answer = await service.send(method, path, request);

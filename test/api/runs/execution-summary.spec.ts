@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
@@ -7,12 +7,12 @@ describe('the execution summary', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
     await steps.heartbeat();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('gains each field when it becomes known, in the run and in its attempt alike', async () => {
     const created = await steps.create({ priority: 2 ** 31 - 1 });

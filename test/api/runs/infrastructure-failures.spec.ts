@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -14,13 +14,13 @@ for (const scheduler of ['direct', 'fit']) {
     let service: TestApp;
     let steps: RunSteps;
 
-    before(async () => {
+    beforeAll(async () => {
       service = await startTestApp({
         env: { SERVICE_SCHEDULER: scheduler, SERVICE_WORKER_TIMEOUT: '600', SERVICE_MAX_RECLAIMS: '2' },
       });
       steps = new RunSteps(service.send);
     });
-    after(() => service.close());
+    afterAll(() => service.close());
     afterEach(async () => {
       await execute(service.dataSource, 'delete from run_queue');
       for (const name of ['w', 'v', 'x']) await register(name, 1, true);
@@ -164,11 +164,11 @@ describe('a run larger than its worker, with the strategy direct', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('is given to it once, then only to one with the resources', async () => {
     const heartbeat = (id: string, cores: number): Promise<unknown> =>

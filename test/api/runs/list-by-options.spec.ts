@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -11,11 +11,11 @@ describe('GET /runs by selector and concurrency_key', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const ids = async (query: string): Promise<string[]> => {
     const { status, body, text } = await service.send('GET', `/runs?${query}`);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -38,11 +38,11 @@ describe('PATCH of a run', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const patch = (id: string, body: unknown, key: string = KEYS.admin): Promise<TestAnswer> =>
     service.send('PATCH', `/runs/${id}`, { body, key });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -55,11 +55,11 @@ describe('reading a run', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   for (const [title, path, id] of UNKNOWN_IDS) {
     test(`says of ${title} on every route that there is no such run`, async () => {

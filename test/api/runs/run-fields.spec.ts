@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import type { Type } from '@nestjs/common';
 import { getMetadataStorage } from 'class-validator';
 import { RunEntity } from '../../../src/database/entities/run.entity.js';
@@ -63,14 +63,14 @@ describe('a field of a run', () => {
   let service: TestApp;
   let runs: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     runs = new RunSteps(service.send);
     const definition = { id: 'full', version: '1', image: BODY.image, ...OPTIONS };
     assert.equal((await service.send('POST', '/definitions', { body: definition })).status, 201);
   });
 
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const row = (id: string): Promise<RunEntity> =>
     service.dataSource.manager.findOneByOrFail(RunEntity, { id });

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { promisify } from 'node:util';
 import { DocBlocks } from '../../support/docs/doc-blocks.js';
 import { until } from '../../support/app/passing-time.js';
@@ -16,13 +16,13 @@ describe('the commands of docs/run-options.md', () => {
   let folder: string;
   let blocks: DocBlocks;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
     folder = await mkdtemp(join(tmpdir(), 'run-options-page-'));
     blocks = await DocBlocks.read('docs/run-options.md');
   });
-  after(async () => {
+  afterAll(async () => {
     await rm(folder, { recursive: true, force: true });
     await service.close();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { numbered, variables } from '../../support/runs/run-options.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -176,11 +176,11 @@ describe('the options of a run', () => {
   let steps: RunSteps;
   let made = 0;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const upsert = (options: object): Promise<TestAnswer> => {
     made += 1;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { letTimePass, until } from '../../support/app/passing-time.js';
@@ -19,12 +19,12 @@ describe('timeouts', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
   beforeEach(() => steps.emptyQueue());
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const pass = (id: string, seconds: number): Promise<void> => letTimePass(service.dataSource, [id], seconds);
   /** Lets time pass that must change nothing about the run. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RunReader } from '../../../src/runs/http/run.reader.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
@@ -20,12 +20,12 @@ describe('concurrent reads', () => {
   let other: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     other = await startTestApp({ database: service.database });
     steps = new RunSteps(service.send);
   });
-  after(async () => {
+  afterAll(async () => {
     await other.close();
     await service.close();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
@@ -11,12 +11,12 @@ describe('start_at', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
     await service.send('POST', '/definitions', { body: { id: 'def', version: '1', image: 'i' } });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const runOf = (body: object): Promise<TestAnswer> =>
     service.send('POST', '/definitions/def/runs', { body });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
@@ -17,7 +17,7 @@ describe('the secrets of a run', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_SECRETS_KEY: KEY } });
     steps = new RunSteps(service.send);
     await put('db', { kind: 'opaque', value: 'hunter2 \u{1F511}\n"' });
@@ -25,7 +25,7 @@ describe('the secrets of a run', () => {
     await put('constructor', { kind: 'opaque', value: 'built' });
     await put('login', { kind: 'registry', value: LOGIN });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const put = async (name: string, body: object): Promise<void> => {
     assert.ok((await service.send('PUT', `/secrets/${name}`, { body })).status < 300);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { inspect } from 'node:util';
 import { rows } from '../../../src/database/sql/sql.js';
 import { fence, heldRun, newSecretsKey } from '../../support/app/secrets.js';
@@ -21,10 +21,10 @@ describe('the value of a secret', () => {
   /** Every answer but those of the one route that has values. */
   const answers: string[] = [];
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTracedApp({}, { env: { SERVICE_SECRETS_KEY: KEY } });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const send: TestApp['send'] = async (...request): Promise<TestAnswer> => {
     const answer = await service.send(...request);

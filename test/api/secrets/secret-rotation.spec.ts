@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { fence, heldRun, newSecretsKey } from '../../support/app/secrets.js';
@@ -22,7 +22,7 @@ describe('the rotation of the keys of secrets', () => {
   let second: TestApp;
   let last: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     const start = (...keys: string[]): Promise<TestApp> =>
       startTestApp({
         env: { SERVICE_SECRETS_KEY: keys.join(','), SERVICE_WORKER_POOL: 'shared' },
@@ -34,7 +34,7 @@ describe('the rotation of the keys of secrets', () => {
     second = await start(NEW, OLD);
     last = await start(NEW);
   });
-  after(async () => {
+  afterAll(async () => {
     for (const service of [last, second, first, added, old]) await service.close();
   });
 

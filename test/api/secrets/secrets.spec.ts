@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
 import {
@@ -20,10 +20,10 @@ const statusesOf = (answers: readonly TestAnswer[]): string[] =>
 
 describe('secrets', () => {
   let service: TestApp;
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const put = (name: string, body: unknown): Promise<TestAnswer> =>
     service.send('PUT', `/secrets/${name}`, { body });
@@ -189,10 +189,10 @@ describe('secrets', () => {
 
 describe('without SERVICE_SECRETS_KEY', () => {
   let service: TestApp;
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   for (const [method, path, body] of [
     ['PUT', '/secrets/a', { kind: 'opaque', value: VALUE }],

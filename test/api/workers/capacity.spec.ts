@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -43,11 +43,11 @@ for (const pool of ['memory', 'shared']) {
     let service: TestApp;
     let steps: RunSteps;
 
-    before(async () => {
+    beforeAll(async () => {
       service = await startTestApp({ env: { SERVICE_WORKER_POOL: pool, SERVICE_SCHEDULER: 'fit' } });
       steps = new RunSteps(service.send);
     });
-    after(() => service.close());
+    afterAll(() => service.close());
 
     test('shows nothing where there is nothing', async () => {
       const { at, ...rest } = await capacityOf(service);

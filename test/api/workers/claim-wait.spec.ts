@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { assertInvalid } from '../../support/http/answer-shapes.js';
@@ -31,7 +31,7 @@ describe('a claim that waits', () => {
   let twin: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     // Two processes that share the pool of workers, as two servers behind one address.
     const env = { SERVICE_WORKER_POOL: 'shared', SERVICE_REAPER_INTERVAL: '3600' };
     service = await startTestApp({ env });
@@ -39,7 +39,7 @@ describe('a claim that waits', () => {
     steps = new RunSteps(service.send);
   });
   beforeEach(() => steps.emptyQueue());
-  after(async () => {
+  afterAll(async () => {
     await twin.close();
     await service.close();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
@@ -10,12 +10,12 @@ describe('a claim', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
   beforeEach(() => steps.emptyQueue());
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const idsOfClaims = async (count: number): Promise<string[]> => {
     const ids: string[] = [];
@@ -176,11 +176,11 @@ describe('a worker that falls silent', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '0.75' } });
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('is listed as inactive after the timeout, gets nothing, and gets work again after a heartbeat', async () => {
     const first = await steps.heartbeat();

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
 import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
@@ -12,11 +12,11 @@ describe('held heartbeats', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_WAITING_CLAIMS_PER_KEY: '1' } });
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   const beat = async (worker: string, ops: readonly object[], wait: number) => {
     const since = performance.now();
@@ -70,11 +70,11 @@ describe('held heartbeats', () => {
     assert.ok((await again.told).ms < 15_000, 'one that does not wait ends it, too');
   });
 
-  test('have no `lost_ops` in the answer when the database does not tell', async (t) => {
+  test('have no `lost_ops` in the answer when the database does not tell', async () => {
     const run = await steps.running({}, 'blind');
-    const look = t.mock.method(service.app.get(HeldRunRepository), 'findLost', () =>
-      Promise.reject(new Error('connection lost')),
-    );
+    const look = vi
+      .spyOn(service.app.get(HeldRunRepository), 'findLost')
+      .mockImplementation(() => Promise.reject(new Error('connection lost')));
     for (const query of ['', '?wait=1']) {
       const answer = await steps.sendHeartbeat('blind', { running_ops: [op(run.id)] }, query);
       assert.equal(answer.status, 200);
@@ -82,15 +82,15 @@ describe('held heartbeats', () => {
       const without = await steps.sendHeartbeat('blind', { running_ops: [] }, query);
       assert.deepEqual(without.body.lost_ops, [], 'a worker without runs has lost none');
     }
-    assert.ok(look.mock.callCount() >= 3);
-    look.mock.restore();
+    assert.ok(look.mock.calls.length >= 3);
+    look.mockRestore();
     await service.send('POST', `/runs/${run.id}/cancel`);
     assert.equal((await beat('blind', [op(run.id)], 1)).lost.length, 1);
   });
 
-  test('look once for a run that they name again and again', async (t) => {
+  test('look once for a run that they name again and again', async () => {
     const run = await steps.running({}, 'loud');
-    const look = t.mock.method(service.app.get(HeldRunRepository), 'findLost');
+    const look = vi.spyOn(service.app.get(HeldRunRepository), 'findLost');
     await service.send('POST', `/runs/${run.id}/cancel`);
     const { lost } = await beat(
       'loud',
@@ -99,7 +99,7 @@ describe('held heartbeats', () => {
     );
     assert.equal(lost.length, 1);
     assert.deepEqual(
-      look.mock.calls.map(({ arguments: [, reports] }) => reports?.flat().length),
+      look.mock.calls.map(([, reports]) => reports.flat().length),
       [1],
     );
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -26,11 +26,11 @@ for (const pool of ['memory', 'shared']) {
     let service: TestApp;
     let steps: RunSteps;
 
-    before(async () => {
+    beforeAll(async () => {
       service = await startTestApp({ env: { SERVICE_WORKER_POOL: pool, SERVICE_WORKER_TIMEOUT: '600' } });
       steps = new RunSteps(service.send);
     });
-    after(() => service.close());
+    afterAll(() => service.close());
 
     const listed = async (id: string): Promise<any> =>
       bodyOf(await service.send('GET', '/workers'), 'Workers').find((worker: any) => worker.id === id);
@@ -76,7 +76,7 @@ describe('a launcher whose resources change', () => {
   let twin: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     const env = {
       SERVICE_SCHEDULER: 'fit',
       SERVICE_WORKER_POOL: 'shared',
@@ -87,7 +87,7 @@ describe('a launcher whose resources change', () => {
     twin = await startTestApp({ env, database: service.database });
     steps = new RunSteps(service.send);
   });
-  after(async () => {
+  afterAll(async () => {
     await twin.close();
     await service.close();
   });

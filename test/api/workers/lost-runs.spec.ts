@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
@@ -49,7 +49,7 @@ describe('a heartbeat that names runs', () => {
   let twin: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     // Two processes that share the pool of workers, as two servers behind one address.
     const env = { SERVICE_WORKER_POOL: 'shared', SERVICE_REAPER_INTERVAL: '3600' };
     service = await startTestApp({ env });
@@ -57,7 +57,7 @@ describe('a heartbeat that names runs', () => {
     steps = new RunSteps(service.send);
   });
   const more: TestApp[] = [];
-  after(async () => {
+  afterAll(async () => {
     for (const app of [...more, twin, service]) await app.close();
   });
 

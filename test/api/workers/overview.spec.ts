@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase } from '../../support/test-database.js';
 
@@ -12,12 +12,12 @@ for (const pool of ['memory', 'shared']) {
   describe(`GET /overview, with the pool of workers in ${pool}`, () => {
     let service: TestApp;
 
-    before(async () => {
+    beforeAll(async () => {
       service = await startTestApp({
         env: { SERVICE_WORKER_POOL: pool },
       });
     });
-    after(() => service.close());
+    afterAll(() => service.close());
 
     const overview = async (): Promise<TestAnswerBody> => {
       const { status, body } = await service.send('GET', '/overview');

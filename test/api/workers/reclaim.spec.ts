@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { assertError } from '../../support/http/answer-shapes.js';
@@ -35,16 +35,16 @@ function beat(steps: readonly RunSteps[], worker: string): () => Promise<void> {
 }
 
 // Each describe has a database of its own and waits most of the time.
-describe('reclaiming', { concurrency: true }, () => {
-  describe('a worker that is lost', { concurrency: false }, () => {
+describe('reclaiming', { concurrent: true }, () => {
+  describe('a worker that is lost', { concurrent: false }, () => {
     let service: TestApp;
     let steps: RunSteps;
 
-    before(async () => {
+    beforeAll(async () => {
       service = await startTestApp({ env: ENV });
       steps = new RunSteps(service.send);
     });
-    after(() => service.close());
+    afterAll(() => service.close());
 
     /** Everything that clients can see of a run, as it comes over the wire. */
     async function wire(id: string): Promise<string> {
@@ -146,20 +146,20 @@ describe('reclaiming', { concurrency: true }, () => {
     });
   });
 
-  describe('two processes whose reapers race', { concurrency: false }, () => {
+  describe('two processes whose reapers race', { concurrent: false }, () => {
     const env = { ...ENV, SERVICE_REAPER_INTERVAL: '0.05', SERVICE_WORKER_POOL: 'shared' };
     let database: TestDatabase;
     let first: TestApp;
     let second: TestApp;
     let sides: readonly [RunSteps, RunSteps];
 
-    before(async () => {
+    beforeAll(async () => {
       database = await openTestDatabase({ entities: ENTITIES });
       first = await startTestApp({ database, env });
       second = await startTestApp({ database, env });
       sides = [new RunSteps(first.send), new RunSteps(second.send)];
     });
-    after(async () => {
+    afterAll(async () => {
       await first.close();
       await second.close();
       await database.close();

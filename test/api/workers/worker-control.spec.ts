@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { issueKey } from '../../support/app/api-keys.js';
@@ -11,11 +11,11 @@ for (const kind of ['memory', 'shared']) {
     let service: TestApp;
     let steps: RunSteps;
 
-    before(async () => {
+    beforeAll(async () => {
       service = await startTestApp({ env });
       steps = new RunSteps(service.send);
     });
-    after(() => service.close());
+    afterAll(() => service.close());
 
     const post = (id: string, what: string, key?: string): Promise<TestAnswer> =>
       service.send('POST', `/workers/${encodeURIComponent(id)}/${what}`, key === undefined ? {} : { key });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
@@ -11,13 +11,13 @@ for (const pool of ['memory', 'shared'] as const) {
     let service: TestApp;
     let steps: RunSteps;
 
-    before(async () => {
+    beforeAll(async () => {
       service = await startTestApp({
         env: { SERVICE_WORKER_POOL: pool, SERVICE_MAX_WORKERS: '2', SERVICE_MAX_WORKER_BYTES: '4096' },
       });
       steps = new RunSteps(service.send);
     });
-    after(() => service.close());
+    afterAll(() => service.close());
 
     function beat(id: string, gpuTags: readonly string[] = []): Promise<TestAnswer> {
       const gpus = [{ id: 0, vram_mb: 1, tags: gpuTags }];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { Cli } from '../../support/programs/cli.js';
 import { DocBlocks } from '../../support/docs/doc-blocks.js';
 import type { TestProcess } from '../../support/service-process.js';
@@ -13,12 +13,12 @@ describe('the commands of docs/cli.md', { timeout: 300_000 }, () => {
   let worker: TestProcess | undefined;
   let blocks: DocBlocks;
 
-  before(async () => {
+  beforeAll(async () => {
     const key = randomBytes(32).toString('base64');
     cli = await Cli.make({ SERVICE_PORT: '0', SERVICE_SECRETS_KEY: key });
     blocks = await DocBlocks.read('docs/cli.md');
   });
-  after(async () => {
+  afterAll(async () => {
     for (const started of [worker, service]) {
       started?.signal('SIGTERM');
       await started?.exited;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { Cli, type CliEnd } from '../../support/programs/cli.js';
 import { RunViews } from '../../support/runs/run-views.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
@@ -29,7 +29,7 @@ describe('options of runs and secrets on the command line', { timeout: 300_000 }
   let runs: RunViews;
   let cli: Cli;
 
-  before(async () => {
+  beforeAll(async () => {
     const key = randomBytes(32).toString('base64');
     service = await startService({
       env: { SERVICE_API_KEYS: `admin:${ADMIN}`, SERVICE_SECRETS_KEY: key },
@@ -38,7 +38,7 @@ describe('options of runs and secrets on the command line', { timeout: 300_000 }
     runs = new RunViews(send);
     cli = await Cli.make({ SERVICE_URL: service.url, SERVICE_API_KEY: ADMIN });
   });
-  after(async () => {
+  afterAll(async () => {
     assert.equal(await service.stop(), 0, service.output);
   });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { Cli, ended } from '../../support/programs/cli.js';
 import { RunViews } from '../../support/runs/run-views.js';
 import {
@@ -11,6 +11,7 @@ import {
 } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 import { endWorker, ScriptImages, untilFile } from '../../support/workers/worker-process.js';
+import { skipFor } from '../../support/skip.js';
 
 const ADMIN = 'e2e-admin-key-of-the-tests';
 const WORKER = 'e2e-worker-key-of-the-tests';
@@ -24,7 +25,7 @@ describe('following a run on the command line', { timeout: 300_000 }, () => {
   let worker: TestProcess;
   const env: Record<string, string> = { SERVICE_API_KEYS: `admin:${ADMIN},worker:${WORKER}` };
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({ dataDir: await makeDataDir(), env });
     runs = new RunViews(senderTo(service.url, ADMIN));
     cli = await Cli.make({ SERVICE_URL: service.url, SERVICE_API_KEY: ADMIN });
@@ -38,7 +39,7 @@ describe('following a run on the command line', { timeout: 300_000 }, () => {
     );
     await worker.untilOutput(/registered at the service/);
   });
-  after(async () => {
+  afterAll(async () => {
     await endWorker(worker);
     assert.equal(await service.stop(), 0, service.output);
   });
@@ -164,7 +165,7 @@ describe('following a run on the command line', { timeout: 300_000 }, () => {
     return stdout.replaceAll('\u001b', '^[');
   };
 
-  test('draws a bar and colours on a terminal, and none with NO_COLOR', { skip: NO_SCRIPT }, async () => {
+  test('draws a bar and colours on a terminal, and none with NO_COLOR', skipFor(NO_SCRIPT), async () => {
     const coloured = await typed('coloured', '');
     assert.match(coloured, /\r\^\[\[2K[^\n]*#{12}\^\[\[0m\^\[\[2m\.{12}\^\[\[0m {2}50 % {2}on w-1/);
     assert.match(coloured, /\^\[\[32mCOMPLETED/);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { Cli, ended, type CliEnd } from '../../support/programs/cli.js';
 import { RunViews } from '../../support/runs/run-views.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
@@ -30,7 +30,7 @@ describe('the command line', { timeout: 300_000 }, () => {
   let runs: RunViews;
   let cli: Cli;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({
       env: { SERVICE_API_KEYS: `admin:${ADMIN},worker:e2e-worker-key-of-the-tests` },
     });
@@ -38,7 +38,7 @@ describe('the command line', { timeout: 300_000 }, () => {
     runs = new RunViews(send);
     cli = await Cli.make({ SERVICE_URL: service.url, SERVICE_API_KEY: ADMIN });
   });
-  after(async () => {
+  afterAll(async () => {
     assert.equal(await service.stop(), 0, service.output);
   });
 

@@ -1,23 +1,24 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
+import { skipFor } from '../../support/skip.js';
 
 const CLIENT_KEY = 'audit-client-key-of-the-tests';
 
-describe('the page of the audit log', { skip: NO_BROWSER }, () => {
+describe('the page of the audit log', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({
       env: { SERVICE_API_KEYS: `admin:audit-admin-key-of-the-tests,client:${CLIENT_KEY}` },
     });
     steps = new RunSteps(senderTo(service.url, service.adminKey));
   });
-  after(() => service?.stop());
+  afterAll(() => service?.stop());
 
   const show = (options: Partial<PageOptions> = {}) =>
     openPage({ url: service.url, path: '/audit', apiKey: service.adminKey, ...options });

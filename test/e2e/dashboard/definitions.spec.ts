@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
+import { skipFor } from '../../support/skip.js';
 
 const KEY = 'definitions-client-key-of-the-tests';
 
@@ -26,11 +27,11 @@ const TRAIN = {
   event_delivery: { topic: 'training', attributes: { team: 'vision' } },
 };
 
-describe('the pages of definitions', { skip: NO_BROWSER }, () => {
+describe('the pages of definitions', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
   let send: Send;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({
       env: {
         SERVICE_API_KEYS: `admin:definitions-admin-key-of-the-tests,client:${KEY},worker:definitions-worker-key-of-the-tests`,
@@ -38,7 +39,7 @@ describe('the pages of definitions', { skip: NO_BROWSER }, () => {
     });
     send = senderTo(service.url, KEY);
   });
-  after(() => service?.stop());
+  afterAll(() => service?.stop());
 
   const show = (path: string, options: Partial<PageOptions> = {}) =>
     openPage({ url: service.url, path, apiKey: KEY, ...options });

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
 import { createRun } from '../../support/app/feed-app.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { skipFor } from '../../support/skip.js';
 
 const KEYS = { SERVICE_API_KEYS: 'admin:feed-admin-key-of-the-tests,client:feed-client-key-of-the-tests' };
 const KEY = 'feed-client-key-of-the-tests';
@@ -21,16 +22,16 @@ const numbers = (from: number, to: number): string[] =>
 
 const count = (page: Page, text: string) => page.getByText(`${text} events`, { exact: true }).waitFor();
 
-describe('the page of the feed', { skip: NO_BROWSER }, () => {
+describe('the page of the feed', skipFor(NO_BROWSER), () => {
   let database: TestDatabase;
   let service: ServiceProcess;
   let send: Send;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     await begin();
   });
-  after(async () => {
+  afterAll(async () => {
     await service?.stop();
     await database?.close();
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { gzipSync } from 'node:zlib';
 import { DASHBOARD_FOLDER as SITE } from '../../../src/dashboard/dashboard-files.js';
 

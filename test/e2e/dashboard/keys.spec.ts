@@ -1,22 +1,23 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
+import { skipFor } from '../../support/skip.js';
 
 const CLIENT_KEY = 'keys-client-key-of-the-tests';
 
-describe('the page of API keys', { skip: NO_BROWSER }, () => {
+describe('the page of API keys', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
   let send: Send;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({
       env: { SERVICE_API_KEYS: `admin:keys-admin-key-of-the-tests,client:${CLIENT_KEY}` },
     });
     send = senderTo(service.url, service.adminKey);
   });
-  after(() => service?.stop());
+  afterAll(() => service?.stop());
 
   const show = (options: Partial<PageOptions> = {}) =>
     openPage({ url: service.url, path: '/keys', apiKey: service.adminKey, ...options });

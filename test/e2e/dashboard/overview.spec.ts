@@ -1,20 +1,21 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 import { endWorker, ScriptImages, untilFile } from '../../support/workers/worker-process.js';
+import { skipFor } from '../../support/skip.js';
 
-describe('the overview', { skip: NO_BROWSER }, () => {
+describe('the overview', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({ env: { SERVICE_SCHEDULER: 'fit' } });
     steps = new RunSteps(senderTo(service.url, service.adminKey));
   });
-  after(() => service?.stop());
+  afterAll(() => service?.stop());
 
   const show = (options: Partial<PageOptions> = {}) =>
     openPage({ url: service.url, apiKey: service.adminKey, ...options });

@@ -1,6 +1,6 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { seedRuns } from '../../support/browser/browser-runs.js';
 import { NO_BROWSER, openPage, THEMES } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -8,6 +8,7 @@ import { startService, type ServiceProcess, type TestProcess } from '../../suppo
 import { senderTo } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { endWorker, ScriptImages, untilFile } from '../../support/workers/worker-process.js';
+import { skipFor } from '../../support/skip.js';
 
 /** Where the pictures go: `PICTURES=docs/pictures npm test -- dashboard/pictures` makes those of the README anew. */
 const FOLDER = process.env.PICTURES ?? join(tmpdir(), 'longshore-pictures');
@@ -21,14 +22,14 @@ done
 echo 'warning: learning rate is still warming up' >&2
 echo 'writing checkpoint 7 of 10'`;
 
-describe('the dashboard with work going on', { skip: NO_BROWSER }, () => {
+describe('the dashboard with work going on', skipFor(NO_BROWSER), () => {
   let database: TestDatabase;
   let service: ServiceProcess;
   let worker: TestProcess;
   let running: string;
   let gate: { readonly open: () => Promise<void> };
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     await seedRuns(database.dataSource, 4000);
     service = await startService({ env: { DATABASE_URL: database.url, SERVICE_SCHEDULER: 'fit' } });
@@ -52,7 +53,7 @@ describe('the dashboard with work going on', { skip: NO_BROWSER }, () => {
     running = made[0]?.id ?? '';
     worker = await images.startWorker({ url: service.url, key: service.adminKey, id: 'crane-1' });
   });
-  after(async () => {
+  afterAll(async () => {
     await gate?.open();
     if (worker) await endWorker(worker);
     await service?.stop();

@@ -1,28 +1,29 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
 import { execute } from '../../../src/database/sql/sql.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { skipFor } from '../../support/skip.js';
 
 const ADMIN = 'actions-admin-key-of-the-tests';
 const CLIENT = 'actions-client-key-of-the-tests';
 const WORKER = 'actions-worker-key-of-the-tests';
 
-describe('what may be done to a run on its page', { skip: NO_BROWSER }, () => {
+describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
   let database: TestDatabase;
   let service: ServiceProcess;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     const keys = `admin:${ADMIN},client:${CLIENT},worker:${WORKER}`;
     service = await startService({ env: { DATABASE_URL: database.url, SERVICE_API_KEYS: keys } });
     steps = new RunSteps(senderTo(service.url, ADMIN));
   });
-  after(async () => {
+  afterAll(async () => {
     await service?.stop();
     await database?.close();
   });

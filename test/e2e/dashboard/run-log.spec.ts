@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { LogSteps, numbered } from '../../support/browser/run-page-scene.js';
 import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
@@ -9,22 +9,23 @@ import { RunViews } from '../../support/runs/run-views.js';
 import { makeDataDir, startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 import { endWorker, ScriptImages, untilFile } from '../../support/workers/worker-process.js';
+import { skipFor } from '../../support/skip.js';
 
 const KEY = 'page-admin-key-of-the-tests';
 
-describe('the log on the page of a run', { skip: NO_BROWSER }, () => {
+describe('the log on the page of a run', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
   let steps: RunSteps;
   let logs: LogSteps;
   const env = { SERVICE_API_KEYS: `admin:${KEY}` };
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({ dataDir: await makeDataDir(), env });
     const send = senderTo(service.url, KEY);
     steps = new RunSteps(send);
     logs = new LogSteps(steps);
   });
-  after(() => service?.stop());
+  afterAll(() => service?.stop());
 
   const show = (id: string, query = '') =>
     openPage({ url: service.url, path: `/runs/${id}${query}`, apiKey: KEY });

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { Locator } from 'playwright-core';
 import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
+import { skipFor } from '../../support/skip.js';
 
 /** What a run may say besides its image, inputs and resources. */
 const OPTIONS = {
@@ -47,17 +48,17 @@ const assertOptions = (body: typeof OPTIONS, retryOn: readonly string[] | null):
   assert.deepEqual(policy?.retry_on, retryOn);
 };
 
-describe('what runs say of their container, worker, key and start', { skip: NO_BROWSER }, () => {
+describe('what runs say of their container, worker, key and start', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
   let send: Send;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService();
     send = senderTo(service.url, service.adminKey);
     steps = new RunSteps(send);
   });
-  after(() => service?.stop());
+  afterAll(() => service?.stop());
 
   const show = (path: string, options: Partial<PageOptions> = {}) =>
     openPage({ url: service.url, path, apiKey: service.adminKey, ...options });

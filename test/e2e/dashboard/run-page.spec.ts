@@ -1,24 +1,25 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { LogSteps, numbered } from '../../support/browser/run-page-scene.js';
 import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
+import { skipFor } from '../../support/skip.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
-describe('the page of a run', { skip: NO_BROWSER }, () => {
+describe('the page of a run', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
   let steps: RunSteps;
   let logs: LogSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService();
     steps = new RunSteps(senderTo(service.url, service.adminKey));
     logs = new LogSteps(steps);
   });
-  after(() => service?.stop());
+  afterAll(() => service?.stop());
 
   const show = (id: string, options: Partial<PageOptions> & { query?: string } = {}) =>
     openPage({

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { LogSteps } from '../../support/browser/run-page-scene.js';
 import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
@@ -7,6 +7,7 @@ import { medianTime } from '../../support/monitoring/median-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
+import { skipFor } from '../../support/skip.js';
 
 const LINES = 100_000;
 const LINE = 'x'.repeat(1000);
@@ -19,18 +20,18 @@ const EVENTS = 10_000;
 const SHOWN_MS = 1000;
 const FRAME_MS = 400;
 
-describe('the page of a large run', { skip: NO_BROWSER }, () => {
+describe('the page of a large run', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     // Nobody sends heartbeats here: the run must not be taken back.
     service = await startService({
       env: { SERVICE_WORKER_TIMEOUT: '3600', SERVICE_LOG_LIMIT_BYTES: String(LOG_LIMIT_BYTES) },
     });
     steps = new RunSteps(senderTo(service.url, service.adminKey));
   });
-  after(() => service?.stop());
+  afterAll(() => service?.stop());
 
   const show = (path: string) => openPage({ url: service.url, path, apiKey: service.adminKey, width: 1920 });
 
@@ -62,7 +63,7 @@ describe('the page of a large run', { skip: NO_BROWSER }, () => {
     await list.getByText('note 9999').waitFor();
     await page.getByRole('searchbox').fill('note 777');
     await page.getByText('11 of 10,000 events').waitFor();
-    t.diagnostic(`shown after ${shownMs.toFixed(0)} ms, longest frame ${longestMs.toFixed(0)} ms`);
+    await t.annotate(`shown after ${shownMs.toFixed(0)} ms, longest frame ${longestMs.toFixed(0)} ms`);
     assert.ok(shownMs < SHOWN_MS, `${shownMs} ms`);
     assert.ok(longestMs < FRAME_MS, `${longestMs} ms for a frame`);
     await warm.close();
@@ -103,7 +104,7 @@ describe('the page of a large run', { skip: NO_BROWSER }, () => {
     await again.page.getByRole('log').focus();
     await again.page.keyboard.press('Home');
     await again.page.getByText(/^lines 1 to/).waitFor();
-    t.diagnostic(
+    await t.annotate(
       `shown after ${shownMs.toFixed(0)} ms, longest frame ${longestMs.toFixed(0)} ms, ` +
         `heap ${heapMb.toFixed(0)} MB after following, ${scrolledMb.toFixed(0)} MB after scrolling`,
     );

@@ -1,24 +1,25 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { seedRuns } from '../../support/browser/browser-runs.js';
 import { NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { skipFor } from '../../support/skip.js';
 
-describe('many runs at once, in the list of runs', { skip: NO_BROWSER }, () => {
+describe('many runs at once, in the list of runs', skipFor(NO_BROWSER), () => {
   let database: TestDatabase;
   let service: ServiceProcess;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     await seedRuns(database.dataSource, 120);
     service = await startService({ env: { DATABASE_URL: database.url } });
     steps = new RunSteps(senderTo(service.url, service.adminKey));
   });
-  after(async () => {
+  afterAll(async () => {
     await service?.stop();
     await database?.close();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { seedRuns } from '../../support/browser/browser-runs.js';
 import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
 import { medianTime } from '../../support/monitoring/median-time.js';
@@ -7,21 +7,22 @@ import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { skipFor } from '../../support/skip.js';
 
 const SEEDED = 100_000;
 
-describe('the list of runs', { skip: NO_BROWSER }, () => {
+describe('the list of runs', skipFor(NO_BROWSER), () => {
   let database: TestDatabase;
   let service: ServiceProcess;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     await seedRuns(database.dataSource, SEEDED);
     service = await startService({ env: { DATABASE_URL: database.url } });
     steps = new RunSteps(senderTo(service.url, service.adminKey));
   });
-  after(async () => {
+  afterAll(async () => {
     await service?.stop();
     await database?.close();
   });

@@ -1,18 +1,19 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
+import { skipFor } from '../../support/skip.js';
 
 const CLIENT_KEY = 'secrets-client-key-of-the-tests';
 const VALUE = 'the-value-that-nobody-sees';
 
-describe('the page of secrets', { skip: NO_BROWSER }, () => {
+describe('the page of secrets', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
   let send: Send;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({
       env: {
         SERVICE_API_KEYS: `admin:secrets-admin-key-of-the-tests,client:${CLIENT_KEY}`,
@@ -21,7 +22,7 @@ describe('the page of secrets', { skip: NO_BROWSER }, () => {
     });
     send = senderTo(service.url, service.adminKey);
   });
-  after(() => service?.stop());
+  afterAll(() => service?.stop());
 
   const show = (options: Partial<PageOptions> = {}) =>
     openPage({ url: service.url, path: '/secrets', apiKey: service.adminKey, ...options });

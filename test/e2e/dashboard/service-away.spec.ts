@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { registerWorkers } from '../../support/browser/browser-workers.js';
 import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
+import { skipFor } from '../../support/skip.js';
 
 const AWAY = 'Cannot reach the service, trying again.';
 
-describe('the dashboard, when the service goes away', { skip: NO_BROWSER }, () => {
+describe('the dashboard, when the service goes away', skipFor(NO_BROWSER), () => {
   test('says so, keeps what it shows, and goes on by itself when the service is back', async () => {
     const service = await startService();
     const { url, adminKey, dataDir } = service;

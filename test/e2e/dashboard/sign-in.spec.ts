@@ -1,16 +1,17 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { NO_BROWSER, openPage, THEMES, WIDTHS } from '../../support/browser/browser.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
+import { skipFor } from '../../support/skip.js';
 
-describe('signing in to the dashboard', { skip: NO_BROWSER }, () => {
+describe('signing in to the dashboard', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService();
   });
-  after(() => service?.stop());
+  afterAll(() => service?.stop());
 
   async function makeKey(...scopes: string[]): Promise<{ id: string; key: string }> {
     const body = { name: `${scopes.join('-')} key`, scopes };

@@ -1,21 +1,22 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { registerWorkers, reportRuns } from '../../support/browser/browser-workers.js';
 import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
+import { skipFor } from '../../support/skip.js';
 
-describe('the page of workers', { skip: NO_BROWSER }, () => {
+describe('the page of workers', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({ env: { SERVICE_SCHEDULER: 'fit' } });
     steps = new RunSteps(senderTo(service.url, service.adminKey));
     await registerWorkers(steps, 500);
   });
-  after(() => service?.stop());
+  afterAll(() => service?.stop());
 
   const show = (options: Partial<PageOptions> = {}) =>
     openPage({ url: service.url, path: '/workers', apiKey: service.adminKey, ...options });

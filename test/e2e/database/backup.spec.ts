@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { cutHistory, differsAt } from '../../support/backup/cut-history.js';
@@ -19,6 +19,7 @@ import { Wire } from '../../support/history/wire.js';
 import { WorkerCrew } from '../../support/history/worker-crew.js';
 import { launch, makeDataDir, startService, type ServiceProcess } from '../../support/service-process.js';
 import { TcpProxy } from '../../support/postgres/tcp-proxy.js';
+import { skipFor } from '../../support/skip.js';
 
 const KEY = 'backup-admin-key-of-the-tests';
 const SEED = 11;
@@ -63,15 +64,15 @@ function portOf({ url }: ServiceProcess): { port: number } {
 
 describe(
   'a backup that is made under load and restored into a new cluster',
-  { skip, timeout: 280_000 },
+  { ...skipFor(skip), timeout: 280_000 },
   () => {
     const cleanUp: (() => Promise<unknown>)[] = [];
     let blocks: DocBlocks;
 
-    before(async () => {
+    beforeAll(async () => {
       blocks = await DocBlocks.read('docs/operations.md');
     });
-    after(async () => {
+    afterAll(async () => {
       for (const step of cleanUp.toReversed()) await step();
     });
 
@@ -180,7 +181,7 @@ describe(
           .filter(({ timeline }) => timeline.some(({ type }) => type === 'RECLAIMED'))
           .map(({ id }) => id),
       );
-      t.diagnostic(
+      await t.annotate(
         JSON.stringify({
           runsInBackup: held.runs.length,
           runsInTheEnd: final.runs.length,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
@@ -77,7 +77,7 @@ for (const { name, harm } of CASES) {
         await until(() => load.acknowledged >= goal, 'it goes on working');
         await load.stop();
         const figures = record.figures(back);
-        context.diagnostic(
+        await context.annotate(
           JSON.stringify({ acknowledged: load.acknowledged, unknown: load.unanswered.size, ...figures }),
         );
         await assertNothingLost(load, url);

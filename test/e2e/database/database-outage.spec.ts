@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it, type TestContext } from 'node:test';
+import { afterEach, beforeEach, describe, it, type TestContext } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { AnswerRecord } from '../../support/http/answer-record.js';
@@ -48,7 +48,7 @@ describe('a service under load whose database has trouble', () => {
       await until(() => load.acknowledged >= goal, 'it goes on working');
       await load.stop();
       const figures = record.figures(back);
-      context.diagnostic(
+      await context.annotate(
         JSON.stringify({ acknowledged: load.acknowledged, unknown: load.unanswered.size, ...figures }),
       );
       assert.ok(load.unanswered.size > 0, 'the load has not noticed anything');

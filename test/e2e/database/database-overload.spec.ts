@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
@@ -69,7 +69,7 @@ describe('a service that is flooded with commands that it cannot commit', () => 
     await blocker.end();
 
     const memoryMb = Math.round(Math.max(...memory));
-    context.diagnostic(JSON.stringify({ statuses, memoryMb, slowestRead: Math.round(slowest) }));
+    await context.annotate(JSON.stringify({ statuses, memoryMb, slowestRead: Math.round(slowest) }));
     assert.ok((statuses['429'] ?? 0) + (statuses['503'] ?? 0) > SENDERS, 'it refused nothing');
     let status = 0;
     for (let tries = 0; status !== 201 && tries < 40; tries += 1) {

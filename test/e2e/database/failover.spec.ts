@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { atDepth } from '../../support/depth.js';
 import {
   FailoverScene,
@@ -11,12 +11,13 @@ import {
 import { reasonToSkip } from '../../support/failover/patroni-cluster.js';
 import { brokenPromises, type Load } from '../../support/failover/watched-service.js';
 import { RecordedService } from '../../support/history/recorded-service.js';
+import { skipFor } from '../../support/skip.js';
 
 const skip = await reasonToSkip();
 const KILLS = atDepth({ fast: 1, all: 1, soak: 5 });
 /** Of the service behind the proxy; half of them before the kill. */
 const WRITES_A_KILL = atDepth({ fast: 1000, all: 1000, soak: 4000 });
-/** Shorter than what scripts/test-process.mjs allows a file, so that everything is tidied up. */
+/** Of a test; a wait within it gives up earlier and says for what. */
 const TIMEOUT_MS = atDepth({ fast: 280_000, all: 280_000, soak: 880_000 });
 
 const MANY: Load = { clients: 16, runsASecond: 25 };
@@ -37,13 +38,13 @@ async function assertNothingLost(services: Services): Promise<void> {
   }
 }
 
-describe('a PostgreSQL of two nodes whose primary changes under load', { skip, timeout: TIMEOUT_MS }, () => {
+describe('a PostgreSQL of two nodes whose primary changes under load', { ...skipFor(skip), timeout: TIMEOUT_MS }, () => {
   let scene: FailoverScene;
 
-  before(async () => {
+  beforeAll(async () => {
     scene = await FailoverScene.start();
   });
-  after(() => scene.stop());
+  afterAll(() => scene.stop());
 
   it('loses and doubles nothing when a primary with synchronous replication is killed', async (context) => {
     const services = [await scene.watch('proxy', MANY), await scene.watch('hosts', SOME)] as const;

@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { MIGRATIONS } from '../../../migrations/all.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { PROJECT } from '../../support/service-process.js';
@@ -57,12 +57,12 @@ describe('the migration commands', () => {
   let database: TestDatabase;
   let dataDir: string;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ migrations: [], entities: [] });
     dataDir = await mkdtemp(join(tmpdir(), 'longshore-migrations-'));
   });
 
-  after(async () => {
+  afterAll(async () => {
     await database.close();
     await rm(dataDir, { recursive: true, force: true });
   });

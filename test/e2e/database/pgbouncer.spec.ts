@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { PgBouncer, skipWithoutPgBouncer } from '../../support/postgres/pgbouncer.js';
 import { runService, startService } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 import { openTestDatabase } from '../../support/test-database.js';
+import { skipFor } from '../../support/skip.js';
 
-describe('the service behind PgBouncer', { skip: skipWithoutPgBouncer }, () => {
+describe('the service behind PgBouncer', skipFor(skipWithoutPgBouncer), () => {
   for (const workers of [1, 2]) {
     it(`serves in session mode, with ${workers} server processes`, async () => {
       const database = await openTestDatabase();

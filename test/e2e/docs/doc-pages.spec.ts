@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, describe, test } from 'node:test';
+import { afterAll, describe, test } from 'vitest';
 import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
 import { blocksOf, readPage, type CodeBlock } from '../../support/docs/doc-pages.js';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import { PageShell } from '../../support/browser/page-shell.js';
 import { launch, PROJECT, until } from '../../support/service-process.js';
+import { skipFor } from '../../support/skip.js';
 
 /** A person without a container engine: images are programs in a folder. */
 const WITHOUT_ENGINE = {
@@ -57,7 +58,7 @@ describe('whoever follows a page in a fresh checkout', { timeout: 280_000 }, () 
     shells.push(shell);
     return shell;
   };
-  after(async () => {
+  afterAll(async () => {
     for (const shell of shells) await shell.close();
   });
 
@@ -85,7 +86,7 @@ describe('whoever follows a page in a fresh checkout', { timeout: 280_000 }, () 
     }
   });
 
-  test('gets started by dashboard', { skip: NO_BROWSER }, async () => {
+  test('gets started by dashboard', skipFor(NO_BROWSER), async () => {
     const [shell] = shells.slice(-1);
     assert.ok(shell !== undefined);
     const opened = await openPage({ url: shell.url });
@@ -204,22 +205,26 @@ describe('whoever follows a page in a fresh checkout', { timeout: 280_000 }, () 
 
 const found = await startTestEngine();
 
-describe('whoever follows a page beside a container engine', { skip: found.skip, timeout: 200_000 }, () => {
-  after(() => found.engine.stop());
+describe(
+  'whoever follows a page beside a container engine',
+  { ...skipFor(found.skip), timeout: 200_000 },
+  () => {
+    afterAll(() => found.engine.stop());
 
-  test('builds the image of docs/writing-images.md and runs it', async () => {
-    // The image that it starts from comes from the network, and another way here.
-    await found.engine.buildScript('base', 'true');
-    const shell = await PageShell.make({ DOCKER_HOST: found.engine.host });
-    const blocks = blocksOf(await readPage('docs/writing-images.md'));
-    const [write] = blocks.filter(isRunHere);
-    const [build] = blocks.filter(({ kind }) => kind === 'elsewhere');
-    assert.ok(write !== undefined && build !== undefined);
-    await shell.run(write);
-    await shell.run(START_SERVICE);
-    await shell.run(START_WORKER);
-    await shell.type('export SERVICE_API_KEY=$(cat .data/admin-key)');
-    assert.match(await shell.run({ ...build, kind: '' }), /Hello Ada/);
-    await shell.close();
-  });
-});
+    test('builds the image of docs/writing-images.md and runs it', async () => {
+      // The image that it starts from comes from the network, and another way here.
+      await found.engine.buildScript('base', 'true');
+      const shell = await PageShell.make({ DOCKER_HOST: found.engine.host });
+      const blocks = blocksOf(await readPage('docs/writing-images.md'));
+      const [write] = blocks.filter(isRunHere);
+      const [build] = blocks.filter(({ kind }) => kind === 'elsewhere');
+      assert.ok(write !== undefined && build !== undefined);
+      await shell.run(write);
+      await shell.run(START_SERVICE);
+      await shell.run(START_WORKER);
+      await shell.type('export SERVICE_API_KEY=$(cat .data/admin-key)');
+      assert.match(await shell.run({ ...build, kind: '' }), /Hello Ada/);
+      await shell.close();
+    });
+  },
+);

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import * as extension from '../../../src/extension.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
@@ -71,7 +71,7 @@ describe('the example of an extension, an outside package', { timeout: 360_000 }
   /** What the page shows. */
   let shown: { readonly refusal: unknown; readonly obstacle: unknown };
 
-  before(async () => {
+  beforeAll(async () => {
     const blocks = await DocBlocks.read(PAGE);
     const [refusal = '', obstacle = ''] = blocks.all('', 'json');
     shown = { refusal: JSON.parse(refusal), obstacle: JSON.parse(obstacle) };
@@ -82,7 +82,7 @@ describe('the example of an extension, an outside package', { timeout: 360_000 }
     outside = await OutsidePackage.follow(commands.join('\n'), 'team-extension');
     database = await openTestDatabase();
   });
-  after(async () => {
+  afterAll(async () => {
     await service?.kill('SIGTERM');
     await database.close();
     await outside.remove();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import type { ApiDocument } from '../../support/fuzz/api-document.js';
@@ -26,12 +26,12 @@ interface Validator {
   safeParse(value: unknown): { readonly success: boolean };
 }
 
-describe('tools for OpenAPI, on the API description', { concurrency: true }, () => {
+describe('tools for OpenAPI, on the API description', { concurrent: true }, () => {
   let service: TestApp;
   let document: ApiDocument;
   let folder: string;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     const description = await service.send('GET', '/docs-json', { key: null });
     document = description.body;
@@ -41,7 +41,7 @@ describe('tools for OpenAPI, on the API description', { concurrency: true }, () 
     await writeFile(join(folder, 'package.json'), '{"type":"module"}');
     await writeFile(join(folder, 'openapi.json'), description.text);
   });
-  after(async () => {
+  afterAll(async () => {
     await service.close();
     await rm(folder, { recursive: true, force: true });
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { Cli } from '../../support/programs/cli.js';
 import { DocBlocks } from '../../support/docs/doc-blocks.js';
 import { createRun, note } from '../../support/app/feed-app.js';
@@ -25,10 +25,10 @@ describe('the commands of docs/operations.md', { timeout: 200_000 }, () => {
   const done = new Set<string>(RUN_ELSEWHERE);
   const running = new Set<TestProcess>();
 
-  before(async () => {
+  beforeAll(async () => {
     blocks = await DocBlocks.read('docs/operations.md');
   });
-  after(async () => {
+  afterAll(async () => {
     for (const started of running) await end(started);
   });
 
@@ -57,7 +57,7 @@ describe('the commands of docs/operations.md', { timeout: 200_000 }, () => {
     let url: string;
     let started: TestProcess;
 
-    before(async () => {
+    beforeAll(async () => {
       cli = await Cli.make({ SERVICE_PORT: '0' });
       ({ started, url } = await serve(cli));
       await shell(cli, `longshore login --url ${url} --key - < .data/admin-key`);
@@ -150,10 +150,10 @@ describe('the commands of docs/operations.md', { timeout: 200_000 }, () => {
   describe('on a PostgreSQL of one’s own', () => {
     let database: TestDatabase;
 
-    before(async () => {
+    beforeAll(async () => {
       database = await openTestDatabase();
     });
-    after(() => database.close());
+    afterAll(() => database.close());
 
     it('exchange a key of SERVICE_API_KEYS', async () => {
       const keys = {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { onTestFinished, test } from 'vitest';
 import { Cli } from '../../support/programs/cli.js';
 import { DocBlocks } from '../../support/docs/doc-blocks.js';
 import { readPage } from '../../support/docs/doc-pages.js';
@@ -9,13 +9,13 @@ import { openTestDatabase } from '../../support/test-database.js';
 
 const TIMEOUT = { timeout: 120_000 };
 
-test('the commands of docs/tracing.md show a run in the trace of its client', TIMEOUT, async (t) => {
+test('the commands of docs/tracing.md show a run in the trace of its client', TIMEOUT, async () => {
   const page = 'docs/tracing.md';
   const blocks = await DocBlocks.read(page);
   const collector = await OtlpReceiver.start();
-  t.after(() => collector.stop());
+  onTestFinished(() => collector.stop());
   const database = await openTestDatabase();
-  t.after(() => database.close());
+  onTestFinished(() => database.close());
   const here = (code: string, url: string): string =>
     code.replaceAll('http://127.0.0.1:4318', collector.url).replaceAll('http://127.0.0.1:5555', url);
   const server = await Cli.make({

@@ -1,26 +1,27 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { startTestKubernetes } from '../../support/kubernetes/cluster.js';
 import { LauncherScene } from '../../support/kubernetes/launcher-scene.js';
 import { SCENARIOS } from '../../support/kubernetes/scenarios.js';
 import { TestNamespace } from '../../support/kubernetes/test-namespace.js';
+import { skipFor } from '../../support/skip.js';
 
 const forTests = await startTestKubernetes();
-after(async () => {
+afterAll(async () => {
   if (forTests.skip === false) await forTests.cluster.stop();
 });
 
-describe('runs on a real Kubernetes', { skip: forTests.skip, timeout: 900_000 }, () => {
+describe('runs on a real Kubernetes', { ...skipFor(forTests.skip), timeout: 900_000 }, () => {
   let namespace: TestNamespace;
   let scene: LauncherScene;
 
-  before(async () => {
+  beforeAll(async () => {
     namespace = await TestNamespace.create(forTests.cluster);
     const kubeconfig = forTests.cluster.api.kubeconfig({ namespace: namespace.name });
     scene = await LauncherScene.start({ kubeconfig, namespace: namespace.name });
     await scene.launcher();
   });
-  after(async () => {
+  afterAll(async () => {
     await scene.end();
     await namespace.remove();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { FakeApiServer } from '../../support/kubernetes/fake-api-server.js';
 import { LauncherScene } from '../../support/kubernetes/launcher-scene.js';
 import { SCENARIOS } from '../../support/kubernetes/scenarios.js';
@@ -10,12 +10,12 @@ describe('a launcher and the answers of a real Kubernetes', { timeout: 300_000 }
   let scene: LauncherScene;
   let launcher: TestProcess;
 
-  before(async () => {
+  beforeAll(async () => {
     server = await FakeApiServer.start();
     scene = await LauncherScene.start({ kubeconfig: server.kubeconfig, namespace: server.namespace });
     launcher = await scene.launcher();
   });
-  after(async () => {
+  afterAll(async () => {
     await scene.end();
     await server.stop();
   });

@@ -1,25 +1,26 @@
 import assert from 'node:assert/strict';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { SCENARIOS } from '@longshore/conformance/scenarios/all';
 import { writeProgramContainer } from '../../support/images/program-container.js';
 import { launch, PROJECT } from '../../support/service-process.js';
 import { skipWithoutSlurm, SlurmCluster } from '../../support/workers/slurm-cluster.js';
 import { WORKER_MAIN } from '../../support/workers/worker-process.js';
+import { skipFor } from '../../support/skip.js';
 
 const KIT = join(PROJECT, 'packages', 'conformance', 'dist', 'main.js');
 const skip = skipWithoutSlurm();
 
-describe('the conformance kit passes', { skip, timeout: 600_000 }, () => {
+describe('the conformance kit passes', { ...skipFor(skip), timeout: 600_000 }, () => {
   let cluster: SlurmCluster;
 
-  before(async () => {
+  beforeAll(async () => {
     cluster = await SlurmCluster.start();
     await mkdir(join(cluster.folder, 'shared'));
     writeProgramContainer(join(cluster.folder, 'container'));
   });
-  after(() => cluster?.stop());
+  afterAll(() => cluster?.stop());
 
   test('our own worker as a launcher for Slurm', async () => {
     const { folder } = cluster;

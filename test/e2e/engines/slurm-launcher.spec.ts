@@ -1,23 +1,24 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { until } from '../../support/service-process.js';
 import { NODE_CPUS, skipWithoutSlurm } from '../../support/workers/slurm-cluster.js';
 import { SlurmLaunchers } from '../../support/workers/slurm-launchers.js';
 import { untilFile } from '../../support/workers/worker-process.js';
+import { skipFor } from '../../support/skip.js';
 
 const skip = skipWithoutSlurm();
 const WHOLE_NODE = { constraints: { cpu: NODE_CPUS } };
 
-describe('runs on a real Slurm', { skip, timeout: 400_000 }, () => {
+describe('runs on a real Slurm', { ...skipFor(skip), timeout: 400_000 }, () => {
   let scene: SlurmLaunchers;
 
-  before(async () => {
+  beforeAll(async () => {
     scene = await SlurmLaunchers.start(randomBytes(32).toString('base64'));
   });
   afterEach(() => scene.clear());
-  after(() => scene?.stop());
+  afterAll(() => scene?.stop());
 
   /** Waits until the program of the image has started so often. */
   async function untilStarts(image: string, count: number): Promise<void> {

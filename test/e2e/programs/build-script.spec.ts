@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { rm } from 'node:fs/promises';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { endOf, ScriptProject } from '../../support/programs/script-project.js';
 
 const STAMPS = ['clients.stamp', 'dashboard.stamp', 'libraries.stamp'];

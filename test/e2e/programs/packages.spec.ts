@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { OutsidePackage } from '../../support/programs/outside-package.js';
 import {
   launch,
@@ -40,14 +40,14 @@ describe('the packed client, worker and command line in an empty folder', { time
   let env: Record<string, string>;
   let id: string;
 
-  before(async () => {
+  beforeAll(async () => {
     outside = await OutsidePackage.install(NAMES);
     database = await openTestDatabase();
     service = await startService({ env: { DATABASE_URL: database.url } });
     const key = service.adminKey;
     env = { SERVICE_URL: service.url, SERVICE_API_KEY: key, KEY: key, XDG_CONFIG_HOME: outside.folder };
   });
-  after(async () => {
+  afterAll(async () => {
     worker?.signal('SIGTERM');
     await worker?.exited;
     await service.stop();

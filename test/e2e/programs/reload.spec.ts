@@ -13,7 +13,7 @@ import {
 } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { supervise, type ReloadOptions } from '../../../src/bootstrap/reload.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
@@ -225,11 +225,11 @@ describe('the built program with --reload', () => {
   let database: TestDatabase;
   let project: string;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
   });
 
-  after(() => database.close());
+  afterAll(() => database.close());
 
   /** A project folder with a copy of the compiled service, which the test may change. */
   beforeEach(async () => {

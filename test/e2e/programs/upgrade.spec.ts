@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { ScriptImages, endWorker } from '../../support/workers/worker-process.js';
 import { until } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
@@ -13,6 +13,7 @@ import {
 import { RollingDeployment, UPGRADE_KEY } from '../../support/upgrade/rolling-deployment.js';
 import { runUpgrade } from '../../support/upgrade/upgrade-run.js';
 import { atDepth } from '../../support/depth.js';
+import { skipFor } from '../../support/skip.js';
 
 /** `npm run upgrade:check` sets them. */
 const revision = process.env['LONGSHORE_UPGRADE_FROM'];
@@ -25,21 +26,21 @@ const skip = await missingCommit(revision);
 
 describe(
   'the version before and this one over one database',
-  { skip, timeout: (seconds + 400) * 1000 },
+  { ...skipFor(skip), timeout: (seconds + 400) * 1000 },
   () => {
     let old: BuiltVersion;
     let deployment: RollingDeployment;
 
-    before(async () => {
+    beforeAll(async () => {
       old = await buildVersion(await previousCommit(revision));
       deployment = await RollingDeployment.start(old);
     });
-    after(() => deployment.close());
+    afterAll(() => deployment.close());
 
     it('lose nothing, double nothing and count right while one takes the place of the other under load, and back', async (t) => {
       const report = await runUpgrade(deployment, { seconds, runsASecond: 25 });
       const { violations, stories, counts, figures } = report;
-      t.diagnostic(JSON.stringify(figures, null, 1));
+      await t.annotate(JSON.stringify(figures, null, 1));
       assert.deepEqual(
         violations.slice(0, 40).map(({ name, detail }) => `${name}: ${detail}`),
         [],
@@ -57,7 +58,7 @@ describe(
     describe('side by side', () => {
       let places: Record<'old' | 'new', { readonly send: Send; readonly url: string }>;
 
-      before(async () => {
+      beforeAll(async () => {
         await deployment.roll(0, 'old');
         const at = (which: 0 | 1) => ({
           send: senderTo(deployment.urlOf(which), UPGRADE_KEY),

@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import { constants, setPriority } from 'node:os';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { describe, it, type TestContext } from 'node:test';
+import { describe, it, type TestContext } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ATTACK_NAMES, missingAnswers, startAttacks } from '../../support/http/attacks.js';
 import { atDepth } from '../../support/depth.js';
@@ -133,7 +133,7 @@ async function underAttack(attacks: readonly string[], test: TestContext): Promi
       `${reported} reports in ${Math.round(attackedMs)} ms, ${calm.reported} in ${CALM_MS} ms before`,
     );
     const worst = healthMs.toSorted((a, b) => a - b)[Math.floor(healthMs.length * 0.99)] ?? Infinity;
-    test.diagnostic(JSON.stringify({ attackedMs, created, reported, healthMs: worst }));
+    await test.annotate(JSON.stringify({ attackedMs, created, reported, healthMs: worst }));
     // Not the service's: how late this process was itself.
     const ownDelayMs = delay.max / 1e6;
     assert.ok(worst - ownDelayMs <= HEALTH_MS, `health took ${Math.round(worst)} ms`);

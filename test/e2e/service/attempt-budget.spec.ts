@@ -1,17 +1,18 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import { RunViews } from '../../support/runs/run-views.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 import { endWorker, isAlive, ScriptImages } from '../../support/workers/worker-process.js';
+import { skipFor } from '../../support/skip.js';
 
 const BUDGET = { timeouts: { attempt_s: 2 } };
 const TOO_LONG = 'Attempt ran longer than 2 s';
 const FOR_EVER = 'while :; do sleep 0.2; done';
 
 const forTests = await startTestEngine();
-after(async () => {
+afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
 
@@ -20,14 +21,14 @@ describe('an attempt that runs longer than its budget', { timeout: 400_000 }, ()
   let runs: RunViews;
   let images: ScriptImages;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({
       env: { SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests' },
     });
     runs = new RunViews(senderTo(service.url, 'e2e-admin-key-of-the-tests'));
     images = await ScriptImages.make();
   });
-  after(async () => {
+  afterAll(async () => {
     assert.deepEqual(await service.kill('SIGTERM'), { code: 0, signal: null }, service.output);
   });
 
@@ -66,7 +67,7 @@ describe('an attempt that runs longer than its budget', { timeout: 400_000 }, ()
     await endWorker(worker);
   });
 
-  test('has its container stopped and removed', { skip: forTests.skip }, async () => {
+  test('has its container stopped and removed', skipFor(forTests.skip), async () => {
     const { engine } = forTests;
     const image = await engine.publishScript('endless-container', `trap 'exit 0' TERM; ${FOR_EVER}`);
     const worker = await start('budget-docker', {

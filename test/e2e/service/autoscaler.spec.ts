@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cli } from '../../support/programs/cli.js';
 import { DocBlocks } from '../../support/docs/doc-blocks.js';
@@ -19,7 +19,7 @@ describe('the page about autoscaling', { timeout: 300_000 }, () => {
   let runs: RunViews;
   let blocks: DocBlocks;
 
-  before(async () => {
+  beforeAll(async () => {
     cli = await Cli.make({
       SERVICE_PORT: '0',
       SERVICE_WORKER_TICK: '0.2',
@@ -34,7 +34,7 @@ describe('the page about autoscaling', { timeout: 300_000 }, () => {
     send = senderTo(url, key);
     runs = new RunViews(send);
   });
-  after(async () => {
+  afterAll(async () => {
     service.signal('SIGTERM');
     await service.exited;
   });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { availableParallelism } from 'node:os';
-import { afterEach, describe, test } from 'node:test';
+import { afterEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RawWorker } from '../../support/workers/raw-worker.js';
 import { RunViews } from '../../support/runs/run-views.js';
@@ -8,6 +8,7 @@ import { startService, type ServiceProcess } from '../../support/service-process
 import { TcpProxy, type ProxyRoute } from '../../support/postgres/tcp-proxy.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 import { endWorker, ScriptImages } from '../../support/workers/worker-process.js';
+import { skipFor } from '../../support/skip.js';
 
 const TIMEOUT_S = 3;
 const INTERVAL_S = 0.3;
@@ -47,7 +48,7 @@ describe('a claim whose answer is lost after the service has handed a run out', 
 
   test(
     'is asked again under its key by our worker, which executes the run once',
-    { skip: ONE_CORE },
+    skipFor(ONE_CORE),
     async () => {
       const { route, runs, url } = await startAll('60');
       const images = await ScriptImages.make();
@@ -89,7 +90,7 @@ describe('a claim whose answer is lost after the service has handed a run out', 
     const again = await runs.until(id, 'is taken back', (run) => run.current_attempt === 2);
     const [loss] = again.events;
     const afterS = (Date.parse(loss.t) - Date.parse(stranded.execution_summary.assigned_at)) / 1000;
-    t.diagnostic(`taken back after ${afterS} s`);
+    await t.annotate(`taken back after ${afterS} s`);
     assert.ok(afterS >= TIMEOUT_S, `taken back after ${afterS} s`);
     assert.ok(afterS <= TIMEOUT_S + INTERVAL_S + 1, `taken back after ${afterS} s`);
     assert.deepEqual(await worker.claim(5), [id]);

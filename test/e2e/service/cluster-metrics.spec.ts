@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { Scrape } from '../../support/monitoring/scrape.js';
 import { readyPids, startCluster } from '../../support/programs/server-processes.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';

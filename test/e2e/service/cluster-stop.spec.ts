@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import { beginRequest, finishRequest, untilNobodyListens } from '../../support/http/half-request.js';
 import {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { assertNothingLost, RunLoad } from '../../support/runs/run-load.js';
 import {
   databaseUrlOf,
@@ -93,7 +93,7 @@ describe('a service of two server processes', () => {
           'nobody answered before the replacement was ready',
         );
         await untilReady(service, 3 + round);
-        context.diagnostic(
+        await context.annotate(
           `replaced after ${Date.now() - killedAt} ms, 50 more answers after ${goesOn} ms, ` +
             `${load.unanswered.size - before} requests without an answer`,
         );
@@ -104,7 +104,9 @@ describe('a service of two server processes', () => {
     }
     assert.ok(load.unanswered.size > 0, 'no request was under way when a process was killed');
     await assertNothingLost(load, await databaseUrlOf(service));
-    context.diagnostic(`${load.acknowledged} answers acknowledged, ${load.unanswered.size} requests failed`);
+    await context.annotate(
+      `${load.acknowledged} answers acknowledged, ${load.unanswered.size} requests failed`,
+    );
     assert.ok(logOf(service).length > 0);
     assert.equal(await service.stop(), 0);
   });
@@ -194,7 +196,7 @@ describe('a service of two server processes whose primary is killed', () => {
     const killedAt = Date.now();
     process.kill(first.pid, 'SIGKILL');
     await untilGone(pids);
-    context.diagnostic(`the processes were gone after ${Date.now() - killedAt} ms`);
+    await context.annotate(`the processes were gone after ${Date.now() - killedAt} ms`);
     const second = await startCluster({ dataDir });
     load.redirect(second.url);
     await moreAnswers(load);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { makeDataDir, startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 import { endWorker, ScriptImages } from '../../support/workers/worker-process.js';
@@ -11,12 +11,12 @@ describe('free-form JSON of a program', { timeout: 120_000 }, () => {
   let send: Send;
   let images: ScriptImages;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({ dataDir: await makeDataDir(), env: { SERVICE_API_KEYS: `admin:${KEY}` } });
     send = senderTo(service.url, KEY);
     images = await ScriptImages.make();
   });
-  after(async () => {
+  afterAll(async () => {
     assert.deepEqual(await service.kill('SIGTERM'), { code: 0, signal: null }, service.output);
   });
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { runChaos, type ChaosReport } from '../../support/history/chaos-run.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 
@@ -33,7 +33,7 @@ describe('two server processes on one database, under random faults', () => {
   it('lose nothing, double nothing and explain everything over 2,000 runs', async (t) => {
     const seconds = atDepth({ fast: 45, all: 45, soak: 240 });
     const report = await runChaos({ seed, runs: 2000, seconds });
-    t.diagnostic(`seed ${seed}: ${JSON.stringify(report.figures, null, 1)}`);
+    await t.annotate(`seed ${seed}: ${JSON.stringify(report.figures, null, 1)}`);
     assertKept(report, seed);
     assert.ok(report.figures.runs >= 2000);
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { assertDense, putChunk, readLog, readWhole } from '../../support/runs/run-log.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { makeDataDir, startService } from '../../support/service-process.js';
@@ -57,7 +57,7 @@ describe('a container that floods its log', () => {
     );
     over.abort();
     await Promise.all([beating, reading]);
-    t.diagnostic(
+    await t.annotate(
       `memory ${Math.round(before / MB)} MB, at most ${Math.round(most / MB)} MB; slowest heartbeat ${Math.round(slowest)} ms`,
     );
     assert.ok(most - before < 250 * MB, `the service grew by ${Math.round((most - before) / MB)} MB`);

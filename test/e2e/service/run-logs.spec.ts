@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { RunViews } from '../../support/runs/run-views.js';
 import { makeDataDir, startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
@@ -29,13 +29,13 @@ describe('the log of a run', { timeout: 300_000 }, () => {
     SERVICE_REAPER_INTERVAL: '0.5',
   };
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({ dataDir: await makeDataDir(), env });
     send = senderTo(service.url, 'e2e-admin-key-of-the-tests');
     runs = new RunViews(send);
     images = await ScriptImages.make();
   });
-  after(async () => {
+  afterAll(async () => {
     assert.deepEqual(await service.kill('SIGTERM'), { code: 0, signal: null }, service.output);
   });
 
@@ -140,7 +140,7 @@ describe('the log of a run', { timeout: 300_000 }, () => {
     assertDense(items);
     assert.equal((items.at(-1)?.line ?? 0) + 1, FLOOD_BYTES / 100 + 2);
     const silence = Math.max(...silences) / 1000;
-    t.diagnostic(
+    await t.annotate(
       `longest silence ${silence} s, memory grew by ${grownMb.toFixed(0)} MB, ${items.length} lines kept`,
     );
     assert.ok(silence < TIMEOUT_S - 0.5, `${silence} s without a heartbeat`);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import { processRuns } from '@longshore/embedded-postgres/process-identity';
 import { serverUrl } from '@longshore/embedded-postgres/server-process';

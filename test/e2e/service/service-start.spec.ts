@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { launchService, makeDataDir, runService, startService } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 import { databaseUrl, serverUrl } from '../../support/test-database.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { after, describe, it } from 'node:test';
+import { afterAll, describe, it } from 'vitest';
 import { Client } from 'pg';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import {
@@ -38,7 +38,7 @@ async function assertOneQueue([left, right]: readonly [ServiceProcess, ServicePr
 describe('two services that are started at once', () => {
   const databases: string[] = [];
 
-  after(async () => {
+  afterAll(async () => {
     const client = new Client({ connectionString: databaseUrl(await serverUrl(), 'postgres') });
     await client.connect();
     for (const name of databases) await client.query(`drop database if exists ${name} with (force)`);

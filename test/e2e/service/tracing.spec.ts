@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import type { ReceivedSpan } from '../../support/monitoring/otlp-decode.js';
 import { OtlpReceiver } from '../../support/monitoring/otlp-receiver.js';
 import {
@@ -21,7 +21,7 @@ const WORKER = { key: 'e2e-worker-key-of-the-tests', id: 'e2e/tracer' };
 const KEYS = { SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests' };
 const databases: TestDatabase[] = [];
 
-after(async () => {
+afterAll(async () => {
   for (const database of databases) await database.close();
 });
 
@@ -63,7 +63,7 @@ describe('a traced run', { timeout: 120_000 }, () => {
   let service: ServiceProcess;
   let images: ScriptImages;
 
-  before(async () => {
+  beforeAll(async () => {
     collector = await OtlpReceiver.start();
     images = await ScriptImages.make();
     await images.add('shows-trace', SHOW);
@@ -71,7 +71,7 @@ describe('a traced run', { timeout: 120_000 }, () => {
     service = await startOn(collector.env);
   });
 
-  after(async () => {
+  afterAll(async () => {
     assert.equal(await service.stop(), 0);
     await collector.stop();
   });

@@ -1,17 +1,18 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ConformanceKit } from '@longshore/conformance/kit';
 import { SCENARIOS } from '@longshore/conformance/scenarios/all';
 import { makeDataDir } from '../../support/service-process.js';
 import { MUTANTS, whyNoPython, writeMutant, type Mutant } from '../../support/workers/worker-mutants.js';
+import { skipFor } from '../../support/skip.js';
 
 /** Most of a scenario is waiting: so many kits go on side by side, each with its share of the mutants. */
 const KITS = 2;
 
-describe('the conformance kit', { timeout: 400_000, skip: whyNoPython(), concurrency: KITS }, () => {
+describe('the conformance kit', { ...skipFor(whyNoPython()), timeout: 400_000, concurrent: true }, () => {
   for (let number = 0; number < KITS; number++) {
-    describe(`number ${number + 1}`, { concurrency: false }, () => {
+    describe(`number ${number + 1}`, { concurrent: false }, () => {
       findsOut(MUTANTS.filter((_, index) => index % KITS === number));
     });
   }
@@ -21,11 +22,11 @@ function findsOut(mutants: readonly Mutant[]): void {
   let kit: ConformanceKit;
   let folder: string;
 
-  before(async () => {
+  beforeAll(async () => {
     folder = await makeDataDir();
     kit = await ConformanceKit.start(process.env);
   });
-  after(() => kit.close());
+  afterAll(() => kit.close());
 
   for (const [number, mutant] of mutants.entries()) {
     const { mistake, scenario: name, says } = mutant;

@@ -3,21 +3,22 @@ import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { after, afterEach, describe, it, test } from 'node:test';
+import { afterAll, afterEach, describe, it, onTestFinished, test } from 'vitest';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import { ImagePolicy } from '@longshore/worker/runtime/docker/image-policy';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
 import { ANY_IMAGE, containerSpec, MemoryLog, readToEnd } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
+import { skipFor } from '../../support/skip.js';
 
 const NEVER = new AbortController().signal;
 
 const forTests = await startTestEngine();
-after(async () => {
+afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
 
-describe('a hostile container on a real engine', { skip: forTests.skip, timeout: 300_000 }, () => {
+describe('a hostile container on a real engine', { ...skipFor(forTests.skip), timeout: 300_000 }, () => {
   const started: RunningContainer[] = [];
 
   async function startScript(name: string, script: string): Promise<RunningContainer> {
@@ -84,13 +85,13 @@ describe('a hostile container on a real engine', { skip: forTests.skip, timeout:
     assert.equal(await removed.readOutputs(), undefined);
   });
 
-  it('asks no loopback address for an image unless it may, and repeats nothing of what answered', async (context) => {
+  it('asks no loopback address for an image unless it may, and repeats nothing of what answered', async () => {
     let connections = 0;
     const victim = createServer((socket) => {
       connections += 1;
       socket.on('error', () => undefined).end('SSH-2.0-SECRET-BANNER\r\n');
     });
-    context.after(() => victim.close());
+    onTestFinished(() => void victim.close());
     victim.listen(0, '127.0.0.1');
     await once(victim, 'listening');
     const address = victim.address();

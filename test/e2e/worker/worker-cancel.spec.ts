@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { Scrape } from '../../support/monitoring/scrape.js';
 import { startCluster } from '../../support/programs/server-processes.js';
 import { makeDataDir, startService, until, type ServiceProcess } from '../../support/service-process.js';
@@ -106,7 +106,7 @@ describe('a worker with several runs', { timeout: 300_000 }, () => {
         delaysMs.push(await cancel(far, id, pid));
       }
       delaysMs.push((await killed) - GRACE_MS);
-      context.diagnostic(`ended after ${delaysMs.map(Math.round).join(', ')} ms, without the grace`);
+      await context.annotate(`ended after ${delaysMs.map(Math.round).join(', ')} ms, without the grace`);
       const sorted = delaysMs.toSorted((a, b) => a - b);
       assert.ok((sorted[OBEDIENT / 2] ?? NaN) <= LIMIT_MS, `ended after ${sorted.join(', ')} ms`);
       assert.ok((sorted.at(-1) ?? NaN) <= SLOW_MS, `ended after ${sorted.join(', ')} ms`);

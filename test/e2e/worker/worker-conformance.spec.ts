@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { SCENARIOS } from '@longshore/conformance/scenarios/all';
 import { launch, PROJECT } from '../../support/service-process.js';
 import { EXAMPLE_WORKER, whyNoPython } from '../../support/workers/worker-mutants.js';
 import { WORKER_MAIN } from '../../support/workers/worker-process.js';
+import { skipFor } from '../../support/skip.js';
 
 const KIT = join(PROJECT, 'packages', 'conformance', 'dist', 'main.js');
 
@@ -17,10 +18,10 @@ async function checkWorker(command: string): Promise<void> {
   assert.match(kit.stdout, /the worker conforms/);
 }
 
-describe('the conformance kit passes', { timeout: 400_000, concurrency: true }, () => {
+describe('the conformance kit passes', { timeout: 400_000, concurrent: true }, () => {
   test('our own worker', () => checkWorker(`'${process.execPath}' '${WORKER_MAIN}'`));
 
-  test('the example worker in Python', { skip: whyNoPython() }, () =>
+  test('the example worker in Python', skipFor(whyNoPython()), () =>
     checkWorker(`python3 '${EXAMPLE_WORKER}'`),
   );
 });

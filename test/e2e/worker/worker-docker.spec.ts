@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import {
   launch,
@@ -13,19 +12,20 @@ import {
   type TestProcess,
 } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
+import { WORKER_MAIN } from '../../support/workers/worker-process.js';
+import { skipFor } from '../../support/skip.js';
 
-const WORKER_MAIN = fileURLToPath(import.meta.resolve('@longshore/worker/main'));
 const KEYS = { SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests' };
 
 // oxlint-disable-next-line typescript/no-explicit-any -- a run as it comes
 const typesOf = (run: any): string[] => run.events.map(({ type }: { type: string }) => type);
 
 const forTests = await startTestEngine();
-after(async () => {
+afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
 
-describe('a worker with a container engine', { skip: forTests.skip, timeout: 600_000 }, () => {
+describe('a worker with a container engine', { ...skipFor(forTests.skip), timeout: 600_000 }, () => {
   let service: ServiceProcess;
   let worker: TestProcess;
   let send: Send;
@@ -47,14 +47,14 @@ describe('a worker with a container engine', { skip: forTests.skip, timeout: 600
       },
     });
 
-  before(async () => {
+  beforeAll(async () => {
     tmp = await makeDataDir();
     service = await startService({ env: { ...KEYS, SERVICE_WORKER_TIMEOUT: '5' } });
     send = senderTo(service.url, 'e2e-admin-key-of-the-tests');
     worker = await startWorker();
   });
 
-  after(async () => {
+  afterAll(async () => {
     worker.signal('SIGTERM');
     assert.deepEqual(await worker.exited, { code: 0, signal: null }, worker.output);
     assert.deepEqual(await service.kill('SIGTERM'), { code: 0, signal: null }, service.output);

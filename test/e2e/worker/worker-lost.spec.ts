@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { RunViews } from '../../support/runs/run-views.js';
 import { senderTo } from '../../support/app/test-app.js';
@@ -14,7 +14,7 @@ describe('a worker that is killed in the middle of its runs', { timeout: 300_000
   let runs: RunViews;
   let images: ScriptImages;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({
       env: {
         SERVICE_API_KEYS:
@@ -26,7 +26,7 @@ describe('a worker that is killed in the middle of its runs', { timeout: 300_000
     runs = new RunViews(senderTo(service.url, 'e2e-admin-key-of-the-tests'));
     images = await ScriptImages.make();
   });
-  after(async () => {
+  afterAll(async () => {
     assert.deepEqual(await service.kill('SIGTERM'), { code: 0, signal: null }, service.output);
   });
 
@@ -77,7 +77,7 @@ describe('a worker that is killed in the middle of its runs', { timeout: 300_000
     }
     assert.ok(reclaims >= 1 && reclaims <= 4, `${reclaims} runs were in its hands`);
     const slowest = Math.max(...recoveries);
-    t.diagnostic(`runs reclaimed: ${reclaims}; claimable after ${recoveries.join(', ')} s of silence`);
+    await t.annotate(`runs reclaimed: ${reclaims}; claimable after ${recoveries.join(', ')} s of silence`);
     assert.ok(Math.min(...recoveries) >= TIMEOUT_S, `nobody is given up early: ${recoveries.join(', ')} s`);
     assert.ok(slowest <= TIMEOUT_S + INTERVAL_S + 1, `claimable after ${slowest} s of silence`);
     assert.equal((await images.startsOf('long')).length, 2);

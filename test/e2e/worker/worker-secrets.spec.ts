@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import { ANY_IMAGE, MemoryLog } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
@@ -18,6 +18,7 @@ import {
 } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 import { WORKER_MAIN } from '../../support/workers/worker-process.js';
+import { skipFor } from '../../support/skip.js';
 
 const ADMIN_KEY = 'e2e-admin-key-of-the-tests';
 const WORKER_KEY = 'e2e-worker-key-of-the-tests';
@@ -35,11 +36,11 @@ printf '{"type":"SEEN","msg":"%s","payload":{"token":"%s"}}\\n' "$TOKEN" "$TOKEN
 exit 7`;
 
 const forTests = await startTestEngine();
-after(async () => {
+afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
 
-describe('secrets with a container engine', { skip: forTests.skip, timeout: 300_000 }, () => {
+describe('secrets with a container engine', { ...skipFor(forTests.skip), timeout: 300_000 }, () => {
   let registry: PrivateRegistry;
   let image: string;
   let service: ServiceProcess;
@@ -47,7 +48,7 @@ describe('secrets with a container engine', { skip: forTests.skip, timeout: 300_
   let send: Send;
   let tmp: string;
 
-  before(async () => {
+  beforeAll(async () => {
     const { engine } = forTests;
     registry = await PrivateRegistry.start(engine);
     image = await registry.publish(await engine.buildScript('private', SCRIPT), 'tool');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { OlderService } from '../../support/programs/older-service.js';
 import { RawWorker } from '../../support/workers/raw-worker.js';
 import { RunViews } from '../../support/runs/run-views.js';
@@ -33,7 +33,7 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
   let rescuer: RawWorker;
   const workers: TestProcess[] = [];
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({
       env: {
         SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests',
@@ -50,7 +50,7 @@ describe('a worker that stands still for longer than the timeout', { timeout: 40
   afterEach(() => {
     for (const worker of workers.splice(0)) worker.signal('SIGKILL');
   });
-  after(async () => {
+  afterAll(async () => {
     rescuer.end();
     older.close();
     assert.deepEqual(await service.kill('SIGTERM'), { code: 0, signal: null }, service.output);

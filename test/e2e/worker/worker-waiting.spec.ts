@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { RunViews } from '../../support/runs/run-views.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
@@ -13,7 +13,7 @@ describe('an idle worker', { timeout: 300_000 }, () => {
   let runs: RunViews;
   let images: ScriptImages;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({
       env: { SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests' },
     });
@@ -22,7 +22,7 @@ describe('an idle worker', { timeout: 300_000 }, () => {
     images = await ScriptImages.make();
     await images.add('nothing', 'true');
   });
-  after(async () => {
+  afterAll(async () => {
     assert.deepEqual(await service.kill('SIGTERM'), { code: 0, signal: null }, service.output);
   });
 
@@ -47,7 +47,7 @@ describe('an idle worker', { timeout: 300_000 }, () => {
       claimed.push(Date.parse(summary.assigned_at) - Date.parse(createdAt));
       started.push(Date.parse(summary.started_at) - Date.parse(createdAt));
     }
-    t.diagnostic(`created to ASSIGNED: ${quantiles(claimed)}; created to STARTED: ${quantiles(started)}`);
+    await t.annotate(`created to ASSIGNED: ${quantiles(claimed)}; created to STARTED: ${quantiles(started)}`);
     assert.ok(median(claimed) <= 250, `ASSIGNED after ${quantiles(claimed)}`);
     assert.ok(median(started) <= 1000, `STARTED after ${quantiles(started)}`);
     await endWorker(worker);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { DataSource } from 'typeorm';
@@ -45,11 +45,11 @@ describe('the circuit breaker', () => {
   let breaker: CircuitBreaker;
   let events: string[];
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ migrations: [], entities: [] });
     await execute(database.dataSource, 'create table notes (n integer)');
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   beforeEach(async () => {
     proxy = await DatabaseProxy.open(database.url);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { connect, createServer } from 'node:net';
 import type { Server } from 'node:net';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { inspect } from 'node:util';
 import {
   connectDatabase,
@@ -35,11 +35,11 @@ async function failure(url: string, timeoutMs: number): Promise<DatabaseConnectE
 describe('connectDatabase', () => {
   let database: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ migrations: [], entities: [] });
   });
 
-  after(() => database.close());
+  afterAll(() => database.close());
 
   it('waits for a server that is not up yet', async () => {
     const port = await freePort();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { Pool } from 'pg';
 import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
 import { isDatabaseUnavailable } from '../../../src/database/connections/unavailable.js';

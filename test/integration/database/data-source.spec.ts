@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
@@ -12,12 +12,12 @@ describe('the data source', () => {
   let database: TestDatabase;
   const opened: DataSource[] = [];
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ migrations: [], entities: [] });
     await execute(database.dataSource, 'create table notes (n integer)');
   });
 
-  after(async () => {
+  afterAll(async () => {
     await Promise.all(opened.map((source) => source.destroy()));
     await database.close();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
@@ -35,11 +35,11 @@ const NAMED_ONLY = [
 describe('the entities', () => {
   let migrated: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     migrated = await openTestDatabase();
   });
 
-  after(() => migrated.close());
+  afterAll(() => migrated.close());
 
   it('describe every table, and no other', async () => {
     const tables = await rows<{ name: string }>(

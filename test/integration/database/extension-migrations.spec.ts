@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { MIGRATIONS } from '../../../migrations/all.js';
 import { rows } from '../../../src/database/sql/sql.js';
@@ -23,10 +23,10 @@ describe('the migrations of an extension', () => {
   const log = createLog({ logLevel: 'error' });
   let database: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ migrations: [] });
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   async function prepare(migrations: readonly (new () => MigrationInterface)[]): Promise<string[]> {
     const dataSource = await database.open(2);

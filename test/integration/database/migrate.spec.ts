@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
@@ -70,11 +70,11 @@ describe('migrate', () => {
   let database: TestDatabase;
   const opened: DataSource[] = [];
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ migrations: [], entities: [] });
   });
 
-  after(async () => {
+  afterAll(async () => {
     await Promise.all(opened.filter((source) => source.isInitialized).map((source) => source.destroy()));
     await database.close();
   });

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
 import { Notifications, type NotificationTimes } from '../../../src/database/notifications.js';
@@ -58,14 +58,14 @@ describe('notifications of the database', () => {
   let logged: Record<string, unknown>[] = [];
   let log: Log;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     log = createLog(
       { logLevel: 'debug' },
       { destination: { write: (line: string) => void logged.push(JSON.parse(line)) }, pretty: false },
     );
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   const notify = (channel: string, payload: string): Promise<unknown> =>
     database.dataSource.query('select pg_notify($1, $2)', [channel, payload]);

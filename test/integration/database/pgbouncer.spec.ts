@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { checkSessions } from '../../../src/database/connections/check-sessions.js';
 import { connectDatabase } from '../../../src/database/connections/connect.js';
@@ -8,6 +8,7 @@ import { JournalDataSource } from '../../../src/database/connections/reserved-co
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { PgBouncer, skipWithoutPgBouncer } from '../../support/postgres/pgbouncer.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { skipFor } from '../../support/skip.js';
 
 const SHOW = `select current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock,
   current_setting('idle_in_transaction_session_timeout') as idle, current_setting('enable_seqscan') as scans`;
@@ -30,13 +31,13 @@ async function open(url: string) {
   return connectDatabase(settings, { timeoutMs: 10_000 });
 }
 
-describe('PgBouncer', { skip: skipWithoutPgBouncer }, () => {
+describe('PgBouncer', skipFor(skipWithoutPgBouncer), () => {
   let database: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   async function through(
     settings: Readonly<Record<string, string | number>>,

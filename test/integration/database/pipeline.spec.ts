@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { QueryFailedError } from 'typeorm';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { JournalDataSource } from '../../../src/database/connections/reserved-connection.js';
@@ -18,14 +18,14 @@ describe('a pipelined transaction', () => {
   let database: TestDatabase;
   let journal: JournalDataSource;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     await database.dataSource.query('create table pipelined (n integer primary key)');
     journal = new JournalDataSource(database.dataSource);
     await journal.onModuleInit();
   });
   beforeEach(() => database.dataSource.query('truncate pipelined'));
-  after(async () => {
+  afterAll(async () => {
     await journal.onApplicationShutdown();
     await database.close();
   });

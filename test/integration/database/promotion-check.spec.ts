@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { detectRestore } from '../../../src/feed/detect-restore.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { prepareDatabase } from '../../../src/bootstrap/open-database.js';
 import { createLog } from '../../../src/common/logging/logger.js';
@@ -13,6 +13,7 @@ import { createRun } from '../../support/app/feed-app.js';
 import { until } from '../../support/service-process.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import type { TestDatabase } from '../../support/test-database.js';
+import { skipFor } from '../../support/skip.js';
 
 const TOPIC = 'promoted';
 
@@ -45,7 +46,7 @@ const messagesOf = (stream: EventStreamReader) => stream.events.map(({ data }) =
 
 describe(
   'two processes that serve while their database fails over',
-  { skip: programs === undefined && 'no PostgreSQL of the system (.ci/install-test-tools.sh)' },
+  skipFor(programs === undefined && 'no PostgreSQL of the system (.ci/install-test-tools.sh)'),
   () => {
     let postgres: ReplicatedPostgres;
     let database: TestDatabase;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import type { EntityManager, QueryRunner } from 'typeorm';
 import { currentTime, execute, rows, unnestRows } from '../../../src/database/sql/sql.js';
 import type { SqlExecutor, UnnestValue } from '../../../src/database/sql/sql.js';
@@ -42,11 +42,11 @@ const AWKWARD = [
 describe('SQL helpers', () => {
   let database: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ migrations: [CreateItems1700000000001], entities: [] });
   });
 
-  after(() => database.close());
+  afterAll(() => database.close());
 
   async function onEvery(check: (executor: SqlExecutor) => Promise<void>): Promise<void> {
     const { dataSource } = database;

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
@@ -55,7 +55,7 @@ describe('the embedded PostgreSQL after a crash', () => {
   let dataDir: string;
   let cluster: string;
 
-  before(async () => {
+  beforeAll(async () => {
     directory = await makeTestDirectory('crash-');
     dataDir = join(directory, 'data');
     cluster = join(dataDir, 'postgres');
@@ -65,7 +65,7 @@ describe('the embedded PostgreSQL after a crash', () => {
     assert.equal(await service.stop(), 0);
   });
 
-  after(async () => {
+  afterAll(async () => {
     for (const name of ['data', 'half']) await endServer(join(directory, name, 'postgres'));
     await rm(directory, { recursive: true, force: true, maxRetries: 5 });
   });

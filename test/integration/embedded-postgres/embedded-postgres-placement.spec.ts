@@ -15,7 +15,7 @@ import {
 } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
 import { accountForNewCluster } from '@longshore/embedded-postgres/database-account';
@@ -23,11 +23,13 @@ import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import { openSocketDirectory, socketPath } from '@longshore/embedded-postgres/socket-directory';
 import { startEmbeddedPostgresProcess } from '../../support/embedded-postgres-process.js';
-import { COMPILED, PROJECT } from '../../support/service-process.js';
+import { TEST_PROGRAMS } from '../../support/programs/test-programs.js';
+import { PROJECT } from '../../support/service-process.js';
+import { skipFor } from '../../support/skip.js';
 import { endServer, makeTestDirectory, THROW_AWAY } from '../../support/test-cluster.js';
 
 const root = process.getuid?.() === 0;
-const onlyRoot = { skip: root ? false : 'needs root' };
+const onlyRoot = skipFor(!root && 'needs root');
 
 async function kept(url: string, sql = 'select n from kept'): Promise<unknown[]> {
   const client = new Client({ connectionString: url });
@@ -43,12 +45,12 @@ describe('the place of the embedded PostgreSQL', () => {
   let directory: string;
   let outside: string;
 
-  before(async () => {
+  beforeAll(async () => {
     directory = await makeTestDirectory('place-');
     outside = join(directory, 'outside');
   });
 
-  after(async () => {
+  afterAll(async () => {
     const clusters = await readdir(outside).catch(() => []);
     for (const name of clusters) await endServer(join(outside, name, 'postgres'));
     for (const name of ['user', 'strange', 'moving', 'foreign'])
@@ -131,7 +133,7 @@ describe('the place of the embedded PostgreSQL', () => {
       for (const name of await readdir(library)) {
         if ((await lstat(join(library, name))).isSymbolicLink()) await rm(join(library, name));
       }
-      const script = join(checkout, 'dist', 'test', 'support', 'embedded-postgres-process.js');
+      const script = join(checkout, 'programs', 'embedded-postgres-process.js');
       for (const expected of [1, 0]) {
         const service = startEmbeddedPostgresProcess(
           { dataDir: join(checkout, '.data'), outsideDirectory: outside, serverOptions: THROW_AWAY },
@@ -234,13 +236,7 @@ describe('the place of the embedded PostgreSQL', () => {
 
 /** What a checkout needs to start the embedded PostgreSQL: our compiled files and the packages they load. */
 async function copyCheckout(checkout: string): Promise<void> {
-  for (const part of ['test/support', 'package.json']) {
-    await cp(join(COMPILED, part), join(checkout, 'dist', part), { recursive: true }).catch(
-      (error: unknown) => {
-        if (part !== 'package.json') throw error;
-      },
-    );
-  }
+  await cp(TEST_PROGRAMS, join(checkout, 'programs'), { recursive: true });
   const own = join(checkout, 'node_modules', '@longshore', 'embedded-postgres');
   await cp(join(PROJECT, 'packages', 'embedded-postgres'), own, { recursive: true });
   const packages = await neededPackages(['pg', 'embedded-postgres']);

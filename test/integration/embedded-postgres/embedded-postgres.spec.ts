@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile, rm, stat } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { Client } from 'pg';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { readPostmasterFile, servesCluster } from '@longshore/embedded-postgres/postmaster-file';
@@ -30,11 +30,11 @@ async function serverRuns(cluster: string): Promise<boolean> {
 describe('the embedded PostgreSQL', () => {
   let directory: string;
 
-  before(async () => {
+  beforeAll(async () => {
     directory = await makeTestDirectory('embedded-');
   });
 
-  after(async () => {
+  afterAll(async () => {
     for (const name of ['fresh', 'shared', 'busy', 'settings', 'group', 'three']) {
       await endServer(join(directory, name, 'postgres'));
     }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, mock, test } from 'node:test';
+import { describe, test, vi } from 'vitest';
 import { isDeepStrictEqual } from 'node:util';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { FeedTails } from '../../../src/feed/cache/feed-tails.js';
@@ -103,11 +103,11 @@ describe('the cache of the newest events of feeds', () => {
     const postAll = (first: number): Promise<number[]> =>
       Promise.all(runs.map((run, n) => note(service.send, run, first + n)));
     await page();
-    const append = mock.method(service.app.get(FeedTails), 'append', () => {
+    const append = vi.spyOn(service.app.get(FeedTails), 'append').mockImplementation(() => {
       throw new Error('out of memory');
     });
     assert.deepEqual(await postAll(0), [204, 204, 204]);
-    append.mock.restore();
+    append.mockRestore();
     assert.deepEqual(await postAll(3), [204, 204, 204]);
     assert.deepEqual(
       (await page()).toSorted((a, b) => a - b),

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EventStreamReader } from '../../support/runs/event-stream.js';
 import { createRun, note } from '../../support/app/feed-app.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, describe, test } from 'node:test';
+import { afterAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { EventStreamReader } from '../../support/runs/event-stream.js';
@@ -304,7 +304,7 @@ describe('the feed under 16 writers in two processes', () => {
     database = undefined;
   };
 
-  after(stop);
+  afterAll(stop);
 
   test('shows every event once, in one order, to page and stream readers that are interrupted', async () => {
     const scene = await start();

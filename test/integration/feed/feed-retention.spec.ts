@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { Registry } from 'prom-client';
 import { v7 as uuidv7 } from 'uuid';
 import { FeedMetrics } from '../../../src/feed/feed-metrics.js';
@@ -15,11 +15,11 @@ const NOW = new Date('2026-06-15T12:00:00.000Z');
 describe('retention of the feed', () => {
   let database: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
   });
   afterEach(() => database.dataSource.query('truncate feed_entries, feed_topics'));
-  after(() => database.close());
+  afterAll(() => database.close());
 
   const retention = (days = 7, source = database.dataSource, runDays = 0): FeedRetention =>
     new FeedRetention(

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { blocksOf, readPage } from '../../support/docs/doc-pages.js';
 import { launch, makeDataDir } from '../../support/service-process.js';
 

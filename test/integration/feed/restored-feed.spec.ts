@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { afterEach, describe, it } from 'node:test';
+import { afterEach, describe, it } from 'vitest';
 import type { DataSource } from 'typeorm';
 import { connectDatabase } from '../../../src/database/connections/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';

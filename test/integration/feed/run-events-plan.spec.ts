@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import type { DataSource } from 'typeorm';
 import { execute } from '../../../src/database/sql/sql.js';
 import { listCommittedEvents } from '../../../src/runs/events/committed-event.js';
@@ -23,11 +23,11 @@ function flatten(plan: Plan): Plan[] {
 describe('a page of 200,000 events of 20,000 runs', () => {
   let database: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     await fill(database.dataSource);
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   for (const [where, commitOrder] of [
     ['before the migration', '0'],

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { Registry } from 'prom-client';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { execute, rows } from '../../../src/database/sql/sql.js';

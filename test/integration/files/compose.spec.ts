@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, normalize } from 'node:path';
-import { before, describe, test } from 'node:test';
+import { beforeAll, describe, onTestFinished, test } from 'vitest';
 import { parse, parseDocument } from 'yaml';
 import { loadWorkerSettings } from '@longshore/worker/load-settings';
 import { WORKER_SETTINGS } from '@longshore/worker/worker-settings';
@@ -17,6 +17,7 @@ import {
 } from '../../support/images/compose.js';
 import { readStages } from '../../support/images/dockerfile.js';
 import { PROJECT } from '../../support/service-process.js';
+import { skipFor } from '../../support/skip.js';
 
 const compose = composeCommand();
 const isRequired = process.env['CI'] === 'true';
@@ -100,7 +101,7 @@ describe('docker/compose.yaml', () => {
   test('writes that key to a file that only Prometheus may read, also when it is exchanged', (t) => {
     if (process.getuid?.() !== 0) return t.skip('only root may give a file away');
     const folder = mkdtempSync(join(tmpdir(), 'longshore-metrics-key-'));
-    t.after(() => rmSync(folder, { recursive: true }));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
     const [script = ''] = file.services['metrics-key']?.command ?? [];
     for (const key of ['first', 'second']) {
       const path = join(folder, 'metrics.key');
@@ -131,9 +132,9 @@ describe('docker/compose.yaml', () => {
     assert.deepEqual(file.services['worker']?.volumes, ['/var/run/docker.sock:/var/run/docker.sock']);
   });
 
-  describe('as Compose reads it', { skip }, () => {
+  describe('as Compose reads it', skipFor(skip), () => {
     let project: ComposeProject;
-    before(async () => {
+    beforeAll(async () => {
       project = await ComposeProject.make();
     });
 

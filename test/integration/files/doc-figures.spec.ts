@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { before, describe, test } from 'node:test';
+import { beforeAll, describe, test } from 'vitest';
 import { DOCUMENTED_LIMITS } from '../../support/docs/documented-limits.js';
 import { proseOf, readPages, type DocPage } from '../../support/docs/doc-pages.js';
 import { PROJECT } from '../../support/service-process.js';
@@ -33,7 +33,7 @@ function figuresOf(page: DocPage): string[] {
 
 describe('figures in the documentation', () => {
   let pages: DocPage[];
-  before(async () => {
+  beforeAll(async () => {
     pages = await readPages();
   });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, join, normalize } from 'node:path';
-import { before, describe, test } from 'node:test';
+import { beforeAll, describe, test } from 'vitest';
 import {
   anchorsOf,
   blocksOf,
@@ -96,7 +96,7 @@ const MADE_LATER = /\/dist\b|^docker\/(?:\.env|metrics\.key|compose\.override\.y
 
 describe('the pages of the documentation', () => {
   let pages: DocPage[];
-  before(async () => {
+  beforeAll(async () => {
     pages = await readPages();
   });
 

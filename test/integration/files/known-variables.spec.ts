@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { parseEnv } from 'node:util';
 import { KNOWN_VARIABLES } from '@longshore/common/settings/unknown-variables';
 import { loadWorkerSettings } from '@longshore/worker/load-settings';

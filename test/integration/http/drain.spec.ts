@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startEdge } from '../../support/app/http-edge-app.js';
 import type { EdgeApp } from '../../support/app/http-edge-app.js';

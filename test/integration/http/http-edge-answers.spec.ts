@@ -1,16 +1,16 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { startEdge } from '../../support/app/http-edge-app.js';
 import type { EdgeApp } from '../../support/app/http-edge-app.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
 
 describe('answers of the HTTP edge', () => {
   let edge: EdgeApp;
-  before(async () => {
+  beforeAll(async () => {
     edge = await startEdge();
   });
-  after(() => edge.app.close());
+  afterAll(() => edge.app.close());
 
   const fetchText = async (
     path: string,

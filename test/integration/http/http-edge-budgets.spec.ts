@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { afterEach, describe, it } from 'node:test';
+import { afterEach, describe, it } from 'vitest';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CUT_OFF } from '../../../src/common/http/server/connections.js';
 import type { Budgets } from '../../../src/config/budgets.js';

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { after, afterEach, before, describe, it } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { setTimeout as delay } from 'node:timers/promises';
 import * as fc from 'fast-check';
 import { get, JSON_HEADER, post, postChunks } from '../../support/http/edge-requests.js';
@@ -30,10 +30,10 @@ async function eventually(holds: () => boolean): Promise<void> {
 describe('connections to the HTTP edge', () => {
   let edge: EdgeApp;
   const opened: RawConnection[] = [];
-  before(async () => {
+  beforeAll(async () => {
     edge = await startEdge();
   });
-  after(() => edge.app.close());
+  afterAll(() => edge.app.close());
   afterEach(() => {
     for (const connection of opened.splice(0)) connection.destroy();
     assert.deepEqual(edge.state.errors.splice(0), []);
@@ -211,10 +211,10 @@ describe('connections to the HTTP edge', () => {
 
   describe('that are slow', () => {
     let strict: EdgeApp;
-    before(async () => {
+    beforeAll(async () => {
       strict = await startEdge({ ...SHORT, keepAliveTimeout: 300 });
     });
-    after(() => strict.app.close());
+    afterAll(() => strict.app.close());
 
     const slow: [title: string, text: string][] = [
       ['in their headers', 'GET /list HTTP/1.1\r\nHost: x\r\nX-A: '],

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { get, JSON_HEADER, nested, post, postChunks } from '../../support/http/edge-requests.js';
 import { HOSTILE_BODIES } from '../../support/http/hostile-bodies.js';
 import { HOSTILE_REQUESTS } from '../../support/http/hostile-requests.js';
@@ -31,10 +31,10 @@ function errorOf({ headers, body }: RawAnswer): ErrorAnswer {
 
 describe('the HTTP edge', () => {
   let edge: EdgeApp;
-  before(async () => {
+  beforeAll(async () => {
     edge = await startEdge();
   });
-  after(() => edge.app.close());
+  afterAll(() => edge.app.close());
 
   async function ask(text: string | Uint8Array): Promise<RawAnswer> {
     const connection = await RawConnection.open(edge.port);

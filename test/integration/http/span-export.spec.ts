@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { startTracing } from '@longshore/common/tracing/start-tracing';
 import type { Tracing } from '@longshore/common/tracing/tracing';
 import { OtlpReceiver } from '../../support/monitoring/otlp-receiver.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { Claim, ClaimOutcome } from '../../../src/runs/journal/claim.js';
@@ -29,12 +29,12 @@ describe('claims of several runs in one commit', () => {
   let database: TestDatabase;
   let journal: RunJournal;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     ({ journal } = journalOn(database.dataSource));
   });
   beforeEach(() => execute(database.dataSource, 'truncate runs, attempts, events, run_queue'));
-  after(() => database.close());
+  afterAll(() => database.close());
 
   const create = async (count: number): Promise<string[]> => {
     const created = await Promise.all(Array.from({ length: count }, () => createOn(journal)));

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rows } from '../../../src/database/sql/sql.js';
 import type { Caller } from '../../../src/auth/access.js';
@@ -29,13 +29,13 @@ describe('bulk calls while the database fails', () => {
   let steps: RunSteps;
   let bulk: BulkSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
     steps = new RunSteps(service.send);
     bulk = new BulkSteps(service.send);
     await steps.heartbeat('w');
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   /** Runs the action, and breaks the connection of whoever waits for the run meanwhile. */
   async function breaking<T>(runId: string, action: () => Promise<T>): Promise<T> {

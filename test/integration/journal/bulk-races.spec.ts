@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
@@ -18,7 +18,7 @@ describe('bulk calls that race, on two processes', () => {
   let database: TestDatabase;
   let apps: TestApp[];
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     const env = { SERVICE_WORKER_TIMEOUT: '600' };
     apps = [await startTestApp({ database, env }), await startTestApp({ database, env })];
@@ -29,7 +29,7 @@ describe('bulk calls that race, on two processes', () => {
   beforeEach(async () => {
     await database.dataSource.query('truncate runs, attempts, events, run_queue, idempotency_keys');
   });
-  after(async () => {
+  afterAll(async () => {
     for (const app of apps) await app.close();
     await database.close();
   });

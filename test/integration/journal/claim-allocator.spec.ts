@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { v7 as uuidv7 } from 'uuid';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql/sql.js';
@@ -14,10 +14,10 @@ const noWorkers = (): Promise<[]> => Promise.resolve([]);
 describe('a claim with a choosing strategy', () => {
   let database: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   test('returns the current run, though another process changed it after the strategy read it', async () => {
     const { journal } = journalOn(database.dataSource);

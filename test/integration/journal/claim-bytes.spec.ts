@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { Claim, ClaimOutcome } from '../../../src/runs/journal/claim.js';
@@ -30,14 +30,14 @@ describe('the answers of claims are bounded in bytes', () => {
   let database: TestDatabase;
   let journal: RunJournal;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     ({ journal } = journalOn(database.dataSource, { maxAnswerBytes: MAX_ANSWER_BYTES }));
   });
   beforeEach(() =>
     execute(database.dataSource, 'truncate runs, attempts, events, run_queue, idempotency_keys'),
   );
-  after(() => database.close());
+  afterAll(() => database.close());
 
   const create = async (count: number, inputs = INPUTS): Promise<string[]> => {
     const created = await Promise.all(Array.from({ length: count }, () => createOn(journal, { inputs })));

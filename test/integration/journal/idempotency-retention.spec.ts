@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { IdempotencyRepository } from '../../../src/runs/idempotency/idempotency.repository.js';
 import {
@@ -14,11 +14,11 @@ const NOW = new Date('2026-03-10T12:00:00.000Z');
 describe('the retention of idempotency keys', () => {
   let database: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
   });
   beforeEach(() => database.dataSource.query('truncate idempotency_keys'));
-  after(() => database.close());
+  afterAll(() => database.close());
 
   const jobOn = (dataSource = database.dataSource): IdempotencyRetentionJob =>
     new IdempotencyRetentionJob(dataSource, new IdempotencyRepository());

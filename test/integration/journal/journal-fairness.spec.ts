@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { Scope } from '../../../src/auth/access.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import type { CommandOptions } from '../../../src/runs/journal/pending-command.js';
@@ -24,11 +24,11 @@ describe('a client that floods the journal', () => {
   let database: TestDatabase;
   let journal: RunJournal;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     ({ journal } = journalOn(await database.open(2)));
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   /** Submits creations; counts those that are answered. */
   function flood(count: number, bytes: number): { readonly all: Promise<unknown>; answered: number } {

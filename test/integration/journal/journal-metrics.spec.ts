@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { Registry } from 'prom-client';
 import type { Scope } from '../../../src/auth/access.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
@@ -28,11 +28,11 @@ describe('the metrics of the journal', () => {
   let journal: RunJournal;
   let registry: Registry;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     ({ journal, registry } = journalOn(database.dataSource));
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   const scrape = async (): Promise<Scrape> => new Scrape(await registry.metrics());
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { claimOf, freshRun } from '../../support/runs/journal.js';
 import { Registry } from 'prom-client';
 import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
@@ -23,13 +23,13 @@ describe('the spans of a group', { timeout: 60_000 }, () => {
   let collector: OtlpReceiver;
   let tracing: Tracing;
 
-  before(async () => {
+  beforeAll(async () => {
     collector = await OtlpReceiver.start();
     Object.assign(process.env, collector.env);
     tracing = (await startTracing(process.env, { name: 'tester', warn: assert.fail })) ?? assert.fail();
   });
 
-  after(async () => {
+  afterAll(async () => {
     await tracing.close();
     await collector.stop();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { JournalDataSource } from '../../../src/database/connections/reserved-connection.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { startTestApp } from '../../support/app/test-app.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
 import { ENTITIES } from '../../../src/database/entities/all.js';
@@ -18,12 +18,12 @@ describe('what two processes lock', () => {
   let sources: readonly [DataSource, DataSource];
   let journals: readonly [RunJournal, RunJournal];
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     sources = [await database.open(), await database.open()];
     journals = [journalOn(sources[0]).journal, journalOn(sources[1]).journal];
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   /** One run a topic. */
   async function createRuns(): Promise<NewRun[]> {

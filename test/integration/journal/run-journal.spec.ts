@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { v7 as uuidv7 } from 'uuid';
@@ -22,14 +22,14 @@ describe('the journal', () => {
   let database: TestDatabase;
   let journal: RunJournal;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
   });
   beforeEach(async () => {
     await database.dataSource.query('truncate runs, attempts, events, run_queue, feed_entries, feed_topics');
     ({ journal } = journalOn(database.dataSource));
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   const query = <T>(sql: string, params: unknown[] = []): Promise<T[]> =>
     rows<T>(database.dataSource, sql, params);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql/sql.js';
 import type { Effect } from '../../../src/runs/journal/pending-command.js';
@@ -16,11 +16,11 @@ describe('the runs that one commit reads for its answers', () => {
   let database: TestDatabase;
   let journal: RunJournal;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     ({ journal } = journalOn(database.dataSource, { maxAnswerBytes: MAX_ANSWER_BYTES }));
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   const create = async (bytes: number): Promise<string> =>
     (await createOn(journal, { inputs: { text: 'x'.repeat(bytes) } })).id;

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql/sql.js';
 import { AvoidingRuns, type AvoidingRunsFound } from '../../../src/runs/queue/avoiding-runs.js';
@@ -19,7 +19,7 @@ describe('a queue with many runs that avoid a worker', () => {
   let database: TestDatabase;
   let last: string;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     const { journal } = journalOn(database.dataSource);
     const { id } = await createOn(journal);
@@ -32,7 +32,7 @@ describe('a queue with many runs that avoid a worker', () => {
     last = id;
     await execute(database.dataSource, 'analyze run_queue');
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   /** What a look finds, and the blocks that its statements touch. */
   async function look(cpuCores: number): Promise<[AvoidingRunsFound, number]> {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WaitingClaims } from '../../../src/workers/claims/waiting-claims.js';
 import { RunSteps } from '../../support/runs/run-steps.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, before, beforeEach, describe, test, type TestContext } from 'node:test';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, test, vi } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { QUEUE_CHANNEL } from '../../../src/runs/queue/queue-notifications.js';
 import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
@@ -19,9 +19,9 @@ async function soon<T>(work: Promise<T>): Promise<T> {
 }
 
 /** Lets the steady clock of this process go on by itself, without anybody waiting. */
-function letPass(t: TestContext, ms: number): void {
+function letPass(ms: number): void {
   const now = performance.now.bind(performance);
-  t.mock.method(performance, 'now', () => now() + ms);
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + ms);
 }
 
 describe('a waiting claim on an empty queue', () => {
@@ -29,10 +29,10 @@ describe('a waiting claim on an empty queue', () => {
   let here: ClaimProcess;
   let there: ClaimProcess;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
   });
-  after(() => database.close());
+  afterAll(() => database.close());
   beforeEach(async () => {
     await database.dataSource.query('delete from run_queue');
     await database.dataSource.query('delete from idempotency_keys');
@@ -76,17 +76,19 @@ describe('a waiting claim on an empty queue', () => {
     }
   });
 
-  test('gets the run that is created between the prediction and the wait', async (t) => {
+  test('gets the run that is created between the prediction and the wait', async () => {
     await here.settle();
     const known = here.waiting.version;
     const predictsNothing = here.predictor.predictsNothing.bind(here.predictor);
     let created = '';
-    t.mock.method(here.predictor, 'predictsNothing', async (worker: string, hasKey: boolean) => {
-      const answer = await predictsNothing(worker, hasKey);
-      created = (await createOn(there.journal)).id;
-      await until(() => here.waiting.version > known, 'the creation is heard');
-      return answer;
-    });
+    vi.spyOn(here.predictor, 'predictsNothing').mockImplementation(
+      async (worker: string, hasKey: boolean) => {
+        const answer = await predictsNothing(worker, hasKey);
+        created = (await createOn(there.journal)).id;
+        await until(() => here.waiting.version > known, 'the creation is heard');
+        return answer;
+      },
+    );
     const got = await soon(here.claim('w'));
     assert.deepEqual(got, [created]);
   });
@@ -123,7 +125,7 @@ describe('a waiting claim on an empty queue', () => {
     assert.deepEqual(await soon(claim), [id]);
   });
 
-  test('takes one new snapshot for all claims when the last one is old, so a lost notification costs seconds', async (t) => {
+  test('takes one new snapshot for all claims when the last one is old, so a lost notification costs seconds', async () => {
     await here.settle();
     const { id } = await createOn(there.journal);
     await until(() => here.claim('w', { wait: 0 }).then((got) => got.length === 1), 'it is handed out');
@@ -138,7 +140,7 @@ describe('a waiting claim on an empty queue', () => {
       `update runs set state = 'PENDING', worker_id = null, assigned_at = null, started_at = null, finished_at = null where id = $1`,
       [id],
     );
-    letPass(t, 10_001);
+    letPass(10_001);
     const claims = ['w', 'other'].map((worker) => here.claim(worker, { wait: 1, key: 'k' }));
     assert.deepEqual((await soon(Promise.all(claims))).flat(), [id]);
     assert.equal(here.repository.queries, 1);

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EntityManager } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
@@ -49,10 +49,10 @@ describe('low-water marks of the queue', () => {
   let database: TestDatabase;
   let process: Process;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
   });
-  after(() => database.close());
+  afterAll(() => database.close());
   beforeEach(async () => {
     await execute(database.dataSource, 'truncate run_queue, runs cascade');
     process = await Process.start();

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 import { CountDemandByRequirements1795000000025 } from '../../../migrations/025-count-demand-by-requirements.js';
@@ -85,11 +85,11 @@ describe('the counts of pending runs by their requirements', () => {
   let database: TestDatabase;
   const repository = new RunRepository();
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
   });
   afterEach(empty);
-  after(() => database.close());
+  afterAll(() => database.close());
 
   async function empty(): Promise<void> {
     await database.dataSource.query(

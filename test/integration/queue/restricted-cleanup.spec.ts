@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
@@ -18,14 +18,14 @@ describe('the clean-up of the restricted queue', () => {
   let journal: RunJournal;
   let job: RestrictedQueueJob;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     ({ journal } = journalOn(database.dataSource));
     const [keys, requirements] = [new ConcurrencyKeys(), new RunRequirementsRepository()];
     const queue = new RestrictedQueueRepository(requirements, keys, new RestrictedRuns());
     job = new RestrictedQueueJob(database.dataSource, queue, keys, requirements);
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   test('lets the next run of a key start whose last one a process of the version before has ended', async () => {
     const keyed = { concurrencyKey: 'ended elsewhere', concurrencyLimit: 1 };

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { EntityManager } from 'typeorm';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql/sql.js';
@@ -35,7 +35,7 @@ describe('a restricted queue with many selectors, and many keys at their limits'
   let database: TestDatabase;
   let mine: string;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     const { journal } = journalOn(database.dataSource);
     const selector = ['shared', 'team-7'];
@@ -76,7 +76,7 @@ describe('a restricted queue with many selectors, and many keys at their limits'
     ];
     for (const seed of seeds) await execute(database.dataSource, seed);
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   /** Runs the work, and answers the blocks that its statements touch. */
   async function blocksOf(work: (manager: EntityManager) => Promise<void>): Promise<number> {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { v7 as uuidv7 } from 'uuid';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
@@ -75,7 +75,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
     let journal: RunJournal;
     const context = contextOf(strategy);
 
-    before(async () => {
+    beforeAll(async () => {
       database = await openTestDatabase({ entities: ENTITIES });
       ({ journal } = journalOn(database.dataSource));
     });
@@ -83,7 +83,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
       await execute(database.dataSource, 'delete from restricted_queue');
       await execute(database.dataSource, 'delete from run_queue');
     });
-    after(() => database.close());
+    afterAll(() => database.close());
 
     const claim = (workerId: string, max = 1, on = journal): Promise<ClaimOutcome> =>
       on.claim({ workerId, max, context, stillWanted: () => true });
@@ -217,11 +217,11 @@ describe('the restricted queue', () => {
   let journal: RunJournal;
   const context = contextOf(new DirectStrategy());
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     ({ journal } = journalOn(database.dataSource));
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   test('is in the order of the queue: runs of both are claimed by priority, then age', async () => {
     const runs = [

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { DataSource } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
 import { ENTITIES } from '../../../src/database/entities/all.js';
@@ -110,12 +110,12 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
     let journals: RunJournal[];
     const context = contextOf(strategy);
 
-    before(async () => {
+    beforeAll(async () => {
       database = await openTestDatabase({ entities: ENTITIES });
       sources = await Promise.all(Array.from({ length: PROCESSES }, () => database.open()));
       journals = sources.map((source) => journalOn(source).journal);
     });
-    after(() => database.close());
+    afterAll(() => database.close());
 
     /** In one snapshot after the other: keys of which more runs execute than any of them allows. */
     async function watch(over: AbortSignal): Promise<{ snapshots: number; exceeded: object[] }> {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql/sql.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
@@ -35,10 +35,10 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
     let there: ClaimProcess;
     const idle = Array.from({ length: 40 }, (_, i) => `idle-${i}`);
 
-    before(async () => {
+    beforeAll(async () => {
       database = await openTestDatabase({ entities: ENTITIES });
     });
-    after(() => database.close());
+    afterAll(() => database.close());
     beforeEach(async () => {
       await execute(database.dataSource, 'delete from restricted_queue');
       here = await ClaimProcess.start(database, { strategy });

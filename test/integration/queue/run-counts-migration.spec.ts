@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { CountRuns1795000000008 } from '../../../migrations/008-count-runs.js';
 import { MIGRATIONS } from '../../../migrations/all.js';
 import { migrate } from '../../../src/database/migrate.js';
@@ -11,12 +11,12 @@ import { openTestDatabase, type TestDatabase } from '../../support/test-database
 describe('the migration that begins to count runs', () => {
   let database: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({
       migrations: MIGRATIONS.filter((migration) => migration !== CountRuns1795000000008),
     });
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   test('counts the runs that there are, and what happened to them in the last hour', async () => {
     const states = ['PENDING', 'PENDING', 'COMPLETED', 'COMPLETED', 'COMPLETED', 'FAILED', 'CANCELLED'];

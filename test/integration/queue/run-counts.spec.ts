@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { rows } from '../../../src/database/sql/sql.js';
 import {
@@ -56,7 +56,7 @@ describe('the counts of runs', () => {
   let journals: RunJournal[];
   const counts = new RunCountsRepository();
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     const other = await database.open();
     journals = [journalOn(database.dataSource).journal, journalOn(other).journal];
@@ -66,7 +66,7 @@ describe('the counts of runs', () => {
       'truncate runs, run_queue, run_deadlines, events, attempts, run_counts, idempotency_keys, feed_topics, feed_entries',
     ),
   );
-  after(() => database.close());
+  afterAll(() => database.close());
 
   const read = (): Promise<RunCounts> => counts.read(database.dataSource, 60);
   const journal = (n = 0): RunJournal => {

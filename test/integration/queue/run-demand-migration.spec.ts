@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { DataSource } from 'typeorm';
 import { CountDemand1795000000009 } from '../../../migrations/009-count-demand.js';
 import { RestrictQueue1795000000022 } from '../../../migrations/022-restrict-queue.js';
@@ -40,7 +40,7 @@ describe('the migration that begins to count pending runs by their shape', () =>
   let database: TestDatabase;
   let source: DataSource;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({
       migrations: INDEPENDENT.filter((migration) => migration !== CountDemand1795000000009),
     });
@@ -50,7 +50,7 @@ describe('the migration that begins to count pending runs by their shape', () =>
       { timeoutMs: 30_000 },
     );
   });
-  after(async () => {
+  afterAll(async () => {
     await source.destroy();
     await database.close();
   });

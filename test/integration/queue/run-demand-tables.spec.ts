@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { readDemand, type RunDemand } from '../../../src/runs/counts/run-demand.reader.js';
 import { RunDemandRollUp } from '../../../src/runs/counts/run-demand.roll-up.js';
@@ -21,7 +21,7 @@ describe('the tables that hold the counts of pending runs by what they ask for',
   let database: TestDatabase;
   let journal: RunJournal;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     ({ journal } = journalOn(database.dataSource));
   });
@@ -30,7 +30,7 @@ describe('the tables that hold the counts of pending runs by what they ask for',
     await rollUp().runOnce(MUCH_LATER);
     assert.equal(await rowsKept(), 0);
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   const read = (limit = 100): Promise<RunDemand> => readDemand(database.dataSource, limit);
   const rollUp = (): RunDemandRollUp => new RunDemandRollUp(database.dataSource);

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 import { execute, rows } from '../../../src/database/sql/sql.js';
@@ -91,7 +91,7 @@ describe('the counts of pending runs by what they ask for', () => {
   let database: TestDatabase;
   let journals: RunJournal[];
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     journals = [journalOn(database.dataSource).journal, journalOn(await database.open()).journal];
   });
@@ -103,7 +103,7 @@ describe('the counts of pending runs by what they ask for', () => {
     await rollUp().runOnce(MUCH_LATER);
     assert.equal(await rowsKept(), 0);
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   const read = (limit = 100): Promise<RunDemand> => readDemand(database.dataSource, limit);
   const journal = (n = 0): RunJournal => {

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { RunFilter } from '../../../src/runs/list/run-filter.js';
 import { listRuns, type RunPlace, type RunWalk } from '../../../src/runs/list/run-list.reader.js';
@@ -106,7 +106,7 @@ describe(`a page of a list of ${RUNS} runs`, () => {
   /** Oldest, middle and newest run of the whole table. */
   let places: Readonly<Record<'first' | 'middle' | 'last', RunPlace>>;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     await fill(database);
     const at = async (offset: number): Promise<RunPlace> => {
@@ -120,7 +120,7 @@ describe(`a page of a list of ${RUNS} runs`, () => {
     };
     places = { first: await at(0), middle: await at(RUNS / 2), last: await at(RUNS - 1) };
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   for (const [title, filter] of [...FILTERS, ...TAG_FILTERS]) {
     test(`under ${title} reads the index in its order and touches few blocks, wherever it lies`, async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { RunJournal as Journal } from '../../../src/runs/journal/run-journal.js';
@@ -78,7 +78,7 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
   let journals: readonly [Journal, Journal];
   let middle: number;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     twin = await startTestApp({ database: service.database });
     journals = [service.app.get(RunJournal), twin.app.get(RunJournal)];
@@ -91,7 +91,7 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
     const times = (await stored()).map(({ createdAt }) => Date.parse(createdAt));
     middle = Math.round((Math.min(...times) + Math.max(...times)) / 2000);
   });
-  after(async () => {
+  afterAll(async () => {
     await twin.close();
     await service.close();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { newId } from '../../../src/runs/storage/new-id.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
@@ -26,12 +26,12 @@ describe('logs that several processes write and read at once', () => {
   let two: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     one = await startTestApp({ env: { SERVICE_LOG_LIMIT_BYTES: String(LIMIT) } });
     two = await startTestApp({ env: { SERVICE_LOG_LIMIT_BYTES: String(LIMIT) }, database: one.database });
     steps = new RunSteps(one.send);
   });
-  after(async () => {
+  afterAll(async () => {
     await two.close();
     await one.close();
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { currentTime, execute, rows } from '../../../src/database/sql/sql.js';
 import { LogRemovalJob, ROWS_PER_BATCH, SETTLED_MS } from '../../../src/run-logs/log-removal.job.js';
 import { putChunk, readWhole, told } from '../../support/runs/run-log.js';
@@ -11,12 +11,12 @@ describe('the logs of removed runs', () => {
   let two: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     one = await startTestApp();
     two = await startTestApp({ database: one.database });
     steps = new RunSteps(one.send);
   });
-  after(async () => {
+  afterAll(async () => {
     await two.close();
     await one.close();
   });

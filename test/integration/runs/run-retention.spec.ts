@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
 import { FeedMetrics } from '../../../src/feed/feed-metrics.js';
@@ -27,7 +27,7 @@ describe('the retention of runs', () => {
   let database: TestDatabase;
   let journal: RunJournal;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     ({ journal } = journalOn(database.dataSource));
   });
@@ -36,7 +36,7 @@ describe('the retention of runs', () => {
       'truncate runs, run_queue, run_deadlines, events, attempts, run_counts, feed_topics, feed_entries',
     ),
   );
-  after(() => database.close());
+  afterAll(() => database.close());
 
   const retention = (days = 30, source: DataSource = database.dataSource): RunRetention =>
     new RunRetention(source, new RunRetentionRepository(), {

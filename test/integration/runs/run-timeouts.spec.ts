@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
 import { currentTime } from '../../../src/database/sql/sql.js';
@@ -83,7 +83,7 @@ function first<T>(items: readonly T[]): T {
 }
 
 // Each on a database of its own, waiting most of the time.
-describe('timeouts of runs', { concurrency: 4 }, () => {
+describe('timeouts of runs', { concurrent: true }, () => {
   test('that elapse while no process runs are applied by the next one', async () => {
     await withProcesses(0, async (_, database) => {
       const earlier = await startTestApp({ database });

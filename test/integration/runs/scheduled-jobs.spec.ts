@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ModuleRef } from '@nestjs/core';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { scheduledJobs } from '../../../src/bootstrap/scheduled-jobs.js';
@@ -18,10 +18,10 @@ describe('the registry of scheduled jobs', () => {
   const statements = logStatements();
   let service: TestApp;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_RUN_RETENTION_DAYS: '1' } });
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   test('has a timer of each job, by its name, and its metrics', async () => {
     const timers = service.app.get(SchedulerRegistry).getTimeouts();

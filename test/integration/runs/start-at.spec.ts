@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { currentTime, rows } from '../../../src/database/sql/sql.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
@@ -33,13 +33,13 @@ describe('a run with a start_at', () => {
   let twin: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     twin = await startTestApp({ database: service.database });
     steps = new RunSteps(service.send);
   });
   beforeEach(() => steps.emptyQueue());
-  after(async () => {
+  afterAll(async () => {
     await twin.close();
     await service.close();
   });

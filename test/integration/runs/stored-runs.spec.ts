@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { v7 as uuidv7 } from 'uuid';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { RunEntity } from '../../../src/database/entities/run.entity.js';
@@ -69,12 +69,12 @@ describe('a stored run', () => {
   let database: TestDatabase;
   const repository = new RunRepository();
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     await repository.insert(database.dataSource.manager, [CREATED]);
   });
 
-  after(() => database.close());
+  afterAll(() => database.close());
 
   it('has in every column of its entity what it was created with', async () => {
     // Bytes of the JSON texts of inputs, template and attributes.

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { EventRepository } from '../../../src/runs/events/event.repository.js';
 import { QueueReader, type RunStatus } from '../../../src/runs/queue/queue.reader.js';
@@ -29,11 +29,11 @@ describe('the job of a run with 20,000 other events', () => {
   let service: TestApp;
   let steps: RunSteps;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startTestApp();
     steps = new RunSteps(service.send);
   });
-  after(() => service.close());
+  afterAll(() => service.close());
 
   /** Appends events of a state to the timeline of a run, as its program or its clients report them. */
   const append = (id: string, state: string): Promise<number> =>

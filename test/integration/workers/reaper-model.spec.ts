@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { createOn } from '../../support/runs/journal.js';
@@ -167,13 +167,13 @@ for (const pool of POOLS) {
   describe(`whatever workers do, with the ${pool} pool,`, () => {
     let database: TestDatabase;
 
-    before(async () => {
+    beforeAll(async () => {
       database = await openTestDatabase({ entities: ENTITIES });
     });
-    after(() => database.close());
+    afterAll(() => database.close());
 
     test('a worker in time never loses a run, and a stale worker’s runs always come back', async (t) => {
-      t.diagnostic(`seed ${SEED}`);
+      await t.annotate(`seed ${SEED}`);
       const seen = new Set<string>();
       const property = fc.asyncProperty(
         fc.array(anyStep, { minLength: 5, maxLength: 40, size: 'max' }),

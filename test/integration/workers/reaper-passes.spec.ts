@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, onTestFinished, test } from 'vitest';
 import { connectDatabase } from '../../../src/database/connections/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
@@ -36,14 +36,14 @@ describe('a pass of the reaper', () => {
   let database: TestDatabase;
   let scene: ReaperScene;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
   });
   beforeEach(async () => {
     await forgetEverything(database.dataSource);
     scene = await ReaperScene.open(database.dataSource);
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   async function statesOf(ids: readonly string[]): Promise<Record<string, number>> {
     const counted = await rows<{ state: string; n: number }>(
@@ -86,7 +86,7 @@ describe('a pass of the reaper', () => {
       assert.deepEqual(await found, NONE);
     });
 
-    test('until one timeout after an outage of the database', async (t) => {
+    test('until one timeout after an outage of the database', async () => {
       const proxy = await DatabaseProxy.open(database.url);
       const dataSource = await connectDatabase(
         {
@@ -98,7 +98,7 @@ describe('a pass of the reaper', () => {
         },
         { timeoutMs: 30_000 },
       );
-      t.after(async () => {
+      onTestFinished(async () => {
         await dataSource.destroy();
         await proxy.refuse();
       });
@@ -253,11 +253,11 @@ describe('a pass of the reaper', () => {
 describe('losses of workers', () => {
   let database: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
   });
   beforeEach(() => forgetEverything(database.dataSource));
-  after(() => database.close());
+  afterAll(() => database.close());
 
   for (const maxReclaims of [0, 3]) {
     test(`a run survives ${maxReclaims} of them, and the next one makes it FAILED; its retries are unchanged`, async () => {

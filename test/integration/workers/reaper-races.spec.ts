@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { rows } from '../../../src/database/sql/sql.js';
@@ -51,7 +51,7 @@ describe('concurrent reapers', () => {
   let runs: InterruptedRuns;
   let scene: ReaperScene;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
   });
   beforeEach(async () => {
@@ -59,7 +59,7 @@ describe('concurrent reapers', () => {
     runs = new InterruptedRuns();
     scene = await ReaperScene.open(database.dataSource, { runs });
   });
-  after(() => database.close());
+  afterAll(() => database.close());
 
   test('two reapers at once reclaim each run once', async () => {
     const other = scene.another(await database.open());

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, onTestFinished, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Notifications } from '../../../src/database/notifications.js';
 import { rows } from '../../../src/database/sql/sql.js';
@@ -32,11 +32,11 @@ function watchPasses({ app }: TestApp): { count: number; atOnce: number; mostAtO
 }
 
 // Each test has a database of its own and waits most of the time.
-describe('the reaper of a process', { concurrency: true }, () => {
+describe('the reaper of a process', { concurrent: true }, () => {
   describe('the schedule of the reaper', () => {
-    test('runs repeatedly while the server listens, never concurrently, and stops when it drains', async (t) => {
+    test('runs repeatedly while the server listens, never concurrently, and stops when it drains', async () => {
       const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '0.01' } });
-      t.after(() => service.close());
+      onTestFinished(() => service.close());
       const seen = watchPasses(service);
       await until(
         () => Promise.resolve(seen.count),
@@ -53,10 +53,10 @@ describe('the reaper of a process', { concurrency: true }, () => {
       assert.equal(seen.count, count, 'workers cannot report here any more');
     });
 
-    test('is waiting, then ok, and stalled without progress in /health', async (t) => {
+    test('is waiting, then ok, and stalled without progress in /health', async () => {
       const env = { SERVICE_REAPER_INTERVAL: '1', SERVICE_WORKER_TIMEOUT: '2' };
       const service = await startTestApp({ env });
-      t.after(() => service.close());
+      onTestFinished(() => service.close());
       const word = async (): Promise<unknown> =>
         (await service.send('GET', '/health', { key: null })).body.reaper;
       assert.equal(await word(), 'waiting');
@@ -73,9 +73,9 @@ describe('the reaper of a process', { concurrency: true }, () => {
       assert.equal(reaper.health(), 'ok');
     });
 
-    test('restarts the grace period when database connections were lost between two passes', async (t) => {
+    test('restarts the grace period when database connections were lost between two passes', async () => {
       const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
-      t.after(() => service.close());
+      onTestFinished(() => service.close());
       const grace = service.app.get(GracePeriod);
       const clock = service.app.get(ReaperClock);
       const before = clock.now().steady;

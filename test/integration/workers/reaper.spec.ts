@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { createOn } from '../../support/runs/journal.js';
@@ -17,14 +17,14 @@ for (const pool of POOLS) {
     let database: TestDatabase;
     let scene: ReaperScene;
 
-    before(async () => {
+    beforeAll(async () => {
       database = await openTestDatabase({ entities: ENTITIES });
     });
     beforeEach(async () => {
       await forgetEverything(database.dataSource);
       scene = await ReaperScene.open(database.dataSource, { pool });
     });
-    after(() => database.close());
+    afterAll(() => database.close());
 
     test('keeps a run whose worker heartbeats in time, whatever runs it reports', async () => {
       const { id } = await scene.assigned('w');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import type { DataSource } from 'typeorm';
 import { Notifications } from '../../../src/database/notifications.js';
 import { createLog } from '../../../src/common/logging/logger.js';
@@ -26,12 +26,12 @@ describe('the shared worker pool', () => {
   let here: DataSource;
   let there: DataSource;
 
-  before(async () => {
+  beforeAll(async () => {
     database = await openTestDatabase();
     [here, there] = [await database.open(), await database.open()];
   });
   beforeEach(() => here.query('truncate worker_pool, worker_pool_words, worker_pool_epoch, worker_drains'));
-  after(() => database.close());
+  afterAll(() => database.close());
 
   test('shows heartbeats and drains to every process', async () => {
     const [a, b] = [poolOn(here), poolOn(there)];

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { ADMIN, beat, memoryBench, sharedBench, type PoolBench } from '../../support/workers/worker-pools.js';
@@ -107,10 +107,10 @@ describe('the two pools of workers', () => {
   let memory: TestDatabase;
   let shared: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     [memory, shared] = [await openTestDatabase(), await openTestDatabase()];
   });
-  after(() => Promise.all([memory.close(), shared.close()]));
+  afterAll(() => Promise.all([memory.close(), shared.close()]));
 
   test('return the same for every operation, after any sequence of operations', async () => {
     const benches = [

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { TooManyWorkers } from '../../../src/workers/workers.errors.js';
 import type { ReportedRun } from '../../../src/workers/pool/worker-pool.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
@@ -26,7 +26,7 @@ for (const [kind, open] of [
     let database: TestDatabase;
     let bench: PoolBench;
 
-    before(async () => {
+    beforeAll(async () => {
       database = await openTestDatabase();
       bench = await open(database.dataSource, TIMEOUT_MS, LIMITS);
     });
@@ -34,7 +34,7 @@ for (const [kind, open] of [
       await bench.clear();
       for (let n = 0; n < MAX_WORKERS; n += 1) await bench.pool.heartbeat(beat(`w${n}`));
     });
-    after(() => database.close());
+    afterAll(() => database.close());
 
     const listed = async (): Promise<string[]> => (await bench.pool.list()).map(({ id }) => id);
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { MAX_DEPARTED } from '../../../src/workers/pool/run-reports.js';
 import { FORGET_AFTER_MS, type Holding, type ReportedRun } from '../../../src/workers/pool/worker-pool.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
@@ -30,12 +30,12 @@ for (const [kind, open] of [
     let database: TestDatabase;
     let bench: PoolBench;
 
-    before(async () => {
+    beforeAll(async () => {
       database = await openTestDatabase();
       bench = await open(database.dataSource, TIMEOUT_MS);
     });
     beforeEach(() => bench.clear());
-    after(() => database.close());
+    afterAll(() => database.close());
 
     const drains = async (): Promise<string[]> => {
       const found = await database.dataSource.query<{ worker_id: string }[]>(

@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { after } from 'node:test';
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
+import { atEndOfFile } from '../clean-up.js';
 
 const CHROMIUM = '/usr/bin/chromium';
 const PATIENCE_MS = 10_000;
@@ -56,9 +56,9 @@ export interface TestPage {
 let launched: Promise<Browser> | undefined;
 const open = new Set<TestPage>();
 
-after(async () => {
+atEndOfFile(async () => {
   for (const page of open) await page.page.context().close();
-  await (await launched)?.close();
+  open.clear();
 });
 
 /** Opens a page of the dashboard in a tab of its own, with a session of its own. */

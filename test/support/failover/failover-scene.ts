@@ -1,4 +1,4 @@
-import type { TestContext } from 'node:test';
+import type { TestContext } from 'vitest';
 import { PgBouncer } from '../postgres/pgbouncer.js';
 import { PatroniCluster } from './patroni-cluster.js';
 import { WatchedService, type Load } from './watched-service.js';
@@ -59,5 +59,5 @@ export async function untilBack(services: Services, since: number): Promise<void
 /** The load comes to its end; what it was is told to people. */
 export async function rest(context: TestContext, services: Services): Promise<void> {
   await Promise.all(services.map((service) => service.rest()));
-  for (const service of services) context.diagnostic(`${context.name}, ${service.name}: ${service.figures}`);
+  for (const service of services) await context.annotate(`${context.task.name}, ${service.name}: ${service.figures}`);
 }

@@ -1,7 +1,9 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { TEST_PROGRAMS } from '../programs/test-programs.js';
 
 /** Whom the attacks hit, and the keys that the attacker has. */
 export interface Target {
@@ -147,7 +149,7 @@ export const ATTACK_NAMES: readonly string[] = Object.keys(ATTACKS);
 
 /** Starts attacks in a process of their own; killing it ends them. */
 export function startAttacks(names: readonly string[], target: Target): ChildProcess {
-  return fork(import.meta.filename, [JSON.stringify({ names, target })], { stdio: 'inherit' });
+  return fork(join(TEST_PROGRAMS, 'attacks.js'), [JSON.stringify({ names, target })], { stdio: 'inherit' });
 }
 
 /** The statuses that an attack must get and has not got yet. */

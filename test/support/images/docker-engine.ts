@@ -30,7 +30,7 @@ const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin:/usr/bin:/bin`;
 
 /** A container engine for tests, or why there is none. */
 export interface EngineForTests {
-  /** For node:test's `skip`: false, or the reason. */
+  /** For {@link skipFor}: false, or the reason. */
   readonly skip: string | false;
   /** @throws Error when there is no engine */
   readonly engine: TestEngine;

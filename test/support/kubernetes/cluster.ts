@@ -16,7 +16,7 @@ export type ClusterPart = 'etcd' | 'apiserver' | 'controllers' | 'scheduler' | '
 
 /** A cluster for tests, or why there is none. */
 export interface KubernetesForTests {
-  /** For node:test's `skip`: false, or the reason. */
+  /** For {@link skipFor}: false, or the reason. */
   readonly skip: string | false;
   /** @throws Error when there is no cluster */
   readonly cluster: Cluster;

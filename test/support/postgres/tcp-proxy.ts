@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { TEST_PROGRAMS } from '../programs/test-programs.js';
 
 /** Where a route leads to: a TCP port of this machine, or a Unix socket. */
 export type ProxyTarget = { readonly port: number } | { readonly path: string };
@@ -59,7 +60,7 @@ export class TcpProxy {
 
   /** @param seed what the proxy's faults are drawn from; the n-th route draws the same with the same seed */
   static async start(seed = 1): Promise<TcpProxy> {
-    const child = fork(join(import.meta.dirname, 'tcp-proxy-process.js'), { stdio: 'inherit' });
+    const child = fork(join(TEST_PROGRAMS, 'tcp-proxy-process.js'), { stdio: 'inherit' });
     await once(child, 'spawn');
     return new TcpProxy(child, seed);
   }

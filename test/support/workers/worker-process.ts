@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { launch, makeDataDir, type TestProcess } from '../service-process.js';
+import { launch, makeDataDir, PROJECT, type TestProcess } from '../service-process.js';
 
 /** Compiled main file of the worker. */
-export const WORKER_MAIN = fileURLToPath(import.meta.resolve('@longshore/worker/main'));
+export const WORKER_MAIN = join(PROJECT, 'packages', 'worker', 'dist', 'main.js');
 
 /** Whom a worker works for, and as who. */
 export interface WorkerOptions {

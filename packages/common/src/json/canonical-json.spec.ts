@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import fc from 'fast-check';
 import { canonicalJson } from './canonical-json.js';
 import { changeable, lazyJson, readExactly } from './json-text.js';

@@ -3,10 +3,10 @@ import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { promisify } from 'node:util';
 
-const CODE = `import { loadEnvFile } from ${JSON.stringify(new URL('./env-file.js', import.meta.url).href)};
+const CODE = `import { loadEnvFile } from ${JSON.stringify(new URL('../../dist/settings/env-file.js', import.meta.url).href)};
   loadEnvFile();
   const { TEST_PORT, TEST_HOST, TEST_RELOAD, TEST_EMPTY } = process.env;
   process.stdout.write(JSON.stringify({ TEST_PORT, TEST_HOST, TEST_RELOAD, TEST_EMPTY }));`;
@@ -24,7 +24,7 @@ async function load(cwd: string, env: NodeJS.ProcessEnv = {}): Promise<unknown> 
 describe('the .env file of the working directory', () => {
   let folder: string;
 
-  before(async () => {
+  beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'longshore-dotenv-'));
     await writeFile(
       join(folder, '.env'),
@@ -32,7 +32,7 @@ describe('the .env file of the working directory', () => {
     );
   });
 
-  after(() => rm(folder, { recursive: true }));
+  afterAll(() => rm(folder, { recursive: true }));
 
   it('adds variables that the environment lacks, and prints nothing', async () => {
     assert.deepEqual(await load(folder), {

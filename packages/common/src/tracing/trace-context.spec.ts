@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { readTraceContext } from './trace-context.js';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';

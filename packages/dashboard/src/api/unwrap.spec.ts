@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { unwrapPages } from './unwrap.js';
 
 /** A list of numbers whose pages end after two rows, and the cursors that were asked for. */

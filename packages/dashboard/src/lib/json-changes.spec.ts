@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { jsonChanges } from './json-changes.js';
 
 describe('jsonChanges', () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { fillForm, placeErrors, readForm, type FieldValue, type FormField } from './form-values.js';
 import { IMAGE, INPUTS, PRIORITY, RETRY_ROW, RUN_OPTIONS } from './run-fields.js';
 

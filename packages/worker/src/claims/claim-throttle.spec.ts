@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { ClaimThrottle } from './claim-throttle.js';
 import { FakeClock } from '../testing/fake-clock.js';
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { limitResources, detectResources, parseCpuMax, parseGpus, usableRamMb } from './resources.js';
 import { SettingsError } from '@longshore/common/settings/setting';
 

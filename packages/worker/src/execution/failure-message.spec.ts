@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import fc from 'fast-check';
 import { failureMessage, clipMessage, failureSummary, MAX_MESSAGE_BYTES } from './failure-message.js';
 import { LogTail } from '../logs/run-log.js';

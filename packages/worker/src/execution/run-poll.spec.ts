@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { lossReason } from './run-poll.js';
 import type { RunOwnership } from '../service-api/service-api.js';
 

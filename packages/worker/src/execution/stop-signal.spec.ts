@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { Stopped, StopSignal } from './stop-signal.js';
 
 const isStopped = (kind: string) => (error: unknown) =>

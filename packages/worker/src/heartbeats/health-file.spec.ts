@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { afterAll, test } from 'vitest';
 import { pino } from 'pino';
 import { HealthFile } from './health-file.js';
 import { DOWN } from '../testing/fake-service.js';
 import { makeHarness } from '../testing/worker-harness.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'longshore-health-spec-'));
-after(() => rmSync(folder, { recursive: true, force: true }));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const silent = pino({ level: 'silent' });
 const untilIn = (path: string): number => Date.parse(readFileSync(path, 'utf8'));

@@ -5,10 +5,10 @@ import { mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { after, afterEach, beforeEach, describe, it } from 'node:test';
+import { afterAll, afterEach, beforeEach, describe, it } from 'vitest';
 import { hostPart, takeIdentity } from './worker-identity.js';
 
-const MODULE = new URL('./worker-identity.js', import.meta.url).href;
+const MODULE = new URL('../../dist/identity/worker-identity.js', import.meta.url).href;
 /** Prints the id, or what keeps it from it, and stays. */
 const HOLDER = `
   const { takeIdentity } = await import(${JSON.stringify(MODULE)});
@@ -25,7 +25,7 @@ async function kill(holder: ChildProcess): Promise<void> {
 
 describe('the identity of a worker', { timeout: 120_000 }, () => {
   const root = mkdtempSync(join(tmpdir(), 'identity-'));
-  after(() => rmSync(root, { recursive: true }));
+  afterAll(() => rmSync(root, { recursive: true }));
   const holders: ChildProcess[] = [];
   let stateDir: string;
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { eventTypes } from '../testing/fake-service.js';
 import { LauncherHarness } from '../testing/launcher-harness.js';
 import type { JobStatus } from './engine.js';

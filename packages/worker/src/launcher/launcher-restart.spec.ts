@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { eventTypes, type FakeRun } from '../testing/fake-service.js';
 import { Death, LauncherScene, type Cut } from '../testing/launcher-scene.js';
 import type { JobStatus } from './engine.js';

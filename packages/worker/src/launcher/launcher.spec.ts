@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import fc from 'fast-check';
 import { eventTypes, type FakeRun } from '../testing/fake-service.js';
 import { LauncherHarness } from '../testing/launcher-harness.js';

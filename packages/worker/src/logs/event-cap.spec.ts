@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { FakeClock } from '../testing/fake-clock.js';
 import { EventCap, type EventLimits } from './event-cap.js';
 

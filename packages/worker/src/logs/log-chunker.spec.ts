@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import fc from 'fast-check';
 import { LogChunker, MAX_CHUNK_LINES, MAX_TEXT } from './log-chunker.js';
 import type { LogChunk, ShippedLine } from '../service-api/service-api.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { pino } from 'pino';
 import { LogShipper } from './log-shipper.js';
 import type { Refusal } from '../service-api/service-api.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { readJson } from '@longshore/common/json/read-json';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import type { TimelineEntry } from '../service-api/service-api.js';

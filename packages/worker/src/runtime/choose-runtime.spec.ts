@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { FakeDockerEngine, silence } from '../testing/fake-docker-engine.js';
 import { MemoryLog } from '../testing/container-spec.js';
 import { loadWorkerSettings } from '../load-settings.js';
@@ -18,11 +18,11 @@ describe('choice of the runtime', { timeout: 30_000 }, () => {
   const away = { DOCKER_HOST: 'unix:///nowhere/docker.sock' };
   const nowhere = { SERVICE_WORKER_IMAGES_DIR: join(root, 'absent') };
 
-  before(async () => {
+  beforeAll(async () => {
     engine = await FakeDockerEngine.start();
     here = { DOCKER_HOST: engine.host };
   });
-  after(async () => {
+  afterAll(async () => {
     await engine.stop();
     rmSync(root, { recursive: true });
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import fc from 'fast-check';
 import { MAX_LINE_BYTES, splitLines } from './log-lines.js';
 import type { LogLine } from './runtime.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
 import { PassThrough, Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { readChunks } from './output-chunks.js';
 
 const RUNNING = new Promise<never>(() => undefined);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { after, before, test } from 'node:test';
+import { afterAll, beforeAll, test } from 'vitest';
 import { createLongshoreClient } from '@longshore/client';
 import { EXACT_JSON, jsonText } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
@@ -19,13 +19,13 @@ async function receive(request: IncomingMessage, response: ServerResponse): Prom
   answer(response);
 }
 
-before(async () => {
+beforeAll(async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
   const baseUrl = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
   api = new HttpServiceApi(createLongshoreClient({ baseUrl, apiKey: 'secret', json: EXACT_JSON }));
 });
-after(() => {
+afterAll(() => {
   server.close();
   server.closeAllConnections();
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { createLongshoreClient } from '@longshore/client';
 import { EXACT_JSON } from '@longshore/common/json/json-text';
 import { HttpServiceApi } from './http-service-api.js';

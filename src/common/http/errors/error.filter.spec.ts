@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import {
   BadRequestException,
   ForbiddenException,

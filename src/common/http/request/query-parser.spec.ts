@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import * as fc from 'fast-check';
 import { InvalidRequest } from '../errors/domain-error.js';
 import { parseQuery } from './query-parser.js';

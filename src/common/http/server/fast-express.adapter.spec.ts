@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import type { Request, Response } from 'express';
 import { loadSettings } from '../../../config/settings.module.js';
 import { FastExpressAdapter } from './fast-express.adapter.js';

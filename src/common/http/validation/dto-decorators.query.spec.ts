@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { IsOptional } from 'class-validator';
 import { InvalidRequest } from '../errors/domain-error.js';
 import { QueryBoolean, QueryInteger, QueryString } from './dto-decorators.js';

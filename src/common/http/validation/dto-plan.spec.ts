@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { ValidationPipe } from '@nestjs/common';
 import type { ValidationError } from '@nestjs/common';
 import { Transform, Type } from 'class-transformer';

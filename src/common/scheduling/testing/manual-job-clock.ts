@@ -1,8 +1,8 @@
-import { mock } from 'node:test';
+import { vi } from 'vitest';
 import { DataSource } from 'typeorm';
 import { JobClock } from '../job-clock.js';
 
-/** A clock that a test sets, together with node:test's mock of `setTimeout`. */
+/** A clock that a test sets, together with vitest's fake `setTimeout`. */
 export class ManualJobClock extends JobClock {
   /** What `random()` returns. */
   chance = 0;
@@ -31,7 +31,7 @@ export class ManualJobClock extends JobClock {
     await settle();
     for (let i = 0; i < ms; i += 1) {
       this.#now += 1;
-      mock.timers.tick(1);
+      vi.advanceTimersByTime(1);
       await settle();
     }
   }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { append, EMPTY_BUFFER, matches, type FeedEvent } from './feed-buffer.js';
 
 const event = (msg: number): FeedEvent => ({

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { attemptText } from './run-view.js';
 
 const textOf = (attempt: number, allowed: number, summary = {}): string =>

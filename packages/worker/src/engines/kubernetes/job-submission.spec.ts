@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import type { JobSpec } from '../../launcher/engine.js';
 import type { KubernetesApi } from './api/kubernetes-api.js';
 import { Paths, type Job } from './api/resources.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { FakeClock } from '../../testing/fake-clock.js';
 import type { KubernetesApi } from './api/kubernetes-api.js';
 import { Paths, type Pod } from './api/resources.js';

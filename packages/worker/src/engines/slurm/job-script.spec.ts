@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, test } from 'node:test';
+import { afterEach, beforeEach, describe, test } from 'vitest';
 import { JobFolders, type AttemptFiles } from './job-folders.js';
 import type { ContainerTool } from './containers/container-tools.js';
 import { FOLDER_UNSEEN, jobScript } from './job-script.js';
@@ -28,7 +28,7 @@ environ | tr '\\n' '\\0'`,
   'ch-run': `for word; do case $word in --set-env=*) tr -d "'" <"\${word#*=}" | tr '\\n' '\\0' ;; esac; done`,
 } as const;
 
-describe('the script of a job, with bash', { skip: !existsSync('/bin/bash') && 'no bash' }, () => {
+describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () => {
   let base: string;
   let folders: JobFolders;
 

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, test } from 'node:test';
+import { afterAll, describe, test } from 'vitest';
 import { tailLog, type LogEnd } from './log-tail.js';
 
 const NEVER = new AbortController().signal;
 
 describe('a log in the shared folder', () => {
   const folder = mkdtempSync(join(tmpdir(), 'longshore-log-tail-'));
-  after(() => rmSync(folder, { recursive: true }));
+  afterAll(() => rmSync(folder, { recursive: true }));
 
   test('is read up to the size of its exit record, also when that is seen before the bytes are', async () => {
     const path = join(folder, 'late');

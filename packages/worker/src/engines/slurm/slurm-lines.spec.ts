@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { capacityOf, parseFree } from './node-lines.js';
 import { jobComment, jobName, parseGpus, parseJobs } from './squeue-lines.js';
 

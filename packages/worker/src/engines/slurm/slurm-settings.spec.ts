@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe, test } from 'vitest';
 import { SettingsReader } from '@longshore/common/settings/settings-reader';
 import type { JobSpec } from '../../launcher/engine.js';
 import { jobSpec } from '../../testing/job-spec.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { DOWN, type FakeRun } from '../../testing/fake-service.js';
 import { LauncherHarness, type LauncherProcess } from '../../testing/launcher-harness.js';
 

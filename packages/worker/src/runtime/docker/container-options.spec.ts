@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { containerSpec } from '../../testing/container-spec.js';
 import { containerOptions } from './container-options.js';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { asCreate, cut, FakeDockerEngine, frame, refuse, silence } from '../../testing/fake-docker-engine.js';
 import { ANY_IMAGE, containerSpec, MemoryLog, readToEnd } from '../../testing/container-spec.js';
 import type { ContainerTiming } from './docker.container.js';

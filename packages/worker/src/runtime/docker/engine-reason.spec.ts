@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { ANY_IMAGE, containerSpec, MemoryLog } from '../../testing/container-spec.js';
 import { FakeDockerEngine, refuse } from '../../testing/fake-docker-engine.js';
 import { DockerRuntime } from './docker.runtime.js';

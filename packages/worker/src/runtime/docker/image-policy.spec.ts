@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { ImagePolicy, type ImagePolicyOptions } from './image-policy.js';
 import { parseImageReference } from './image-reference.js';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { FakeDockerEngine, refuse, reports, silence } from '../../testing/fake-docker-engine.js';
 import { ANY_IMAGE, MemoryLog } from '../../testing/container-spec.js';
 import { DockerRuntime } from './docker.runtime.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { localName, parseImageReference, pullSelector } from './image-reference.js';
 
 const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import fc from 'fast-check';
 import { frame } from '../../testing/fake-docker-engine.js';
 import { demultiplex } from './log-frames.js';

@@ -15,7 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { after, describe, it } from 'node:test';
+import { afterAll, describe, it } from 'vitest';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { containerSpec, MemoryLog, readToEnd, textsOf } from '../../testing/container-spec.js';
 import { processStamp } from './process-table.js';
@@ -24,14 +24,15 @@ import { RunFolders } from './run-folders.js';
 import type { RunningContainer } from '../runtime.js';
 
 const NEVER = new AbortController().signal;
-const LINUX_ONLY = process.platform === 'linux' ? false : 'needs /proc';
+/** Needs /proc. */
+const onLinux = it.runIf(process.platform === 'linux');
 
 const root = mkdtempSync(join(tmpdir(), 'longshore-process-'));
 const imagesDir = join(root, 'images');
 const notesDir = join(root, 'state');
 const folders = new RunFolders('w-1', root);
 mkdirSync(imagesDir);
-after(() => rmSync(root, { recursive: true, force: true }));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 function runtime(dir = imagesDir): ProcessRuntime {
   const env = { ...process.env, SERVICE_API_KEY: 'secret', LANG: 'C', TZ: 'UTC' };
@@ -218,7 +219,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
     await gone(Number(lines[0]?.text));
   });
 
-  it('ends reading although a process outside the group holds the pipe', { skip: LINUX_ONLY }, async () => {
+  onLinux('ends reading although a process outside the group holds the pipe', async () => {
     const pidFile = join(root, 'escaped');
     const script = `setsid sh -c 'echo $$ >${pidFile}; exec sleep 600' & until [ -s ${pidFile} ]; do sleep 0.05; done`;
     const spec = containerSpec(image('escaped', script));
@@ -244,9 +245,8 @@ describe('process runtime', { timeout: 120_000 }, () => {
     assert.equal(existsSync(notesDir), false);
   });
 
-  it(
+  onLinux(
     'kills the programs of a previous worker process, with their children',
-    { skip: LINUX_ONLY },
     async () => {
       const leader = await abandoned('sleep 600 & echo >started; sleep 601');
       assert.equal(await runtime().removeLeftovers(), 1);
@@ -257,7 +257,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
     },
   );
 
-  it('kills the rest of a group whose leader has ended', { skip: LINUX_ONLY }, async () => {
+  onLinux('kills the rest of a group whose leader has ended', async () => {
     const leader = await abandoned('sleep 600 & echo >started; exec sleep 601');
     process.kill(leader, 'SIGKILL');
     await gone(leader);
@@ -313,10 +313,10 @@ async function abandoned(script: string): Promise<number> {
   const started = join(root, 'started');
   rmSync(started, { force: true });
   const spec = containerSpec(image('abandoned', script.replace('>started', `>${started}`)));
-  const module = new URL('process.runtime.js', import.meta.url).href;
+  const module = new URL('../../../dist/runtime/process/process.runtime.js', import.meta.url).href;
   const code = `
     const { ProcessRuntime } = await import(${JSON.stringify(module)});
-    const { RunFolders } = await import(${JSON.stringify(new URL('run-folders.js', import.meta.url).href)});
+    const { RunFolders } = await import(${JSON.stringify(new URL('../../../dist/runtime/process/run-folders.js', import.meta.url).href)});
     const folders = new RunFolders('w-1', ${JSON.stringify(root)});
     const log = { info() {}, warn() {} };
     const runtime = new ProcessRuntime({ ...${JSON.stringify({ imagesDir, notesDir, env: {} })}, folders, log });

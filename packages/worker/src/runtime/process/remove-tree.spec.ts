@@ -12,12 +12,12 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { afterAll, test } from 'vitest';
 import { removeTree } from './remove-tree.js';
 import { RunFolders } from './run-folders.js';
 
 const base = mkdtempSync(join(tmpdir(), 'longshore-tree-spec-'));
-after(() => rmSync(base, { recursive: true, force: true }));
+afterAll(() => rmSync(base, { recursive: true, force: true }));
 
 const NAME = 'd'.repeat(250);
 

@@ -17,7 +17,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { afterAll, test } from 'vitest';
 import { lazyJson, stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { ordinaryUser } from '../../testing/ordinary-user.js';
@@ -26,7 +26,7 @@ import { readOutputFile } from './output-file.js';
 import { RunFolders } from './run-folders.js';
 
 const base = mkdtempSync(join(tmpdir(), 'longshore-folder-spec-'));
-after(() => rmSync(base, { recursive: true, force: true }));
+afterAll(() => rmSync(base, { recursive: true, force: true }));
 
 const CONTENT = containerSpec('tool', { a: 1 });
 const mode = (path: string): number => statSync(path).mode & 0o777;
@@ -178,15 +178,14 @@ test('reads at most the limit of a huge output file', async () => {
 
 const asNobody = ordinaryUser();
 
-test(
+test.skipIf(typeof asNobody === 'string')(
   'goes on although an ordinary user may not remove a folder of root',
-  { skip: typeof asNobody === 'string' ? asNobody : false },
   () => {
     assert.ok(typeof asNobody !== 'string');
     const own = mkdtempSync(join(base, 'nobody-'));
     chownSync(own, asNobody.uid, asNobody.gid);
     chmodSync(base, 0o755);
-    const program = `const { RunFolders } = await import(${JSON.stringify(new URL('./run-folders.js', import.meta.url).href)});
+    const program = `const { RunFolders } = await import(${JSON.stringify(new URL('../../../dist/runtime/process/run-folders.js', import.meta.url).href)});
       const folders = new RunFolders('w', process.argv[1]);
       const first = await folders.removeLeftovers();
       if (process.argv[2] === 'create') await folders.create(${JSON.stringify(CONTENT)});

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { MemoryLog } from '../../../testing/container-spec.js';
 import { FakeClock } from '../../../testing/fake-clock.js';
 import { ScriptedApi, status } from '../testing/scripted-api.js';

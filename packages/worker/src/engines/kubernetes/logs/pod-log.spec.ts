@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { beforeEach, describe, it } from 'node:test';
+import { beforeEach, describe, it } from 'vitest';
 import { Backoff } from '@longshore/common/backoff';
 import { FakeClock } from '../../../testing/fake-clock.js';
 import { readPodLog, type LogQuery, type LogSource } from './pod-log.js';

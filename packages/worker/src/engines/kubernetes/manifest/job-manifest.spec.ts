@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { RunFault } from '../../../runtime/runtime.js';
 import { jobSpec } from '../../../testing/job-spec.js';
 import { CONTEXT } from '../testing/job-context.js';

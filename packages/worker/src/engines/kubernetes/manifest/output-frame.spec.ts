@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, it } from 'node:test';
+import { afterAll, describe, it } from 'vitest';
 import fc from 'fast-check';
 import { ordinaryUser, type OrdinaryUser } from '../../../testing/ordinary-user.js';
 import { MAX_OUTPUT_BYTES, outputsScript, parseOutputFrame } from './output-frame.js';
@@ -27,7 +27,7 @@ const refusal = (why: string) => ({
 });
 
 describe('the frame of the outputs', () => {
-  after(() => rmSync(folder, { recursive: true }));
+  afterAll(() => rmSync(folder, { recursive: true }));
 
   it('carries the file from the script to the parser', () => {
     assert.deepEqual(parseOutputFrame(printed(() => writeFileSync(file, '{"a": [1, "ä"]}'))), {
@@ -62,7 +62,7 @@ describe('the frame of the outputs', () => {
     );
   });
 
-  it('refuses a file that cannot be read', { skip: isRoot && typeof user === 'string' && user }, () => {
+  it.skipIf(isRoot && typeof user === 'string')('refuses a file that cannot be read', () => {
     const log = printed(
       () => {
         writeFileSync(file, '{}');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, it } from 'node:test';
+import { afterAll, describe, it } from 'vitest';
 import type { PodTemplate } from '../api/resources.js';
 import { jobSpec } from '../../../testing/job-spec.js';
 import { CONTEXT, SETTINGS } from '../testing/job-context.js';
@@ -21,7 +21,7 @@ async function patched(yaml: string, settings = SETTINGS): Promise<PodTemplate |
 }
 
 describe('the patch of the pod template', () => {
-  after(() => rmSync(folder, { recursive: true }));
+  afterAll(() => rmSync(folder, { recursive: true }));
 
   it('adds and replaces fields, and merges containers and variables by name', async () => {
     const template = await patched(`

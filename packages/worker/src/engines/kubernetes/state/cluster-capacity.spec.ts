@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import type { KubernetesApi } from '../api/kubernetes-api.js';
 import type { PodSpec } from '../api/resources.js';
 import { ScriptedApi } from '../testing/scripted-api.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { beforeEach, describe, it } from 'node:test';
+import { beforeEach, describe, it } from 'vitest';
 import { FakeClock } from '../../../testing/fake-clock.js';
 import type { Job, Pod } from '../api/resources.js';
 import { JobStates } from './job-states.js';

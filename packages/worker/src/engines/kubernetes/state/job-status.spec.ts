@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import type { ContainerStatus, Job, Pod } from '../api/resources.js';
 import { statusOf, type JobView } from './job-status.js';
 

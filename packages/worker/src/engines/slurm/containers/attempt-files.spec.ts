@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { JobSpec } from '../../../launcher/engine.js';
 import { attemptFiles, type AttemptPlace } from './attempt-files.js';
 
@@ -23,7 +23,7 @@ describe('the files of an attempt', () => {
     folder: '/s/d/r.1',
   });
 
-  before(() => {
+  beforeAll(() => {
     mkdirSync(join(imagesDir, 'tool'));
     const config = {
       Entrypoint: ['/entry', '-x'],
@@ -36,7 +36,7 @@ describe('the files of an attempt', () => {
     mkdirSync(join(imagesDir, 'broken'));
     writeFileSync(join(imagesDir, 'broken.json'), 'no JSON');
   });
-  after(() => rmSync(imagesDir, { recursive: true }));
+  afterAll(() => rmSync(imagesDir, { recursive: true }));
 
   test('replace entrypoint and arguments of an image folder as Kubernetes does', async () => {
     const inFolder = place('charliecloud');
