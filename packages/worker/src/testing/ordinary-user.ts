@@ -15,7 +15,8 @@ export function ordinaryUser(): OrdinaryUser | string {
     return 'there is no account nobody';
   }
   try {
-    execFileSync(process.execPath, ['--check', import.meta.filename], { ...user, stdio: 'ignore', cwd: '/' });
+    const read = `fs.readFileSync(${JSON.stringify(import.meta.filename)})`;
+    execFileSync(process.execPath, ['-e', read], { ...user, stdio: 'ignore', cwd: '/' });
     return user;
   } catch {
     return 'the account nobody cannot read this checkout, or not run this Node';
