@@ -45,11 +45,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           globalSetup: ['test/support/build-packages.ts'],
-          include: [
-            'src/**/*.spec.ts',
-            'packages/*/src/**/*.spec.{ts,tsx}',
-            'demo/**/*.spec.ts',
-          ],
+          include: ['src/**/*.spec.ts', 'packages/*/src/**/*.spec.{ts,tsx}', 'demo/**/*.spec.ts'],
         },
       },
       ...['integration', 'api'].map((name) => ({

@@ -118,13 +118,18 @@ async function findStale(parts, force = false) {
 async function fingerprintOf(sources) {
   const hash = createHash('sha256');
   for (const source of sources) {
-    const entries = await readdir(join(PROJECT, source), { recursive: true, withFileTypes: true }).catch(() => []);
+    const entries = await readdir(join(PROJECT, source), { recursive: true, withFileTypes: true }).catch(
+      () => [],
+    );
     const files = entries
       .filter((entry) => entry.isFile())
       .map((entry) => relative(PROJECT, join(entry.parentPath ?? entry.path, entry.name)))
       .filter((path) => !/^packages.[^/\\]+.(dist|node_modules)\b/.test(path) && path !== CLIENT_TYPES);
     for (const path of entries.length === 0 ? [source] : files.toSorted()) {
-      hash.update(`${path}\0`).update(await readFile(join(PROJECT, path)).catch(() => '')).update('\0');
+      hash
+        .update(`${path}\0`)
+        .update(await readFile(join(PROJECT, path)).catch(() => ''))
+        .update('\0');
     }
   }
   return hash.digest('hex');

@@ -34,13 +34,17 @@ export function startEmbeddedPostgresProcess(
   options: ProcessOptions,
   { user, script }: { user?: { uid: number; gid: number } | undefined; script?: string } = {},
 ): EmbeddedPostgresProcess {
-  const child = spawn(process.execPath, [script ?? join(TEST_PROGRAMS, 'embedded-postgres-process.js'), JSON.stringify(options)], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    cwd: '/',
-    // A group of its own, as a service that was started from a terminal has.
-    detached: true,
-    ...user,
-  });
+  const child = spawn(
+    process.execPath,
+    [script ?? join(TEST_PROGRAMS, 'embedded-postgres-process.js'), JSON.stringify(options)],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      cwd: '/',
+      // A group of its own, as a service that was started from a terminal has.
+      detached: true,
+      ...user,
+    },
+  );
   const log: string[] = [];
   createInterface({ input: child.stderr }).on('line', (line) => log.push(line));
   const exited = once(child, 'exit');

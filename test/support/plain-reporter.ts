@@ -24,5 +24,7 @@ export default class PlainReporter implements Reporter {
 
 function reasonOf(test: TestCase): string {
   const result = test.result();
-  return test.meta().skippedFor ?? ('note' in result && result.note !== undefined ? result.note : test.fullName);
+  return (
+    test.meta().skippedFor ?? ('note' in result && result.note !== undefined ? result.note : test.fullName)
+  );
 }

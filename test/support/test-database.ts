@@ -65,7 +65,8 @@ export async function openTestDatabase(options: TestDatabaseOptions = {}): Promi
 /** URL of the PostgreSQL server that the tests of this file use; its database is of no interest. */
 export function serverUrl(): string {
   const url = process.env['TEST_DATABASE_URL'];
-  if (url === undefined) throw new Error('TEST_DATABASE_URL is missing: test/support/global-setup.ts sets it');
+  if (url === undefined)
+    throw new Error('TEST_DATABASE_URL is missing: test/support/global-setup.ts sets it');
   return url;
 }
 

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { ApiDescription, type ApiDocument, type Operation } from '../../support/fuzz/api-document.js';
+import {
+  ApiDescription,
+  readApiDocument,
+  type ApiDocument,
+  type Operation,
+} from '../../support/fuzz/api-document.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -47,7 +52,7 @@ describe('the API description', () => {
 
   beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
-    document = (await service.send('GET', '/docs-json', { key: null })).body;
+    document = readApiDocument();
     api = new ApiDescription(document);
   });
   afterAll(() => service.close());

@@ -2,7 +2,12 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import * as fc from 'fast-check';
 import { rows } from '../../../src/database/sql/sql.js';
-import { ApiDescription, type AnswerParts, type Operation } from '../../support/fuzz/api-document.js';
+import {
+  ApiDescription,
+  readApiDocument,
+  type AnswerParts,
+  type Operation,
+} from '../../support/fuzz/api-document.js';
 import { Draw } from '../../support/fuzz/draw.js';
 import { KnownThings } from '../../support/fuzz/known-things.js';
 import { drawRequest, type DrawnRequest } from '../../support/fuzz/request-draw.js';
@@ -47,7 +52,7 @@ describe('requests drawn from the API description', () => {
 
   beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
-    api = new ApiDescription((await service.send('GET', '/docs-json', { key: null })).body);
+    api = new ApiDescription(readApiDocument());
   });
   afterAll(() => service.close());
 

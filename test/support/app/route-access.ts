@@ -1,3 +1,6 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { PROJECT } from '../service-process.js';
 import type { KEYS } from './test-app.js';
 
 /** A scope of API keys. */
@@ -78,10 +81,11 @@ export type DocumentedRoute = readonly [
   operation: { readonly security?: readonly Record<string, unknown>[] },
 ];
 
-/** The routes of an OpenAPI document. */
-export function routesOf(document: {
-  readonly paths: Readonly<Record<string, Readonly<Record<string, DocumentedRoute[1]>>>>;
-}): DocumentedRoute[] {
+/** The routes of openapi.json. */
+export function documentedRoutes(): DocumentedRoute[] {
+  const document: {
+    readonly paths: Readonly<Record<string, Readonly<Record<string, DocumentedRoute[1]>>>>;
+  } = JSON.parse(readFileSync(join(PROJECT, 'openapi.json'), 'utf8'));
   return Object.entries(document.paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(
       ([method, operation]) => [`${method.toUpperCase()} ${path}`, operation] as const,

@@ -59,5 +59,6 @@ export async function untilBack(services: Services, since: number): Promise<void
 /** The load comes to its end; what it was is told to people. */
 export async function rest(context: TestContext, services: Services): Promise<void> {
   await Promise.all(services.map((service) => service.rest()));
-  for (const service of services) await context.annotate(`${context.task.name}, ${service.name}: ${service.figures}`);
+  for (const service of services)
+    await context.annotate(`${context.task.name}, ${service.name}: ${service.figures}`);
 }

@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
+import { PROJECT } from '../service-process.js';
 
 /** A JSON Schema as an OpenAPI 3.1 document holds it. */
 export interface Schema {
@@ -66,6 +69,11 @@ export interface ApiDocument {
     readonly headers: Readonly<Record<string, Header>>;
     readonly responses: Readonly<Record<string, Answer>>;
   };
+}
+
+/** The description of the built service: the swagger plugin, which adds to it, runs in the build only. */
+export function readApiDocument(): ApiDocument {
+  return JSON.parse(readFileSync(join(PROJECT, 'openapi.json'), 'utf8'));
 }
 
 /** One operation of the API. */

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
+import { NO_OPENAPI_TOOLS, OPENAPI_BIN, OPENAPI_TOOLS } from '../../support/openapi/openapi-tools.js';
 import { PROJECT } from '../../support/service-process.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const run = promisify(execFile);
-const BIN = join(PROJECT, 'node_modules', '.bin');
 
 /** What a generated operation takes. */
 interface Call {
@@ -27,12 +27,10 @@ async function generateClient(
   service: TestApp,
   folder: string,
 ): Promise<Readonly<Record<string, Operation>>> {
-  const description = await service.send('GET', '/docs-json', { key: null });
-  await writeFile(join(folder, 'openapi.json'), description.text);
   const source = join(folder, 'source');
-  await run(join(BIN, 'openapi-ts'), [
+  await run(join(OPENAPI_BIN, 'openapi-ts'), [
     '-i',
-    join(folder, 'openapi.json'),
+    join(PROJECT, 'openapi.json'),
     '-o',
     source,
     '--no-log-file',
@@ -44,13 +42,13 @@ async function generateClient(
   await writeFile(join(folder, 'package.json'), '{"type":"module"}');
   const options = '--ignoreConfig --module nodenext --target es2023 --lib es2023,dom,dom.iterable --strict';
   const paths = ['--rootDir', source, '--outDir', compiled, ...files.map((name) => join(source, name))];
-  await run(join(BIN, 'tsc'), options.split(' ').concat('--skipLibCheck', '--types', 'node', paths));
+  await run(join(OPENAPI_BIN, 'tsc'), options.split(' ').concat('--skipLibCheck', '--types', 'node', paths));
   const { client } = await import(pathToFileURL(join(compiled, 'client.gen.js')).href);
   client.setConfig({ baseUrl: service.url, auth: () => KEYS.admin });
   return import(pathToFileURL(join(compiled, 'sdk.gen.js')).href);
 }
 
-describe('a client that a public generator makes from /docs-json', () => {
+describe('a client that a public generator makes from /docs-json', NO_OPENAPI_TOOLS, () => {
   let service: TestApp;
   let folder: string;
   let api: Readonly<Record<string, Operation>>;
@@ -58,8 +56,8 @@ describe('a client that a public generator makes from /docs-json', () => {
   beforeAll(async () => {
     service = await startTestApp();
     // Inside the project, so that the generated code's types find Node's.
-    await mkdir(join(PROJECT, '.build'), { recursive: true });
-    folder = await mkdtemp(join(PROJECT, '.build', 'generated-client-'));
+    await mkdir(join(OPENAPI_TOOLS, '.build'), { recursive: true });
+    folder = await mkdtemp(join(OPENAPI_TOOLS, '.build', 'generated-client-'));
     api = await generateClient(service, folder);
   });
   afterAll(async () => {
