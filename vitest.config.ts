@@ -3,7 +3,29 @@ import { availableParallelism } from 'node:os';
 import { parseEnv } from 'node:util';
 import { defineConfig } from 'vitest/config';
 
+/** `fast` (npm test), `all` (npm run test:all) or `soak`; a file that is named on the command line runs in each. */
 const TIER = (process.env['LONGSHORE_TEST_TIER'] ??= 'fast');
+const NAMES_FILES = process.argv.slice(2).some((word) => /^[^-].*(?:\/|\.tsx?$)/.test(word));
+
+/** Outside the tier `fast`: what waits or computes for long by design (outages, crashes, load, limits in time). */
+const SLOW = [
+  'test/e2e/*/**',
+  'test/api/conformance/8-limits.spec.ts',
+  'test/api/monitoring/outage.spec.ts',
+  'test/api/races.spec.ts',
+  'test/api/runs/shared-reads.spec.ts',
+  'test/history/check-history-mutations.spec.ts',
+  'test/integration/database/migrate.spec.ts',
+  'test/integration/database/promotion.spec.ts',
+  'test/integration/embedded-postgres/embedded-postgres-{crash,placement}.spec.ts',
+  'test/integration/feed/feed-{cache,idle,order}.spec.ts',
+  'test/integration/feed/restored-feed.spec.ts',
+  'test/integration/http/http-edge-budgets.spec.ts',
+  'test/integration/journal/bulk-{outage,races}.spec.ts',
+  'test/integration/queue/{claim-idle,empty-claim-predictor,low-water-marks,restricted-flatness}.spec.ts',
+  'test/integration/runs/{list-plans,run-log-races,run-timeouts}.spec.ts',
+  'test/integration/workers/reaper-{passes,races,schedule}.spec.ts',
+];
 
 // Settings of the person who runs the tests must not change what they see. Those of a .env file are set to the empty
 // string, which the service takes for unset.
@@ -12,18 +34,21 @@ const ofFile = existsSync('.env') ? Object.keys(parseEnv(readFileSync('.env', 'u
 for (const name of Object.keys(process.env)) if (SETTINGS.test(name)) delete process.env[name];
 for (const name of ofFile) if (SETTINGS.test(name)) process.env[name] = '';
 
+const root = import.meta.dirname;
+const database = { globalSetup: ['test/support/global-setup.ts'] };
+
 export default defineConfig({
   // Packages of this repository are tested from their sources.
   resolve: {
     alias: [
-      { find: /^@longshore\/client$/, replacement: `${import.meta.dirname}/packages/client/src/client.ts` },
+      { find: /^@longshore\/client$/, replacement: `${root}/packages/client/src/client.ts` },
       {
         find: /^@longshore\/embedded-postgres$/,
-        replacement: `${import.meta.dirname}/packages/embedded-postgres/src/embedded-postgres.ts`,
+        replacement: `${root}/packages/embedded-postgres/src/embedded-postgres.ts`,
       },
       {
         find: /^@longshore\/([a-z-]+)\/(?!package\.json)(.+)$/,
-        replacement: `${import.meta.dirname}/packages/$1/src/$2.ts`,
+        replacement: `${root}/packages/$1/src/$2.ts`,
       },
     ],
   },
@@ -37,31 +62,36 @@ export default defineConfig({
     testTimeout: 300_000,
     hookTimeout: 300_000,
     teardownTimeout: 60_000,
+    exclude: TIER === 'fast' && !NAMES_FILES ? SLOW : [],
     setupFiles: ['test/support/setup-file.ts'],
     reporters: ['default', './test/support/plain-reporter.ts'],
+    coverage: {
+      provider: 'v8',
+      reporter: ['text-summary', 'html'],
+      include: ['src/**/*.ts', 'packages/*/src/**/*.{ts,tsx}'],
+      exclude: ['**/*.spec.*', '**/*.fixtures.ts', '**/testing/**', 'packages/client/src/schema.ts'],
+    },
     projects: [
       {
         extends: true,
         test: {
           name: 'unit',
-          globalSetup: ['test/support/build-packages.ts'],
           include: ['src/**/*.spec.ts', 'packages/*/src/**/*.spec.{ts,tsx}', 'demo/**/*.spec.ts'],
+          globalSetup: ['test/support/build-packages.ts'],
         },
       },
-      ...['integration', 'api'].map((name) => ({
-        extends: true as const,
-        test: {
-          name,
-          include: [`test/${name === 'integration' ? '{integration,history}' : name}/**/*.spec.ts`],
-          globalSetup: ['test/support/global-setup.ts'],
-        },
-      })),
+      {
+        extends: true,
+        test: { name: 'integration', include: ['test/{history,integration}/**/*.spec.ts'], ...database },
+      },
+      { extends: true, test: { name: 'api', include: ['test/api/**/*.spec.ts'], ...database } },
       {
         extends: true,
         test: {
           name: 'e2e',
-          include: [TIER === 'fast' ? 'test/e2e/**/smoke.spec.ts' : 'test/e2e/**/*.spec.ts'],
-          globalSetup: ['test/support/global-setup.ts'],
+          include: ['test/e2e/**/*.spec.ts'],
+          ...database,
+          // They start clusters, engines and browsers, and measure memory.
           fileParallelism: false,
           sequence: { groupOrder: 1 },
         },

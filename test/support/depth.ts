@@ -1,8 +1,8 @@
 /**
  * How thoroughly tests search. `npm test` (tier fast) uses the smallest numbers, `npm run test:all` the full ones, and
- * `npm run test:soak` the largest with random seeds. scripts/test.mjs runs the specs that import this file in each tier.
+ * `npm run test:soak` the largest with random seeds.
  */
-const TIER = process.env['LONGSHORE_TEST_TIER'] ?? 'all';
+const TIER = process.env['LONGSHORE_TEST_TIER'] ?? 'fast';
 
 /** The number of the tier; `soak` is four times `all` unless given. */
 export function atDepth(numbers: {

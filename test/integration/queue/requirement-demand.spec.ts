@@ -238,7 +238,7 @@ describe('the counts of pending runs by their requirements', () => {
         assert.deepEqual(numbers(all), sums);
         assert.equal(heldBackWithout, without?.[6] ?? 0);
       }),
-      { numRuns: atDepth({ fast: 40, all: 80 }), endOnFailure: true },
+      { numRuns: atDepth({ fast: 10, all: 80 }), endOnFailure: true },
     );
   });
 

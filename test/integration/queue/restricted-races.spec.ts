@@ -19,9 +19,10 @@ import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
 import { checkKeys } from '../../support/runs/concurrency-keys.js';
 import { eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { atDepth } from '../../support/depth.js';
 
 const TAGS = ['gpu', 'linux', 'big'];
-const STEPS = 150;
+const STEPS = atDepth({ fast: 30, all: 150 });
 const PROCESSES = 3;
 
 /** The limits of the runs of a key; one that has several is never exceeded beyond its largest. */

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { vi } from 'vitest';
 import type { TestApp, TestAnswer } from './test-app.js';
 import { hashApiKey } from '../../../src/auth/api-key.js';
 import { MonotonicClock } from '../../../src/auth/monotonic-clock.js';
@@ -66,7 +65,7 @@ export class HeldClock {
     const clock = app.get(MonotonicClock);
     // A whole number: sums with fractions are rounded, so a minute would be a little less than 60,000 ms at times.
     this.#now = Math.ceil(clock.now());
-    vi.spyOn(clock, 'now').mockImplementation(() => this.#now);
+    clock.now = () => this.#now;
   }
 
   /** @param ms milliseconds */
