@@ -3,8 +3,8 @@
 # a registry, and a static busybox to make images from; and the browser that the tests of the dashboard use
 # (test/support/browser/browser.ts); and Python for the example worker; Compose for docker/compose.yaml; promtool for the alert
 # rules; and a PostgreSQL with pg_dump, which is backed up and restored; and Patroni, etcd, HAProxy and PgBouncer for
-# failovers; and Slurm with charliecloud and runc (test/support/workers/slurm-cluster.ts). Needs root on Debian or Ubuntu; does
-# nothing when all is there.
+# failovers; and Slurm with charliecloud and runc (test/support/workers/slurm-cluster.ts); and the OpenAPI generators of
+# test/openapi-tools. Needs root on Debian or Ubuntu; does nothing when all is there.
 set -eu
 
 packages=''
@@ -37,6 +37,8 @@ dpkg-query -W -f '${Status}\n' busybox-static 2>/dev/null | grep -q '^install ok
 # Of Debian's Prometheus only the checker of its files: neither the server nor the libraries of its pages.
 promtool=''
 command -v promtool >/dev/null 2>&1 || promtool=missing
+
+[ -d test/openapi-tools/node_modules ] || npm ci --prefix test/openapi-tools
 
 [ -n "$packages$promtool" ] || exit 0
 if [ "$(id -u)" -ne 0 ]; then

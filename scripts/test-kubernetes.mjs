@@ -1,11 +1,12 @@
 /* oxlint-disable no-console -- a command for the terminal */
-// `npm run test:kubernetes -- [part of a path ...] [--name PATTERN] [--record]`: starts a real Kubernetes, runs its specs
-// against it, and ends it. `--record` writes test/support/kubernetes/recordings anew from what the cluster sends.
+// `npm run test:kubernetes -- [path of a spec ...] [-t NAME] [--record]`: starts a real Kubernetes, runs its specs against
+// it, and ends it. `--record` writes test/support/kubernetes/recordings anew from what the cluster sends.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
-import { ROOT } from './test-process.mjs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SCRIPT = join(ROOT, 'scripts', 'kubernetes', 'cluster.sh');
 
 function cluster(command) {
@@ -15,20 +16,16 @@ function cluster(command) {
 async function main(args) {
   const options = args.filter((arg) => arg !== '--record');
   const paths = options.some((arg) => arg.startsWith('test/')) ? [] : ['test/e2e/engines/kubernetes-'];
-  const child = spawn(
-    process.execPath,
-    [join(ROOT, 'scripts', 'test.mjs'), '--notes', ...paths, ...options],
-    {
-      stdio: 'inherit',
-      env: {
-        ...process.env,
-        LONGSHORE_REQUIRE_KUBERNETES: '1',
-        // Nodes and launchers are waited for.
-        TEST_FILE_TIMEOUT_MS: '1200000',
-        ...(args.includes('--record') ? { LONGSHORE_RECORD: '1' } : {}),
-      },
+  const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs');
+  const child = spawn(process.execPath, [vitest, 'run', '--reporter', 'verbose', ...paths, ...options], {
+    cwd: ROOT,
+    stdio: 'inherit',
+    env: {
+      ...process.env,
+      LONGSHORE_REQUIRE_KUBERNETES: '1',
+      ...(args.includes('--record') ? { LONGSHORE_RECORD: '1' } : {}),
     },
-  );
+  });
   // The tests end by themselves, so that the cluster is ended after them.
   for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => child.kill(signal));
   const [code] = await once(child, 'exit');

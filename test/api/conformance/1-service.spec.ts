@@ -9,7 +9,7 @@ describe('section 1: what the service does', () => {
   let steps: RunSteps;
 
   beforeAll(async () => {
-    service = await startTestApp();
+    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '' } });
     steps = new RunSteps(service.send);
   });
   afterAll(() => service.close());

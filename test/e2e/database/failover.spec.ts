@@ -38,37 +38,41 @@ async function assertNothingLost(services: Services): Promise<void> {
   }
 }
 
-describe('a PostgreSQL of two nodes whose primary changes under load', { ...skipFor(skip), timeout: TIMEOUT_MS }, () => {
-  let scene: FailoverScene;
+describe(
+  'a PostgreSQL of two nodes whose primary changes under load',
+  { ...skipFor(skip), timeout: TIMEOUT_MS },
+  () => {
+    let scene: FailoverScene;
 
-  beforeAll(async () => {
-    scene = await FailoverScene.start();
-  });
-  afterAll(() => scene.stop());
+    beforeAll(async () => {
+      scene = await FailoverScene.start();
+    });
+    afterAll(() => scene.stop());
 
-  it('loses and doubles nothing when a primary with synchronous replication is killed', async (context) => {
-    const services = [await scene.watch('proxy', MANY), await scene.watch('hosts', SOME)] as const;
-    for (let kill = 0; kill < KILLS; kill += 1) {
-      await services[0].untilAcknowledged(WRITES_A_KILL / 2);
-      const { killed, at } = await scene.cluster.killPrimary();
-      await untilBack(services, at);
-      await killed.start();
-      await scene.cluster.untilSynchronous();
-      await services[0].untilAcknowledged(WRITES_A_KILL / 2);
-    }
-    await rest(context, services);
-    await assertNothingLost(services);
-    assert.ok(services[0].acknowledged >= KILLS * WRITES_A_KILL);
-  });
+    it('loses and doubles nothing when a primary with synchronous replication is killed', async (context) => {
+      const services = [await scene.watch('proxy', MANY), await scene.watch('hosts', SOME)] as const;
+      for (let kill = 0; kill < KILLS; kill += 1) {
+        await services[0].untilAcknowledged(WRITES_A_KILL / 2);
+        const { killed, at } = await scene.cluster.killPrimary();
+        await untilBack(services, at);
+        await killed.start();
+        await scene.cluster.untilSynchronous();
+        await services[0].untilAcknowledged(WRITES_A_KILL / 2);
+      }
+      await rest(context, services);
+      await assertNothingLost(services);
+      assert.ok(services[0].acknowledged >= KILLS * WRITES_A_KILL);
+    });
 
-  it('loses and doubles nothing in a switchover', async (context) => {
-    const services = [await scene.watch('pooler', SOME), await scene.watch('hosts', SOME)] as const;
-    await untilAcknowledged(services, SOME_WRITES);
-    const since = RecordedService.now();
-    await scene.cluster.switchOver();
-    await untilBack(services, since);
-    await untilAcknowledged(services, SOME_WRITES);
-    await rest(context, services);
-    await assertNothingLost(services);
-  });
-});
+    it('loses and doubles nothing in a switchover', async (context) => {
+      const services = [await scene.watch('pooler', SOME), await scene.watch('hosts', SOME)] as const;
+      await untilAcknowledged(services, SOME_WRITES);
+      const since = RecordedService.now();
+      await scene.cluster.switchOver();
+      await untilBack(services, since);
+      await untilAcknowledged(services, SOME_WRITES);
+      await rest(context, services);
+      await assertNothingLost(services);
+    });
+  },
+);

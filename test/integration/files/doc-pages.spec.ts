@@ -39,9 +39,12 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/^npm ci(?: && npm run demo)?$/, '.ci/run', 'npm ci'],
   [/npm run demo$/, 'test/e2e/programs/demo.spec.ts', 'startDemo'],
   [/^(?:npm ci && )?npm test$/, '.ci/run', 'npm test'],
-  [/^npm test -- /, 'test/e2e/programs/test-script.spec.ts', '--only'],
-  [/^npm run test:all$/, '.ci/run', 'npm run test:all -- --rest'],
-  [/^npm run test:soak$/, 'test/e2e/programs/test-script.spec.ts', "'--tier', 'soak'"],
+  [/^npx vitest run /, '.ci/run', 'npx vitest run'],
+  [
+    /^npm run test:(?:all|soak)$|^npx vitest(?: --| -t|$)|^node --inspect/,
+    'vitest.config.ts',
+    'LONGSHORE_TEST_TIER',
+  ],
   // With five kills in place of one.
   [/^npm run test:failover$/, 'test/e2e/database/failover.spec.ts', 'KILLS'],
   [/^npm run test:kubernetes$/, 'test/e2e/engines/kubernetes-real-runs.spec.ts', 'startTestKubernetes'],
@@ -101,11 +104,7 @@ describe('the pages of the documentation', () => {
   });
 
   test('are found', () => {
-    for (const path of [
-      'README.md',
-      'docs/architecture.md',
-      'docs/adr/001-node-test-on-compiled-output.md',
-    ]) {
+    for (const path of ['README.md', 'docs/architecture.md', 'docs/adr/001-vitest-on-sources.md']) {
       assert.ok(
         pages.some((page) => page.path === path),
         path,

@@ -79,6 +79,8 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
       .map(([scope, key]) => `${scope}:${key}`)
       .join(','),
     SERVICE_LOG_LEVEL: 'debug',
+    // On a busy machine a worker of a test may be silent for longer than the default.
+    SERVICE_WORKER_TIMEOUT: '600',
     // Tests of refused keys send many wrong ones.
     SERVICE_AUTH_FAILURE_LIMIT: '0',
     ...options.env,
