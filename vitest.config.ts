@@ -56,8 +56,7 @@ export default defineConfig({
     pool: 'forks',
     // Files share a process, and so the time to load Nest and the service: each restores what it changes.
     isolate: false,
-    // Tests wait for the database, so one process more than there are processors keeps those busy.
-    maxWorkers: availableParallelism() + 1,
+    maxWorkers: availableParallelism(),
     // Not for the usual case, but for a machine that is busy with other things.
     testTimeout: 300_000,
     hookTimeout: 300_000,

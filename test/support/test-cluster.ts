@@ -14,6 +14,10 @@ export const THROW_AWAY = {
   fsync: 'off',
   synchronous_commit: 'off',
   full_page_writes: 'off',
+  // Databases of tests live for seconds.
+  autovacuum_naptime: '1h',
+  checkpoint_timeout: '1h',
+  max_wal_size: '4GB',
 } as const;
 
 /** A PostgreSQL for one test run. */

@@ -180,11 +180,13 @@ describe('section 3: states and transitions', () => {
       const { id } = await steps.create();
       const retry = { type: 'RETRIED', msg: '', payload: { force: true } };
       const headers = { Prefer: 'return=minimal' };
-      await Promise.all(
-        Array.from({ length: 999 }, () =>
-          service.send('POST', `/runs/${id}/events`, { body: retry, headers }),
-        ),
-      );
+      for (let round = 0; round < 27; round += 1) {
+        await Promise.all(
+          Array.from({ length: 37 }, () =>
+            service.send('POST', `/runs/${id}/events`, { body: retry, headers }),
+          ),
+        );
+      }
       const run = await steps.get(id);
       assert.equal(run.current_attempt, 1000);
       const answer = await service.send('POST', `/runs/${id}/retry`);
