@@ -81,7 +81,6 @@ describe('SERVICE_API_KEYS', () => {
     [`worker@w-1+tag:${KEY}`, 'the key of entry 1 is empty'],
     [`worker@w-1+capability:${KEY}`, 'the key of entry 1 is empty'],
     [`worker@w-1++tag:a:${KEY}`, 'entry 1 binds a key to something else than worker ids'],
-    [`worker@w-1+role:a:${KEY}`, 'entry 1 binds a key to something else than worker ids'],
     [`admin@tag:a:${KEY}`, 'entry 1 binds a key to workers that has not the scope worker'],
     [`worker@tag:${'hunter2'.repeat(19)}:${KEY}`, 'entry 1 binds a key to a tag or capability of more than'],
     [`worker@tag:a:${KEY},worker:${KEY}`, 'the key of entry 1 is bound to workers and listed twice'],

@@ -67,7 +67,9 @@ export class ClaimService {
     const hasKey = idempotency !== undefined;
     const stillWanted = (): boolean => !signal.aborted;
     const worker: { id: string; has: readonly string[] | null } = { id: workerId, has: null };
+    const seen: { worker?: ClaimingWorker } = {};
     const admits = (claiming: ClaimingWorker): boolean => {
+      seen.worker = claiming;
       if (waitMs > 0) worker.has = requirementList(claiming);
       return caller === undefined || covers(caller, claiming);
     };
@@ -92,6 +94,7 @@ export class ClaimService {
         const isEmpty = tries === 1 && waitMs > 0 && (await this.predictor.predictsNothing(workerId, hasKey));
         const outcome = isEmpty ? NOTHING : await this.predictor.claim(claim);
         const { kind, runs } = outcome;
+        if (kind === 'refused' && caller && seen.worker) assertCovers(caller, seen.worker);
         const leftMs = endsAt - performance.now();
         const isContended = kind === 'contended' || kind === 'postponed';
         const mayRetry = leftMs > 0 || (isContended && tries < MAX_TRIES);

@@ -231,3 +231,6 @@ describe('the secrets of a run', () => {
     assert.equal((await read(id)).status, 200);
   });
 });
+
+// oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of any shape
+type Json = any;
