@@ -153,10 +153,12 @@ function bindingOf({
   worker_tags: tags,
   worker_capabilities: capabilities,
 }: ApiKey): string {
-  const named = (kind: string, names: readonly string[] | null): string[] =>
-    (names?.length === 0 ? [''] : (names ?? [])).map((name) => `${kind}:${name}`);
   const all = [...(ids ?? []), ...named('tag', tags), ...named('capability', capabilities)];
   return all.length === 0 ? '-' : all.join(',');
+}
+
+function named(kind: string, names: readonly string[] | null): string[] {
+  return (names?.length === 0 ? [''] : (names ?? [])).map((name) => `${kind}:${name}`);
 }
 
 function stateOf({ revoked_at: revoked, expires_at: expires }: ApiKey): string {
