@@ -37,6 +37,8 @@ export class FakeKeys extends ApiKeysRepository {
       name: hash,
       scopes: ['client'],
       workerIds: null,
+      workerTags: null,
+      workerCapabilities: null,
       expiresAt: null,
       expiresInMs: null,
       ...key,
