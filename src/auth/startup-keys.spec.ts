@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { chmod, chown, mkdtemp, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, test } from 'node:test';
+import { afterEach, beforeEach, describe, test } from 'vitest';
 import { createLog, type Log } from '../common/logging/logger.js';
 import { isApiKey } from './api-key.js';
 import { startupKeys, type StartupKey } from './startup-keys.js';

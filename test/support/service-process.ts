@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chown, readdir, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { after } from 'node:test';
+import { afterAll } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { endServer, makeTestDirectory } from './test-cluster.js';
 
@@ -90,7 +90,7 @@ export interface ServiceProcess extends TestProcess {
 const running = new Set<TestProcess>();
 const directories: string[] = [];
 
-after(async () => {
+afterAll(async () => {
   for (const process of running) process.signal('SIGKILL', 'group');
   await Promise.all([...running].map((process) => process.exited));
   for (const directory of directories.splice(0)) await removeDataDir(directory);

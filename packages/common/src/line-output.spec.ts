@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { closeSync, constants, mkdtempSync, openSync, readSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, afterEach, beforeEach, describe, it } from 'node:test';
+import { afterAll, afterEach, beforeEach, describe, it } from 'vitest';
 import { setImmediate as turn } from 'node:timers/promises';
 import { LineOutput } from './line-output.js';
 
@@ -67,7 +67,7 @@ describe('lines for a pipe', () => {
   afterEach(() => {
     for (const fd of open.splice(0)) closeSync(fd);
   });
-  after(() => rmSync(folder, { recursive: true }));
+  afterAll(() => rmSync(folder, { recursive: true }));
 
   it('are in the pipe before the call returns', () => {
     output.write('one\n');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { helpText } from '@longshore/common/settings/help';
 import { SettingsError, type Setting } from '@longshore/common/settings/setting';
 import { loadWorkerSettings } from './load-settings.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { Counts } from './ipc-channel.js';
 import { ClusterMetrics, type Counted } from './cluster-metrics.js';

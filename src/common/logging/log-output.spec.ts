@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { closeSync, constants, createReadStream, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { createInterface } from 'node:readline';
 
 const LOGGER = JSON.stringify(new URL('./logger.js', import.meta.url).href);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { promisify } from 'node:util';
 import type { LogLevel } from '../../config/settings.js';
 import { spanStorage } from '@longshore/common/tracing/current-span';

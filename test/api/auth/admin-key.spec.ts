@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { expireKey, issueKey, revokeKey } from '../../support/app/api-keys.js';
 import { assertError } from '../../support/http/answer-shapes.js';
@@ -16,12 +16,12 @@ describe('the admin key of a service that was given no keys', () => {
   let file: string;
   let database: TestDatabase;
 
-  before(async () => {
+  beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'longshore-admin-key-'));
     file = join(folder, 'data', 'admin-key');
     database = await openTestDatabase({ entities: ENTITIES });
   });
-  after(async () => {
+  afterAll(async () => {
     await database.close();
     await rm(folder, { recursive: true, force: true });
   });

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { cp, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, describe, it } from 'node:test';
+import { afterAll, describe, it } from 'vitest';
 import { assertNothingLeft, childPids, startDemo } from '../../support/programs/demo-process.js';
 import { startTestEngine, type TestEngine } from '../../support/images/docker-engine.js';
 import { makeDataDir, PROJECT } from '../../support/service-process.js';
+import { skipFor } from '../../support/skip.js';
 
 const found = await startTestEngine();
 
@@ -12,8 +13,8 @@ function useEngine({ host }: TestEngine): Record<string, string> {
   return { SERVICE_WORKER_RUNTIME: '', DOCKER_HOST: host };
 }
 
-describe('a demo beside a container engine', { skip: found.skip }, () => {
-  after(() => found.engine.stop());
+describe('a demo beside a container engine', skipFor(found.skip), () => {
+  afterAll(() => found.engine.stop());
 
   it('runs nothing, and says why, when the engine can neither build nor find the images', async () => {
     const imagesDir = await makeDataDir();

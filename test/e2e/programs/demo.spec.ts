@@ -2,11 +2,12 @@ import assert from 'node:assert/strict';
 import { cp, readdir, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { dockerAvailable } from '@longshore/worker/runtime/docker/docker.runtime';
 import { assertNothingLeft, demoEnvironment, startDemo } from '../../support/programs/demo-process.js';
 import { ordinaryUser } from '@longshore/worker/testing/ordinary-user';
 import { COMPILED, launch, makeDataDir, PROJECT } from '../../support/service-process.js';
+import { skipFor } from '../../support/skip.js';
 
 const TIME = String.raw`\d\d:\d\d:\d\d\.\d{3}`;
 
@@ -46,7 +47,7 @@ describe('demo --exit', () => {
 
   it(
     'says why it runs plain processes when no engine answers and nothing names one',
-    { skip: engineAnswers && 'an engine answers at the default socket' },
+    skipFor(engineAnswers && 'an engine answers at the default socket'),
     async () => {
       const demo = await startDemo({
         args: ['--exit'],
@@ -133,7 +134,7 @@ describe('demo --exit', () => {
   });
 });
 
-describe('npm run demo', { skip: COMPILED.endsWith('dist') ? false : 'it would build dist' }, () => {
+describe('npm run demo', skipFor(COMPILED.endsWith('dist') ? false : 'it would build dist'), () => {
   it('passes --exit on and exits with its code', async () => {
     const dataDir = await makeDataDir();
     const demo = await launch(['npm', 'run', '--silent', 'demo', '--', '--exit'], {

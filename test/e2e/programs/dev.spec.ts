@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { freePort } from '../../support/programs/free-port.js';
 import { launch, makeDataDir, PROJECT, until } from '../../support/service-process.js';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { closeSync, constants, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 import { freePort } from '../../support/programs/free-port.js';
@@ -127,14 +127,14 @@ describe('a worker whose log cannot be written', { timeout: 300_000 }, () => {
   let runs: RunViews;
   let images: ScriptImages;
 
-  before(async () => {
+  beforeAll(async () => {
     service = await startService({
       env: { SERVICE_API_KEYS: `admin:${KEY},worker:e2e-worker-key-of-the-tests` },
     });
     runs = new RunViews(senderTo(service.url, KEY));
     images = await ScriptImages.make();
   });
-  after(async () => {
+  afterAll(async () => {
     assert.equal(await service.stop(), 0, service.output);
   });
 

@@ -2,12 +2,13 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { FakeDockerEngine, silence } from '../testing/fake-docker-engine.js';
 import { MemoryLog } from '../testing/container-spec.js';
 import { loadWorkerSettings } from '../load-settings.js';
 import { chooseRuntime } from './choose-runtime.js';
 import { dockerAvailable } from './docker/docker.runtime.js';
+import { skipFor } from '../../../../test/support/skip.js';
 
 const engineHere = (await dockerAvailable({})) && 'an engine answers at the default socket';
 
@@ -20,11 +21,11 @@ describe('choice of the runtime', { timeout: 30_000 }, () => {
   const away = { DOCKER_HOST: 'unix:///nowhere/docker.sock' };
   const nowhere = { SERVICE_WORKER_IMAGES_DIR: join(root, 'absent') };
 
-  before(async () => {
+  beforeAll(async () => {
     engine = await FakeDockerEngine.start();
     here = { DOCKER_HOST: engine.host };
   });
-  after(async () => {
+  afterAll(async () => {
     await engine.stop();
     rmSync(root, { recursive: true });
   });
@@ -61,7 +62,7 @@ describe('choice of the runtime', { timeout: 30_000 }, () => {
 
   it(
     'says that a selected Docker context is not read, unless DOCKER_HOST is set',
-    { skip: engineHere },
+    skipFor(engineHere),
     async () => {
       const context = { DOCKER_CONTEXT: 'rootless' };
       await assert.rejects(

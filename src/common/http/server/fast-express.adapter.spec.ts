@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { ConsoleLogger, Logger } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { loadSettings } from '../../../config/settings.module.js';

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, it } from 'node:test';
+import { afterAll, describe, it } from 'vitest';
 import { describeEngineAddress, namedEngine, readEngineAddress } from './engine-address.js';
 
 describe('DOCKER_HOST', () => {
   const folder = mkdtempSync(join(tmpdir(), 'longshore-certs-'));
-  after(() => rmSync(folder, { recursive: true }));
+  afterAll(() => rmSync(folder, { recursive: true }));
 
   for (const [value, description] of [
     ['unix:///run/user/1000/podman/podman.sock', 'unix:///run/user/1000/podman/podman.sock'],
@@ -50,7 +50,7 @@ describe('DOCKER_HOST', () => {
 
 describe('an engine is named', () => {
   const folder = mkdtempSync(join(tmpdir(), 'longshore-docker-config-'));
-  after(() => rmSync(folder, { recursive: true }));
+  afterAll(() => rmSync(folder, { recursive: true }));
 
   for (const [config, env, expected] of [
     [null, {}, null],
