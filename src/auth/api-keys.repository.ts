@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
 import { Repository, type EntityManager } from 'typeorm';
+import type { ApiKeySetting } from '../config/api-key-setting.js';
 import { ApiKeyEntity } from '../database/entities/api-key.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { execute, rows, unnestRows } from '../database/sql/sql.js';
@@ -131,8 +132,11 @@ export class ApiKeysRepository {
     }));
   }
 
-  hasUsable(): Promise<boolean> {
-    return this.keys.createQueryBuilder('k').where(USABLE).getExists();
+  /** Whether there is a usable key. @param scope that it has; default: any */
+  hasUsable(scope?: ApiKeySetting['scope']): Promise<boolean> {
+    const query = this.keys.createQueryBuilder('k').where(USABLE);
+    if (scope !== undefined) query.andWhere(':scope = any(k.scopes)', { scope });
+    return query.getExists();
   }
 
   /**
