@@ -6,16 +6,19 @@ import type { SecretMask } from './secret-mask.js';
  * Masks a container's lines, each stream on its own. What may be the beginning of a value is held back until its stream goes on: a
  * line, or the end of a part of a line. Thus a value is found that is cut in two, or that has several lines.
  */
-export async function* maskLines(
-  lines: AsyncIterable<LogLine>,
-  mask: SecretMask,
-): AsyncGenerator<LogLine, void, undefined> {
+export function maskLines(lines: AsyncIterable<LogLine>, mask: SecretMask): AsyncIterable<LogLine> {
   const [stdout, stderr] = [mask.begin(), mask.begin()];
-  if (stdout === null || stderr === null) {
-    yield* lines;
-    return;
-  }
-  const streams = { stdout: new MaskedStream('stdout', stdout), stderr: new MaskedStream('stderr', stderr) };
+  if (stdout === null || stderr === null) return lines;
+  return maskEach(lines, {
+    stdout: new MaskedStream('stdout', stdout),
+    stderr: new MaskedStream('stderr', stderr),
+  });
+}
+
+async function* maskEach(
+  lines: AsyncIterable<LogLine>,
+  streams: Readonly<Record<LogLine['stream'], MaskedStream>>,
+): AsyncGenerator<LogLine, void, undefined> {
   for await (const line of lines) yield* streams[line.stream].add(line);
   for (const stream of Object.values(streams)) yield* stream.end();
 }
@@ -44,18 +47,18 @@ class MaskedStream {
     private readonly masking: Masking,
   ) {}
 
-  *add({ text, part }: LogLine): Generator<LogLine> {
+  add({ text, part }: LogLine): LogLine[] {
     if (part !== 'rest' && this.isOpen) this.endLine();
     this.held.push({ text, start: this.length, part });
     this.masking.write(text, part === undefined);
     this.length += text.length;
     if (part === undefined) this.endLine();
     else this.isOpen = true;
-    yield* this.show(this.masking.settled());
+    return this.show(this.masking.settled());
   }
 
-  *end(): Generator<LogLine> {
-    yield* this.show(Infinity);
+  end(): LogLine[] {
+    return this.show(Infinity);
   }
 
   private endLine(): void {
@@ -64,7 +67,8 @@ class MaskedStream {
     this.isOpen = false;
   }
 
-  private *show(settled: number): Generator<LogLine> {
+  private show(settled: number): LogLine[] {
+    const lines: LogLine[] = [];
     let count = 0;
     for (const { text, start, part } of this.held) {
       const end = start + text.length;
@@ -77,14 +81,15 @@ class MaskedStream {
       const isLineBegin = !this.isBegun;
       const masked = this.masking.show(text, start, { from: this.shown, to, isLineBegin });
       this.shown = to;
-      if (part === undefined) yield { stream: this.stream, text: masked };
+      if (part === undefined) lines.push({ stream: this.stream, text: masked });
       else if (masked !== '') {
         this.isBegun = true;
-        yield { stream: this.stream, text: masked, part: isLineBegin ? 'start' : 'rest' };
+        lines.push({ stream: this.stream, text: masked, part: isLineBegin ? 'start' : 'rest' });
       }
       if (to < end) break;
       count += 1;
     }
     if (count > 0) this.held = this.held.slice(count);
+    return lines;
   }
 }

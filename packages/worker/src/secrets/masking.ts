@@ -1,12 +1,9 @@
-import { CUT, escapeAt, mayHaveEscapes } from './escapes.js';
+import { mayHaveEscapes, unescape } from './escapes.js';
 import type { TextAutomaton } from './text-automaton.js';
-import { isBlank, TextCursor, type Span } from './text-cursor.js';
+import { TextCursor, type Span } from './text-cursor.js';
 
 /** Stands in for a value. */
 export const MASK = '***';
-
-const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
 
 /** Offsets of a part that is shown. */
 interface ShownPart {
@@ -37,23 +34,23 @@ export class Masking {
   /** @param isLineEnd whether a line ends with it */
   write(text: string, isLineEnd: boolean): void {
     if (this.unescaped === null && mayHaveEscapes(text)) this.unescaped = this.plain.fork();
-    readPlain(this.plain, text, this.length, isLineEnd);
+    this.plain.read({ text, shift: this.length, offsets: null }, isLineEnd);
     if (this.unescaped !== null) {
       const all = this.cut + text;
-      const read = readEscaped(this.unescaped, all, this.length - this.cut.length, isLineEnd);
-      this.cut = all.slice(read);
+      const { rest, ...plain } = unescape(all, isLineEnd);
+      this.unescaped.read({ ...plain, shift: this.length - this.cut.length }, isLineEnd);
+      this.cut = rest;
     }
     this.length += text.length;
     this.collect();
   }
 
-  /** A line break, of one unit. */
+  /** A line break, of one unit. No text ends with it. */
   endLine(): void {
-    this.plain.breakLine(this.length, 1);
+    this.plain.endLine({ text: '\n', shift: this.length, offsets: null }, 0);
     this.length += 1;
     this.unescaped = null;
     this.cut = '';
-    this.collect();
   }
 
   /** The text before this offset is decided: what comes next changes nothing there. */
@@ -67,6 +64,8 @@ export class Masking {
    * @param text with the offset `shift`
    */
   show(text: string, shift: number, { from, to, isLineBegin }: ShownPart): string {
+    if (this.spans.length === 0)
+      return from === shift && to === shift + text.length ? text : text.slice(from - shift, to - shift);
     let shown = '';
     let at = from;
     let count = 0;
@@ -85,63 +84,23 @@ export class Masking {
     const plain = this.plain.take();
     const unescaped = this.unescaped?.take() ?? [];
     if (plain.length === 0 && unescaped.length === 0) return;
+    if (unescaped.length === 0) {
+      for (const span of plain) this.add(span);
+      return;
+    }
     const all = [...this.spans, ...plain, ...unescaped].toSorted((a, b) => a.start - b.start);
     this.spans = [];
-    let last: { start: number; end: number } | undefined;
-    for (const { start, end } of all) {
-      if (last !== undefined && start < last.end) last.end = Math.max(last.end, end);
-      else this.spans.push((last = { start, end }));
+    for (const span of all) this.add(span);
+  }
+
+  /** Adds a span that ends behind all others, or begins behind their beginnings. */
+  private add(span: Span): void {
+    let { start, end } = span;
+    for (let last = this.spans.at(-1); last !== undefined && start < last.end; last = this.spans.at(-1)) {
+      start = Math.min(start, last.start);
+      end = Math.max(end, last.end);
+      this.spans.pop();
     }
+    this.spans.push({ start, end });
   }
-}
-
-function readPlain(cursor: TextCursor, text: string, shift: number, isLineEnd: boolean): void {
-  if (!text.includes('\n') && !text.includes('\r')) {
-    cursor.read(text, 0, isLineEnd ? trimmedEnd(text, 0, text.length) : text.length, shift);
-    return;
-  }
-  let from = 0;
-  for (let at = 0; at < text.length; at++) {
-    if (!isBreak(text.charCodeAt(at))) continue;
-    cursor.read(text, from, trimmedEnd(text, from, at), shift);
-    cursor.breakLine(shift + at, 1);
-    from = at + 1;
-  }
-  cursor.read(text, from, isLineEnd ? trimmedEnd(text, from, text.length) : text.length, shift);
-}
-
-/** @returns how many units it has read: the rest may be a part of an escape */
-function readEscaped(cursor: TextCursor, text: string, shift: number, isLineEnd: boolean): number {
-  let from = 0;
-  for (let at = 0; at < text.length;) {
-    const escape = escapeAt(text, at);
-    if (escape === CUT && !isLineEnd) {
-      cursor.read(text, from, at, shift);
-      return at;
-    }
-    const width = escape > 0 ? escape & 7 : 1;
-    const unit = escape > 0 ? escape >> 3 : text.charCodeAt(at);
-    if (isBreak(unit)) {
-      cursor.read(text, from, trimmedEnd(text, from, at), shift);
-      cursor.breakLine(shift + at, width);
-      from = at + width;
-    } else if (escape > 0) {
-      cursor.read(text, from, at, shift);
-      cursor.readEscape(unit, shift + at, width);
-      from = at + width;
-    }
-    at += width;
-  }
-  cursor.read(text, from, isLineEnd ? trimmedEnd(text, from, text.length) : text.length, shift);
-  return text.length;
-}
-
-function isBreak(unit: number): boolean {
-  return unit === LINE_FEED || unit === CARRIAGE_RETURN;
-}
-
-function trimmedEnd(text: string, from: number, to: number): number {
-  let end = to;
-  while (end > from && isBlank(text.charCodeAt(end - 1))) end -= 1;
-  return end;
 }

@@ -114,27 +114,36 @@ export class TextAutomaton {
 
   private insert(text: string, parents: Map<number, number>): void {
     let node = 0;
-    for (let at = 0; at < text.length; at++) {
-      const unit = text.charCodeAt(at);
-      const next = this.child(node, unit);
-      node = next === 0 ? this.add(node, unit, parents) : next;
-      if (at + 1 !== MIN_UNITS) continue;
-      const [a = 0, b = 0, c = 0] = [0, 1, 2].map((index) => text.charCodeAt(index));
-      this.starts.set((a << 16) | b, (c << 16) | unit, node);
+    let at = 0;
+    for (let next = 0; at < text.length; at++) {
+      next = this.child(node, text.charCodeAt(at));
+      if (next === 0) break;
+      node = next;
     }
+    if (at < text.length) node = this.append(node, text, at, parents);
     this.lengths[node] = text.length;
   }
 
-  private add(parent: number, unit: number, parents: Map<number, number>): number {
-    const node = this.count;
-    this.count += 1;
-    this.units[node] = unit;
-    this.depths[node] = Number(this.depths[parent]) + 1;
-    if (node === parent + 1) return node;
-    parents.set(node, parent);
-    this.hasBranches[parent] = 1;
-    this.branches.set(parent, unit, node);
-    return node;
+  /** Adds nodes for the units of the text from `from` on. @returns the last of them */
+  private append(parent: number, text: string, from: number, parents: Map<number, number>): number {
+    const { units, depths, count: first } = this;
+    for (let at = from; at < text.length; at++) {
+      const node = first + at - from;
+      units[node] = text.charCodeAt(at);
+      depths[node] = at + 1;
+    }
+    this.count += text.length - from;
+    if (first !== parent + 1) {
+      parents.set(first, parent);
+      this.hasBranches[parent] = 1;
+      this.branches.set(parent, text.charCodeAt(from), first);
+    }
+    if (from < MIN_UNITS) {
+      const high = (text.charCodeAt(0) << 16) | text.charCodeAt(1);
+      const low = (text.charCodeAt(2) << 16) | text.charCodeAt(3);
+      this.starts.set(high, low, first + MIN_UNITS - 1 - from);
+    }
+    return this.count - 1;
   }
 
   private linkSuffixes(parents: ReadonlyMap<number, number>): void {

@@ -8,14 +8,25 @@ export interface Span {
 
 const LINE_FEED = '\n';
 
-/** Units that the automaton reads in a row, of which each stands for `width` units of the original. */
+/** So many runs are kept without a look at whether they are needed. */
+const MANY_RUNS = 64;
+
+/** A text in which each unit has an offset in the original. */
+export interface Located {
+  readonly text: string;
+  /** Offset of the first unit. */
+  readonly shift: number;
+  /** Offset of each unit and of the end, from `shift`; null: each unit is one of the original. */
+  readonly offsets: Int32Array | null;
+}
+
+/** Units that the automaton has read in a row. */
 interface Run {
-  /** Number of units that the automaton has read before. */
+  /** Number of units that it has read before. */
   readonly read: number;
-  /** Offset in the original. */
-  readonly start: number;
-  /** 1 but for an escape, which is a run alone. */
-  readonly width: number;
+  readonly source: Located;
+  /** The first of them in the text. */
+  readonly from: number;
 }
 
 /**
@@ -29,8 +40,13 @@ export class TextCursor {
   /** In units that the automaton has read: ascending and disjoint. */
   private found: Span[] = [];
   private isLineEmpty = true;
+  private readonly onFound: (end: number, length: number) => void;
+  /** What `onFound` adds to an end. */
+  private ahead = 0;
 
-  constructor(private readonly automaton: TextAutomaton) {}
+  constructor(private readonly automaton: TextAutomaton) {
+    this.onFound = (end, length) => this.add(this.ahead + end - length, this.ahead + end);
+  }
 
   /** A cursor that goes on like this one; what this one has found is not its result. */
   fork(): TextCursor {
@@ -42,34 +58,25 @@ export class TextCursor {
     return fork;
   }
 
-  /**
-   * Reads the units of `text` from `from` to `to`, which have no line break.
-   * @param shift offset of the text in the original
-   */
-  read(text: string, from: number, to: number, shift: number): void {
-    let at = from;
-    if (this.isLineEmpty) while (at < to && isBlank(text.charCodeAt(at))) at += 1;
-    if (at >= to) return;
-    this.isLineEmpty = false;
-    this.mark(shift + at, 1);
-    const offset = this.readCount - at;
-    this.automaton.search(this.state, text, at, to, (end, length) =>
-      this.add(offset + end - length, offset + end),
-    );
-    this.readCount += to - at;
+  /** Reads the units of the text. @param isLineEnd whether a line ends with it */
+  read(source: Located, isLineEnd: boolean): void {
+    const { text } = source;
+    const hasBreaks = text.includes('\n') || text.includes('\r');
+    let from = 0;
+    for (let at = 0; hasBreaks && at < text.length; at++) {
+      if (!isBreak(text.charCodeAt(at))) continue;
+      this.readLine(source, from, trimmedEnd(text, from, at));
+      this.endLine(source, at);
+      from = at + 1;
+    }
+    this.readLine(source, from, isLineEnd ? trimmedEnd(text, from, text.length) : text.length);
   }
 
-  /** Reads the unit that an escape at `start` of the original stands for. */
-  readEscape(unit: number, start: number, width: number): void {
-    if (this.isLineEmpty && isBlank(unit)) return;
-    this.isLineEmpty = false;
-    this.readOne(String.fromCharCode(unit), start, width);
-  }
-
-  breakLine(start: number, width: number): void {
+  /** A line break, which is the unit of the text at `at`. */
+  endLine(source: Located, at: number): void {
     if (this.isLineEmpty) return;
-    this.readOne(LINE_FEED, start, width);
     this.isLineEmpty = true;
+    this.search(LINE_FEED, 0, 1, { read: this.readCount, source, from: at });
   }
 
   /** Where the last units begin that may be the beginning of a text; Infinity: nothing has begun. */
@@ -78,29 +85,42 @@ export class TextCursor {
     if (begun === 0) return Infinity;
     const first = this.readCount - begun;
     const run = this.runs.findLast(({ read }) => read <= first);
-    return run === undefined ? 0 : run.start + first - run.read;
+    return run === undefined ? 0 : startOf(run, first);
   }
 
   /** What was found since the last call: ascending and disjoint. A later one may overlap with it. */
-  take(): Span[] {
+  take(): readonly Span[] {
     const { runs, found } = this;
+    if (runs.length > MANY_RUNS) this.forgetRuns();
+    if (found.length === 0) return found;
+    this.found = [];
     let index = 0;
-    /** The run of a unit; the units ascend from call to call. */
-    const runOf = (unit: number): Run | undefined => {
-      while (Number(runs[index + 1]?.read ?? Infinity) <= unit) index += 1;
-      return runs[index];
-    };
-    const spans = found.map(({ start, end }): Span => {
-      const first = runOf(start);
-      const last = runOf(end - 1);
+    return found.map(({ start, end }) => {
+      while (Number(runs[index + 1]?.read ?? Infinity) <= start) index += 1;
+      const first = runs[index];
+      while (Number(runs[index + 1]?.read ?? Infinity) < end) index += 1;
+      const last = runs[index];
       return {
-        start: first === undefined ? 0 : first.start + start - first.read,
-        end: last === undefined ? 0 : last.start + end - 1 - last.read + last.width,
+        start: first === undefined ? 0 : startOf(first, start),
+        end: last === undefined ? 0 : startOf(last, end - 1, 1),
       };
     });
-    if (found.length > 0) this.found = [];
-    this.forgetRuns();
-    return spans;
+  }
+
+  private readLine(source: Located, from: number, to: number): void {
+    const { text } = source;
+    let at = from;
+    if (this.isLineEmpty) while (at < to && isBlank(text.charCodeAt(at))) at += 1;
+    if (at >= to) return;
+    this.isLineEmpty = false;
+    this.search(text, at, to, { read: this.readCount, source, from: at });
+  }
+
+  private search(text: string, from: number, to: number, run: Run): void {
+    this.runs.push(run);
+    this.ahead = this.readCount - from;
+    this.automaton.search(this.state, text, from, to, this.onFound);
+    this.readCount += to - from;
   }
 
   /** Forgets the runs before what has begun. */
@@ -108,20 +128,6 @@ export class TextCursor {
     const first = this.readCount - this.automaton.begun(this.state);
     const index = this.runs.findLastIndex(({ read }) => read <= first);
     if (index > 0) this.runs = this.runs.slice(index);
-  }
-
-  private readOne(unit: string, start: number, width: number): void {
-    this.mark(start, width);
-    const end = this.readCount + 1;
-    this.automaton.search(this.state, unit, 0, 1, (_, length) => this.add(end - length, end));
-    this.readCount = end;
-  }
-
-  private mark(start: number, width: number): void {
-    const { readCount: read, runs } = this;
-    const last = runs.at(-1);
-    const isContinued = last?.width === 1 && width === 1 && start - last.start === read - last.read;
-    if (!isContinued) runs.push({ read, start, width });
   }
 
   private add(from: number, end: number): void {
@@ -134,7 +140,22 @@ export class TextCursor {
   }
 }
 
-/** A space, a tab or a form feed. */
-export function isBlank(unit: number): boolean {
+/** Where a unit that the automaton has read begins in the original, or the unit that follows it by `next`. */
+function startOf({ read, source, from }: Run, unit: number, next = 0): number {
+  const at = unit - read + from + next;
+  return source.shift + (source.offsets?.[at] ?? at);
+}
+
+function isBreak(unit: number): boolean {
+  return unit === 0x0a || unit === 0x0d;
+}
+
+function isBlank(unit: number): boolean {
   return unit === 0x20 || unit === 0x09 || unit === 0x0b || unit === 0x0c;
+}
+
+function trimmedEnd(text: string, from: number, to: number): number {
+  let end = to;
+  while (end > from && isBlank(text.charCodeAt(end - 1))) end -= 1;
+  return end;
 }
