@@ -17,9 +17,9 @@ function textsOfValue(value: string): string[] {
     .split(LINE_BREAK)
     .map((line) => line.trim())
     .filter((line) => line !== '');
-  const lengths = lines.map((line) => [...line].length);
+  const lengths = lines.map(lengthOf);
   const whole = lines.join('\n');
-  const texts = [...whole].length >= MIN_LENGTH ? [whole] : [];
+  const texts = lengthOf(whole) >= MIN_LENGTH ? [whole] : [];
   lengths.forEach((length, index) => {
     if (length >= MIN_LENGTH) texts.push(lines[index] ?? '');
     else texts.push(...groupsOf(lines, lengths, index));
@@ -38,6 +38,11 @@ function groupsOf(lines: readonly string[], lengths: readonly number[], index: n
     if (sum >= MIN_LENGTH) groups.push(lines.slice(first, last).join('\n'));
   }
   return groups;
+}
+
+/** In characters, at most {@link MIN_LENGTH}. */
+function lengthOf(text: string): number {
+  return Math.min(MIN_LENGTH, [...text.slice(0, 2 * MIN_LENGTH)].length);
 }
 
 function isFirst(seen: Set<string>): (text: string) => boolean {

@@ -3,6 +3,8 @@ import { PairTable } from './pair-table.js';
 /** Shorter texts are not searched for, in UTF-16 units. */
 export const MIN_UNITS = 4;
 
+const FILTER_SIZE = 2 ** 16;
+
 /** Position of a search: where it is in the automaton, and the last {@link MIN_UNITS} units that it has read. */
 export interface SearchState {
   /** 0: no text of {@link MIN_UNITS} units and more has begun. */
@@ -34,6 +36,8 @@ export class TextAutomaton {
   private readonly branches: PairTable;
   /** The nodes of depth {@link MIN_UNITS}, by their units. */
   private readonly starts: PairTable;
+  /** 1 where {@link filterOf} such units leads: most positions need no more than a look at it. */
+  private readonly mayStart = new Uint8Array(FILTER_SIZE);
   private count = 1;
 
   /** @param texts of {@link MIN_UNITS} units and more, without doubles */
@@ -54,7 +58,7 @@ export class TextAutomaton {
 
   /** Reads the units of `text` from `from` to `to`. */
   search(state: SearchState, text: string, from: number, to: number, onFound: OnFound): void {
-    const { lengths, suffixes, starts } = this;
+    const { lengths, mayStart, suffixes, starts } = this;
     let { node, high, low } = state;
     let steps = to - from;
     for (let at = from; at < to; at++) {
@@ -68,7 +72,8 @@ export class TextAutomaton {
         node = suffixes[node] ?? 0;
         steps += 1;
       }
-      node = next === 0 ? starts.get(high, low) : next;
+      if (next === 0 && mayStart[filterOf(high, low)] === 1) next = starts.get(high, low);
+      node = next;
       if (node === 0) continue;
       const length = lengths[node] ?? 0;
       if (length > 0) onFound(at + 1, length);
@@ -141,6 +146,7 @@ export class TextAutomaton {
     if (from < MIN_UNITS) {
       const high = (text.charCodeAt(0) << 16) | text.charCodeAt(1);
       const low = (text.charCodeAt(2) << 16) | text.charCodeAt(3);
+      this.mayStart[filterOf(high, low)] = 1;
       this.starts.set(high, low, first + MIN_UNITS - 1 - from);
     }
     return this.count - 1;
@@ -182,4 +188,9 @@ export class TextAutomaton {
     }
     return nodes;
   }
+}
+
+/** A hash of four units. */
+function filterOf(high: number, low: number): number {
+  return (low ^ (low >>> 12) ^ (high << 8)) & (FILTER_SIZE - 1);
 }
