@@ -54,6 +54,7 @@ export class SecretMask {
     const text = jsonText(object);
     const parts: string[] = [];
     let copied = 0;
+    let areKeysMasked = false;
     let backslash = -1;
     let sliceEnd = SLICE_UNITS;
     for (let at = 0; at < text.length;) {
@@ -73,14 +74,15 @@ export class SecretMask {
         if (shown !== plain) {
           parts.push(text.slice(copied, at), JSON.stringify(shown));
           copied = end;
+          areKeysMasked ||= text[end] === ':';
         }
       }
       at = Math.max(end, at + 1);
     }
     if (copied === 0) return object;
     const masked = parts.join('') + text.slice(copied);
-    // Keys that have become equal are refused. The text alone takes less memory than what is read.
-    readJson(Buffer.from(masked));
+    // Keys that have become equal are refused.
+    if (areKeysMasked) readJson(Buffer.from(masked));
     const read = lazyJson(masked);
     return isJsonObject(read) ? read : {};
   }
