@@ -103,6 +103,7 @@ async function metered(bytes, action) {
   const delay = monitorEventLoopDelay({ resolution: 5 });
   delay.enable();
   const before = process.cpuUsage();
+  await sleep(20);
   await action();
   // A timer that the end of the action has delayed.
   await sleep(20);
@@ -129,7 +130,7 @@ async function readLog(bytes, mask) {
 }
 
 async function readOutputs(bytes, mask) {
-  const outputs = await new RunOutputs(() => null).parse(bytes, mask);
+  const { outputs } = await new RunOutputs(() => null).read(bytes, mask);
   return EXACT_JSON.stringify(completedEvent(outputs));
 }
 

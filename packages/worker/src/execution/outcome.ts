@@ -13,9 +13,15 @@ export type FailureOrigin = 'container' | 'job' | 'run' | 'machine' | 'capacity'
 /** The cause that FAILED reports. After `infrastructure`, the service queues the run again without a failed attempt of the user. */
 export type FailureCause = 'exit' | 'oom' | 'image' | 'error' | 'infrastructure';
 
+/** The container ended with exit code 0. */
+export interface CompletedOutcome {
+  readonly kind: 'completed';
+  readonly outputs: JsonObject | undefined;
+}
+
 /** The result of an execution, not reported yet. */
 export type Outcome =
-  | { readonly kind: 'completed'; readonly outputs: JsonObject | undefined }
+  | CompletedOutcome
   | {
       readonly kind: 'failed';
       readonly origin: FailureOrigin;

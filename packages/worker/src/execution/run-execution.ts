@@ -202,9 +202,8 @@ export abstract class RunExecution {
   }
 
   /** The outcome of a container that ended with exit code 0. @param outputFile null: there is none */
-  protected async completed(outputFile: Buffer | null): Promise<Outcome> {
-    const outputs = this.shared.outputs.parse(outputFile, this.mask);
-    return { kind: 'completed', outputs: await this.stopSignal.abortable(outputs) };
+  protected completed(outputFile: Buffer | null): Promise<Outcome> {
+    return this.stopSignal.abortable(this.shared.outputs.read(outputFile, this.mask));
   }
 
   /** The outcome of a container that ended with another exit code than 0. */

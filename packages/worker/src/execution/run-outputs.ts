@@ -1,10 +1,11 @@
 import { Semaphore } from '@longshore/common/semaphore';
-import { stringifyJson } from '@longshore/common/json/json-text';
-import type { JsonObject } from '@longshore/common/json/json-value';
+import { jsonText, lazyJson, stringifyJson } from '@longshore/common/json/json-text';
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { parseOutputs, refusedOutputs } from '../runtime/outputs.js';
 import { RunFault } from '../runtime/runtime.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
 import type { RunEvent } from '../service-api/service-api.js';
+import type { CompletedOutcome } from './outcome.js';
 
 /** Parses and masks the output files of a worker's runs, one at a time: each may take many times its size in memory. */
 export class RunOutputs {
@@ -14,18 +15,21 @@ export class RunOutputs {
   constructor(private readonly maxBodyBytes: () => number | null) {}
 
   /**
-   * The outputs without values of secrets; undefined when the file is missing, empty or blank. A file that the service would
-   * refuse is neither parsed nor masked.
+   * The outcome with the outputs of an output file, without values of secrets. A file that the service would refuse is neither
+   * parsed nor masked.
+   * @param bytes null: there is no file
    * @throws RunFault when it cannot be used
    */
-  async parse(bytes: Buffer | null, mask: SecretMask): Promise<JsonObject | undefined> {
-    if (bytes === null) return undefined;
+  async read(bytes: Buffer | null, mask: SecretMask): Promise<CompletedOutcome> {
+    if (bytes === null) return { kind: 'completed', outputs: undefined };
     this.assertFits(bytes);
     return this.turns.run(async () => {
       const outputs = parseOutputs(bytes);
-      if (outputs === undefined) return undefined;
+      if (outputs === undefined) return { kind: 'completed', outputs };
       try {
-        return await mask.json(outputs);
+        // An await of the object itself would ask it for `then`, and so parse it.
+        const masked = lazyJson(await mask.jsonText(jsonText(outputs)));
+        return { kind: 'completed', outputs: isJsonObject(masked) ? masked : outputs };
       } catch {
         throw new RunFault("The run's outputs cannot be used: two keys are values of secrets");
       }

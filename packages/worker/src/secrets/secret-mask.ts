@@ -44,14 +44,22 @@ export class SecretMask {
     return slice.value;
   }
 
+  /** As {@link jsonText}. */
+  async json(object: JsonObject): Promise<JsonObject> {
+    const text = jsonText(object);
+    const masked = await this.jsonText(text);
+    const read = masked === text ? object : lazyJson(masked);
+    return isJsonObject(read) ? read : {};
+  }
+
   /**
-   * Masks the strings, numbers and keys of a JSON object. Other numbers keep all their digits. Yields to the event loop.
+   * Masks the strings, numbers and keys of a JSON text without white space between its tokens. Other numbers keep all their
+   * digits. Yields to the event loop.
    * @throws JsonRefused when two keys become equal
    */
-  async json(object: JsonObject): Promise<JsonObject> {
+  async jsonText(text: string): Promise<string> {
     const { automaton } = this;
-    if (automaton === null) return object;
-    const text = jsonText(object);
+    if (automaton === null) return text;
     const parts: string[] = [];
     let copied = 0;
     let areKeysMasked = false;
@@ -79,12 +87,11 @@ export class SecretMask {
       }
       at = Math.max(end, at + 1);
     }
-    if (copied === 0) return object;
+    if (copied === 0) return text;
     const masked = parts.join('') + text.slice(copied);
     // Keys that have become equal are refused.
     if (areKeysMasked) readJson(Buffer.from(masked));
-    const read = lazyJson(masked);
-    return isJsonObject(read) ? read : {};
+    return masked;
   }
 
   private async longText(text: string): Promise<string> {
