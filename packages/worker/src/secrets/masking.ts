@@ -1,6 +1,6 @@
 import { mayHaveEscapes, unescape } from './escapes.js';
 import type { TextAutomaton } from './text-automaton.js';
-import { TextCursor, type Span } from './text-cursor.js';
+import { addSpan, TextCursor, type Span } from './text-cursor.js';
 
 /** Stands in for a value. */
 export const MASK = '***';
@@ -66,41 +66,33 @@ export class Masking {
   show(text: string, shift: number, { from, to, isLineBegin }: ShownPart): string {
     if (this.spans.length === 0)
       return from === shift && to === shift + text.length ? text : text.slice(from - shift, to - shift);
-    let shown = '';
+    const shown: string[] = [];
     let at = from;
     let count = 0;
     for (const { start, end } of this.spans) {
       if (start >= to) break;
-      shown += text.slice(at - shift, Math.max(at, start) - shift);
-      if (start >= from || isLineBegin) shown += MASK;
+      shown.push(text.slice(at - shift, Math.max(at, start) - shift));
+      if (start >= from || isLineBegin) shown.push(MASK);
       at = Math.min(end, to);
       if (end <= to) count += 1;
     }
     if (count > 0) this.spans = this.spans.slice(count);
-    return shown + text.slice(at - shift, to - shift);
+    shown.push(text.slice(at - shift, to - shift));
+    return shown.join('');
   }
 
   private collect(): void {
     const plain = this.plain.take();
     const unescaped = this.unescaped?.take() ?? [];
-    if (plain.length === 0 && unescaped.length === 0) return;
-    if (unescaped.length === 0) {
-      for (const span of plain) this.add(span);
+    if (this.spans.length === 0 && unescaped.length === 0) {
+      this.spans = plain;
       return;
     }
-    const all = [...this.spans, ...plain, ...unescaped].toSorted((a, b) => a.start - b.start);
-    this.spans = [];
-    for (const span of all) this.add(span);
-  }
-
-  /** Adds a span that ends behind all others, or begins behind their beginnings. */
-  private add(span: Span): void {
-    let { start, end } = span;
-    for (let last = this.spans.at(-1); last !== undefined && start < last.end; last = this.spans.at(-1)) {
-      start = Math.min(start, last.start);
-      end = Math.max(end, last.end);
-      this.spans.pop();
+    const all = unescaped.length === 0 ? plain : [...this.spans, ...plain, ...unescaped];
+    if (unescaped.length > 0) {
+      this.spans = [];
+      all.sort((a, b) => a.start - b.start);
     }
-    this.spans.push({ start, end });
+    for (const span of all) addSpan(this.spans, span);
   }
 }

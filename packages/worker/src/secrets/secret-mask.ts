@@ -10,6 +10,9 @@ import { MIN_UNITS, TextAutomaton } from './text-automaton.js';
 /** UTF-16 units that are masked before timers and heartbeats run: some milliseconds. */
 const SLICE_UNITS = 256 * 1024;
 
+/** Shorter tokens of a JSON text are searched where they are. */
+const SHORT_UNITS = 1024;
+
 const SCALAR = /[^\s"{}[\],:]+/y;
 
 /**
@@ -73,12 +76,12 @@ export class SecretMask {
       const isString = text[at] === '"';
       const end = isString ? endOfString(text, at) : endOfScalar(text, at);
       if (backslash < at) backslash = indexOr(text.indexOf('\\', at), text.length);
-      const isShort = end - at < SLICE_UNITS;
-      // Most tokens have neither escapes nor values: these are not copied.
-      if (end - at >= MIN_UNITS && !(isShort && backslash >= end && !automaton.finds(text, at, end))) {
+      // Most tokens are short and have neither escapes nor values: these are not copied.
+      const isPlain = end - at < SHORT_UNITS && backslash >= end && !automaton.finds(text, at, end);
+      if (end - at >= MIN_UNITS && !isPlain) {
         const token = text.slice(at, end);
         const plain: string = isString ? JSON.parse(token) : token;
-        const shown = isShort ? this.text(plain) : await this.longText(plain);
+        const shown = await this.longText(plain);
         if (shown !== plain) {
           parts.push(text.slice(copied, at), JSON.stringify(shown));
           copied = end;

@@ -2,8 +2,8 @@ import type { SearchState, TextAutomaton } from './text-automaton.js';
 
 /** A part of what was read: the offsets of its first unit and of the unit after it. */
 export interface Span {
-  readonly start: number;
-  readonly end: number;
+  start: number;
+  end: number;
 }
 
 const LINE_FEED = '\n';
@@ -89,22 +89,22 @@ export class TextCursor {
   }
 
   /** What was found since the last call: ascending and disjoint. A later one may overlap with it. */
-  take(): readonly Span[] {
+  take(): Span[] {
     const { runs, found } = this;
     if (runs.length > MANY_RUNS) this.forgetRuns();
     if (found.length === 0) return found;
     this.found = [];
     let index = 0;
-    return found.map(({ start, end }) => {
+    for (const span of found) {
+      const { start, end } = span;
       while (Number(runs[index + 1]?.read ?? Infinity) <= start) index += 1;
       const first = runs[index];
       while (Number(runs[index + 1]?.read ?? Infinity) < end) index += 1;
       const last = runs[index];
-      return {
-        start: first === undefined ? 0 : startOf(first, start),
-        end: last === undefined ? 0 : startOf(last, end - 1, 1),
-      };
-    });
+      if (first !== undefined) span.start = startOf(first, start);
+      if (last !== undefined) span.end = startOf(last, end - 1, 1);
+    }
+    return found;
   }
 
   private readLine(source: Located, from: number, to: number): void {
@@ -130,14 +130,19 @@ export class TextCursor {
     if (index > 0) this.runs = this.runs.slice(index);
   }
 
-  private add(from: number, end: number): void {
-    let start = from;
-    for (let last = this.found.at(-1); last !== undefined && last.end > start; last = this.found.at(-1)) {
-      start = Math.min(start, last.start);
-      this.found.pop();
-    }
-    this.found.push({ start, end });
+  private add(start: number, end: number): void {
+    addSpan(this.found, { start, end });
   }
+}
+
+/** Adds a span that ends, or begins, behind all others. Those that it overlaps with become a part of it. */
+export function addSpan(spans: Span[], span: Span): void {
+  for (let last = spans.at(-1); last !== undefined && last.end > span.start; last = spans.at(-1)) {
+    span.start = Math.min(span.start, last.start);
+    span.end = Math.max(span.end, last.end);
+    spans.pop();
+  }
+  spans.push(span);
 }
 
 /** Where a unit that the automaton has read begins in the original, or the unit that follows it by `next`. */
