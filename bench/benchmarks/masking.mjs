@@ -136,14 +136,15 @@ async function readOutputs(bytes, mask) {
 
 /** A service that takes every chunk of a log. */
 function takingApi() {
-  const take = async (request) => {
-    const { first_line: first, lines: taken } = await request.json();
-    const chunk = Number(new URL(request.url).pathname.split('/').at(-1));
-    return Response.json({ next_chunk: chunk + 1, next_line: first + taken.length });
-  };
   return new HttpServiceApi(
-    createLongshoreClient({ baseUrl: 'http://service', apiKey: 'key', fetch: take, json: EXACT_JSON }),
+    createLongshoreClient({ baseUrl: 'http://service', apiKey: 'key', fetch: takeChunk, json: EXACT_JSON }),
   );
+}
+
+async function takeChunk(request) {
+  const { first_line: first, lines: taken } = await request.json();
+  const chunk = Number(new URL(request.url).pathname.split('/').at(-1));
+  return Response.json({ next_chunk: chunk + 1, next_line: first + taken.length });
 }
 
 function numbers(count) {

@@ -42,7 +42,7 @@ function groupsOf(lines: readonly string[], lengths: readonly number[], index: n
 
 /** In characters, at most {@link MIN_LENGTH}. */
 function lengthOf(text: string): number {
-  return Math.min(MIN_LENGTH, [...text.slice(0, 2 * MIN_LENGTH)].length);
+  return Math.min(MIN_LENGTH, Array.from(text.slice(0, 2 * MIN_LENGTH)).length);
 }
 
 function isFirst(seen: Set<string>): (text: string) => boolean {

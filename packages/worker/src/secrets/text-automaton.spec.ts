@@ -3,9 +3,11 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { TextAutomaton } from './text-automaton.js';
 
+function letters(minLength: number, maxLength: number): fc.Arbitrary<string> {
+  return fc.string({ unit: fc.constantFrom('a', 'b', 'c', '\uffff'), minLength, maxLength });
+}
+
 test('finds at each position the longest text that ends there, in whatever pieces it reads', () => {
-  const letters = (minLength: number, maxLength: number): fc.Arbitrary<string> =>
-    fc.string({ unit: fc.constantFrom('a', 'b', 'c', '\uffff'), minLength, maxLength });
   const property = fc.property(
     fc.uniqueArray(letters(4, 9), { minLength: 1, maxLength: 12 }),
     fc.array(letters(0, 20), { maxLength: 6 }),

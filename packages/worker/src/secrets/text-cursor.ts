@@ -61,9 +61,9 @@ export class TextCursor {
   /** Reads the units of the text. @param isLineEnd whether a line ends with it */
   read(source: Located, isLineEnd: boolean): void {
     const { text } = source;
-    const hasBreaks = text.includes('\n') || text.includes('\r');
+    const breaksEnd = text.includes('\n') || text.includes('\r') ? text.length : 0;
     let from = 0;
-    for (let at = 0; hasBreaks && at < text.length; at++) {
+    for (let at = 0; at < breaksEnd; at++) {
       if (!isBreak(text.charCodeAt(at))) continue;
       this.readLine(source, from, trimmedEnd(text, from, at));
       this.endLine(source, at);
@@ -97,9 +97,9 @@ export class TextCursor {
     let index = 0;
     for (const span of found) {
       const { start, end } = span;
-      while (Number(runs[index + 1]?.read ?? Infinity) <= start) index += 1;
+      while ((runs[index + 1]?.read ?? Infinity) <= start) index += 1;
       const first = runs[index];
-      while (Number(runs[index + 1]?.read ?? Infinity) < end) index += 1;
+      while ((runs[index + 1]?.read ?? Infinity) < end) index += 1;
       const last = runs[index];
       if (first !== undefined) span.start = startOf(first, start);
       if (last !== undefined) span.end = startOf(last, end - 1, 1);
