@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { SettingsReader } from '@longshore/common/settings/settings-reader';
 import { SlurmEngine } from '@longshore/worker/engines/slurm/slurm.engine';
 import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/engines/slurm/slurm-settings';
@@ -11,6 +11,7 @@ import { makeImageFolder } from '../../support/images/image-folders.js';
 import { until } from '../../support/service-process.js';
 import { NODE_CPUS, skipWithoutSlurm, SlurmCluster } from '../../support/workers/slurm-cluster.js';
 import { parseOutputs } from '@longshore/worker/runtime/outputs';
+import { skipFor } from '../../support/skip.js';
 
 const NEVER = new AbortController().signal;
 const SCRIPT = `
@@ -25,13 +26,13 @@ esac`;
 
 const skip = skipWithoutSlurm();
 
-describe('the Slurm engine on a real Slurm', { skip, timeout: 180_000 }, () => {
+describe('the Slurm engine on a real Slurm', { ...skipFor(skip), timeout: 180_000 }, () => {
   let cluster: SlurmCluster;
   let shared: string;
   const engines: SlurmEngine[] = [];
   let count = 0;
 
-  before(async () => {
+  beforeAll(async () => {
     cluster = await SlurmCluster.start();
     shared = join(cluster.folder, 'shared');
     mkdirSync(shared);
@@ -44,7 +45,7 @@ describe('the Slurm engine on a real Slurm', { skip, timeout: 180_000 }, () => {
     assert.deepEqual(await cluster.jobs(), [], 'no job is left');
     assert.deepEqual(existsSync(shared) ? readdirSync(join(shared, 'test')) : [], [], 'no folder is left');
   });
-  after(() => cluster?.stop());
+  afterAll(() => cluster?.stop());
 
   async function open(
     tool: string,

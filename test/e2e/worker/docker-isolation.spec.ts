@@ -3,22 +3,23 @@ import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { after, afterEach, describe, it, test } from 'node:test';
+import { afterAll, afterEach, describe, it, onTestFinished, test } from 'vitest';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import { ImagePolicy } from '@longshore/worker/runtime/docker/image-policy';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
 import { ANY_IMAGE, containerSpec, MemoryLog, readToEnd } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import { parseOutputs } from '@longshore/worker/runtime/outputs';
+import { skipFor } from '../../support/skip.js';
 
 const NEVER = new AbortController().signal;
 
 const forTests = await startTestEngine();
-after(async () => {
+afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
 
-describe('a hostile container on a real engine', { skip: forTests.skip, timeout: 300_000 }, () => {
+describe('a hostile container on a real engine', { ...skipFor(forTests.skip), timeout: 300_000 }, () => {
   const started: RunningContainer[] = [];
 
   async function startScript(name: string, script: string): Promise<RunningContainer> {
@@ -91,7 +92,7 @@ describe('a hostile container on a real engine', { skip: forTests.skip, timeout:
       connections += 1;
       socket.on('error', () => undefined).end('SSH-2.0-SECRET-BANNER\r\n');
     });
-    context.after(() => victim.close());
+    onTestFinished(() => victim.close());
     victim.listen(0, '127.0.0.1');
     await once(victim, 'listening');
     const address = victim.address();

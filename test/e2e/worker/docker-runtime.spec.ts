@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { after, afterEach, describe, it } from 'node:test';
+import { afterAll, afterEach, describe, it } from 'vitest';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { JsonObject } from '@longshore/common/json/json-value';
@@ -16,6 +16,7 @@ import {
   textsOf,
 } from '@longshore/worker/testing/container-spec';
 import { parseOutputs } from '@longshore/worker/runtime/outputs';
+import { skipFor } from '../../support/skip.js';
 
 const NEVER = new AbortController().signal;
 const MB = 1024 * 1024;
@@ -24,11 +25,11 @@ setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = runInNewContext('gc');
 
 const forTests = await startTestEngine();
-after(async () => {
+afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
 
-describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_000 }, () => {
+describe('docker runtime on a real engine', { ...skipFor(forTests.skip), timeout: 300_000 }, () => {
   const started: RunningContainer[] = [];
 
   /** Starts an image of its own from a script that is in no registry. */
@@ -253,7 +254,7 @@ describe('docker runtime on a real engine', { skip: forTests.skip, timeout: 300_
     }
     assert.equal(count, Math.ceil(bytes / 100));
     assert.equal((await container.exit).exitCode, 0);
-    t.diagnostic(`memory grew by at most ${(peak / MB).toFixed(1)} MB`);
+    await t.annotate(`memory grew by at most ${(peak / MB).toFixed(1)} MB`);
     assert.ok(peak < 10 * MB, `memory grew by ${Math.round(peak / MB)} MB`);
   });
 

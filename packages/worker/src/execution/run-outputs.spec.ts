@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
-import { describe, it } from 'node:test';
+import { describe, it } from 'vitest';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { NO_MASK, SecretMask } from '../secrets/secret-mask.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import fc from 'fast-check';
 import { jsonText } from '@longshore/common/json/json-text';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { after, before, beforeEach, test } from 'node:test';
+import { afterAll, beforeAll, beforeEach, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { createLongshoreClient } from '@longshore/client';
@@ -29,12 +29,12 @@ const server = createServer((request, response) => {
 });
 let baseUrl = '';
 
-before(async () => {
+beforeAll(async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
   baseUrl = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
 });
-after(() => {
+afterAll(() => {
   server.close();
   server.closeAllConnections();
 });

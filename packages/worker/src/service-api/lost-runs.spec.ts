@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test } from 'vitest';
 import { createLongshoreClient } from '@longshore/client';
 import { HttpServiceApi } from './http-service-api.js';
 

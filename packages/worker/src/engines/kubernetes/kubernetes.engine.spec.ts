@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import type { EngineJob } from '../../launcher/engine.js';
 import { MemoryLog } from '../../testing/container-spec.js';
 import { FakeClock } from '../../testing/fake-clock.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, mock, test } from 'node:test';
+import { afterEach, beforeEach, describe, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SettingsReader } from '@longshore/common/settings/settings-reader';
 import type { EngineJob } from '../../launcher/engine.js';
@@ -24,7 +24,7 @@ describe('the engine of Slurm', () => {
   let options: SlurmEngineOptions;
 
   beforeEach(async () => {
-    mock.timers.enable({ apis: ['Date'], now: Date.now() });
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
     base = mkdtempSync(join(tmpdir(), 'longshore-slurm-engine-'));
     mkdirSync(join(base, 'bin'));
     jobs('');
@@ -52,7 +52,7 @@ describe('the engine of Slurm', () => {
   });
   afterEach(async () => {
     await engine.close();
-    mock.timers.reset();
+    vi.useRealTimers();
     rmSync(base, { recursive: true });
   });
 
@@ -62,9 +62,9 @@ describe('the engine of Slurm', () => {
 
   test('tries a job that a limit without a name refuses again for five minutes, and then fails its run', async () => {
     await assert.rejects(engine.submit(SPEC), { name: 'EngineFault' });
-    mock.timers.tick(5 * MINUTE - 1);
+    vi.advanceTimersByTime(5 * MINUTE - 1);
     await assert.rejects(engine.submit(SPEC), { name: 'EngineFault' });
-    mock.timers.tick(1);
+    vi.advanceTimersByTime(1);
     await assert.rejects(engine.submit(SPEC), { name: 'RunFault', message: /violates accounting/ });
     await engine.remove(SPEC, 0);
     assert.deepEqual(readdirSync(join(base, 'shared', 'test')), []);
@@ -73,7 +73,7 @@ describe('the engine of Slurm', () => {
   test('tries it again for as long as other jobs of the deployment may be what fills the limit', async () => {
     jobs(LIVE_JOB);
     await assert.rejects(engine.submit(SPEC), { name: 'EngineFault' });
-    mock.timers.tick(9 * MINUTE);
+    vi.advanceTimersByTime(9 * MINUTE);
     await assert.rejects(engine.submit(SPEC), { name: 'EngineFault' });
     jobs('');
     await assert.rejects(engine.submit(SPEC), { name: 'RunFault' });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
-import { afterEach, beforeEach, describe, it } from 'node:test';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { extract, pack, type Header } from 'tar-stream';
 import { ANY_IMAGE, containerSpec, MemoryLog } from '../../testing/container-spec.js';
 import { cut, FakeDockerEngine, refuse, type Answer } from '../../testing/fake-docker-engine.js';

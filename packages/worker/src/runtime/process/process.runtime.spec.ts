@@ -15,7 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { after, describe, it } from 'node:test';
+import { afterAll, describe, it } from 'vitest';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { containerSpec, MemoryLog, readToEnd, textsOf } from '../../testing/container-spec.js';
 import { processStamp } from './process-table.js';
@@ -23,6 +23,7 @@ import { ProcessRuntime } from './process.runtime.js';
 import { RunFolders } from './run-folders.js';
 import type { RunningContainer } from '../runtime.js';
 import { parseOutputs } from '../outputs.js';
+import { skipFor } from '../../../../../test/support/skip.js';
 
 const NEVER = new AbortController().signal;
 const LINUX_ONLY = process.platform === 'linux' ? false : 'needs /proc';
@@ -32,7 +33,7 @@ const imagesDir = join(root, 'images');
 const notesDir = join(root, 'state');
 const folders = new RunFolders('w-1', root);
 mkdirSync(imagesDir);
-after(() => rmSync(root, { recursive: true, force: true }));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 function runtime(dir = imagesDir): ProcessRuntime {
   const env = { ...process.env, SERVICE_API_KEY: 'secret', LANG: 'C', TZ: 'UTC' };
@@ -219,7 +220,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
     await gone(Number(lines[0]?.text));
   });
 
-  it('ends reading although a process outside the group holds the pipe', { skip: LINUX_ONLY }, async () => {
+  it('ends reading although a process outside the group holds the pipe', skipFor(LINUX_ONLY), async () => {
     const pidFile = join(root, 'escaped');
     const script = `setsid sh -c 'echo $$ >${pidFile}; exec sleep 600' & until [ -s ${pidFile} ]; do sleep 0.05; done`;
     const spec = containerSpec(image('escaped', script));
@@ -247,7 +248,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
 
   it(
     'kills the programs of a previous worker process, with their children',
-    { skip: LINUX_ONLY },
+    skipFor(LINUX_ONLY),
     async () => {
       const leader = await abandoned('sleep 600 & echo >started; sleep 601');
       assert.equal(await runtime().removeLeftovers(), 1);
@@ -258,7 +259,7 @@ describe('process runtime', { timeout: 120_000 }, () => {
     },
   );
 
-  it('kills the rest of a group whose leader has ended', { skip: LINUX_ONLY }, async () => {
+  it('kills the rest of a group whose leader has ended', skipFor(LINUX_ONLY), async () => {
     const leader = await abandoned('sleep 600 & echo >started; exec sleep 601');
     process.kill(leader, 'SIGKILL');
     await gone(leader);

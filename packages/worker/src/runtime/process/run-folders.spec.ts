@@ -17,7 +17,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { afterAll, test } from 'vitest';
 import { lazyJson, stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { ordinaryUser } from '../../testing/ordinary-user.js';
@@ -25,9 +25,10 @@ import { containerSpec } from '../../testing/container-spec.js';
 import { readOutputFile } from './output-file.js';
 import { RunFolders } from './run-folders.js';
 import { parseOutputs } from '../outputs.js';
+import { skipFor } from '../../../../../test/support/skip.js';
 
 const base = mkdtempSync(join(tmpdir(), 'longshore-folder-spec-'));
-after(() => rmSync(base, { recursive: true, force: true }));
+afterAll(() => rmSync(base, { recursive: true, force: true }));
 
 const CONTENT = containerSpec('tool', { a: 1 });
 const mode = (path: string): number => statSync(path).mode & 0o777;
@@ -184,7 +185,7 @@ const asNobody = ordinaryUser();
 
 test(
   'goes on although an ordinary user may not remove a folder of root',
-  { skip: typeof asNobody === 'string' ? asNobody : false },
+  skipFor(typeof asNobody === 'string' ? asNobody : false),
   () => {
     assert.ok(typeof asNobody !== 'string');
     const own = mkdtempSync(join(base, 'nobody-'));

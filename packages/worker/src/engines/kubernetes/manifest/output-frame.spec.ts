@@ -3,10 +3,11 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, it } from 'node:test';
+import { afterAll, describe, it } from 'vitest';
 import fc from 'fast-check';
 import { ordinaryUser, type OrdinaryUser } from '../../../testing/ordinary-user.js';
 import { MAX_OUTPUT_BYTES, outputsScript, parseOutputFrame } from './output-frame.js';
+import { skipFor } from '../../../../../../test/support/skip.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'longshore-frame-'));
 const file = join(folder, 'output.json');
@@ -27,7 +28,7 @@ const refusal = (why: string) => ({
 });
 
 describe('the frame of the outputs', () => {
-  after(() => rmSync(folder, { recursive: true }));
+  afterAll(() => rmSync(folder, { recursive: true }));
 
   it('carries the file from the script to the parser', () => {
     const text = '{"a": [1, "ä"]}';
@@ -56,7 +57,7 @@ describe('the frame of the outputs', () => {
     assert.throws(() => parseOutputFrame(printed(() => mkdirSync(file))), irregular);
   });
 
-  it('refuses a file that cannot be read', { skip: isRoot && typeof user === 'string' && user }, () => {
+  it('refuses a file that cannot be read', skipFor(isRoot && typeof user === 'string' && user), () => {
     const log = printed(
       () => {
         writeFileSync(file, '{}');
