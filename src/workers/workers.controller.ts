@@ -83,6 +83,10 @@ export class WorkersController {
         description: 'Seconds without a heartbeat after which the worker is stale.',
         schema: { type: 'number' },
       },
+      'X-Max-Body-Bytes': {
+        description: 'Limit of the body of a request, in bytes. Larger events are refused with 413.',
+        schema: { type: 'integer' },
+      },
     },
   })
   @ApiErrors(400, 413, 415, 429, 503)
@@ -96,6 +100,7 @@ export class WorkersController {
     assertCovers(caller, { tags: body.tags, capabilities: body.capabilities ?? [] });
     const { worker, named } = await this.#record(body, response.req);
     response.setHeader('X-Worker-Timeout', String(this.settings.workerTimeout));
+    response.setHeader('X-Max-Body-Bytes', String(this.settings.maxBodyBytes));
     const lost = await this.held.findLost(named, wait * 1000, caller, response);
     return { ...toWorkerDto({ worker }), ...(lost !== null && { lost_ops: lost.map(toLostOpDto) }) };
   }

@@ -9,7 +9,8 @@ import { loadWorkerSettings } from '../load-settings.js';
 import { chooseRuntime } from './choose-runtime.js';
 import { dockerAvailable } from './docker/docker.runtime.js';
 
-const engineHere = (await dockerAvailable({})) && 'an engine answers at the default socket';
+/** An engine answers at the default socket. */
+const engineHere = await dockerAvailable({});
 
 describe('choice of the runtime', { timeout: 30_000 }, () => {
   const root = mkdtempSync(join(tmpdir(), 'longshore-choice-'));
