@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
 import { connectEngine, engineMessage, engineStatus } from '@longshore/worker/runtime/docker/docker-engine';
-import { readEngineAddress } from '@longshore/worker/runtime/docker/engine-address';
+import { namedEngine, readEngineAddress } from '@longshore/worker/runtime/docker/engine-address';
 import { engineProblem } from '@longshore/worker/runtime/docker/docker.runtime';
 import { isJsonObject } from '@longshore/common/json/json-value';
 
@@ -31,8 +31,10 @@ export interface DemoRuntimeChoice {
 }
 
 /**
- * Docker where an engine answers and has, or can build, the images of the examples; else plain processes.
- * @throws Error when SERVICE_WORKER_RUNTIME asks for Docker and that cannot be; the signal's reason when it aborts
+ * Docker where an engine answers and has, or can build, the images of the examples; plain processes otherwise, unless
+ * something names an engine.
+ * @throws Error when SERVICE_WORKER_RUNTIME, DOCKER_HOST or a Docker context asks for an engine that cannot be used; the
+ * signal's reason when it aborts
  */
 export async function chooseDemoRuntime(choice: DemoRuntimeChoice): Promise<DemoRuntime> {
   const wanted = choice.env['SERVICE_WORKER_RUNTIME'] ?? '';
@@ -44,6 +46,13 @@ export async function chooseDemoRuntime(choice: DemoRuntimeChoice): Promise<Demo
   choice.signal.throwIfAborted();
   if (problem === null) return { name: 'docker', reason: 'a container engine answers' };
   if (wanted === 'docker') throw new Error(`SERVICE_WORKER_RUNTIME is docker, but ${problem}`);
+  const named = namedEngine(choice.env);
+  if (named !== null) {
+    throw new Error(
+      `${named} names a container engine, but ${problem}. ` +
+        'To run the examples as plain processes, without isolation, set SERVICE_WORKER_RUNTIME=process',
+    );
+  }
   return { name: 'process', reason: problem };
 }
 

@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import { parseArgs } from 'node:util';
+import { standardError } from '@longshore/common/line-output';
 import { loadEnvFile } from '@longshore/common/settings/env-file';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { loadSettings } from '../src/config/settings.module.js';
@@ -69,11 +70,11 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
 
 function complain(error: unknown): void {
   if (!(error instanceof ChildEnded)) {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    standardError.write(`${error instanceof Error ? error.message : String(error)}\n`);
     return;
   }
   const tail = error.tail.map((line) => `  | ${line}\n`).join('');
-  process.stderr.write(`${error.message}. The end of its log:\n${tail || '  (it printed nothing)\n'}`);
+  standardError.write(`${error.message}. The end of its log:\n${tail || '  (it printed nothing)\n'}`);
 }
 
 try {

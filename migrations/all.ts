@@ -22,6 +22,7 @@ import { RestrictQueue1795000000022 } from './022-restrict-queue.js';
 import { AddSecrets1795000000023 } from './023-add-secrets.js';
 import { ListRunsByTagAndKey1795000000024 } from './024-list-runs-by-tag-and-key.js';
 import { CountDemandByRequirements1795000000025 } from './025-count-demand-by-requirements.js';
+import { BindKeysToTags1795000000026 } from './026-bind-keys-to-tags.js';
 
 /** Every migration, in order. One that has landed is never edited. */
 export const MIGRATIONS = [
@@ -49,4 +50,5 @@ export const MIGRATIONS = [
   AddSecrets1795000000023,
   ListRunsByTagAndKey1795000000024,
   CountDemandByRequirements1795000000025,
+  BindKeysToTags1795000000026,
 ];

@@ -10,21 +10,20 @@ import { PATH_METADATA } from '@nestjs/common/constants.js';
 import { DiscoveryService, MetadataScanner, Reflector } from '@nestjs/core';
 import { ApiBearerAuth, ApiSecurity } from '@nestjs/swagger';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
+import type { KeyBinding } from '../config/api-key-setting.js';
 
 /** What an API key permits. `admin` includes the others. */
 export const SCOPES = ['admin', 'client', 'worker', 'metrics'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** The authenticated caller: id, name and scopes of the API key, never the key itself. */
-export interface Caller {
+/** The authenticated caller: id, name, scopes and binding of the API key, never the key itself. */
+export interface Caller extends KeyBinding {
   /** The same in every process and after every restart. */
   readonly id: string;
   /** UUID by which events name the key that sent them, as stable as `id`. */
   readonly keyId: string;
   readonly name: string;
   readonly scopes: ReadonlySet<Scope>;
-  /** The workers to which the key is bound: ids, and prefixes that end in `*`; null: it is not bound. */
-  readonly workerIds: readonly string[] | null;
   /** When the key expires; null: never. */
   readonly expiresAt: Date | null;
 }
@@ -37,6 +36,12 @@ export type Access =
 
 /** Metadata key under which a route declares its access. */
 export const ACCESS = 'longshore:access';
+/** What a worker reports of itself, or what a run demands of a worker. */
+export interface TagsAndCapabilities {
+  readonly tags: readonly string[];
+  readonly capabilities: readonly string[];
+}
+
 /** Metadata key of routes that serve keys bound to workers. */
 const BOUND_KEYS = 'longshore:bound-keys';
 
@@ -77,10 +82,33 @@ export function servesBoundKeys(reflector: Reflector, context: ExecutionContext)
   );
 }
 
-/** Whether a caller may act as a worker. */
-export function actsAs({ workerIds }: Caller, workerId: string): boolean {
+/** Whether the key is bound to ids of workers, to tags or to capabilities. */
+export function isBound({ workerIds, workerTags, workerCapabilities }: KeyBinding): boolean {
+  return workerIds !== null || workerTags !== null || workerCapabilities !== null;
+}
+
+/** Whether a caller may act as a worker of this id. */
+export function actsAs({ workerIds }: KeyBinding, workerId: string): boolean {
   if (workerIds === null) return true;
   return workerIds.some((id) => (id.endsWith('*') ? workerId.startsWith(id.slice(0, -1)) : workerId === id));
+}
+
+/** Whether the key may be used for a worker, or for a run, with these tags and capabilities. */
+export function covers(binding: KeyBinding, has: TagsAndCapabilities): boolean {
+  const { tags, capabilities } = beyondBinding(binding, has);
+  return tags.length === 0 && capabilities.length === 0;
+}
+
+/** Those of the tags and capabilities to which the key is not bound. */
+export function beyondBinding(
+  { workerTags, workerCapabilities }: KeyBinding,
+  { tags, capabilities }: TagsAndCapabilities,
+): TagsAndCapabilities {
+  return {
+    tags: workerTags === null ? [] : tags.filter((tag) => !workerTags.includes(tag)),
+    capabilities:
+      workerCapabilities === null ? [] : capabilities.filter((name) => !workerCapabilities.includes(name)),
+  };
 }
 
 /** The scope that the caller lacks for a route, or undefined if it may call the route. */

@@ -29,6 +29,8 @@ describe('keys of the database', () => {
       name: 'n',
       scopes: new Set(['client', 'worker']),
       workerIds: null,
+      workerTags: null,
+      workerCapabilities: null,
       expiresAt: null,
     });
     assert.equal(await cache.find('other'), null);

@@ -154,8 +154,8 @@ export class ApiKeyCache {
 
 function toEntry(key: UsableKey | undefined, queriedAt: number): Entry {
   if (!key) return { queriedAt, caller: null, expiresAt: Infinity };
-  const { id, name, workerIds, expiresAt, expiresInMs } = key;
+  const { id, name, workerIds, workerTags, workerCapabilities, expiresAt, expiresInMs } = key;
   const scopes = new Set(SCOPES.filter((scope) => key.scopes.includes(scope)));
-  const caller = { id, keyId: id, name, scopes, workerIds, expiresAt };
+  const caller = { id, keyId: id, name, scopes, workerIds, workerTags, workerCapabilities, expiresAt };
   return { queriedAt, caller, expiresAt: queriedAt + (expiresInMs ?? Infinity) };
 }

@@ -17,7 +17,7 @@ export class ApiKeyVerifier {
     private readonly usage: KeyUsage,
     private readonly failures: FailedAuthentications,
   ) {
-    for (const { scope, key, origin, workerIds } of startupKeys) {
+    for (const { scope, key, origin, workerIds, workerTags, workerCapabilities } of startupKeys) {
       const id = hashApiKey(key);
       // A key may be listed several times, with different scopes.
       const scopes = new Set<Scope>([...(this.#startupCallers.get(id)?.scopes ?? []), scope]);
@@ -28,6 +28,8 @@ export class ApiKeyVerifier {
         name: nameOf(origin, given, scopes, id),
         scopes,
         workerIds: workerIds ?? null,
+        workerTags: workerTags ?? null,
+        workerCapabilities: workerCapabilities ?? null,
         expiresAt: null,
       });
     }

@@ -122,6 +122,8 @@ describe('authentication of a request', () => {
       name: 'earlier',
       scopes: new Set(['admin']),
       workerIds: null,
+      workerTags: null,
+      workerCapabilities: null,
       expiresAt: null,
     };
     await assert.rejects(call({}, undefined, earlier), MissingApiKey);

@@ -3,9 +3,21 @@ import { Reflector } from '@nestjs/core';
 import type { Request, Response } from 'express';
 import type passport from 'passport';
 import { createHeaderDecorator } from '../common/http/request/handler-inputs.js';
-import { accessOf, actsAs, missingScope, servesBoundKeys, type Access, type Caller } from './access.js';
+import {
+  accessOf,
+  actsAs,
+  beyondBinding,
+  covers,
+  isBound,
+  missingScope,
+  servesBoundKeys,
+  type Access,
+  type Caller,
+  type TagsAndCapabilities,
+} from './access.js';
 import {
   InvalidApiKey,
+  KeyOfOtherTags,
   KeyOfOtherWorker,
   MissingApiKey,
   MissingScope,
@@ -75,7 +87,7 @@ export class ApiKeyGuard implements CanActivate {
     }
     const missing = missingScope(access, user);
     if (missing) throw new MissingScope(missing);
-    if (user.workerIds && !servesBoundKeys(this.reflector, context)) throw new RouteNotForBoundKeys();
+    if (isBound(user) && !servesBoundKeys(this.reflector, context)) throw new RouteNotForBoundKeys();
     this.responses.add(user, response);
     return true;
   }
@@ -90,6 +102,11 @@ export function callerOf({ user }: Request): Caller {
 /** @throws KeyOfOtherWorker when the caller's key is bound to other workers */
 export function assertActsAs(caller: Caller, workerId: string): void {
   if (!actsAs(caller, workerId)) throw new KeyOfOtherWorker(workerId);
+}
+
+/** @throws KeyOfOtherTags when the caller's key is bound to other tags or capabilities */
+export function assertCovers(caller: Caller, has: TagsAndCapabilities): void {
+  if (!covers(caller, has)) throw new KeyOfOtherTags(beyondBinding(caller, has));
 }
 
 /** Parameter: the caller of the request. */

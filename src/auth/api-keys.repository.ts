@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
 import { Repository, type EntityManager } from 'typeorm';
+import type { ApiKeySetting } from '../config/api-key-setting.js';
 import { ApiKeyEntity } from '../database/entities/api-key.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { execute, rows, unnestRows } from '../database/sql/sql.js';
@@ -9,16 +10,18 @@ import { recordChange, type Author } from './audit-log.js';
 /** A row of `api_keys` without the hash. */
 export type ApiKeyRow = Omit<ApiKeyEntity, 'hash'>;
 
+type Binding = 'workerIds' | 'workerTags' | 'workerCapabilities';
+
 /** A key to be stored; the database adds the time of its creation. */
 export type NewApiKey = Pick<
   ApiKeyEntity,
-  'id' | 'name' | 'scopes' | 'workerIds' | 'prefix' | 'hash' | 'expiresAt'
+  'id' | 'name' | 'scopes' | Binding | 'prefix' | 'hash' | 'expiresAt'
 >;
 
 /** A key that is neither revoked nor expired. */
 export interface UsableKey extends Pick<
   ApiKeyEntity,
-  'hash' | 'id' | 'name' | 'scopes' | 'workerIds' | 'expiresAt'
+  'hash' | 'id' | 'name' | 'scopes' | Binding | 'expiresAt'
 > {
   /** Milliseconds until it expires, by the database's clock; null for a key that does not. */
   readonly expiresInMs: number | null;
@@ -44,7 +47,16 @@ export class ApiKeysRepository {
     return this.keys.manager.transaction(async (manager) => {
       const row = await insertKey(manager, key);
       if (row) {
-        const { id: subject, name, scopes, workerIds, prefix, expiresAt } = row;
+        const {
+          id: subject,
+          name,
+          scopes,
+          workerIds,
+          workerTags,
+          workerCapabilities,
+          prefix,
+          expiresAt,
+        } = row;
         await recordChange(manager, by, {
           action: 'key.create',
           subject,
@@ -54,6 +66,8 @@ export class ApiKeysRepository {
             scopes,
             prefix,
             ...(workerIds && { worker_ids: workerIds }),
+            ...(workerTags && { worker_tags: workerTags }),
+            ...(workerCapabilities && { worker_capabilities: workerCapabilities }),
             ...(expiresAt && { expires_at: expiresAt.toISOString() }),
           },
         });
@@ -112,19 +126,17 @@ export class ApiKeysRepository {
       .where('k.hash = any(:hashes)', { hashes })
       .andWhere(USABLE)
       .getRawAndEntities<{ readonly expires_in_ms: number | null }>();
-    return entities.map(({ hash, id, name, scopes, workerIds, expiresAt }, row) => ({
-      hash,
-      id,
-      name,
-      scopes,
-      workerIds,
-      expiresAt,
+    return entities.map((key, row) => ({
+      ...key,
       expiresInMs: raw[row]?.expires_in_ms ?? null,
     }));
   }
 
-  hasUsable(): Promise<boolean> {
-    return this.keys.createQueryBuilder('k').where(USABLE).getExists();
+  /** Whether there is a usable key. @param scope that it has; default: any */
+  hasUsable(scope?: ApiKeySetting['scope']): Promise<boolean> {
+    const query = this.keys.createQueryBuilder('k').where(USABLE);
+    if (scope !== undefined) query.andWhere(':scope = any(k.scopes)', { scope });
+    return query.getExists();
   }
 
   /**
@@ -157,12 +169,23 @@ export class ApiKeysRepository {
 async function insertKey(manager: EntityManager, key: NewApiKey): Promise<ApiKeyRow | null> {
   const [row] = await rows<ApiKeyRow>(
     manager,
-    `insert into ${API_KEYS.name} as k (id, name, scopes, prefix, hash, created_at, expires_at, worker_ids)
+    `insert into ${API_KEYS.name} as k (id, name, scopes, prefix, hash, created_at, expires_at, worker_ids,
+                                       worker_tags, worker_capabilities)
      select $1::uuid, $2::text, $3::text[], $4::text, $5::text,
-            date_trunc('milliseconds', now()), $6::timestamptz, $7::text[]
+            date_trunc('milliseconds', now()), $6::timestamptz, $7::text[], $8::text[], $9::text[]
       where $6::timestamptz is null or $6::timestamptz > now()
      returning ${API_KEYS.select('k', API_KEYS.except('hash'))}`,
-    [key.id, key.name, key.scopes, key.prefix, key.hash, key.expiresAt?.toISOString() ?? null, key.workerIds],
+    [
+      key.id,
+      key.name,
+      key.scopes,
+      key.prefix,
+      key.hash,
+      key.expiresAt?.toISOString() ?? null,
+      key.workerIds,
+      key.workerTags,
+      key.workerCapabilities,
+    ],
   );
   return row ?? null;
 }

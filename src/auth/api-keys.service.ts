@@ -18,6 +18,8 @@ import {
 import { readTimestamp } from '@longshore/common/json/read-timestamp';
 import { ApiKeyCache } from './api-key-cache.js';
 
+/** Fields that bind a key. */
+const BINDINGS = ['worker_ids', 'worker_tags', 'worker_capabilities'] as const;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 @Injectable()
@@ -30,11 +32,18 @@ export class ApiKeysService {
 
   /**
    * Creates a key and returns its secret, which is not stored.
-   * @throws InvalidRequest for an expiry in the past, and for worker ids of a key with another scope than `worker`
+   * @throws InvalidRequest for an expiry in the past, and for a binding of a key with another scope than `worker`
    */
   async create(body: CreateApiKeyDto, by: Caller): Promise<CreatedApiKeyDto> {
-    if (body.worker_ids !== undefined && body.scopes.some((scope) => scope !== 'worker')) {
-      throw new InvalidRequest(VALIDATION_FAILED, ['worker_ids must be given with the scope worker only']);
+    if (body.scopes.some((scope) => scope !== 'worker')) {
+      const bindings = BINDINGS.filter((field) => body[field] !== undefined);
+      if (bindings.length > 0) {
+        const rule = 'must be given with the scope worker only';
+        throw new InvalidRequest(
+          VALIDATION_FAILED,
+          bindings.map((field) => `${field} ${rule}`),
+        );
+      }
     }
     const key = makeApiKey(purposeOf(body.scopes));
     const row = await this.keys.insert(
@@ -43,6 +52,8 @@ export class ApiKeysService {
         name: body.name,
         scopes: body.scopes,
         workerIds: body.worker_ids ?? null,
+        workerTags: body.worker_tags ?? null,
+        workerCapabilities: body.worker_capabilities ?? null,
         prefix: prefixOf(key),
         hash: hashApiKey(key),
         expiresAt: body.expires_at === undefined ? null : readTimestamp(body.expires_at),
@@ -55,6 +66,8 @@ export class ApiKeysService {
       keyName: row.name,
       scopes: row.scopes,
       workerIds: row.workerIds,
+      workerTags: row.workerTags,
+      workerCapabilities: row.workerCapabilities,
       by: by.name,
     });
     return { ...toApiKeyDto(row), key };

@@ -1,5 +1,5 @@
 import { DomainError } from '../common/http/errors/domain-error.js';
-import type { Scope } from './access.js';
+import type { Scope, TagsAndCapabilities } from './access.js';
 
 /** The request has no API key. */
 export class MissingApiKey extends DomainError {
@@ -43,6 +43,24 @@ export class KeyOfOtherWorker extends DomainError {
 
   constructor(workerId: string) {
     super(`API key is not bound to worker '${workerId}'`);
+  }
+}
+
+/** Names in the message about tags and capabilities. */
+const MAX_NAMED = 10;
+
+/** A worker has, or a run demands, tags or capabilities to which the key is not bound. */
+export class KeyOfOtherTags extends DomainError {
+  readonly kind = 'forbidden';
+
+  /** @param beyond those to which the key is not bound; at least one */
+  constructor({ tags, capabilities }: TagsAndCapabilities) {
+    const names = [
+      ...tags.map((tag) => `tag '${tag}'`),
+      ...capabilities.map((name) => `capability '${name}'`),
+    ];
+    const more = names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : '';
+    super(`API key is not bound to ${names.slice(0, MAX_NAMED).join(', ')}${more}`);
   }
 }
 

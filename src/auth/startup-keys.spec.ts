@@ -33,11 +33,22 @@ describe('the keys that the service starts with', () => {
   const fileText = (): Promise<string | null> =>
     readFile(join(dataDir, 'admin-key'), 'utf8').catch(() => null);
 
-  test('are those of the settings, and none is made', async () => {
-    assert.deepEqual(await start([{ scope: 'client', key: 'c' }]), [
-      { scope: 'client', key: 'c', origin: 'settings' },
-    ]);
+  test('are those of the settings, and none is made while they have an admin key', async () => {
+    const given = [
+      { scope: 'client', key: 'c' },
+      { scope: 'admin', key: 'a' },
+    ] as const;
+    assert.deepEqual(
+      await start([...given]),
+      given.map((key) => ({ ...key, origin: 'settings' })),
+    );
     assert.equal(await fileText(), null);
+  });
+
+  test('are those of the settings and an admin key that is made when they have none', async () => {
+    const [client, admin, ...others] = await start([{ scope: 'client', key: 'c' }]);
+    assert.deepEqual([client?.key, admin?.scope, admin?.origin, others], ['c', 'admin', 'generated', []]);
+    assert.equal(await fileText(), `${admin?.key}\n`);
   });
 
   test('are one admin key that is made when nobody could call otherwise, in a file of its owner alone', async () => {
@@ -46,14 +57,50 @@ describe('the keys that the service starts with', () => {
     assert.deepEqual([made.scope, made.origin, others], ['admin', 'generated', []]);
     assert.equal(await fileText(), `${made.key}\n`);
     assert.equal((await stat(join(dataDir, 'admin-key'))).mode & 0o777, 0o600);
-    assert.ok(lines.some((line) => line.includes(join(dataDir, 'admin-key'))));
+    assert.ok(lines.some((line) => line.includes(path()) && line.includes('"level":"warning"')));
     assert.ok(!lines.join('').includes(made.key));
   });
 
-  test('are none when the database has a usable key', async () => {
-    keys.add('h');
+  test('are none when the database has a usable admin key', async () => {
+    keys.add('h', { scopes: ['client', 'admin'] });
     assert.deepEqual(await start(), []);
     assert.equal(await fileText(), null);
+  });
+
+  test('have a new admin key when its file was deleted and the database has keys of other scopes only', async () => {
+    const [deleted] = await start();
+    for (const scope of ['client', 'worker', 'metrics']) keys.add(scope, { scopes: [scope] });
+    await rm(path());
+    const [made, ...others] = await start();
+    assert.deepEqual([made?.scope, others], ['admin', []]);
+    assert.notEqual(made?.key, deleted?.key);
+    assert.equal(await fileText(), `${made?.key}\n`);
+  });
+
+  test('have one new admin key when several processes start at once', async () => {
+    keys.add('h');
+    const made = await Promise.all(Array.from({ length: 8 }, () => start()));
+    assert.deepEqual(new Set(made.map(([key]) => `${key?.key}\n`)), new Set([await fileText()]));
+    assert.equal(lines.filter((line) => line.includes('made one')).length, 1);
+  });
+
+  describe('when no file can be made', () => {
+    beforeEach(async () => {
+      await rm(dataDir, { recursive: true });
+      await writeFile(dataDir, '');
+    });
+
+    test('are those that there are, and the log says so as an error', async () => {
+      keys.add('h');
+      assert.deepEqual(await start(), []);
+      assert.match(lines.join(''), /"level":"error".*there is no usable admin API key/);
+      keys.usable.clear();
+      assert.equal((await start([{ scope: 'client', key: 'c' }])).length, 1);
+    });
+
+    test('refuse the start if nobody could call otherwise', async () => {
+      await assert.rejects(start(), /EEXIST|ENOTDIR/);
+    });
   });
 
   test('keep the admin key that was once made, whatever the database has since', async () => {

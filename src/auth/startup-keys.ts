@@ -18,27 +18,37 @@ export interface StartupKey extends ApiKeySetting {
 }
 
 /**
- * The keys of the settings. Without any: the admin key in the data folder, which is generated when the database has no
- * usable key either. A generated key stays valid until its file is removed.
- * @throws Error when the file cannot be read or written, or the database fails
+ * The keys of the settings. Without an admin key among them: also the admin key in the data folder, which is made when the
+ * database has no usable admin key either. It stays valid until its file is removed.
+ * @throws Error when the file cannot be read, cannot be written while there is no other key, or the database fails
  */
 export async function startupKeys(
   { apiKeys, dataDir }: Pick<Settings, 'apiKeys' | 'dataDir'>,
   keys: ApiKeysRepository,
   log: Log,
 ): Promise<readonly StartupKey[]> {
-  if (apiKeys.length > 0) return apiKeys.map((key) => ({ ...key, origin: 'settings' }));
+  const given = apiKeys.map((key): StartupKey => ({ ...key, origin: 'settings' }));
+  if (given.some(({ scope }) => scope === 'admin')) return given;
   const path = join(dataDir, 'admin-key');
-  if (!existsSync(path) && (await keys.hasUsable())) {
-    log.info('API keys come from the database alone');
-    return [];
+  if (existsSync(path)) {
+    log.info(`the admin API key is in ${path}`);
+  } else {
+    if (await keys.hasUsable('admin')) {
+      log.info('admin API keys come from the database alone');
+      return given;
+    }
+    try {
+      await mkdir(dataDir, { recursive: true });
+      if (await createFile(path, makeApiKey('admin'))) {
+        log.warn(`there was no usable admin API key: made one, kept in ${path}`);
+      }
+    } catch (error) {
+      if (given.length === 0 && !(await keys.hasUsable())) throw error;
+      log.error(`there is no usable admin API key, and none can be made in ${path}`, { error });
+      return given;
+    }
   }
-  await mkdir(dataDir, { recursive: true });
-  let key = makeApiKey('admin');
-  const created = await createFile(path, key);
-  if (!created) key = await readKey(path);
-  log.info(`${created ? 'made an admin API key, kept in' : 'the admin API key is in'} ${path}`);
-  return [{ scope: 'admin', key, origin: 'generated' }];
+  return [...given, { scope: 'admin', key: await readKey(path), origin: 'generated' }];
 }
 
 /** Several processes may start at once: one creates the file, the others read it. @returns whether this one created it */

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join, sep } from 'node:path';
+import { standardError } from '@longshore/common/line-output';
 import { packageFolder } from '@longshore/common/settings/package-version';
 import { watch } from 'chokidar';
 
@@ -125,7 +126,7 @@ function endOf(child: ChildProcess): Promise<string> {
 }
 
 function say(line: string): void {
-  process.stderr.write(`reload: ${line}\n`);
+  standardError.write(`reload: ${line}\n`);
 }
 
 /**

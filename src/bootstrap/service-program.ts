@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import cluster from 'node:cluster';
 import { once } from 'node:events';
+import { standardError, standardOutput } from '@longshore/common/line-output';
 import { answerWithoutStarting } from '@longshore/common/settings/help';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { unknownVariables } from '@longshore/common/settings/unknown-variables';
@@ -28,7 +29,7 @@ export async function runProgram(argv: readonly string[], stop: AbortSignal): Pr
   try {
     const answer = answerWithoutStarting('npm start -- [flags]', SETTING_KEYS, argv);
     if (answer !== undefined) {
-      process.stdout.write(answer);
+      standardOutput.write(answer);
       return 0;
     }
     const configuration = await SettingsModule.load(argv);
@@ -53,7 +54,7 @@ export async function runProgram(argv: readonly string[], stop: AbortSignal): Pr
     return 0;
   } catch (error) {
     const { problems, exitCode } = failureOf(error);
-    process.stderr.write(`${problems.join('\n')}\n`);
+    standardError.write(`${problems.join('\n')}\n`);
     return exitCode;
   }
 }

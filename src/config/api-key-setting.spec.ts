@@ -15,6 +15,31 @@ describe('SERVICE_API_KEYS', () => {
     ]);
   });
 
+  for (const [bindings, binding] of [
+    ['w-1+tag:prod-vault', { workerIds: ['w-1'], workerTags: ['prod-vault'] }],
+    ['tag:a+gpu-*+tag:b c=@', { workerIds: ['gpu-*'], workerTags: ['a', 'b c=@'] }],
+    ['tag:prod-vault', { workerTags: ['prod-vault'] }],
+    ['w-1+capability:env+capability:secrets', { workerIds: ['w-1'], workerCapabilities: ['env', 'secrets'] }],
+    ['tag:+capability:', { workerTags: [], workerCapabilities: [] }],
+    ['tags+capability-1', { workerIds: ['tags', 'capability-1'] }],
+  ] as const) {
+    it(`bind a worker key to tags and capabilities, with or without ids: worker@${bindings}`, () => {
+      const text = `worker@${bindings}:pool=${KEY},client:${KEY}-2`;
+      assert.deepEqual(loadSettings([], { SERVICE_API_KEYS: text }).apiKeys, [
+        { scope: 'worker', key: KEY, name: 'pool', ...binding },
+        { scope: 'client', key: `${KEY}-2` },
+      ]);
+    });
+  }
+
+  it('may hold colons and @ in the key, which bind nothing', () => {
+    const key = `${KEY}:tag:x@y+tag:z`;
+    assert.deepEqual(loadSettings([], { SERVICE_API_KEYS: `client:${key},worker@w:${key}-2` }).apiKeys, [
+      { scope: 'client', key },
+      { scope: 'worker', key: `${key}-2`, workerIds: ['w'] },
+    ]);
+  });
+
   it('may have a name; = at the end of a key is a part of it', () => {
     const text = `worker@w:gpu-pool=${KEY},client:nightly=${KEY}-2==,admin:${KEY}-2==,metrics:${KEY}=`;
     assert.deepEqual(loadSettings([], { SERVICE_API_KEYS: text }).apiKeys, [
@@ -30,7 +55,7 @@ describe('SERVICE_API_KEYS', () => {
   });
 
   for (const [value, fault] of [
-    ['hunter2', 'entry 1 does not start with admin:, client:, worker:, worker@ids: or metrics:'],
+    ['hunter2', 'entry 1 does not start with admin:, client:, worker:, worker@bindings: or metrics:'],
     [`${KEY}:admin`, 'entry 1 does not start with'],
     [`root:${KEY}`, 'entry 1 does not start with'],
     [`client:${KEY},ADMIN:${KEY}`, 'entry 2 does not start with'],
@@ -52,6 +77,13 @@ describe('SERVICE_API_KEYS', () => {
     [`worker@*:${KEY}`, 'entry 1 binds a key to something else than worker ids'],
     [`worker@a*b:${KEY}`, 'entry 1 binds a key to something else than worker ids'],
     [`worker@a@b:${KEY}`, 'entry 1 binds a key to something else than worker ids'],
+    [`worker@tag:${KEY}`, 'the key of entry 1 is empty'],
+    [`worker@w-1+tag:${KEY}`, 'the key of entry 1 is empty'],
+    [`worker@w-1+capability:${KEY}`, 'the key of entry 1 is empty'],
+    [`worker@w-1++tag:a:${KEY}`, 'entry 1 binds a key to something else than worker ids'],
+    [`admin@tag:a:${KEY}`, 'entry 1 binds a key to workers that has not the scope worker'],
+    [`worker@tag:${'hunter2'.repeat(19)}:${KEY}`, 'entry 1 binds a key to a tag or capability of more than'],
+    [`worker@tag:a:${KEY},worker:${KEY}`, 'the key of entry 1 is bound to workers and listed twice'],
     [`worker@a:${KEY},worker:${KEY}`, 'the key of entry 1 is bound to workers and listed twice'],
   ] as const) {
     it(`refuse ${JSON.stringify(value)} without showing it`, () => {

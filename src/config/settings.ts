@@ -102,9 +102,9 @@ export class Settings extends Budgets {
       env: 'SERVICE_API_KEYS',
       kind: 'text',
       allowed:
-        'a comma-separated list of scope:key or scope:name=key; scope is admin, client, worker, worker@ids or metrics, and the key has 20 characters or more',
+        'a comma-separated list of scope:key or scope:name=key; scope is admin, client, worker, worker@bindings or metrics, and the key has 20 characters or more',
       description:
-        'API keys, as scope:key or scope:name=key separated by commas; worker@ID+PREFIX*:key binds a key to workers. When there are none, the first start generates one.',
+        'API keys, as scope:key or scope:name=key separated by commas; worker@ID+PREFIX*+tag:NAME+capability:NAME:key binds a key to workers and to what they may have. When there are none, the first start generates one.',
     },
     Transform(({ value }) => parseApiKeys(value)),
     HasApiKeys(),

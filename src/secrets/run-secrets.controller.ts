@@ -1,6 +1,7 @@
 import { Controller, Get, Header, Param } from '@nestjs/common';
 import { ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
-import { AllowBoundKeys, AllowScopes } from '../auth/access.js';
+import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
+import { CurrentCaller } from '../auth/api-key.guard.js';
 import { EXAMPLE_WORKER_ID, RUN_ID_PARAM } from '../common/http/api-examples.js';
 import { ApiErrors, ApiSwitchedOffError, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
 import { FencedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER, type Fence } from '../runs/http/request-headers.js';
@@ -21,7 +22,8 @@ export class RunSecretsController {
     summary: 'Read the secrets of a run that a worker holds',
     description:
       'Only for the worker and the attempt to which the run is assigned. 404 names a secret that does not ' +
-      'exist, or is of another kind than the run needs; the worker reports FAILED with it.',
+      'exist, or is of another kind than the run needs; the worker reports FAILED with it. The audit log has an entry ' +
+      'for each attempt and API key that gets values.',
   })
   @ApiParam(RUN_ID_PARAM)
   @ApiHeader({
@@ -39,7 +41,11 @@ export class RunSecretsController {
   @ApiOkResponse({ type: RunSecretsDto, description: 'The values.', headers: NO_STORE_HEADER })
   @ApiErrors(400, 404, 409)
   @ApiSwitchedOffError('the storage of secrets')
-  get(@Param('id') id: string, @FencedBy() fence: Fence): Promise<RunSecretsDto> {
-    return this.secrets.get(id, fence);
+  get(
+    @Param('id') id: string,
+    @FencedBy() fence: Fence,
+    @CurrentCaller() caller: Caller,
+  ): Promise<RunSecretsDto> {
+    return this.secrets.get(id, fence, caller);
   }
 }

@@ -1,10 +1,13 @@
 import { Injectable } from '@nestjs/common';
+import { recordSecretsRead, type SecretsRead } from '../auth/audit-log.js';
+import type { Caller } from '../auth/access.js';
 import { DataSource } from 'typeorm';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { SecretEntity } from '../database/entities/secret.entity.js';
 import { rows } from '../database/sql/sql.js';
 import type { Fence } from '../runs/http/request-headers.js';
 import type { RunState } from '../runs/machine/run-state.js';
+import { REQUIRED } from '../runs/storage/held-run.repository.js';
 import { RUNS } from '../runs/storage/run-columns.js';
 
 /** Who holds a run, the names of its secrets and those of them that exist. */
@@ -15,6 +18,8 @@ export interface RunSecrets {
   /** Names by environment variable; null: none. */
   readonly env: Readonly<Record<string, string>> | null;
   readonly registry: string | null;
+  /** What the run demands of a worker, as `requirementList`. */
+  readonly required: readonly string[];
   /** By name; empty unless the worker holds the run at the attempt. */
   readonly secrets: ReadonlyMap<string, Pick<SecretEntity, 'kind' | 'ciphertext'>>;
 }
@@ -32,6 +37,7 @@ const CONTAINER = `r."${RUNS.column('container')}"`;
 const FIND = `select ${RUNS.select('r', ['state', 'workerId', 'attempt'])},
        ${CONTAINER} -> 'secrets' as env,
        ${CONTAINER} ->> 'image_pull_secret' as registry,
+       ${REQUIRED} as required,
        (select json_object_agg(s.name, json_build_object('kind', s.kind, 'base64', encode(s.ciphertext, 'base64')))
           from ${SECRETS.name} s
          where r.state in ('ASSIGNED', 'RUNNING')
@@ -56,5 +62,10 @@ export class RunSecretsRepository {
       ([name, { kind, base64 }]) => [name, { kind, ciphertext: Buffer.from(base64, 'base64') }] as const,
     );
     return { ...run, secrets: new Map(secrets) };
+  }
+
+  /** Records in the audit log that an API key gets the values; once for each attempt and key. */
+  async recordRead(read: SecretsRead, by: Caller): Promise<void> {
+    await recordSecretsRead(this.dataSource, by, read);
   }
 }

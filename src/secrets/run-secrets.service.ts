@@ -1,7 +1,10 @@
 import { Injectable, Logger } from '@nestjs/common';
+import type { Caller } from '../auth/access.js';
+import { assertCovers } from '../auth/api-key.guard.js';
 import type { SecretKind } from '../database/entities/secret.entity.js';
 import type { Fence } from '../runs/http/request-headers.js';
 import { isInExecution } from '../runs/machine/run-state.js';
+import { requirementsOfList } from '../runs/requirements.js';
 import { RunNotFound, RunRejected } from '../runs/run.errors.js';
 import { isRunId } from '../runs/storage/new-id.js';
 import { RunSecretsRepository, type RunSecrets } from './run-secrets.repository.js';
@@ -20,24 +23,31 @@ export class RunSecretsService {
   ) {}
 
   /**
-   * A run without secrets has an empty answer even when secrets are not configured.
-   * @throws RunNotFound; RunRejected unless the worker holds the run at this attempt; SecretsNotConfigured; SecretNotFound
-   * and SecretOfOtherKind, which name the first such secret; SecretUndecryptable
+   * A run without secrets has an empty answer even when secrets are not configured. Values are given only after the audit
+   * log has an entry of it.
+   * @throws RunNotFound; RunRejected unless the worker holds the run at this attempt; KeyOfOtherTags; SecretsNotConfigured;
+   * SecretNotFound and SecretOfOtherKind, which name the first such secret; SecretUndecryptable; errors of the database
    */
-  async get(runId: string, { workerId, attempt }: Fence): Promise<RunSecretsDto> {
+  async get(runId: string, { workerId, attempt }: Fence, caller: Caller): Promise<RunSecretsDto> {
     const run = isRunId(runId) ? await this.runs.find(runId, { workerId, attempt }) : null;
     if (!run) throw new RunNotFound(runId);
     if (!isInExecution(run.state) || run.workerId !== workerId) {
       throw new RunRejected(runId, { reason: 'other-worker', workerId });
     }
     if (run.attempt !== attempt) throw new RunRejected(runId, { reason: 'stale-attempt', attempt });
+    assertCovers(caller, requirementsOfList(run.required));
     const { env, registry } = run;
-    return {
+    const answer = {
       env: Object.fromEntries(
         Object.entries(env ?? {}).map(([variable, name]) => [variable, this.#decrypt(run, name, 'opaque')]),
       ),
       registry: registry === null ? null : toLogin(this.#decrypt(run, registry, 'registry')),
     };
+    const names = new Set([...Object.values(env ?? {}), ...(registry === null ? [] : [registry])]);
+    if (names.size > 0) {
+      await this.runs.recordRead({ runId, attempt, workerId, names: [...names].toSorted() }, caller);
+    }
+    return answer;
   }
 
   #decrypt({ secrets }: RunSecrets, name: string, kind: SecretKind): string {

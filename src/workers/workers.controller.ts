@@ -20,7 +20,7 @@ import {
 } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
-import { assertActsAs, CurrentCaller } from '../auth/api-key.guard.js';
+import { assertActsAs, assertCovers, CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiErrors } from '../common/http/errors/error.dto.js';
 import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../common/http/api-examples.js';
 import { BodyQuota } from '../common/http/request/body-quota.js';
@@ -72,7 +72,7 @@ export class WorkersController {
       'A worker must send heartbeats more often than `X-Worker-Timeout`, else it loses its runs. The response names those of ' +
       '`running_ops` that the worker does not hold any more: it stops them. With `wait`, the heartbeat is recorded at once ' +
       'and its response delayed until there is such a run. A worker that gets a response early, without such a run, pauses ' +
-      'for a second or two.',
+      'for a second or two. 403 names the tags and capabilities to which the API key is not bound.',
   })
   @ApiBody({ type: HeartbeatDto, examples: namedExamples(BODY_EXAMPLES.sendHeartbeat) })
   @ApiOkResponse({
@@ -82,6 +82,10 @@ export class WorkersController {
       'X-Worker-Timeout': {
         description: 'Seconds without a heartbeat after which the worker is stale.',
         schema: { type: 'number' },
+      },
+      'X-Max-Body-Bytes': {
+        description: 'Limit of the body of a request, in bytes. Larger events are refused with 413.',
+        schema: { type: 'integer' },
       },
     },
   })
@@ -93,8 +97,10 @@ export class WorkersController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<HeartbeatAnswerDto> {
     assertActsAs(caller, body.worker_id);
+    assertCovers(caller, { tags: body.tags, capabilities: body.capabilities ?? [] });
     const { worker, named } = await this.#record(body, response.req);
     response.setHeader('X-Worker-Timeout', String(this.settings.workerTimeout));
+    response.setHeader('X-Max-Body-Bytes', String(this.settings.maxBodyBytes));
     const lost = await this.held.findLost(named, wait * 1000, caller, response);
     return { ...toWorkerDto({ worker }), ...(lost !== null && { lost_ops: lost.map(toLostOpDto) }) };
   }

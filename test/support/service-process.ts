@@ -33,6 +33,8 @@ export interface ProcessOptions {
   readonly cwd?: string;
   /** Whether its standard input is a pipe that the test writes to; default: it is empty. */
   readonly takesInput?: boolean;
+  /** Descriptor that becomes its standard output; default: a pipe into `output`. */
+  readonly stdout?: number;
 }
 
 /** How the service is to be started. */
@@ -142,13 +144,13 @@ export async function runService(options: ServiceOptions = {}): Promise<Exit & O
 /** Starts a script of the project with this Node, or another program when `script` is a list. */
 export async function launch(
   script: string | readonly [string, ...string[]],
-  { env = {}, args = [], user, cwd, takesInput = false }: ProcessOptions = {},
+  { env = {}, args = [], user, cwd, takesInput = false, stdout }: ProcessOptions = {},
 ): Promise<TestProcess> {
   const [program, ...first] = typeof script === 'string' ? [process.execPath, script] : script;
   const child = spawn(program, [...first, ...args], {
     cwd: cwd ?? (await makeDataDir(user)),
     env: { ...cleanEnvironment(), ...env },
-    stdio: [takesInput ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+    stdio: [takesInput ? 'pipe' : 'ignore', stdout ?? 'pipe', 'pipe'],
     detached: true,
     ...user,
   });

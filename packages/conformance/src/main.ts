@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util';
+import { standardError, standardOutput } from '@longshore/common/line-output';
 import { ConformanceKit } from './kit.js';
 import type { ScenarioResult } from './kit-service.js';
 import type { Scenario } from './scenario.js';
@@ -25,11 +26,11 @@ class UsageError extends Error {}
 async function main(argv: readonly string[]): Promise<number> {
   const { command, only, list, help } = readArguments(argv);
   if (help) {
-    process.stdout.write(USAGE);
+    standardOutput.write(USAGE);
     return 0;
   }
   if (list) {
-    for (const { name, promise } of SCENARIOS) process.stdout.write(`${name.padEnd(18)} ${promise}\n`);
+    for (const { name, promise } of SCENARIOS) standardOutput.write(`${name.padEnd(18)} ${promise}\n`);
     return 0;
   }
   if (command === '') throw new UsageError('--command is missing');
@@ -42,7 +43,7 @@ async function main(argv: readonly string[]): Promise<number> {
   const kit = await ConformanceKit.start(process.env);
   try {
     const results = await Promise.race([runAll(kit, selectScenarios(only), command), interrupted]);
-    process.stdout.write(`${summaryLine(results)}\n`);
+    standardOutput.write(`${summaryLine(results)}\n`);
     return results.every(({ problem }) => problem === null) ? 0 : 1;
   } finally {
     await kit.close();
@@ -57,7 +58,7 @@ async function runAll(
   const results: ScenarioResult[] = [];
   for (const scenario of scenarios) {
     const result = await kit.run(scenario, command);
-    process.stdout.write(`${reportLine(result)}\n`);
+    standardOutput.write(`${reportLine(result)}\n`);
     results.push(result);
   }
   return results;
@@ -113,6 +114,6 @@ try {
 } catch (error) {
   const isUsage = error instanceof UsageError;
   const text = error instanceof Error ? error.message : String(error);
-  process.stderr.write(isUsage ? `${text}\n\n${USAGE}` : `${text}\n`);
+  standardError.write(isUsage ? `${text}\n\n${USAGE}` : `${text}\n`);
   process.exit(isUsage ? USAGE_ERROR : 1);
 }

@@ -26,7 +26,7 @@ test('requires only an API key', () => {
     gpuIds: null,
     tags: [],
     tickSeconds: 2,
-    runtime: null,
+    runtime: 'docker',
     engine: null,
     imagesDir: null,
     allowedImages: null,

@@ -22,7 +22,7 @@ export interface WorkerSettings {
   readonly gpuIds: readonly number[] | null;
   readonly tags: readonly string[];
   readonly tickSeconds: number;
-  /** How this machine executes runs; null: docker when an engine answers, else process. */
+  /** How this machine executes runs; null: a cluster executes them. */
   readonly runtime: 'docker' | 'process' | null;
   /** Null: runs are executed on this machine. */
   readonly engine: EngineSettings | null;

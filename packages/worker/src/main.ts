@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { createLongshoreClient } from '@longshore/client';
 import { EXACT_JSON } from '@longshore/common/json/json-text';
+import { standardError, standardOutput } from '@longshore/common/line-output';
 import { loadEnvFile } from '@longshore/common/settings/env-file';
 import { answerWithoutStarting } from '@longshore/common/settings/help';
 import { SettingsError } from '@longshore/common/settings/setting';
@@ -23,7 +24,7 @@ const USAGE_ERROR = 2;
 async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   const answer = answerWithoutStarting('npm run worker -- [flags]', WORKER_SETTINGS, argv);
   if (answer !== undefined) {
-    process.stdout.write(answer);
+    standardOutput.write(answer);
     return 0;
   }
   loadEnvFile();
@@ -78,6 +79,6 @@ try {
     error instanceof SettingsError
       ? error.problems
       : [error instanceof Error ? error.message : String(error)];
-  process.stderr.write(`${problems.join('\n')}\n`);
+  standardError.write(`${problems.join('\n')}\n`);
   process.exit(error instanceof SettingsError ? USAGE_ERROR : 1);
 }

@@ -1,6 +1,8 @@
+import { isatty } from 'node:tty';
 import { pino, stdTimeFunctions, type DestinationStream, type Logger } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import { escapeUnsafe } from '@longshore/common/json/text';
+import { standardOutput } from '@longshore/common/line-output';
 import type { WorkerSettings } from './load-settings.js';
 
 export interface LogTarget {
@@ -9,17 +11,16 @@ export interface LogTarget {
   readonly pretty: boolean;
 }
 
-const STDOUT: DestinationStream = { write: (line) => void process.stdout.write(line) };
-
 /**
  * The worker's log on standard output: lines of JSON, or readable lines on a terminal. Text from outside cannot break a
- * line or control a terminal.
+ * line or control a terminal. Lines that cannot be written are dropped, and said once writing works again.
  */
 export function createWorkerLog(
   { workerId, logLevel }: Pick<WorkerSettings, 'logLevel'> & { readonly workerId: string },
-  { destination, pretty }: LogTarget = { destination: STDOUT, pretty: process.stdout.isTTY },
+  target?: LogTarget,
 ): Logger {
-  return pino(
+  const { destination, pretty } = target ?? { destination: standardOutput, pretty: isatty(1) };
+  const logger = pino(
     {
       level: logLevel,
       base: { worker: workerId },
@@ -28,6 +29,14 @@ export function createWorkerLog(
     },
     pretty ? prettyStream(destination) : { write: (line) => destination.write(escapeUnsafe(line)) },
   );
+  if (target === undefined) {
+    // Said at every log level.
+    const gaps = logger.child({}, { level: 'warn' });
+    standardOutput.reportGaps((lines) =>
+      gaps.warn({ lines }, 'log lines were dropped: they could not be written'),
+    );
+  }
+  return logger;
 }
 
 function escapeValue(_: string, value: unknown): unknown {

@@ -88,9 +88,10 @@ const COMMON_SETTINGS = [
     env: 'SERVICE_WORKER_RUNTIME',
     flag: 'runtime',
     kind: 'text',
+    default: 'docker',
     allowed: 'docker, process, kubernetes or slurm',
     description:
-      'How images are executed: on this machine (docker, process), or as jobs of a cluster (kubernetes, slurm); when unset, docker if an engine answers, else process.',
+      'How images are executed: on this machine in containers (docker) or as plain processes without isolation (process), or as jobs of a cluster (kubernetes, slurm).',
   },
   {
     field: 'imagesDir',

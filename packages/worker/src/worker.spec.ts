@@ -100,6 +100,25 @@ test('reports FAILED when the outputs are not readable', async () => {
   await harness.end();
 });
 
+test('reports FAILED without sending outputs that are larger than the service takes', async () => {
+  const harness = makeHarness();
+  harness.service.maxBodyBytes = 1000;
+  const run = harness.service.add('run-1');
+  harness.runtime.onStart = (container) => {
+    container.writeOutputs(JSON.stringify({ text: 'x'.repeat(1000) }));
+    container.end(0);
+  };
+  await harness.start();
+  await harness.untilState(run, 'FAILED');
+  assert.match(
+    errorMessage(run),
+    /it has 1011 bytes without white space; the service takes at most \d+ bytes/,
+  );
+  assert.deepEqual(eventTypes(run), ['STARTED', 'FAILED']);
+  assert.ok(harness.service.callsOf('postEvent').every(({ event }) => event?.type !== 'COMPLETED'));
+  await harness.end();
+});
+
 test('reports FAILED even when the service refuses the reason', async () => {
   const harness = makeHarness();
   const run = harness.service.add('run-1');

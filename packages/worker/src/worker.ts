@@ -10,6 +10,7 @@ import { ClaimThrottle } from './claims/claim-throttle.js';
 import { UnshippedLogs } from './logs/run-log.js';
 import type { Executor, ExecutorHost } from './execution/executor.js';
 import type { RunExecution } from './execution/run-execution.js';
+import { RunOutputs } from './execution/run-outputs.js';
 import { isIdRefusal, type ClaimedRun, type Refusal, type ServiceApi } from './service-api/service-api.js';
 import type { StopReason } from './execution/stop-signal.js';
 
@@ -71,6 +72,7 @@ export class Worker {
       tickMs,
       tellsLostRuns: () => this.heartbeats.tellsLostRuns,
       eventLimits: settings,
+      outputs: new RunOutputs(() => this.heartbeats.maxBodyBytes),
       draining: this.draining.signal,
       onCapacityFreed: () => this.claims.wake(),
       adopt: (execution) => this.start(execution, []),

@@ -8,10 +8,13 @@ import {
   QueryInteger,
   QueryString,
 } from '../../common/http/validation/dto-decorators.js';
-import { WORKER_ID_OR_PREFIX } from '../../config/api-key-setting.js';
+import { LONGEST_NAME, WORKER_ID_OR_PREFIX, type KeyBinding } from '../../config/api-key-setting.js';
 import { SCOPES, type Caller, type Scope } from '../access.js';
 import type { ApiKeyRow } from '../api-keys.repository.js';
 import { readTimestamp } from '@longshore/common/json/read-timestamp';
+
+/** Tags, and as many capabilities, to which a key may be bound: those that a worker may have. */
+const MAX_NAMES = 100;
 
 /** Largest and default number of keys on a page. */
 export const MAX_LISTED_KEYS = 1000;
@@ -52,6 +55,19 @@ export class CreateApiKeyDto {
   )
   worker_ids?: string[];
 
+  /**
+   * Only with the scope `worker` alone: the workers of the key have no other tags, and it reads only runs whose selector has no
+   * others. An empty list: no tags. Unless given, a worker may report any tag, and so get any run.
+   */
+  @OptionalField()
+  @IsTextList({ min: 1, max: LONGEST_NAME }, { max: MAX_NAMES })
+  worker_tags?: string[];
+
+  /** As `worker_tags`, for capabilities. */
+  @OptionalField()
+  @IsTextList({ min: 1, max: LONGEST_NAME }, { max: MAX_NAMES })
+  worker_capabilities?: string[];
+
   /** From then on the key is refused; never unless given. @example 2100-01-31T09:00:00Z */
   @OptionalField()
   @Check(
@@ -63,16 +79,26 @@ export class CreateApiKeyDto {
   expires_at?: string;
 }
 
+/** What a key is bound to. */
+class KeyBindingDto {
+  /** The workers to which the key is bound; null: any. */
+  @ApiProperty({ type: 'array', items: { type: 'string' }, nullable: true })
+  worker_ids: string[] | null;
+  /** The tags that a worker of the key may have; null: any. */
+  @ApiProperty({ type: 'array', items: { type: 'string' }, nullable: true })
+  worker_tags: string[] | null;
+  /** The capabilities that a worker of the key may have; null: any. */
+  @ApiProperty({ type: 'array', items: { type: 'string' }, nullable: true })
+  worker_capabilities: string[] | null;
+}
+
 @ApiSchema({ name: 'ApiKey', description: 'An API key without its secret.' })
-export class ApiKeyDto {
+export class ApiKeyDto extends KeyBindingDto {
   /** UUID version 7. */
   id: string;
   name: string;
   @ApiProperty({ enum: SCOPES, enumName: 'Scope', isArray: true })
   scopes: Scope[];
-  /** The workers to which the key is bound; null: it is not bound. */
-  @ApiProperty({ type: 'array', items: { type: 'string' }, nullable: true })
-  worker_ids: string[] | null;
   /** The beginning of the key, by which people tell keys apart. @example ls_client_Ab3d */
   prefix: string;
   @ApiProperty({ type: 'string', format: 'date-time' })
@@ -109,7 +135,7 @@ export function toApiKeyDto(row: ApiKeyRow): ApiKeyDto {
     id: row.id,
     name: row.name,
     scopes: SCOPES.filter((scope) => row.scopes.includes(scope)),
-    worker_ids: row.workerIds,
+    ...toKeyBindingDto(row),
     prefix: row.prefix,
     created_at: row.createdAt.toISOString(),
     expires_at: row.expiresAt?.toISOString() ?? null,
@@ -119,7 +145,7 @@ export function toApiKeyDto(row: ApiKeyRow): ApiKeyDto {
 }
 
 @ApiSchema({ name: 'Whoami', description: 'The API key of the request.' })
-export class WhoamiDto {
+export class WhoamiDto extends KeyBindingDto {
   /** Id of the key; `sender` of the events that it sends. */
   @ApiProperty({ format: 'uuid' })
   id: string;
@@ -128,21 +154,27 @@ export class WhoamiDto {
   /** What the key is allowed to do; `admin` includes the others. */
   @ApiProperty({ enum: SCOPES, enumName: 'Scope', isArray: true })
   scopes: Scope[];
-  /** The workers to which the key is bound; null: it is not bound. */
-  @ApiProperty({ type: 'array', items: { type: 'string' }, nullable: true })
-  worker_ids: string[] | null;
   /** From then on the key is refused; null: never. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true })
   expires_at: string | null;
 }
 
-export function toWhoamiDto({ keyId, name, scopes, workerIds, expiresAt }: Caller): WhoamiDto {
+export function toWhoamiDto(caller: Caller): WhoamiDto {
+  const { keyId, name, scopes, expiresAt } = caller;
   return {
     id: keyId,
     name,
     scopes: SCOPES.filter((scope) => scopes.has(scope)),
-    worker_ids: workerIds && [...workerIds],
+    ...toKeyBindingDto(caller),
     expires_at: expiresAt?.toISOString() ?? null,
+  };
+}
+
+function toKeyBindingDto({ workerIds, workerTags, workerCapabilities }: KeyBinding): KeyBindingDto {
+  return {
+    worker_ids: workerIds && [...workerIds],
+    worker_tags: workerTags && [...workerTags],
+    worker_capabilities: workerCapabilities && [...workerCapabilities],
   };
 }
 

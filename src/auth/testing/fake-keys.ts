@@ -1,5 +1,6 @@
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../database/connections/data-source.js';
+import type { ApiKeySetting } from '../../config/api-key-setting.js';
 import { ApiKeyEntity } from '../../database/entities/api-key.entity.js';
 import { ApiKeysRepository, type UsableKey } from '../api-keys.repository.js';
 
@@ -37,6 +38,8 @@ export class FakeKeys extends ApiKeysRepository {
       name: hash,
       scopes: ['client'],
       workerIds: null,
+      workerTags: null,
+      workerCapabilities: null,
       expiresAt: null,
       expiresInMs: null,
       ...key,
@@ -61,8 +64,11 @@ export class FakeKeys extends ApiKeysRepository {
     return found;
   }
 
-  override hasUsable(): Promise<boolean> {
-    return Promise.resolve(this.usable.size > 0);
+  override hasUsable(scope?: ApiKeySetting['scope']): Promise<boolean> {
+    const found = [...this.usable.values()].some(
+      ({ scopes }) => scope === undefined || scopes.includes(scope),
+    );
+    return Promise.resolve(found);
   }
 
   override async noteUses(uses: ReadonlyMap<string, number>): Promise<void> {

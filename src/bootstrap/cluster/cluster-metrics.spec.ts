@@ -62,6 +62,8 @@ describe('the metrics of several processes', () => {
       seconds_sum: 35,
       seconds_count: 7,
       longshore_server_processes: 2,
+      longshore_log_lines_dropped_total: 0,
+      longshore_log_waiting_bytes: 0,
       longshore_server_process_replacements_total: 0,
     });
   });

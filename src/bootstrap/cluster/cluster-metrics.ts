@@ -1,5 +1,7 @@
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
+import { standardOutput } from '@longshore/common/line-output';
 import { withTimeout } from '@longshore/common/timeout';
+import { measureLog } from '../../common/logging/log-metrics.js';
 import type { Counts } from './ipc-channel.js';
 
 /** Kinds of metrics that are kept when their process ends. */
@@ -31,6 +33,7 @@ export class ClusterMetrics {
     private readonly timeoutMs: number,
   ) {
     const registers = [this.#own];
+    measureLog(this.#own, standardOutput);
     const gauge: Gauge = new Gauge({
       name: 'longshore_server_processes',
       help: 'Server processes that answer requests',

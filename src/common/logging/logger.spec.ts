@@ -166,6 +166,25 @@ describe('the log', () => {
   });
 });
 
+describe('a field that cannot be read', () => {
+  it('costs the fields of its line, but neither the line nor the work', () => {
+    const { log, lines } = capture();
+    const hostile = Object.defineProperty({}, 'name', {
+      enumerable: true,
+      get: () => {
+        throw new Error('no');
+      },
+    });
+    for (const fields of [{ hostile }, hostile]) {
+      log.error('said', fields);
+    }
+    assert.deepEqual(
+      lines().map(({ msg, fields }) => [msg, fields]),
+      Array.from({ length: 2 }, () => ['said', '[unreadable]']),
+    );
+  });
+});
+
 describe('text from outside in the log', () => {
   const forged =
     'x\r\n{"level":"error","msg":"forged"}\n\u001b[2J\u009b31m\u2028\u0000\u202e\u061c\u200e\u200f';

@@ -1,7 +1,9 @@
-import { destination, pino, type DestinationStream, type Logger } from 'pino';
+import { isatty } from 'node:tty';
+import { pino, type DestinationStream, type Logger } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import type { Settings } from '../../config/settings.js';
 import { toLogText, toLogValue, type LogValue } from './log-value.js';
+import { standardOutput } from '@longshore/common/line-output';
 import { currentSpan } from '@longshore/common/tracing/current-span';
 
 /** Fields beside the message; an error goes under `error`. Names that a line needs for itself get a trailing `_`. */
@@ -34,27 +36,39 @@ export class Log {
   constructor(private readonly lines: Logger) {}
 
   debug(message: string, fields?: LogFields): void {
-    // Debug lines are frequent: their fields are copied only when the level is on.
-    if (this.lines.isLevelEnabled('debug')) this.lines.debug(toFields(fields), toLogText(message));
+    this.#write('debug', message, fields);
   }
 
   info(message: string, fields?: LogFields): void {
-    this.lines.info(toFields(fields), toLogText(message));
+    this.#write('info', message, fields);
   }
 
   /** The service recovers by itself. */
   warn(message: string, fields?: LogFields): void {
-    this.lines.warn(toFields(fields), toLogText(message));
+    this.#write('warn', message, fields);
   }
 
   /** A person must act. */
   error(message: string, fields?: LogFields): void {
-    this.lines.error(toFields(fields), toLogText(message));
+    this.#write('error', message, fields);
   }
 
   /** A log whose lines also name the part of the service that wrote them. */
   child(context: string): Log {
     return new Log(this.lines.child({ context: toLogText(context) }));
+  }
+
+  /** No work depends on a log line: fields that cannot be read, such as a getter that throws, are left out. */
+  #write(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields: LogFields | undefined): void {
+    // Debug lines are frequent: their fields are copied only when the level is on.
+    if (!this.lines.isLevelEnabled(level)) return;
+    let values: Record<string, LogValue>;
+    try {
+      values = toFields(fields);
+    } catch {
+      values = { fields: '[unreadable]' };
+    }
+    this.lines[level](values, toLogText(message));
   }
 }
 
@@ -78,25 +92,31 @@ function prettyStream(target: DestinationStream): DestinationStream {
 }
 
 /**
- * Creates the log of a process: JSON lines, or human-readable lines when standard output is a terminal. Writing is synchronous,
- * so nothing is lost when the process ends.
+ * Creates the log of a process: JSON lines, or human-readable lines when standard output is a terminal. Lines that standard
+ * output does not take are dropped, and said once writing works again.
  */
 export function createLog({ logLevel }: Pick<Settings, 'logLevel'>, target?: LogTarget): Log {
-  const stream = target?.destination ?? destination({ fd: 1, sync: true });
-  const pretty = target?.pretty ?? process.stdout.isTTY;
-  return new Log(
-    pino(
-      {
-        level: PINO_LEVELS[logLevel],
-        base: { pid: process.pid },
-        timestamp: () => `,"time":"${new Date().toISOString()}"`,
-        formatters: { level: (label) => ({ level: pretty || label !== 'warn' ? label : 'warning' }) },
-        mixin: () => {
-          const span = currentSpan();
-          return span === undefined ? {} : { trace_id: span.traceId, span_id: span.spanId };
-        },
+  const stream = target?.destination ?? standardOutput;
+  const pretty = target?.pretty ?? isatty(1);
+  const lines = pino(
+    {
+      level: PINO_LEVELS[logLevel],
+      base: { pid: process.pid },
+      timestamp: () => `,"time":"${new Date().toISOString()}"`,
+      formatters: { level: (label) => ({ level: pretty || label !== 'warn' ? label : 'warning' }) },
+      mixin: () => {
+        const span = currentSpan();
+        return span === undefined ? {} : { trace_id: span.traceId, span_id: span.spanId };
       },
-      pretty ? prettyStream(stream) : stream,
-    ),
+    },
+    pretty ? prettyStream(stream) : stream,
   );
+  if (target === undefined) {
+    // Said at every log level.
+    const gaps = new Log(lines.child({}, { level: 'warn' }));
+    standardOutput.reportGaps((count) =>
+      gaps.warn('log lines were dropped: they could not be written', { lines: count }),
+    );
+  }
+  return new Log(lines);
 }

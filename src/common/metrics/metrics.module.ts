@@ -1,5 +1,7 @@
 import { Global, Module } from '@nestjs/common';
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import { standardOutput } from '@longshore/common/line-output';
+import { measureLog } from '../logging/log-metrics.js';
 import { Refusals } from '../quotas/refusals.js';
 import { HttpMetrics } from './http-metrics.js';
 import { measureEventLoopLag, sampleDelays } from './event-loop-lag.js';
@@ -31,6 +33,7 @@ const REPLACED = /^longshore_nodejs_(?:eventloop_lag_.*|active_(?:handles|reques
           if (REPLACED.test(name)) registry.removeSingleMetric(name);
         }
         measureEventLoopLag(registry, sampleDelays(LAG_SAMPLE_MS));
+        measureLog(registry, standardOutput);
         return registry;
       },
     },

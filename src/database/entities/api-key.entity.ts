@@ -7,6 +7,10 @@ import { Check, Column, Entity, Index, PrimaryColumn, Unique } from 'typeorm';
   'api_keys_worker_ids_check',
   "worker_ids is null or (cardinality(worker_ids) > 0 and scopes = array['worker'])",
 )
+@Check(
+  'api_keys_worker_tags_check',
+  "(worker_tags is null and worker_capabilities is null) or scopes = array['worker']",
+)
 @Unique('api_keys_hash_key', ['hash'])
 @Index('api_keys_by_created', { synchronize: false })
 export class ApiKeyEntity {
@@ -15,6 +19,11 @@ export class ApiKeyEntity {
   @Column('text', { array: true }) scopes: string[];
   /** The workers to which the key is bound: ids, and prefixes that end in `*`; null: it is not bound. */
   @Column('text', { name: 'worker_ids', array: true, nullable: true }) workerIds: string[] | null;
+  /** The tags that a worker of the key may have; null: any. */
+  @Column('text', { name: 'worker_tags', array: true, nullable: true }) workerTags: string[] | null;
+  /** The capabilities that a worker of the key may have; null: any. */
+  @Column('text', { name: 'worker_capabilities', array: true, nullable: true })
+  workerCapabilities: string[] | null;
   /** The readable beginning of the key. */
   @Column('text') prefix: string;
   /** Selected only on request. */

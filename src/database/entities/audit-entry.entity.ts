@@ -1,4 +1,4 @@
-import { Column, Entity, PrimaryGeneratedColumn } from 'typeorm';
+import { Column, Entity, Index, PrimaryGeneratedColumn } from 'typeorm';
 import type { JsonObject } from '@longshore/common/json/json-value';
 
 /** What an entry of the audit log records. */
@@ -15,11 +15,13 @@ export const AUDIT_ACTIONS = [
   'secret.replace',
   'secret.delete',
   'secret.rotate',
+  'secret.read',
 ] as const;
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 
-/** A row of `audit_entries`: a direct change of a run, or a change of an API key, a worker, a definition or a secret. */
+/** A row of `audit_entries`: a direct change of a run, or a change of an API key, a worker, a definition or a secret, or a read of secrets. */
 @Entity('audit_entries')
+@Index('audit_entries_secret_reads', { synchronize: false })
 export class AuditEntryEntity {
   /** A bigint as decimal string. */
   @PrimaryGeneratedColumn('identity', {

@@ -25,9 +25,9 @@ export class AuditController {
   @AllowScopes('admin')
   @ApiOperation({
     operationId: 'listAudit',
-    summary: 'List recorded changes, newest first',
+    summary: 'List recorded changes and reads of secrets, newest first',
     description:
-      'Direct changes of runs (PATCH), API keys that were created and revoked, drains of workers, and changes of definitions and secrets.',
+      'Direct changes of runs (PATCH), API keys that were created and revoked, drains of workers, changes of definitions and secrets, and reads of secrets by workers.',
   })
   @ApiPage(AuditEntryDto, 'A page of the audit log.')
   @ApiErrors(400, 503)

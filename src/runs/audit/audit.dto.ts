@@ -7,7 +7,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 /** Entries of a page unless asked otherwise. */
 export const DEFAULT_AUDIT_LIMIT = 100;
 
-@ApiSchema({ name: 'AuditEntry', description: 'A recorded change.' })
+@ApiSchema({ name: 'AuditEntry', description: 'A recorded change, or read of secrets.' })
 export class AuditEntryDto {
   /** Greater for later entries; `after` takes it. */
   @ApiProperty({ type: 'integer' })
@@ -16,7 +16,10 @@ export class AuditEntryDto {
   t: string;
   /** Name of the API key. */
   key_name: string;
-  /** `run.patch` is a direct change of a run by an admin. */
+  /**
+   * `run.patch` is a direct change of a run by an admin; `secret.read` says that a worker has got the values of a run's secrets,
+   * once for each attempt and API key.
+   */
   @ApiProperty({ enum: AUDIT_ACTIONS })
   action: string;
   /**
@@ -24,12 +27,13 @@ export class AuditEntryDto {
    * secret; of `secret.rotate` the id of the key that encrypts since then.
    */
   subject: string;
-  /** Id of the run; null for other changes. */
+  /** Id of the run; null for other entries. */
   @ApiProperty({ type: 'string', nullable: true })
   run_id: string | null;
   /** Of a run: state, priority, and outputs where they were replaced. Of a definition: the fields that were replaced. */
   @ApiProperty({ type: 'object', additionalProperties: true })
   before: JsonObject;
+  /** Of `secret.read`: `worker_id`, `attempt`, `key_id` (id of the API key) and `secrets` (their names). */
   @ApiProperty({ type: 'object', additionalProperties: true })
   after: JsonObject;
 }

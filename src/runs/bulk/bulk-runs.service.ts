@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import type { Caller } from '../../auth/access.js';
+import { isBound, type Caller } from '../../auth/access.js';
 import { DomainError, InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { toItemError, type ItemError } from '../../common/http/errors/error-response.js';
 import { readItem } from '../../common/http/validation/bulk-items.js';
@@ -91,7 +91,7 @@ export class BulkRunsService {
       const reported = readItem(ReportedEventDto, item);
       const { run_id: runId, attempt } = reported;
       const reporter = { workerId, attempt, sender: caller.keyId };
-      if (caller.workerIds && attempt === undefined) {
+      if (isBound(caller) && attempt === undefined) {
         throw new InvalidRequest(VALIDATION_FAILED, [
           'attempt is required with an API key that is bound to workers',
         ]);

@@ -7,13 +7,17 @@ import {
 } from '@nestjs/common';
 import type { Request } from 'express';
 import { DataSource } from 'typeorm';
-import { actsAs, AllowBoundKeys, type Caller } from '../../auth/access.js';
+import { actsAs, AllowBoundKeys, covers, isBound, type Caller } from '../../auth/access.js';
 import { callerOf } from '../../auth/api-key.guard.js';
+import { requirementsOfList } from '../requirements.js';
 import { HeldRunRepository } from '../storage/held-run.repository.js';
 import { isRunId } from '../storage/new-id.js';
 import { RunNotFound } from '../run.errors.js';
 
-/** For a key that is bound to workers, a run that none of them holds or held does not exist. */
+/**
+ * For a key that is bound to workers, a run does not exist that none of them holds or held, or that demands a tag or
+ * capability to which the key is not bound.
+ */
 @Injectable()
 export class HeldRunGuard implements CanActivate {
   constructor(
@@ -26,12 +30,13 @@ export class HeldRunGuard implements CanActivate {
     const request = context.switchToHttp().getRequest<Request<{ id: string }>>();
     const caller = callerOf(request);
     const { id } = request.params;
-    return caller.workerIds === null || !isRunId(id) || this.#check(id, caller);
+    return !isBound(caller) || !isRunId(id) || this.#check(id, caller);
   }
 
   async #check(id: string, caller: Caller): Promise<true> {
     const holders = await this.runs.findHolders(this.dataSource, id, caller.keyId);
-    if (holders?.isSender || holders?.workerIds.some((workerId) => actsAs(caller, workerId))) return true;
+    if (!holders || !covers(caller, requirementsOfList(holders.required))) throw new RunNotFound(id);
+    if (holders.isSender || holders.workerIds.some((workerId) => actsAs(caller, workerId))) return true;
     throw new RunNotFound(id);
   }
 }

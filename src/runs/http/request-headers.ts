@@ -3,6 +3,7 @@ import { ApiHeader } from '@nestjs/swagger';
 import type { Request } from 'express';
 import { currentSpan } from '@longshore/common/tracing/current-span';
 import { readTraceContext, type TraceContext } from '@longshore/common/tracing/trace-context';
+import { isBound } from '../../auth/access.js';
 import { assertActsAs, callerOf } from '../../auth/api-key.guard.js';
 import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
@@ -64,7 +65,7 @@ function readReporter(context: ExecutionContext): Reporter {
   if (attempt !== undefined && !isAttempt(attempt)) {
     problems.push(`header ${RUN_ATTEMPT_HEADER} must be an integer from 1 to ${MAX_ATTEMPTS_OF_A_RUN}`);
   }
-  if (caller.workerIds) {
+  if (isBound(caller)) {
     if (typeof workerId === 'string') assertActsAs(caller, workerId);
     for (const [name, value] of [
       [WORKER_ID_HEADER, workerId],

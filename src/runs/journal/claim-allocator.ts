@@ -71,7 +71,10 @@ export class ClaimAllocator {
     const { context, claims, indexes, outcomes, now } = batch;
     const workerOf = (at: number): string => claims[at]?.workerId ?? '';
     const workers = await context.findClaiming([...new Set(indexes.map(workerOf))], manager);
-    const admitted = indexes.filter((at) => workers.has(workerOf(at)));
+    const admitted = indexes.filter((at) => {
+      const worker = workers.get(workerOf(at));
+      return worker !== undefined && claims[at]?.admits?.(worker) !== false;
+    });
     if (admitted.length === 0) return [];
     const { isFifo = false } = context.strategy;
     // A strategy that considers what a worker holds sees each worker once per group.
@@ -86,7 +89,6 @@ export class ClaimAllocator {
     const claimants = served.flatMap((at): Claimant[] => {
       const worker = workers.get(workerOf(at));
       if (!worker) return [];
-      claims[at]?.onWorker?.(worker);
       const max = claims[at]?.max;
       return [
         {

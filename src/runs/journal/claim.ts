@@ -14,8 +14,8 @@ export interface Claim {
   readonly caller?: Pick<Caller, 'id'> | undefined;
   /** Payload for SERVED_CHANNEL if this claim is served and its key is stored. */
   readonly announcement?: string | null;
-  /** Called with the worker when the claim is served: what it has may matter to a claim that waits. */
-  readonly onWorker?: (worker: ClaimingWorker) => void;
+  /** Called with the worker as it is when runs are assigned; false refuses the claim. */
+  readonly admits?: (worker: ClaimingWorker) => boolean;
   /** False when the caller has disconnected; called when runs are assigned. */
   readonly stillWanted: () => boolean;
 }
@@ -36,7 +36,7 @@ export function traceOf({
  * Result of a claim. `replayed`: the runs of an earlier claim with the same key that the worker still holds.
  * `nothing`: no run for this worker. `withheld`: the same, but the queue has runs that other workers may get. `contended`: there may be one, but other transactions hold it; try again.
  * `postponed`: like `replayed`, but the runs exceed the bytes of one commit; try again.
- * `refused`: the worker is unknown, inactive or draining, or the caller has disconnected.
+ * `refused`: the worker is unknown, inactive, draining or not admitted by the claim, or the caller has disconnected.
  */
 export interface ClaimOutcome {
   readonly kind: 'served' | 'replayed' | 'nothing' | 'withheld' | 'contended' | 'postponed' | 'refused';

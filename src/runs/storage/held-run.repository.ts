@@ -64,6 +64,8 @@ export interface LostRun {
 export interface RunHolders {
   readonly workerIds: readonly string[];
   readonly isSender: boolean;
+  /** What the run demands of a worker, as `requirementList`. */
+  readonly required: readonly string[];
 }
 
 /** A run in execution that has a concurrency key. */
@@ -84,6 +86,9 @@ const LEAST_UUID = '00000000-0000-0000-0000-000000000000';
 
 /** Workers that hold or held a run; an element may be null. */
 const HOLDERS = `array(select a.worker_id from ${ATTEMPTS.name} a where a.run_id = r.id) || r.worker_id`;
+
+/** What a run demands of a worker, as `requirementList`. */
+export const REQUIRED = `required_by(r.${RUNS.column('selector')}, r.${RUNS.column('container')})`;
 
 /** Whether an API key sent one of the first events of a run's current attempt. */
 const isSenderSql = (key: string): string => `exists (
@@ -162,7 +167,8 @@ export class HeldRunRepository {
     const [found] = await rows<RunHolders>(
       executor,
       `select array_remove(${HOLDERS}, null) as "workerIds",
-              ${isSenderSql('$2::uuid')} as "isSender"
+              ${isSenderSql('$2::uuid')} as "isSender",
+              ${REQUIRED} as required
          from ${RUNS.name} r
         where r.id = $1::uuid`,
       [runId, sender],

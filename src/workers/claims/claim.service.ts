@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable } from '@nestjs/common';
-import type { Caller } from '../../auth/access.js';
+import { covers, type Caller } from '../../auth/access.js';
+import { assertCovers } from '../../auth/api-key.guard.js';
 import { JournalOverloaded } from '../../runs/run.errors.js';
 import { NOTHING, type ClaimOutcome } from '../../runs/journal/claim.js';
 import type { Idempotency } from '../../runs/journal/idempotency-ledger.js';
@@ -40,7 +41,7 @@ export class ClaimService {
   readonly #context: ClaimContext;
 
   constructor(
-    pool: WorkerPool,
+    private readonly pool: WorkerPool,
     private readonly predictor: EmptyClaimPredictor,
     private readonly waiting: WaitingClaims,
     @Inject(SCHEDULER) strategy: SchedulingStrategy,
@@ -58,14 +59,20 @@ export class ClaimService {
   /**
    * Claims runs for a worker, or returns those of an earlier claim with the same key. Waits for work if it may. A worker
    * that is unknown, stale or draining gets none.
-   * @throws JournalOverloaded, or an error of the database
+   * @throws KeyOfOtherTags when the worker has last reported what the caller's key is not bound to; JournalOverloaded, or an
+   * error of the database
    */
   async claim(request: ClaimRequest, waitFor: WaitFor = (wait) => wait): Promise<ClaimOutcome> {
     const { workerId, max, waitMs, idempotency, caller, signal } = request;
     const hasKey = idempotency !== undefined;
     const stillWanted = (): boolean => !signal.aborted;
     const worker: { id: string; has: readonly string[] | null } = { id: workerId, has: null };
-    const onWorker = (claiming: ClaimingWorker): void => void (worker.has = requirementList(claiming));
+    const seen: { worker?: ClaimingWorker } = {};
+    const admits = (claiming: ClaimingWorker): boolean => {
+      seen.worker = claiming;
+      if (waitMs > 0) worker.has = requirementList(claiming);
+      return caller === undefined || covers(caller, claiming);
+    };
     const claim = {
       workerId,
       max,
@@ -73,7 +80,7 @@ export class ClaimService {
       idempotency,
       caller,
       stillWanted,
-      ...(waitMs > 0 && { onWorker }),
+      admits,
     };
     const endsAt = performance.now() + waitMs;
     const capacity = waitMs > 0 ? this.waiting.listenForCapacity(workerId) : null;
@@ -81,11 +88,13 @@ export class ClaimService {
     let wakeUp: WakeUp | null = null;
     try {
       for (let tries = 1; ; tries += 1) {
+        await this.#assertCovers(workerId, caller);
         const version = waitMs > 0 ? this.waiting.version : 0;
         capacity?.reset();
         const isEmpty = tries === 1 && waitMs > 0 && (await this.predictor.predictsNothing(workerId, hasKey));
         const outcome = isEmpty ? NOTHING : await this.predictor.claim(claim);
         const { kind, runs } = outcome;
+        if (kind === 'refused' && caller && seen.worker) assertCovers(caller, seen.worker);
         const leftMs = endsAt - performance.now();
         const isContended = kind === 'contended' || kind === 'postponed';
         const mayRetry = leftMs > 0 || (isContended && tries < MAX_TRIES);
@@ -121,5 +130,12 @@ export class ClaimService {
       capacity?.close();
       wakeUp?.settle('gone', []);
     }
+  }
+
+  /** Neither a predicted nor a repeated claim asks `admits`. @throws KeyOfOtherTags */
+  async #assertCovers(workerId: string, caller: Caller | undefined): Promise<void> {
+    if (!caller || (caller.workerTags === null && caller.workerCapabilities === null)) return;
+    const worker = await this.pool.find(workerId);
+    if (worker) assertCovers(caller, worker);
   }
 }

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { currentSpan } from '@longshore/common/tracing/current-span';
 import type { Response } from 'express';
 import { Gauge, Registry } from 'prom-client';
-import type { Caller } from '../../auth/access.js';
+import { isBound, type Caller } from '../../auth/access.js';
 import { HELD, HeldRequests, type HeldRequest } from '../../common/http/server/held-requests.js';
 import { Quota } from '../../common/quotas/quota.js';
 import { Refusals } from '../../common/quotas/refusals.js';
@@ -73,7 +73,7 @@ export class HeldHeartbeats {
     response: Response,
   ): Promise<readonly LostRun[] | null> {
     this.#byWorker.get(workerId)?.cancel();
-    const boundKey = caller.workerIds === null ? null : caller.keyId;
+    const boundKey = isBound(caller) ? caller.keyId : null;
     const report = runs.map(({ id, attempt }) => ({ id, workerId, attempt, boundKey }));
     const held = waitMs > 0 ? this.requests.tryOpen(response, this.#quota) : null;
     if (held === null) {

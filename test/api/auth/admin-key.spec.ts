@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
+import { expireKey, issueKey, revokeKey } from '../../support/app/api-keys.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
@@ -96,12 +97,44 @@ describe('the admin key of a service that was given no keys', () => {
       (error: Error) => error.message.includes(file) && error.message.includes('holds no key'),
     );
   });
+
+  test('is replaced when its file is deleted and no usable admin key is left, but not while one is', async () => {
+    await writeFile(file, 'my-own-key-of-20-letters\n');
+    await live(async (service) => {
+      const asAdmin = { send: asKey(service, 'my-own-key-of-20-letters') };
+      await issueKey(asAdmin, ['client']);
+      await revokeKey(asAdmin, await issueKey(asAdmin, ['admin']));
+      const expires_at = new Date(Date.now() + 3_600_000).toISOString();
+      await expireKey(service, await issueKey(asAdmin, ['admin'], { expires_at }));
+    });
+    await rm(file);
+    await live(async (service) => {
+      const key = await readKey();
+      assert.match(key, FORM);
+      assertError(
+        await service.send('GET', '/api-keys', { key: 'my-own-key-of-20-letters' }),
+        401,
+        'Invalid API key',
+      );
+      await issueKey({ send: asKey(service, key) }, ['admin']);
+      const said = service.logged.filter(({ level }) => level === 'warning');
+      assert.ok(said.some(({ msg }) => String(msg).includes(file)));
+    });
+    await rm(file);
+    await live(() => assert.rejects(stat(file)));
+  });
 });
 
+/** Sends with this key. */
+function asKey({ send }: Pick<TestApp, 'send'>, key: string): TestApp['send'] {
+  return (method, url, request) => send(method, url, { key, ...request });
+}
+
 describe('the keys of the settings', () => {
-  test('give one key several scopes, and leave no key file behind', async () => {
+  test('give one key several scopes, and leave no key file behind while one is an admin key', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'longshore-admin-key-'));
-    const keys = 'client:both-scopes-of-one-key,worker:both-scopes-of-one-key,client:only:with:colons:in:it';
+    const keys =
+      'client:both-scopes-of-one-key,worker:both-scopes-of-one-key,client:only:with:colons:in:it,admin:an-admin-key-of-the-settings';
     const env = { SERVICE_API_KEYS: keys, SERVICE_DATA_DIR: folder };
     const service = await startTestApp({ env });
     try {

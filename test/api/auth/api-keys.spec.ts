@@ -25,6 +25,8 @@ const FIELDS = [
   'name',
   'scopes',
   'worker_ids',
+  'worker_tags',
+  'worker_capabilities',
   'prefix',
   'created_at',
   'expires_at',
@@ -60,6 +62,8 @@ describe('API keys', () => {
         ...shown,
         ...body,
         worker_ids: null,
+        worker_tags: null,
+        worker_capabilities: null,
         expires_at: null,
         last_used_at: null,
         revoked_at: null,
@@ -106,6 +110,7 @@ describe('API keys', () => {
     const WORKERS = 'worker_ids must be given with the scope worker only';
     const WORKER_IDS =
       'worker_ids must be a list of 1 to 100 items, each a worker id, or the beginning of one followed by * of 1 to 128 characters';
+    const NAMES = 'must be a list of at most 100 items, each a string of 1 to 128 characters';
     const bound = { name: 'n', scopes: ['worker'] };
     const EXPIRY = 'expires_at must be an ISO 8601 date and time with a zone';
     const good = { name: 'n', scopes: ['client'] };
@@ -133,6 +138,21 @@ describe('API keys', () => {
       ['a pattern with * inside', { ...bound, worker_ids: ['a*b'] }, [WORKER_IDS]],
       ['a worker id of 129 characters', { ...bound, worker_ids: ['w'.repeat(129)] }, [WORKER_IDS]],
       ['101 workers', { ...bound, worker_ids: Array.from({ length: 101 }, (_, i) => `w${i}`) }, [WORKER_IDS]],
+      [
+        'tags and capabilities with the scope client',
+        { ...good, worker_tags: [], worker_capabilities: ['env'] },
+        ['worker_tags', 'worker_capabilities'].map(
+          (field) => `${field} must be given with the scope worker only`,
+        ),
+      ],
+      ['an empty tag', { ...bound, worker_tags: [''] }, [`worker_tags ${NAMES}`]],
+      ['a tag of 129 characters', { ...bound, worker_tags: ['t'.repeat(129)] }, [`worker_tags ${NAMES}`]],
+      ['a tag as text', { ...bound, worker_tags: 'a' }, [`worker_tags ${NAMES}`]],
+      [
+        '101 capabilities',
+        { ...bound, worker_capabilities: Array.from({ length: 101 }, (_, i) => `c${i}`) },
+        [`worker_capabilities ${NAMES}`],
+      ],
       ['an end without zone', { ...good, expires_at: '2100-01-01T00:00:00' }, [EXPIRY]],
       ['an end that is only a day', { ...good, expires_at: '2100-01-01' }, [EXPIRY]],
       ['an end on no day of the calendar', { ...good, expires_at: '2100-02-29T00:00:00Z' }, [EXPIRY]],

@@ -33,6 +33,8 @@ describe('the audit log of keys, workers and definitions', () => {
         name: 'gpu',
         scopes: ['worker'],
         worker_ids: ['gpu-*'],
+        worker_tags: ['gpu'],
+        worker_capabilities: [],
         expires_at: '2100-01-01T00:00:00.000Z',
       },
     });
@@ -62,6 +64,8 @@ describe('the audit log of keys, workers and definitions', () => {
             scopes: ['worker'],
             prefix,
             worker_ids: ['gpu-*'],
+            worker_tags: ['gpu'],
+            worker_capabilities: [],
             expires_at: '2100-01-01T00:00:00.000Z',
           },
         },

@@ -20,6 +20,8 @@ describe('GET /whoami', () => {
         name: settingsName(scope, key),
         scopes: [scope],
         worker_ids: null,
+        worker_tags: null,
+        worker_capabilities: null,
         expires_at: null,
       });
       assert.equal(headers.get('cache-control'), 'no-store');
@@ -36,6 +38,8 @@ describe('GET /whoami', () => {
       name: 'dash',
       scopes: ['client', 'worker'],
       worker_ids: null,
+      worker_tags: null,
+      worker_capabilities: null,
       expires_at: '2100-01-31T09:00:00.000Z',
     });
     assert.ok(!text.includes(made.body.key));

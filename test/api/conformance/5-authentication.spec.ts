@@ -107,7 +107,9 @@ describe('section 5: authentication', () => {
         'prefix',
         'revoked_at',
         'scopes',
+        'worker_capabilities',
         'worker_ids',
+        'worker_tags',
       ]);
       assert.ok(key.startsWith(shown.prefix) && key.length > shown.prefix.length);
       await new RunSteps((method, path, request) => service.send(method, path, { ...request, key })).create();

@@ -37,7 +37,7 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   upsertDefinition: new RegExp(`${RUN_OPTIONS.source}|^input_specs.*\\.default must be `),
   sendHeartbeat: /^resources\.gpus\[\d+\]\.id must not repeat /,
   putSecret: /^value[ .]/,
-  createApiKey: /^(?:expires_at must |worker_ids must be given with )/,
+  createApiKey: /^(?:expires_at must |worker_(?:ids|tags|capabilities) must be given with )/,
   readFeed: /^$/,
   putLogChunk: /^lines must not be empty unless /,
   readRunLog:

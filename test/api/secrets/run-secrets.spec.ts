@@ -5,7 +5,13 @@ import { issueKey } from '../../support/app/api-keys.js';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { CAPABLE, fence, heldRun, newSecretsKey, type UsedSecrets } from '../../support/app/secrets.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import {
+  KEYS,
+  settingsName,
+  startTestApp,
+  type TestAnswer,
+  type TestApp,
+} from '../../support/app/test-app.js';
 
 const KEY = newSecretsKey();
 const LOGIN = { server: 'registry.example.com', username: 'ci', password: 'hunter2' };
@@ -128,6 +134,69 @@ describe('the secrets of a run', () => {
     }
   });
 
+  const readsOf = async (id: string): Promise<Json[]> => {
+    const { body } = await service.send('GET', '/audit?limit=500');
+    return body.filter((entry: Json) => entry.run_id === id);
+  };
+
+  test('leave one entry for each attempt and key in the audit log, with the names of the secrets and no value', async () => {
+    const used = { secrets: { B: 'token', A: 'db', C: 'db' }, image_pull_secret: 'login' };
+    const id = await held(used, 'w/1');
+    await Promise.all(Array.from({ length: 8 }, () => read(id, fence('w/1'))));
+    assert.equal((await read(id, fence('w/1'))).status, 200);
+    const entry = {
+      key_name: settingsName('worker', KEYS.worker),
+      action: 'secret.read',
+      subject: id,
+      run_id: id,
+      before: {},
+      after: {
+        worker_id: 'w/1',
+        attempt: 1,
+        key_id: (await service.send('GET', '/whoami', { key: KEYS.worker })).body.id,
+        secrets: ['db', 'login', 'token'],
+      },
+    };
+    const shown = async (): Promise<object[]> =>
+      (await readsOf(id)).map(({ id: _id, t: _t, ...others }: Json) => others);
+    assert.deepEqual(await shown(), [entry]);
+    const other = await issueKey(service, ['worker']);
+    await read(id, fence('w/1'), other.key);
+    const ofOther = { ...entry, key_name: other.name, after: { ...entry.after, key_id: other.id } };
+    assert.deepEqual(await shown(), [ofOther, entry]);
+    await steps.event(id, 'RETRIED', { force: true });
+    await steps.claimUntil(id, 'w/1');
+    await read(id, fence('w/1', 2));
+    assert.deepEqual(await shown(), [{ ...entry, after: { ...entry.after, attempt: 2 } }, ofOther, entry]);
+    assert.ok(!(await service.send('GET', '/audit?limit=500')).text.includes('hunter2'));
+  });
+
+  test('leave no entry where the run uses none, or no value is given', async () => {
+    const none = await held({});
+    assert.equal((await read(none)).status, 200);
+    const missingOne = await held({ secrets: { PASSWORD: 'db', MISSING: 'nowhere' } });
+    assert.equal((await read(missingOne)).status, 404);
+    const held2 = await held({ secrets: { PASSWORD: 'db' } });
+    assert.equal((await read(held2, fence('another'))).status, 409);
+    for (const id of [none, missingOne, held2]) assert.deepEqual(await readsOf(id), []);
+  });
+
+  test('are not given while the audit log cannot be written', async () => {
+    const id = await held({ secrets: { PASSWORD: 'db' } });
+    const none = await held({});
+    await execute(service.dataSource, 'alter table audit_entries rename to audit_entries_away');
+    try {
+      const refused = await read(id);
+      assert.ok(refused.status >= 500, refused.text);
+      assert.ok(!refused.text.includes('hunter2'));
+      assert.equal((await read(none)).status, 200);
+    } finally {
+      await execute(service.dataSource, 'alter table audit_entries_away rename to audit_entries');
+    }
+    assert.equal((await read(id)).status, 200);
+    assert.equal((await readsOf(id)).length, 1);
+  });
+
   test('of a row that was copied to another name are 503, and say so in the log', async () => {
     await put('forged', { kind: 'opaque', value: 'mine' });
     await execute(
@@ -162,3 +231,6 @@ describe('the secrets of a run', () => {
     assert.equal((await read(id)).status, 200);
   });
 });
+
+// oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of any shape
+type Json = any;

@@ -206,10 +206,11 @@ describe('a heartbeat', () => {
     );
   });
 
-  test('is answered with the timeout that the worker has to keep', async () => {
+  test('is answered with the timeout that the worker has to keep and the limit of bodies', async () => {
     const body = { worker_id: 'w', resources: RESOURCES, tags: [] };
     const answer = await service.send('POST', '/workers/heartbeat', { body, key: KEYS.worker });
     assert.equal(answer.headers.get('x-worker-timeout'), '42.5');
+    assert.equal(answer.headers.get('x-max-body-bytes'), '1048576');
   });
 
   test('takes no query', async () => {

@@ -207,6 +207,13 @@ describe('the command line', { timeout: 300_000 }, () => {
     const [listed] = jsonLines(await ok('keys', 'list', '--json'));
     assert.deepEqual([listed.name, listed.scopes], ['ci', ['client', 'worker']]);
     assert.match((await ok('keys', 'list')).stdout, /^\S{36} +ci +\S+ +client,worker .* valid$/m);
+    const bound = ['--scope', 'worker', '--worker', 'w-1', 'gpu-*', '--tag', 'a', 'b', '--capability', ''];
+    await ok('keys', 'create', 'pool', ...bound);
+    const [{ worker_ids: ids, worker_tags: tags, worker_capabilities: capabilities }] = jsonLines(
+      await ok('keys', 'list', '--json'),
+    );
+    assert.deepEqual([ids, tags, capabilities], [['w-1', 'gpu-*'], ['a', 'b'], []]);
+    assert.match((await ok('keys', 'list')).stdout, / w-1,gpu-\*,tag:a,tag:b,capability: +\S+/);
     assert.equal((await ok('keys', 'revoke', listed.id)).stdout, `${listed.id} revoked\n`);
     assert.match((await ok('keys', 'list')).stdout, / revoked$/m);
     assert.equal((await cli.run('run', 'list', '--key', key)).code, 3);

@@ -10,6 +10,7 @@ import { MemoryLog } from '@longshore/worker/testing/container-spec';
 import { makeImageFolder } from '../../support/images/image-folders.js';
 import { until } from '../../support/service-process.js';
 import { NODE_CPUS, skipWithoutSlurm, SlurmCluster } from '../../support/workers/slurm-cluster.js';
+import { parseOutputs } from '@longshore/worker/runtime/outputs';
 import { skipFor } from '../../support/skip.js';
 
 const NEVER = new AbortController().signal;
@@ -99,7 +100,7 @@ describe('the Slurm engine on a real Slurm', { ...skipFor(skip), timeout: 180_00
         const job = await engine.submit(spec({ args: ['outputs'] }));
         const { status } = await untilKind(engine, job, 'exited', 'failed');
         assert.deepEqual(status, { kind: 'exited', exitCode: 0, outOfMemory: false });
-        assert.deepEqual(await engine.readOutputs(job, NEVER), { value: count });
+        assert.deepEqual(parseOutputs(await engine.readOutputs(job, NEVER)), { value: count });
         const lines = ['it\'s "quoted" $HOME|line 1', 'line 2|yes|1|outputs'];
         assert.deepEqual(await linesOf(engine, job), lines);
         assert.deepEqual(await linesOf(engine, job), lines, 'the same lines again');

@@ -16,7 +16,7 @@ function useEngine({ host }: TestEngine): Record<string, string> {
 describe('a demo beside a container engine', skipFor(found.skip), () => {
   afterAll(() => found.engine.stop());
 
-  it('runs plain processes, and says why, when the engine can neither build nor find the images', async () => {
+  it('runs nothing, and says why, when the engine can neither build nor find the images', async () => {
     const imagesDir = await makeDataDir();
     const examples = join(PROJECT, 'examples', 'images');
     for (const name of await readdir(examples)) {
@@ -27,10 +27,10 @@ describe('a demo beside a container engine', skipFor(found.skip), () => {
     }
     const env = { ...useEngine(found.engine), SERVICE_WORKER_IMAGES_DIR: imagesDir };
     const demo = await startDemo({ args: ['--exit'], env });
-    assert.equal((await demo.exited).code, 0, demo.output);
+    assert.equal((await demo.exited).code, 1, demo.output);
     assert.match(
-      demo.stdout,
-      /plain processes, without isolation: the engine answers, but the example image localhost\/longshore\/word-count cannot be built: ./,
+      demo.stderr,
+      /^DOCKER_HOST names a container engine, but the engine answers, but the example image localhost\/longshore\/word-count cannot be built: ./,
     );
     const forced = await startDemo({ args: ['--exit'], env: { ...env, SERVICE_WORKER_RUNTIME: 'docker' } });
     assert.equal((await forced.exited).code, 1);

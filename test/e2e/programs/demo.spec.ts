@@ -3,6 +3,7 @@ import { cp, readdir, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'vitest';
+import { dockerAvailable } from '@longshore/worker/runtime/docker/docker.runtime';
 import { assertNothingLeft, demoEnvironment, startDemo } from '../../support/programs/demo-process.js';
 import { ordinaryUser } from '@longshore/worker/testing/ordinary-user';
 import { COMPILED, launch, makeDataDir, PROJECT } from '../../support/service-process.js';
@@ -31,6 +32,8 @@ function assertShowsEverything(output: string): void {
   assert.match(output, /^every run ended as expected$/m);
 }
 
+const engineAnswers = await dockerAvailable({});
+
 describe('demo --exit', () => {
   it('shows a run of each example, no command for the stopped service, and exits 0', async () => {
     const demo = await startDemo({ args: ['--exit'] });
@@ -42,15 +45,32 @@ describe('demo --exit', () => {
     await assertNothingLeft(demo);
   });
 
-  it('says why it runs plain processes when no engine answers', async () => {
+  it(
+    'says why it runs plain processes when no engine answers and nothing names one',
+    skipFor(engineAnswers && 'an engine answers at the default socket'),
+    async () => {
+      const demo = await startDemo({
+        args: ['--exit'],
+        env: { SERVICE_WORKER_RUNTIME: '', DOCKER_HOST: '', DOCKER_CONTEXT: 'default' },
+      });
+      assert.equal((await demo.exited).code, 0, demo.output);
+      assert.match(
+        demo.stdout,
+        /as plain processes, without isolation: the container engine at unix:\/\/.*\/docker\.sock/,
+      );
+      await assertNothingLeft(demo);
+    },
+  );
+
+  it('runs nothing when DOCKER_HOST names an engine that does not answer', async () => {
     const demo = await startDemo({
       args: ['--exit'],
       env: { SERVICE_WORKER_RUNTIME: '', DOCKER_HOST: 'unix:///nowhere/docker.sock' },
     });
-    assert.equal((await demo.exited).code, 0, demo.output);
+    assert.equal((await demo.exited).code, 1, demo.output);
     assert.match(
-      demo.stdout,
-      /as plain processes, without isolation: the container engine at unix:\/\/\/nowhere\/docker\.sock/,
+      demo.stderr,
+      /^DOCKER_HOST names a container engine, but the container engine at unix:\/\/\/nowhere\/docker\.sock cannot be used: .*SERVICE_WORKER_RUNTIME=process/,
     );
     await assertNothingLeft(demo);
   });

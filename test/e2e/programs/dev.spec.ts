@@ -11,7 +11,12 @@ test(
     const port = await freePort();
     const dev = await launch(join(PROJECT, 'scripts', 'dev.mjs'), {
       // Vite colours its address where CI is set.
-      env: { SERVICE_PORT: String(port), SERVICE_DATA_DIR: await makeDataDir(), NO_COLOR: '1' },
+      env: {
+        SERVICE_PORT: String(port),
+        SERVICE_DATA_DIR: await makeDataDir(),
+        SERVICE_WORKER_RUNTIME: 'process',
+        NO_COLOR: '1',
+      },
       cwd: PROJECT,
     });
     try {

@@ -9,6 +9,7 @@ import { ImagePolicy } from '@longshore/worker/runtime/docker/image-policy';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
 import { ANY_IMAGE, containerSpec, MemoryLog, readToEnd } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
+import { parseOutputs } from '@longshore/worker/runtime/outputs';
 import { skipFor } from '../../support/skip.js';
 
 const NEVER = new AbortController().signal;
@@ -55,7 +56,7 @@ describe('a hostile container on a real engine', { ...skipFor(forTests.skip), ti
       while [ $i -lt 100 ]; do mkdir ${name} && cd -P ${name} 2>/dev/null || exit 9; i=$((i + 1)); done`;
     const container = await startScript('deep', script);
     assert.deepEqual((await container.exit).exitCode, 0);
-    assert.deepEqual(await container.readOutputs(), { deep: true });
+    assert.deepEqual(parseOutputs(await container.readOutputs()), { deep: true });
     await container.remove();
     assert.deepEqual(await forTests.engine.containerIds(), []);
   });
@@ -79,10 +80,10 @@ describe('a hostile container on a real engine', { ...skipFor(forTests.skip), ti
       'echo "{}" >"$SERVICE_OUTPUT_PATH"; chmod 0 "$SERVICE_OUTPUT_PATH"',
     );
     await closed.exit;
-    assert.deepEqual(await closed.readOutputs(), {});
+    assert.deepEqual(parseOutputs(await closed.readOutputs()), {});
     const removed = await startScript('no-output', 'rm -r /longshore');
     await removed.exit;
-    assert.equal(await removed.readOutputs(), undefined);
+    assert.equal(parseOutputs(await removed.readOutputs()), undefined);
   });
 
   it('asks no loopback address for an image unless it may, and repeats nothing of what answered', async () => {
@@ -124,7 +125,7 @@ describe('an engine that maps the users of containers', { timeout: 300_000 }, ()
       const { lines, exit } = await readToEnd(container);
       assert.equal(exit.exitCode, 0, JSON.stringify(lines));
       assert.match(lines[0]?.text ?? '', /^\s*0\s+2000000\s+65536$/);
-      assert.deepEqual(await container.readOutputs(), { a: 1 });
+      assert.deepEqual(parseOutputs(await container.readOutputs()), { a: 1 });
       await container.remove();
     } finally {
       await engine.stop();

@@ -15,6 +15,7 @@ import {
   readToEnd,
   textsOf,
 } from '@longshore/worker/testing/container-spec';
+import { parseOutputs } from '@longshore/worker/runtime/outputs';
 import { skipFor } from '../../support/skip.js';
 
 const NEVER = new AbortController().signal;
@@ -57,7 +58,7 @@ describe('docker runtime on a real engine', { ...skipFor(forTests.skip), timeout
     started.push(container);
     const { exit, lines } = await readToEnd(container);
     assert.deepEqual(exit, { exitCode: 0, outOfMemory: false }, JSON.stringify(lines));
-    assert.deepEqual(await container.readOutputs(), { words: 5, lines: 2, characters: 27 });
+    assert.deepEqual(parseOutputs(await container.readOutputs()), { words: 5, lines: 2, characters: 27 });
   });
 
   it('pulls again when the registry has a newer image under the same name', async () => {
@@ -204,7 +205,7 @@ describe('docker runtime on a real engine', { ...skipFor(forTests.skip), timeout
     started.push(container);
     const { lines } = await readToEnd(container);
     assert.deepEqual(lines, [{ stream: 'stdout', text: '12345' }]);
-    assert.deepEqual(await container.readOutputs(), { seen: true });
+    assert.deepEqual(parseOutputs(await container.readOutputs()), { seen: true });
   });
 
   it('stops a program that obeys, soon', async () => {

@@ -10,6 +10,7 @@ import { openTestDatabase, type TestDatabase } from '../../support/test-database
 /** Indexes with a descending column or an expression: TypeORM cannot express them, so entities only name them. */
 const NAMED_ONLY = [
   'api_keys_by_created',
+  'audit_entries_secret_reads',
   'definitions_latest',
   'requirement_demand_largest',
   'restricted_queue_avoiding',

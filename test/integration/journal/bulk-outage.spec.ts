@@ -21,6 +21,8 @@ const ADMIN: Caller = {
   name: 'admin',
   scopes: new Set(['admin']),
   workerIds: null,
+  workerTags: null,
+  workerCapabilities: null,
   expiresAt: null,
 };
 

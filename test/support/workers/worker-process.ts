@@ -13,6 +13,8 @@ export interface WorkerOptions {
   readonly key: string;
   readonly id: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** As in `ProcessOptions`. */
+  readonly stdout?: number;
   /** Entry of another version of the worker; default: that of the tree under test. */
   readonly main?: string;
 }
@@ -55,9 +57,11 @@ export class ScriptImages {
   }
 
   /** Starts the worker program with these images. */
-  async startWorker({ url, key, id, env = {}, main = WORKER_MAIN }: WorkerOptions): Promise<TestProcess> {
+  async startWorker(options: WorkerOptions): Promise<TestProcess> {
+    const { url, key, id, env = {}, stdout, main = WORKER_MAIN } = options;
     const tmp = await makeDataDir();
     return launch(main, {
+      ...(stdout === undefined ? {} : { stdout }),
       env: {
         SERVICE_URL: url,
         SERVICE_API_KEY: key,

@@ -21,7 +21,7 @@ const COLUMNS: readonly Column<ApiKey>[] = [
   { title: 'NAME', text: ({ name }) => name, isElastic: true },
   { title: 'PREFIX', text: ({ prefix }) => prefix },
   { title: 'SCOPES', text: ({ scopes }) => scopes.join(',') },
-  { title: 'WORKERS', text: ({ worker_ids: ids }) => ids?.join(',') ?? '-', isElastic: true },
+  { title: 'BOUND TO', text: bindingOf, isElastic: true },
   { title: 'AGE', text: ({ created_at: t }) => ago(t) },
   { title: 'USED', text: ({ last_used_at: t }) => ago(t) },
   { title: 'STATE', text: stateOf, colour: (key) => (stateOf(key) === 'valid' ? 'green' : 'red') },
@@ -52,17 +52,27 @@ function addCreate(parent: Command, context: CliContext): void {
       '-w, --worker <id...>',
       'worker that the key is bound to, or the beginning of ids followed by *; only with --scope worker',
     )
+    .option(
+      '--tag <tag...>',
+      "tag that the key's workers may have, no others; '' for none; only with --scope worker",
+    )
+    .option(
+      '--capability <name...>',
+      "capability that the key's workers may have, no others; '' for none; only with --scope worker",
+    )
     .option('--expires <time>', 'when it ends: 90d, ISO 8601 or UNIX seconds (else never)', timeToCome);
   callsService(
     command,
     'keys create ci --scope client --expires 90d',
-    "keys create gpus --scope worker --worker 'gpu-*'",
+    "keys create gpus --scope worker --worker 'gpu-*' --tag gpu eu",
   ).action(
     async (
       name: string,
       flags: ServiceFlags & {
         readonly scope: readonly Scope[];
         readonly worker?: readonly string[];
+        readonly tag?: readonly string[];
+        readonly capability?: readonly string[];
         readonly expires?: number;
       },
     ) => {
@@ -71,6 +81,8 @@ function addCreate(parent: Command, context: CliContext): void {
         name,
         scopes: [...flags.scope],
         ...(flags.worker === undefined ? {} : { worker_ids: [...flags.worker] }),
+        ...(flags.tag === undefined ? {} : { worker_tags: withoutEmpty(flags.tag) }),
+        ...(flags.capability === undefined ? {} : { worker_capabilities: withoutEmpty(flags.capability) }),
         ...(flags.expires === undefined ? {} : { expires_at: new Date(flags.expires * 1000).toISOString() }),
       };
       const made = await session.askOnce((init) => session.client.POST('/api-keys', { body, ...init }));
@@ -128,6 +140,25 @@ function timeToCome(text: string): number {
   const at = instant(1)(text);
   if (at * 1000 > Date.now()) return at;
   throw new InvalidArgumentError('It must be a span such as 90d, or a time in the future.');
+}
+
+/** An empty text stands for none. */
+function withoutEmpty(names: readonly string[]): string[] {
+  return names.filter((name) => name !== '');
+}
+
+/** As SERVICE_API_KEYS has it: ids, `tag:NAME`, `capability:NAME`; an empty name stands for none. */
+function bindingOf({
+  worker_ids: ids,
+  worker_tags: tags,
+  worker_capabilities: capabilities,
+}: ApiKey): string {
+  const all = [...(ids ?? []), ...named('tag', tags), ...named('capability', capabilities)];
+  return all.length === 0 ? '-' : all.join(',');
+}
+
+function named(kind: string, names: readonly string[] | null): string[] {
+  return (names?.length === 0 ? [''] : (names ?? [])).map((name) => `${kind}:${name}`);
 }
 
 function stateOf({ revoked_at: revoked, expires_at: expires }: ApiKey): string {

@@ -50,6 +50,8 @@ function workerMain(): string {
 
 /** Loads the program in place of this one: it handles signals and ends the process itself. */
 async function execProgram(main: string, argv: readonly string[]): Promise<void> {
+  // A closed output ends commands of this program, but neither the service nor a worker.
+  for (const stream of [process.stdout, process.stderr]) stream.removeAllListeners('error');
   process.argv.splice(1, process.argv.length, main, ...argv);
   await import(pathToFileURL(main).href);
 }

@@ -13,9 +13,15 @@ export type FailureOrigin = 'container' | 'job' | 'run' | 'machine' | 'capacity'
 /** The cause that FAILED reports. After `infrastructure`, the service queues the run again without a failed attempt of the user. */
 export type FailureCause = 'exit' | 'oom' | 'image' | 'error' | 'infrastructure';
 
+/** The container ended with exit code 0. */
+export interface CompletedOutcome {
+  readonly kind: 'completed';
+  readonly outputs: JsonObject | undefined;
+}
+
 /** The result of an execution, not reported yet. */
 export type Outcome =
-  | { readonly kind: 'completed'; readonly outputs: JsonObject | undefined }
+  | CompletedOutcome
   | {
       readonly kind: 'failed';
       readonly origin: FailureOrigin;
@@ -51,26 +57,15 @@ export class Unsuitable extends Error {}
 /** The service refuses a request about the run. */
 export class Refused extends Error {}
 
-/** The outcome without values of secrets. */
+/** The outcome without values of secrets; its outputs have none already. */
 export function maskedOutcome(outcome: Outcome, mask: SecretMask): Outcome {
   switch (outcome.kind) {
-    case 'completed': {
-      const { outputs } = outcome;
-      return outputs === undefined ? outcome : completed(outputs, mask);
-    }
     case 'failed':
       return { ...outcome, summary: mask.text(outcome.summary), message: mask.text(outcome.message) };
+    case 'completed':
     case 'lost':
     case 'left':
       return outcome;
-  }
-}
-
-function completed(outputs: JsonObject, mask: SecretMask): Outcome {
-  try {
-    return { kind: 'completed', outputs: mask.json(outputs) };
-  } catch {
-    return outcomeOfError(new RunFault("The run's outputs cannot be used: two keys are values of secrets"));
   }
 }
 

@@ -3,6 +3,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Delivery, EventSender } from './event-sender.js';
 import { clipMessage } from './failure-message.js';
 import type { FailureOrigin, Outcome } from './outcome.js';
+import { completedEvent } from './run-outputs.js';
 import type { Refusal, RunEvent } from '../service-api/service-api.js';
 
 /**
@@ -56,12 +57,7 @@ export async function reportEnd(
 }
 
 async function reportCompleted(outputs: JsonObject | undefined, send: Send, logger: Logger): Promise<RunEnd> {
-  const payload: JsonObject = outputs === undefined ? {} : { outputs };
-  const delivery = await send({
-    type: 'COMPLETED',
-    msg: 'The container ended with exit code 0',
-    payload,
-  });
+  const delivery = await send(completedEvent(outputs));
   if (!isContentRefused(delivery)) return endOf(delivery, 'completed', logger);
   const { status, detail } = delivery;
   const why = status === 413 ? 'they are larger than it takes' : `${status}: ${detail}`;

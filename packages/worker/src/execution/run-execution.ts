@@ -21,6 +21,7 @@ import { failureMessage, failureSummary } from './failure-message.js';
 import { logNoteOf, maskedOutcome, outcomeOfError, Refused, Unsuitable, type Outcome } from './outcome.js';
 import { reportEnd, type RunEnd } from './run-end.js';
 import { lossReason, pollRun } from './run-poll.js';
+import type { RunOutputs } from './run-outputs.js';
 import { RunRequests } from './run-requests.js';
 import { Stopped, StopSignal, type StopReason } from './stop-signal.js';
 
@@ -29,6 +30,7 @@ export interface ExecutionParts {
   readonly context: WorkerContext;
   readonly unshippedLogs: UnshippedLogs;
   readonly eventLimits: EventLimits;
+  readonly outputs: RunOutputs;
   /** Null: the worker does not trace. */
   readonly tracing: Tracing | null;
   /** Interval of polls of the run's state, for a service whose heartbeats do not tell of lost runs. */
@@ -197,6 +199,11 @@ export abstract class RunExecution {
     if (delivery.kind === 'refused') {
       throw new Refused(`The service refused the start of the run (${delivery.status}): ${delivery.detail}`);
     }
+  }
+
+  /** The outcome of a container that ended with exit code 0. @param outputFile null: there is none */
+  protected completed(outputFile: Buffer | null): Promise<Outcome> {
+    return this.stopSignal.abortable(this.shared.outputs.read(outputFile, this.mask));
   }
 
   /** The outcome of a container that ended with another exit code than 0. */

@@ -85,6 +85,7 @@ type HeartbeatResult =
  */
 export class HeartbeatLoop {
   private workerTimeoutSeconds: number;
+  private bodyLimit: number | null = null;
   private registered = false;
   private withInputs = true;
   private failing = false;
@@ -101,6 +102,11 @@ export class HeartbeatLoop {
   /** Seconds without a heartbeat after which the service treats this worker as stale. */
   get timeoutSeconds(): number {
     return this.workerTimeoutSeconds;
+  }
+
+  /** Limit of the service for the body of a request, in bytes; null: it has not told it. */
+  get maxBodyBytes(): number | null {
+    return this.bodyLimit;
   }
 
   /** Whether the newest answer tells which runs are lost. */
@@ -182,8 +188,9 @@ export class HeartbeatLoop {
     const answer = await api.heartbeat(report, { waitSeconds, timeoutMs, signal });
     answered.abort();
     if (answer.kind === 'ok') {
-      const { workerTimeoutSeconds, lostRuns } = answer.value;
+      const { workerTimeoutSeconds, maxBodyBytes, lostRuns } = answer.value;
       this.workerTimeoutSeconds = workerTimeoutSeconds ?? this.workerTimeoutSeconds;
+      this.bodyLimit = maxBodyBytes;
       this.tells = lostRuns !== null;
       this.onAccepted();
       const byId = new Map(runs.map((run) => [run.id, run]));

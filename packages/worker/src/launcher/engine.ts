@@ -102,11 +102,11 @@ export interface Engine {
    */
   readLines(job: EngineJob, signal: AbortSignal): AsyncIterable<LogLine>;
   /**
-   * The outputs of a job that exited with 0; undefined when there are none. Outages are waited for, too.
-   * @throws RunFault when they cannot be used: no JSON object, or too large
-   * @throws EngineFault when the engine has lost them
+   * The output file of a job that exited with 0; null when there is none. Outages are waited for, too.
+   * @throws RunFault when it cannot be used: it is no regular file, or too large
+   * @throws EngineFault when the engine has lost it
    */
-  readOutputs(job: EngineJob, signal: AbortSignal): Promise<JsonObject | undefined>;
+  readOutputs(job: EngineJob, signal: AbortSignal): Promise<Buffer | null>;
   /**
    * The values of secrets that the job was submitted with, by environment variable, until the job is removed. Those that the
    * engine no longer has are absent.

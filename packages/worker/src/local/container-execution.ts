@@ -111,7 +111,7 @@ export class ContainerExecution extends RunExecution {
     await this.stopSignal.abortable(reading);
     this.logger.info({ exitCode: exit.exitCode, outOfMemory: exit.outOfMemory }, 'the container has ended');
     if (exit.exitCode !== 0) return this.failedExit(exit, spec.limits.ramMb);
-    return { kind: 'completed', outputs: await this.stopSignal.abortable(container.readOutputs()) };
+    return this.completed(await this.stopSignal.abortable(container.readOutputs()));
   }
 }
 

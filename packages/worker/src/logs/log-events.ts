@@ -42,13 +42,13 @@ export function parseLogEvent(line: string): RunEvent | null {
 }
 
 /** The event without values of secrets, which escapes may have hidden in its line; null: nothing is left of it. */
-export function maskedEvent(event: RunEvent | null, mask: SecretMask): RunEvent | null {
+export async function maskedEvent(event: RunEvent | null, mask: SecretMask): Promise<RunEvent | null> {
   if (event === null) return null;
   const { type, msg, payload } = event;
   if (mask.text(type) !== type) return null;
   const shown = typeof msg === 'string' ? mask.text(msg) : msg;
   try {
-    return payload === undefined ? { type, msg: shown } : { type, msg: shown, payload: mask.json(payload) };
+    return payload === undefined ? { type, msg: shown } : { type, msg: shown, payload: await mask.json(payload) };
   } catch {
     // Two keys have become one.
     return null;

@@ -139,7 +139,7 @@ export class RunLog {
       }
       const atMs = this.context.clock.epochMs();
       this.shipper?.push({ atMs, stream, text, isContinued: part === 'rest' });
-      const event = part === undefined ? maskedEvent(parseLogEvent(text), sink.mask) : null;
+      const event = part === undefined ? await maskedEvent(parseLogEvent(text), sink.mask) : null;
       if (event === null && part !== 'rest') this.tail.push(text);
       await events.forward(event, text, this.shipper);
       // Buffered lines arrive without returning to the event loop.

@@ -9,6 +9,9 @@ import { loadWorkerSettings } from '../load-settings.js';
 import { chooseRuntime } from './choose-runtime.js';
 import { dockerAvailable } from './docker/docker.runtime.js';
 
+/** An engine answers at the default socket. */
+const engineHere = await dockerAvailable({});
+
 describe('choice of the runtime', { timeout: 30_000 }, () => {
   const root = mkdtempSync(join(tmpdir(), 'longshore-choice-'));
   const images = join(root, 'images');
@@ -47,26 +50,33 @@ describe('choice of the runtime', { timeout: 30_000 }, () => {
     assert.deepEqual(log.warnings, []);
   });
 
-  it('falls back to processes, with a warning, when no engine answers and there are example images', async () => {
-    const log = new MemoryLog();
-    assert.equal((await choose({ ...away, SERVICE_WORKER_IMAGES_DIR: images }, log)).name, 'process');
-    assert.match(log.warnings[0]?.message ?? '', /without isolation/);
-    assert.match(JSON.stringify(log.warnings[0]?.fields), /unix:\/\/\/nowhere\/docker.sock/);
+  it('never runs processes in place of an engine that does not answer, also with example images present', async () => {
+    for (const runtime of ['', 'docker']) {
+      const env = { ...away, SERVICE_WORKER_IMAGES_DIR: images, SERVICE_WORKER_RUNTIME: runtime };
+      await assert.rejects(
+        choose(env),
+        /^Error: No runtime for containers: the container engine at unix:\/\/\/nowhere\/docker.sock cannot be used: .*SERVICE_WORKER_RUNTIME=process/,
+      );
+    }
   });
 
-  it('fails without an engine and a folder of images', async () => {
-    await assert.rejects(
-      choose({ ...away, ...nowhere }),
-      /No runtime for containers: .*\/nowhere\/docker.sock/,
-    );
-  });
+  it.skipIf(engineHere)(
+    'says that a selected Docker context is not read, unless DOCKER_HOST is set',
+    async () => {
+      const context = { DOCKER_CONTEXT: 'rootless' };
+      await assert.rejects(
+        choose({ ...context, DOCKER_HOST: '' }),
+        /the Docker context 'rootless' is selected, but Longshore reads only DOCKER_HOST/,
+      );
+      await assert.rejects(
+        choose({ ...context, ...away }),
+        (error) => error instanceof Error && !error.message.includes('rootless'),
+      );
+    },
+  );
 
   it('never replaces the configured runtime', async () => {
     const env = { SERVICE_WORKER_IMAGES_DIR: images };
-    await assert.rejects(
-      choose({ ...env, ...away, SERVICE_WORKER_RUNTIME: 'docker' }),
-      /SERVICE_WORKER_RUNTIME is docker, but the container engine at unix:\/\/\/nowhere\/docker.sock cannot be used/,
-    );
     assert.equal((await choose({ ...env, ...here, SERVICE_WORKER_RUNTIME: 'process' })).name, 'process');
     await assert.rejects(
       choose({ ...nowhere, SERVICE_WORKER_RUNTIME: 'process' }),

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DockerRuntime, engineProblem } from './docker/docker.runtime.js';
@@ -9,7 +8,7 @@ import { RunFolders } from './process/run-folders.js';
 import type { Runtime, RuntimeLog } from './runtime.js';
 
 export interface RuntimeChoice {
-  /** SERVICE_WORKER_RUNTIME; null: not set. */
+  /** SERVICE_WORKER_RUNTIME; null, which names a cluster, counts as docker. */
   readonly runtime: 'docker' | 'process' | null;
   /** SERVICE_WORKER_IMAGES_DIR; null: not set. */
   readonly imagesDir: string | null;
@@ -31,9 +30,9 @@ export interface RuntimeChoice {
 const DEFAULT_IMAGES_DIR = 'examples/images';
 
 /**
- * The runtime that SERVICE_WORKER_RUNTIME names (`docker` or `process`); when unset, Docker where an engine answers, and
- * else the process runtime if there is a folder of example images, with a warning, because it isolates nothing.
- * @throws Error fit for the operator when the named runtime cannot be used, or none can
+ * The runtime that SERVICE_WORKER_RUNTIME names. Processes never take the place of an engine that does not answer, because
+ * they isolate nothing.
+ * @throws Error fit for the operator when it cannot be used
  */
 export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
   const { runtime, env, workerId, instance, log } = choice;
@@ -41,19 +40,10 @@ export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
   const problem = await engineProblem(env);
   if (problem === null)
     return new DockerRuntime({ env, workerId, instance, log, policy: new ImagePolicy(choice) });
-  if (runtime === 'docker') throw new Error(`SERVICE_WORKER_RUNTIME is docker, but ${problem}`);
-  const imagesDir = folderOf(choice);
-  if (!existsSync(imagesDir)) {
-    throw new Error(
-      `No runtime for containers: ${problem}. Start an engine, point DOCKER_HOST to one, ` +
-        'or set SERVICE_WORKER_RUNTIME=process with SERVICE_WORKER_IMAGES_DIR to run example programs without isolation',
-    );
-  }
-  log.warn(
-    { reason: problem, imagesDir },
-    'NO CONTAINER ENGINE: runs are executed as plain child processes, without isolation and without limits',
+  throw new Error(
+    `No runtime for containers: ${problem}. Start an engine, or point DOCKER_HOST to one. To run example programs as plain ` +
+      'processes, without isolation, set SERVICE_WORKER_RUNTIME=process and SERVICE_WORKER_IMAGES_DIR',
   );
-  return processRuntime(choice);
 }
 
 function processRuntime(choice: RuntimeChoice): Runtime {

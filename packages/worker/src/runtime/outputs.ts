@@ -1,4 +1,5 @@
-import { jsonText } from '@longshore/common/json/json-text';
+import { compactJson } from '@longshore/common/json/exact-parser';
+import { jsonText, lazyJson } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { JsonRefused, readJson } from '@longshore/common/json/read-json';
 import { RunFault } from './runtime.js';
@@ -12,15 +13,17 @@ export function templateText(outputTemplate: JsonObject): string {
 }
 
 /**
- * Parses the content of an output file.
- * @returns undefined when it is empty or blank
+ * Parses the content of an output file; null: there is none.
+ * @returns undefined when it is missing, empty or blank
  * @throws RunFault when it is no JSON object
  */
-export function parseOutputs(bytes: Buffer): JsonObject | undefined {
-  if (bytes.every(isWhiteSpace)) return undefined;
+export function parseOutputs(bytes: Buffer | null): JsonObject | undefined {
+  if (bytes === null || bytes.every(isWhiteSpace)) return undefined;
   const value = parse(bytes);
   if (!isJsonObject(value)) throw refusedOutputs('it holds no JSON object');
-  return value;
+  // What is parsed may take many times as much memory as its text.
+  const outputs = lazyJson(compactJson(bytes.toString()));
+  return isJsonObject(outputs) ? outputs : value;
 }
 
 export function refusedOutputs(why: string): RunFault {

@@ -62,11 +62,11 @@ export interface RunningContainer {
   /** Asks the container to end, and kills it after `graceSeconds`. Idempotent. */
   stop(graceSeconds: number): Promise<void>;
   /**
-   * The outputs of an ended container that is not removed yet; undefined when there are none.
-   * @throws RunFault when its output file cannot be used
+   * The output file of an ended container that is not removed yet; null when there is none.
+   * @throws RunFault when it cannot be used
    * @throws Error fit for a run's error_message when this machine cannot read it
    */
-  readOutputs(): Promise<JsonObject | undefined>;
+  readOutputs(): Promise<Buffer | null>;
   /** Removes the container and its files. Idempotent. */
   remove(): Promise<void>;
 }

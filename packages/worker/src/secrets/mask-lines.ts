@@ -1,54 +1,95 @@
 import type { LogLine } from '../runtime/runtime.js';
+import type { Masking } from './masking.js';
 import type { SecretMask } from './secret-mask.js';
 
 /**
- * Masks a container's lines. Of a line in parts, it holds back at most the longest value less one character until the next
- * part, so that a value that is cut in two is found.
+ * Masks a container's lines, each stream on its own. What may be the beginning of a value is held back until its stream goes on: a
+ * line, or the end of a part of a line. Thus a value is found that is cut in two, or that has several lines.
  */
 export function maskLines(lines: AsyncIterable<LogLine>, mask: SecretMask): AsyncIterable<LogLine> {
-  return mask.longest === 0 ? lines : maskEach(lines, mask);
+  const [stdout, stderr] = [mask.begin(), mask.begin()];
+  if (stdout === null || stderr === null) return lines;
+  return maskEach(lines, {
+    stdout: new MaskedStream('stdout', stdout),
+    stderr: new MaskedStream('stderr', stderr),
+  });
 }
 
 async function* maskEach(
   lines: AsyncIterable<LogLine>,
-  mask: SecretMask,
+  streams: Readonly<Record<LogLine['stream'], MaskedStream>>,
 ): AsyncGenerator<LogLine, void, undefined> {
-  const open = { stdout: new OpenLine('stdout', mask), stderr: new OpenLine('stderr', mask) };
-  for await (const line of lines) {
-    const { stream, text, part } = line;
-    if (part !== 'rest') yield* open[stream].end();
-    if (part === undefined) yield { stream, text: mask.text(text) };
-    else yield* open[stream].add(text);
-  }
-  for (const line of Object.values(open)) yield* line.end();
+  for await (const line of lines) yield* streams[line.stream].add(line);
+  for (const stream of Object.values(streams)) yield* stream.end();
 }
 
-/** A line of one stream that arrives in parts. */
-class OpenLine {
-  private held = '';
-  private isStarted = false;
+/** A line, or a part of one, that is not shown completely. */
+interface Held {
+  readonly text: string;
+  /** Offset of the text in the stream. */
+  readonly start: number;
+  /** Absent: a whole line. */
+  readonly part: LogLine['part'];
+}
+
+class MaskedStream {
+  private held: Held[] = [];
+  private length = 0;
+  /** Offset up to which the stream is shown. */
+  private shown = 0;
+  /** Whether the last line is in parts and may go on. */
+  private isOpen = false;
+  /** Whether a part of the last line is shown. */
+  private isBegun = false;
 
   constructor(
     private readonly stream: LogLine['stream'],
-    private readonly mask: SecretMask,
+    private readonly masking: Masking,
   ) {}
 
-  *add(text: string): Generator<LogLine> {
-    const all = this.held + text;
-    const { masked, rest } = this.mask.begin(all, Math.max(0, all.length - this.mask.longest + 1));
-    this.held = rest;
-    yield* this.part(masked);
+  add({ text, part }: LogLine): LogLine[] {
+    if (part !== 'rest' && this.isOpen) this.endLine();
+    this.held.push({ text, start: this.length, part });
+    this.masking.write(text, part === undefined);
+    this.length += text.length;
+    if (part === undefined) this.endLine();
+    else this.isOpen = true;
+    return this.show(this.masking.settled());
   }
 
-  *end(): Generator<LogLine> {
-    yield* this.part(this.mask.text(this.held));
-    this.held = '';
-    this.isStarted = false;
+  end(): LogLine[] {
+    return this.show(Infinity);
   }
 
-  private *part(text: string): Generator<LogLine> {
-    if (text === '') return;
-    yield { stream: this.stream, text, part: this.isStarted ? 'rest' : 'start' };
-    this.isStarted = true;
+  private endLine(): void {
+    this.masking.endLine();
+    this.length += 1;
+    this.isOpen = false;
+  }
+
+  private show(settled: number): LogLine[] {
+    const lines: LogLine[] = [];
+    let count = 0;
+    for (const { text, start, part } of this.held) {
+      const end = start + text.length;
+      const to = Math.min(end, settled);
+      if (to < end && (part === undefined || to <= this.shown)) break;
+      if (part !== 'rest') {
+        this.isBegun &&= this.shown > start;
+        this.shown = Math.max(this.shown, start);
+      }
+      const isLineBegin = !this.isBegun;
+      const masked = this.masking.show(text, start, { from: this.shown, to, isLineBegin });
+      this.shown = to;
+      if (part === undefined) lines.push({ stream: this.stream, text: masked });
+      else if (masked !== '') {
+        this.isBegun = true;
+        lines.push({ stream: this.stream, text: masked, part: isLineBegin ? 'start' : 'rest' });
+      }
+      if (to < end) break;
+      count += 1;
+    }
+    if (count > 0) this.held = this.held.slice(count);
+    return lines;
   }
 }

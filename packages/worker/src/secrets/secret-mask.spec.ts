@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import fc from 'fast-check';
 import { jsonText } from '@longshore/common/json/json-text';
 import { isJsonObject } from '@longshore/common/json/json-value';
@@ -39,19 +40,19 @@ test('replaces a value as it is written in a JSON string, with and without escap
   assert.equal(url.text(String.raw`db:\/\/ada:\u00e9@h?a=1&b=2`), '***');
 });
 
-test('replaces values in strings, keys and numbers of a JSON object, and keeps the digits of other numbers', () => {
+test('replaces values in strings, keys and numbers of a JSON object, and keeps the digits of other numbers', async () => {
   const mask = new SecretMask(['hunter22', '12345', 'a"b\\c']);
   const text =
     '{"a":"x hunter22","hunter22":[{"n":12345,"big":1795358081062000001.50}],"t":true,"e":"a\\u0022b\\\\c"}';
   const object = readJson(Buffer.from(text));
   assert.ok(isJsonObject(object));
   assert.equal(
-    jsonText(mask.json(object)),
+    jsonText(await mask.json(object)),
     '{"a":"x ***","***":[{"n":"***","big":1795358081062000001.50}],"t":true,"e":"***"}',
   );
   const untouched = { a: 1, hunter: 'x' };
-  assert.equal(mask.json(untouched), untouched);
-  assert.throws(() => mask.json({ hunter22: 1, '12345': 2 }), /duplicate/i);
+  assert.equal(await mask.json(untouched), untouched);
+  await assert.rejects(mask.json({ hunter22: 1, '12345': 2 }), /duplicate/i);
 });
 
 test('finds a value that is cut anywhere between the parts of a long line', () => {
@@ -82,6 +83,143 @@ test('finds a value that is cut anywhere between the parts of a long line', () =
   );
   return fc.assert(property, { numRuns: 500 });
 });
+
+test('masks short lines of a value that are printed one after the other, and no short line alone', async () => {
+  const mask = new SecretMask(['ab1\ncd2\n  ef3\n', 'top-secret\n}']);
+  const masked = async (...texts: string[]): Promise<string[]> => {
+    const shown = await collect(
+      mask,
+      texts.map((text): LogLine => ({ stream: 'stdout', text })),
+    );
+    return shown.map(({ text }) => text);
+  };
+  assert.deepEqual(await masked('ab1', 'cd2', 'ef3'), ['***', '***', '***']);
+  assert.deepEqual(await masked('is ab1', '  cd2  ', '', 'ef3!'), ['is ***', '***', '***', '***!']);
+  assert.deepEqual(await masked('cd2', 'ef3', 'x'), ['***', '***', 'x']);
+  assert.deepEqual(await masked('cd2', 'ab1', 'ef3'), ['cd2', 'ab1', 'ef3']);
+  assert.deepEqual(await masked('ab1', 'cd', 'ab1'), ['ab1', 'cd', 'ab1']);
+  assert.deepEqual(await masked('top-secret', '}', '}'), ['***', '***', '}']);
+  assert.equal(mask.text('<ab1\r\n\tcd2>'), '<***>');
+  assert.equal(mask.text(String.raw`{"a":"ab1\n  cd2\nef3\n"}`), String.raw`{"a":"***\n"}`);
+});
+
+test('masks a value of several lines, and a line in parts, that lines of the other stream interrupt', async () => {
+  const shown = await collect(new SecretMask(['ab1\ncd2', 'long-value']), [
+    { stream: 'stdout', text: 'ab1' },
+    { stream: 'stderr', text: 'a warning' },
+    { stream: 'stdout', text: 'cd2' },
+    { stream: 'stdout', text: 'a long-', part: 'start' },
+    { stream: 'stderr', text: 'cd2' },
+    { stream: 'stdout', text: 'value', part: 'rest' },
+  ]);
+  const textOf = (wanted: LogLine['stream']): string =>
+    shown
+      .filter(({ stream }) => stream === wanted)
+      .map(({ text, part }) => (part === 'rest' ? text : `|${text}`))
+      .join('');
+  assert.equal(textOf('stdout'), '|***|***|a ***');
+  assert.equal(textOf('stderr'), '|a warning|cd2');
+});
+
+test('holds back no line that begins no value', async () => {
+  const order: string[] = [];
+  async function* source(): AsyncGenerator<LogLine> {
+    for (const text of ['one', 'ab1', 'two', 'three']) {
+      order.push(`printed ${text}`);
+      yield { stream: 'stdout', text };
+    }
+  }
+  for await (const { text } of maskLines(source(), new SecretMask(['ab1\ncd2']))) order.push(`shown ${text}`);
+  assert.deepEqual(order, [
+    'printed one',
+    'shown one',
+    'printed ab1',
+    'printed two',
+    'shown ab1',
+    'shown two',
+    'printed three',
+    'shown three',
+  ]);
+});
+
+test('masks a value as shells, JSON encoders and programming languages write it', () => {
+  const mask = new SecretMask([`it's "so\tsecret" é/<&`]);
+  for (const written of [
+    `'it'\\''s "so\tsecret" é/<&'`,
+    `'it'"'"'s "so\tsecret" é/<&'`,
+    String.raw`$'it\'s "so\tsecret" é/<&'`,
+    String.raw`"it\u0027s \u0022so\tsecret\u0022 \u00e9\/\u003C\u0026"`,
+    String.raw`'it\'s "so\tsecret" \xe9/<&'`,
+    JSON.stringify(`it's "so\tsecret" é/<&`),
+  ]) {
+    const shown = mask.text(written);
+    assert.match(shown, /^[$'"]*\*\*\*['"]$/, written);
+    assert.equal(mask.text(`echo ${written} \\`), `echo ${shown} \\`);
+  }
+  assert.equal(mask.text(String.raw`C:\new\'s \u00`), String.raw`C:\new\'s \u00`);
+});
+
+test('finds a value with escapes that is cut anywhere between the parts of a long line', async () => {
+  const mask = new SecretMask([`it's "secret" é`]);
+  for (const line of [String.raw`a "it's \"secret\" \u00e9" b`, `a 'it'\\''s "secret" é' b`]) {
+    for (let cut = 1; cut < line.length; cut++) {
+      const shown = await collect(mask, [
+        { stream: 'stdout', text: line.slice(0, cut), part: 'start' },
+        { stream: 'stdout', text: line.slice(cut), part: 'rest' },
+      ]);
+      assert.equal(shown.map(({ text }) => text).join(''), mask.text(line), `cut at ${cut}`);
+    }
+  }
+});
+
+test('leaves no blanks to look for, and keeps blanks', async () => {
+  const yaml = Array.from({ length: 500 }, (_, index) => `${' '.repeat(index % 90)}k${index}: v`).join('\n');
+  const mask = new SecretMask([yaml, '    \n\t\t\t\t', '     ']);
+  const blanks = ' '.repeat(64 * 1024);
+  assert.equal(mask.text(blanks), blanks);
+  assert.equal(mask.steps, 0);
+  assert.equal(mask.text(`${blanks}k7: v`), `${blanks}***`);
+});
+
+const long = (text: string): string => text.repeat(Math.ceil(65_536 / text.length)).slice(0, 65_536);
+const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
+
+for (const [what, values, text] of [
+  ['equal beginnings', numbers(1000).map((n) => `${'a'.repeat(200)}${n}`), long(`${'a'.repeat(201)}x`)],
+  ['nested repeats', numbers(200).map((n) => `${'a'.repeat(n + 4)}b`), long(`${'a'.repeat(203)}c`)],
+  ['one long repeat', [`${'ab'.repeat(16_000)}c`], long('ab'.repeat(15_999))],
+  ['escapes', ['\\"'.repeat(1000)], long('\\\\\\"')],
+  [
+    'short lines',
+    [
+      numbers(5000)
+        .map((n) => String.fromCharCode(97 + (n % 7)))
+        .join('\n'),
+    ],
+    long('a\nb\nc\nd\na\n'),
+  ],
+] as const) {
+  test(`takes a number of steps that is linear in the text with secrets of ${what}`, () => {
+    const mask = new SecretMask(values);
+    mask.text(text);
+    assert.ok(mask.steps <= 4 * text.length, `${mask.steps} steps for ${text.length} units`);
+  });
+}
+
+for (const [what, object] of [
+  ['one string', { a: 'x '.repeat(4 * 2 ** 20) }],
+  ['many strings', { a: Array.from({ length: 500_000 }, () => 'some text') }],
+] as const) {
+  test(`gives the event loop its turn while it masks 8 MB of ${what}`, async () => {
+    const mask = new SecretMask(['    many\n    indented\n    lines']);
+    const masked = new AbortController();
+    const masking = mask.json(object).finally(() => masked.abort());
+    let turns = 0;
+    for (; !masked.signal.aborted; turns++) await yieldToEventLoop();
+    assert.equal(await masking, object);
+    assert.ok(turns > 10, `${turns} turns`);
+  });
+}
 
 test('passes the held end of a long line on before the next line of its stream', async () => {
   const shown = await collect(new SecretMask(['long-value']), [

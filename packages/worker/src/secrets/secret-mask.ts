@@ -1,137 +1,131 @@
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { endOfString } from '@longshore/common/json/exact-parser';
-import { jsonText } from '@longshore/common/json/json-text';
+import { jsonText, lazyJson } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readJson } from '@longshore/common/json/read-json';
+import { Masking } from './masking.js';
+import { textsOf } from './secret-texts.js';
+import { MIN_UNITS, TextAutomaton } from './text-automaton.js';
 
-/** Stands in for a value. */
-export const MASK = '***';
+/** UTF-16 units that are masked before timers and heartbeats run: some milliseconds. */
+const SLICE_UNITS = 256 * 1024;
 
-/** Shorter values, and shorter lines of a value, are not masked, in characters. */
-const MIN_LENGTH = 4;
-
-const HASHES = 2 ** 16;
+/** Shorter tokens of a JSON text are searched where they are. */
+const SHORT_UNITS = 1024;
 
 const SCALAR = /[^\s"{}[\],:]+/y;
 
 /**
- * Replaces the values of secrets in texts by {@link MASK}: each value, each of its lines, both without surrounding white space,
- * and as they are written in a JSON string. Where one value contains another, or they overlap, all of their characters are
- * replaced. Values in any other form, such as base64, are not found.
+ * Replaces the values of secrets in texts by `***`: each value and each of its lines, without surrounding white space, as they are
+ * and as they are written with escapes. Where one value contains another, or they overlap, all of their characters are replaced.
+ * Values in any other form, such as base64, are not found. The cost is linear in the text.
  */
 export class SecretMask {
-  /** Length of the longest text that is replaced, in UTF-16 units; 0: nothing is. */
-  readonly longest: number;
-  /** By the first {@link MIN_LENGTH} units; the longest first. */
-  private readonly byStart = new Map<string, string[]>();
-  /** 1 for the hashes of these first units: most positions of a text need no more than a look at it. */
-  private readonly filter: Uint8Array;
+  /** Null: nothing is replaced. */
+  private readonly automaton: TextAutomaton | null;
 
   constructor(values: readonly string[]) {
-    const texts = [...new Set(values.flatMap(formsOf))].toSorted((a, b) => b.length - a.length);
-    this.longest = texts[0]?.length ?? 0;
-    this.filter = new Uint8Array(this.longest === 0 ? 0 : HASHES);
-    for (const text of texts) {
-      const start = text.slice(0, MIN_LENGTH);
-      this.filter[hashOf(start)] = 1;
-      this.byStart.set(start, [...(this.byStart.get(start) ?? []), text]);
-    }
+    const texts = textsOf(values);
+    this.automaton = texts.length === 0 ? null : new TextAutomaton(texts);
   }
 
+  /** How many steps all searches took: a measure of their cost that does not depend on the machine. */
+  get steps(): number {
+    return this.automaton?.steps ?? 0;
+  }
+
+  /** Masks a text that arrives in pieces; null: nothing is replaced. */
+  begin(): Masking | null {
+    return this.automaton === null ? null : new Masking(this.automaton);
+  }
+
+  /** For texts of limited length: it does not yield to the event loop. */
   text(text: string): string {
-    return this.longest === 0 ? text : this.begin(text, text.length).masked;
+    const slices = this.slices(text);
+    let slice = slices.next();
+    while (slice.done !== true) slice = slices.next();
+    return slice.value;
   }
 
-  /**
-   * Masks the strings, numbers and keys of a JSON object. Other numbers keep all their digits.
-   * @throws JsonRefused when two keys become equal
-   */
-  json(object: JsonObject): JsonObject {
-    if (this.longest === 0) return object;
+  /** As {@link jsonText}. */
+  async json(object: JsonObject): Promise<JsonObject> {
     const text = jsonText(object);
-    let masked = '';
-    let copied = 0;
-    for (let at = 0; at < text.length;) {
-      const isString = text[at] === '"';
-      const end = isString ? endOfString(text, at) : endOfScalar(text, at);
-      if (end > at) {
-        const token = text.slice(at, end);
-        const plain: string = isString ? JSON.parse(token) : token;
-        const shown = this.text(plain);
-        if (shown !== plain) {
-          masked += text.slice(copied, at) + JSON.stringify(shown);
-          copied = end;
-        }
-      }
-      at = Math.max(end, at + 1);
-    }
-    if (copied === 0) return object;
-    const read = readJson(Buffer.from(masked + text.slice(copied)));
+    const masked = await this.jsonText(text);
+    const read = masked === text ? object : lazyJson(masked);
     return isJsonObject(read) ? read : {};
   }
 
   /**
-   * Masks the texts that begin before `end`.
-   * @returns the masked text up to the end of the last of them, but at least to `end`, and the rest as it is
+   * Masks the strings, numbers and keys of a JSON text without white space between its tokens. Other numbers keep all their
+   * digits. Yields to the event loop.
+   * @throws JsonRefused when two keys become equal
    */
-  begin(text: string, end: number): { readonly masked: string; readonly rest: string } {
+  async jsonText(text: string): Promise<string> {
+    const { automaton } = this;
+    if (automaton === null) return text;
+    const parts: string[] = [];
+    let copied = 0;
+    let areKeysMasked = false;
+    let backslash = -1;
+    let sliceEnd = SLICE_UNITS;
+    for (let at = 0; at < text.length;) {
+      if (at >= sliceEnd) {
+        await yieldToEventLoop();
+        sliceEnd = at + SLICE_UNITS;
+      }
+      const isString = text[at] === '"';
+      const end = isString ? endOfString(text, at) : endOfScalar(text, at);
+      if (backslash < at) backslash = indexOr(text.indexOf('\\', at), text.length);
+      // Most tokens are short and have neither escapes nor values: these are not copied.
+      const isPlain = end - at < SHORT_UNITS && backslash >= end && !automaton.finds(text, at, end);
+      if (end - at >= MIN_UNITS && !isPlain) {
+        const token = text.slice(at, end);
+        const plain: string = isString ? JSON.parse(token) : token;
+        const shown = await this.longText(plain);
+        if (shown !== plain) {
+          parts.push(text.slice(copied, at), JSON.stringify(shown));
+          copied = end;
+          areKeysMasked ||= text[end] === ':';
+        }
+      }
+      at = Math.max(end, at + 1);
+    }
+    if (copied === 0) return text;
+    const masked = parts.join('') + text.slice(copied);
+    // Keys that have become equal are refused.
+    if (areKeysMasked) readJson(Buffer.from(masked));
+    return masked;
+  }
+
+  private async longText(text: string): Promise<string> {
+    const slices = this.slices(text);
+    let slice = slices.next();
+    for (; slice.done !== true; slice = slices.next()) await yieldToEventLoop();
+    return slice.value;
+  }
+
+  private *slices(text: string): Generator<undefined, string> {
+    const masking = this.begin();
+    if (masking === null) return text;
     let masked = '';
-    let done = 0;
-    let hash = 0;
-    for (let last = 0; last < Math.min(text.length, end + MIN_LENGTH - 1); last++) {
-      hash = addUnit(hash, text.charCodeAt(last));
-      const at = last - MIN_LENGTH + 1;
-      const length = at >= 0 && this.filter[hash] === 1 ? this.lengthAt(text, at) : 0;
-      if (length === 0) continue;
-      if (at >= done) masked += text.slice(done, at) + MASK;
-      done = Math.max(done, at + length);
+    let shown = 0;
+    for (let at = 0; at < text.length; at += SLICE_UNITS) {
+      if (at > 0) yield;
+      const isLast = at + SLICE_UNITS >= text.length;
+      masking.write(text.slice(at, at + SLICE_UNITS), isLast);
+      const end = isLast ? text.length : masking.settled();
+      masked += masking.show(text, 0, { from: shown, to: end, isLineBegin: false });
+      shown = end;
     }
-    if (done < end) {
-      masked += text.slice(done, end);
-      done = end;
-    }
-    return { masked, rest: text.slice(done) };
+    return masked;
   }
-
-  /** Length of the longest text to replace that begins there; 0: none. */
-  private lengthAt(text: string, at: number): number {
-    const candidates = this.byStart.get(text.slice(at, at + MIN_LENGTH)) ?? [];
-    return candidates.find((candidate) => text.startsWith(candidate, at))?.length ?? 0;
-  }
-}
-
-/** The hash of the last {@link MIN_LENGTH} units, given that of the units before. */
-function addUnit(hash: number, unit: number): number {
-  return ((hash << (16 / MIN_LENGTH)) ^ unit) & (HASHES - 1);
-}
-
-function hashOf(text: string): number {
-  return text.split('').reduce((hash, unit) => addUnit(hash, unit.charCodeAt(0)), 0);
 }
 
 /** Masks nothing. */
 export const NO_MASK = new SecretMask([]);
 
-/** What is replaced for a value. */
-function formsOf(value: string): string[] {
-  const lines = value.split(/\r\n|\r|\n/);
-  const plain = [value, ...lines].flatMap((text) => [text, text.trim()]);
-  const long = [...new Set(plain)].filter((text) => text.trim() !== '' && [...text].length >= MIN_LENGTH);
-  return long.flatMap((text) => [text, ...jsonFormsOf(text)]);
-}
-
-/** How encoders write a text in a JSON string: as short as possible, with escapes of what HTML must not have, with `\/`. */
-function jsonFormsOf(text: string): string[] {
-  const shortest = JSON.stringify(text).slice(1, -1);
-  const ascii = shortest.replaceAll(/[\u0080-\uffff]/g, unicodeEscape);
-  return [shortest, ascii].flatMap((form) => [
-    form,
-    form.replaceAll(/[<>&\u2028\u2029]/g, unicodeEscape),
-    form.replaceAll('/', String.raw`\/`),
-  ]);
-}
-
-function unicodeEscape(unit: string): string {
-  return String.raw`\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+function indexOr(index: number, otherwise: number): number {
+  return index < 0 ? otherwise : index;
 }
 
 /** The position itself: no scalar begins there. */

@@ -79,9 +79,10 @@ const CALL = { waitSeconds: 0, timeoutMs: 15_000, signal: new AbortController().
 const beat = (timeoutMs = 20_000): ReturnType<HttpServiceApi['heartbeat']> =>
   api().heartbeat(REPORT, { ...CALL, timeoutMs });
 
-test('sends a heartbeat and reads the worker timeout', async () => {
-  answer = json(200, { id: 'rack/7:a' }, { 'X-Worker-Timeout': '7.5' });
-  assert.deepEqual(await beat(), { kind: 'ok', value: { workerTimeoutSeconds: 7.5, lostRuns: null } });
+test('sends a heartbeat and reads the worker timeout and the limit of bodies', async () => {
+  answer = json(200, { id: 'rack/7:a' }, { 'X-Worker-Timeout': '7.5', 'X-Max-Body-Bytes': '1048576' });
+  const value = { workerTimeoutSeconds: 7.5, maxBodyBytes: 1_048_576, lostRuns: null };
+  assert.deepEqual(await beat(), { kind: 'ok', value });
   const [request] = received;
   assert.equal(`${request?.method} ${request?.url}`, 'POST /workers/heartbeat');
   assert.equal(request?.headers['x-api-key'], 'secret');
@@ -102,8 +103,9 @@ test('sends a heartbeat and reads the worker timeout', async () => {
     ],
   });
   for (const header of ['soon', '0', '-1', 'Infinity', '']) {
-    answer = json(200, { id: 'rack/7:a' }, { 'X-Worker-Timeout': header });
-    assert.deepEqual(await beat(), { kind: 'ok', value: { workerTimeoutSeconds: null, lostRuns: null } });
+    answer = json(200, { id: 'rack/7:a' }, { 'X-Worker-Timeout': header, 'X-Max-Body-Bytes': header });
+    const unknown = { workerTimeoutSeconds: null, maxBodyBytes: null, lostRuns: null };
+    assert.deepEqual(await beat(), { kind: 'ok', value: unknown });
   }
 });
 

@@ -97,10 +97,10 @@ export class HttpServiceApi implements ServiceApi {
       (init) => this.client.POST('/workers/heartbeat', { params: { query }, body, ...init }),
       (worker, response) => {
         if (!isJsonObject(worker) || worker['id'] !== workerId) return null;
-        const seconds = Number(response.headers.get('X-Worker-Timeout') ?? Number.NaN);
         const lost = worker['lost_ops'];
         return {
-          workerTimeoutSeconds: seconds > 0 && Number.isFinite(seconds) ? seconds : null,
+          workerTimeoutSeconds: readPositive(response.headers, 'X-Worker-Timeout'),
+          maxBodyBytes: readPositive(response.headers, 'X-Max-Body-Bytes'),
           lostRuns: Array.isArray(lost) ? lost.flatMap(readLostRun) : null,
         };
       },
@@ -278,6 +278,12 @@ function reasonOf(error: unknown, timeoutMs: number): string {
   const cause = error instanceof Error ? error.cause : undefined;
   if (cause instanceof AggregateError) return cause.errors.map(errorText).join('; ');
   return errorText(cause ?? error);
+}
+
+/** Null: the header is absent or not a positive number. */
+function readPositive(headers: Headers, name: string): number | null {
+  const value = Number(headers.get(name) ?? Number.NaN);
+  return value > 0 && Number.isFinite(value) ? value : null;
 }
 
 function traceHeaders(trace: TraceContext | null): Readonly<Record<string, string>> {

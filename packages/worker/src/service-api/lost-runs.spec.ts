@@ -31,6 +31,7 @@ test('reads the lost runs of a heartbeat that waits, and ignores what has anothe
     kind: 'ok',
     value: {
       workerTimeoutSeconds: null,
+      maxBodyBytes: null,
       lostRuns: [
         { ...read, workerId: null },
         { ...read, workerId: 'b' },

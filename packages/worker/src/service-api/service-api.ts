@@ -114,6 +114,8 @@ export interface HeartbeatCall {
 export interface HeartbeatAnswer {
   /** Worker timeout of the service; null: not in the answer. */
   readonly workerTimeoutSeconds: number | null;
+  /** Limit of the service for the body of a request, in bytes; null: not in the answer. */
+  readonly maxBodyBytes: number | null;
   /** The reported runs that this worker has lost; null: an older service, which does not tell. */
   readonly lostRuns: readonly LostRun[] | null;
 }

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { jsonText } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import {
   isFinal,
@@ -159,14 +160,14 @@ export class FakeEngine implements Engine {
     }
   }
 
-  async readOutputs({ runId, attempt }: EngineJob, signal: AbortSignal): Promise<JsonObject | undefined> {
+  async readOutputs({ runId, attempt }: EngineJob, signal: AbortSignal): Promise<Buffer | null> {
     const job = this.cluster.jobs.get(nameOf({ runId, attempt }));
     if (job === undefined) throw new EngineFault('the outputs are gone');
     while (job.isSilent) {
       await this.untilChanged(signal);
       signal.throwIfAborted();
     }
-    return job.outputs;
+    return job.outputs === undefined ? null : Buffer.from(jsonText(job.outputs));
   }
 
   async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {

@@ -1,5 +1,4 @@
-import type { JsonObject } from '@longshore/common/json/json-value';
-import { parseOutputs, templateText } from '../runtime/outputs.js';
+import { templateText } from '../runtime/outputs.js';
 import type { Capability, RegistryLogin } from '../service-api/service-api.js';
 import type { ContainerExit, ContainerSpec, LogLine, RunningContainer, Runtime } from '../runtime/runtime.js';
 
@@ -33,8 +32,8 @@ export class FakeContainer implements RunningContainer {
     this.outputs = text;
   }
 
-  async readOutputs(): Promise<JsonObject | undefined> {
-    return parseOutputs(Buffer.from(this.outputs));
+  async readOutputs(): Promise<Buffer | null> {
+    return Buffer.from(this.outputs);
   }
 
   end(exitCode = 0, outOfMemory = false): void {

@@ -92,6 +92,7 @@ export class FakeService implements ServiceApi {
   readonly runs = new Map<string, FakeRun>();
   readonly calls: Call[] = [];
   workerTimeoutSeconds: number | null = null;
+  maxBodyBytes: number | null = null;
   onCall: (call: Call) => Fault = () => undefined;
   /** Whether it supports waiting heartbeats and names lost runs; an older service does not. */
   tellsLostRuns = true;
@@ -157,6 +158,7 @@ export class FakeService implements ServiceApi {
     const act = () =>
       ok({
         workerTimeoutSeconds: this.workerTimeoutSeconds,
+        maxBodyBytes: this.maxBodyBytes,
         lostRuns: this.tellsLostRuns ? this.lostRuns(report) : null,
       });
     const ready = () => this.untilLost(report, waitSeconds, signal);

@@ -23,7 +23,8 @@ export interface ItemError {
   readonly error: ErrorBody;
 }
 
-const INTERNAL_ERROR: ErrorResponse = { status: 500, body: { detail: 'Internal server error' } };
+/** The answer to a fault of the service. */
+export const INTERNAL_ERROR: ErrorResponse = { status: 500, body: { detail: 'Internal server error' } };
 const NOT_FOUND: ErrorResponse = { status: 404, body: { detail: 'Not found' } };
 
 const logger = new Logger('Http');

@@ -1,17 +1,20 @@
 import { createServer, IncomingMessage, ServerResponse, type ServerOptions } from 'node:http';
-import { NotFoundException, StreamableFile } from '@nestjs/common';
+import { Logger, NotFoundException, StreamableFile } from '@nestjs/common';
 import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express from 'express';
 import type { Express, NextFunction, Request, Response } from 'express';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { spanStorage } from '@longshore/common/tracing/current-span';
-import { JSON_TYPE } from '../errors/send-error.js';
+import { INTERNAL_ERROR } from '../errors/error-response.js';
+import { JSON_TYPE, sendError } from '../errors/send-error.js';
 import { parseQuery } from '../request/query-parser.js';
 import { Connections, type ConnectionBudgets } from './connections.js';
 import { assignRequestId } from './request-id.js';
 import type { RequestTracer } from './request-tracer.js';
 import { refuseWithoutHost, respondInJson, SERVER_LIMITS } from './server-limits.js';
+
+const logger = new Logger('Http');
 
 /** Options of a Nest application that concern the server and that this adapter does not implement. */
 const UNSUPPORTED = ['httpsOptions', 'forceCloseConnections', 'return503OnClosing'] as const;
@@ -157,7 +160,13 @@ export class FastExpressAdapter extends ExpressAdapter {
 
 function receive(app: Express, request: Request, response: Response): void {
   for (const [name, value] of SECURITY_HEADERS) response.setHeader(name, value);
-  if (!refuseWithoutHost(request, response)) app(request, response);
+  if (refuseWithoutHost(request, response)) return;
+  app(request, response, (error: unknown) => {
+    // Nest's handlers answer every error; Express would answer a fault of theirs by a page with its stack.
+    logger.error(error);
+    if (response.headersSent) response.destroy();
+    else sendError(request, response, INTERNAL_ERROR);
+  });
 }
 
 function parseQueryOf(url: string, app: Express): unknown {

@@ -21,6 +21,7 @@ const ACTIONS: Readonly<Record<Exclude<AuditEntry['action'], 'run.patch'>, strin
   'secret.replace': 'secret replaced',
   'secret.delete': 'secret deleted',
   'secret.rotate': 'secrets encrypted with a new key',
+  'secret.read': 'secrets of a run read by its worker',
 };
 
 /** The change in a line, such as `state FAILED → PENDING · 2 outputs` of a run, or `worker drained`. */

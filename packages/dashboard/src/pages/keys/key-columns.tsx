@@ -48,9 +48,19 @@ export const KEY_COLUMNS: readonly Column<ApiKey>[] = [
   },
 ];
 
-/** The scopes, and the workers to which the key is bound. */
-function ScopesOf({ scopes, worker_ids: workerIds }: ApiKey) {
-  return workerIds === null ? scopes.join(', ') : `${scopes.join(', ')}: ${workerIds.join(', ')}`;
+/** The scopes, and the workers, tags and capabilities to which the key is bound. */
+function ScopesOf({
+  scopes,
+  worker_ids: workerIds,
+  worker_tags: tags,
+  worker_capabilities: capabilities,
+}: ApiKey) {
+  const bindings = [
+    ...(workerIds === null ? [] : [workerIds.join(', ')]),
+    ...(tags === null ? [] : [`tags ${tags.join(', ') || 'none'}`]),
+    ...(capabilities === null ? [] : [`capabilities ${capabilities.join(', ') || 'none'}`]),
+  ];
+  return [scopes.join(', '), ...(bindings.length === 0 ? [] : [bindings.join('; ')])].join(': ');
 }
 
 function State({ apiKey }: { readonly apiKey: ApiKey }) {

@@ -9,6 +9,7 @@ import { FakeClock } from '../../testing/fake-clock.js';
 import { KubernetesEngine } from './kubernetes.engine.js';
 import { SETTINGS } from './testing/job-context.js';
 import { ScriptedApi, status } from './testing/scripted-api.js';
+import { parseOutputs } from '../../runtime/outputs.js';
 
 const JOBS = '/apis/batch/v1/namespaces/runs/jobs';
 const PODS = '/api/v1/namespaces/runs/pods';
@@ -198,7 +199,7 @@ describe('the Kubernetes engine', () => {
       (response) => void response.destroy(),
       (response) => response.end(frame),
     );
-    assert.deepEqual(await engine.readOutputs(await open(DONE), NEVER), { a: 1 });
+    assert.deepEqual(parseOutputs(await engine.readOutputs(await open(DONE), NEVER)), { a: 1 });
     assert.equal(scripted.api.calls.at(-1)?.query['container'], 'outputs');
   });
 
@@ -224,7 +225,8 @@ describe('the Kubernetes engine', () => {
     let isDone = false;
     void reading.then(() => (isDone = true));
     await clock.until('both are read', () => isDone, 100);
-    assert.deepEqual(await reading, [['a', 'last'], {}]);
+    const [texts, outputs] = await reading;
+    assert.deepEqual([texts, parseOutputs(outputs)], [['a', 'last'], {}]);
   });
 
   it('tells when the cluster has lost the outputs', async () => {

@@ -1,4 +1,3 @@
-import type { JsonObject } from '@longshore/common/json/json-value';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { Backoff } from '@longshore/common/backoff';
 import { SYSTEM_CLOCK, type Clock } from '../../clock.js';
@@ -153,7 +152,7 @@ export class KubernetesEngine implements Engine {
     return readPodLog(source, this.clock, new Backoff(RETRY, Math.random), signal);
   }
 
-  async readOutputs(job: EngineJob, signal: AbortSignal): Promise<JsonObject | undefined> {
+  async readOutputs(job: EngineJob, signal: AbortSignal): Promise<Buffer | null> {
     const { states, ...parts } = this.parts();
     const podName = states.podOf(job)?.metadata?.name;
     if (podName === undefined) throw new EngineFault('Kubernetes has deleted the pod with the outputs');

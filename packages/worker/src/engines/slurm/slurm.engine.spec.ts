@@ -10,6 +10,7 @@ import { MemoryLog } from '../../testing/container-spec.js';
 import { jobSpec } from '../../testing/job-spec.js';
 import { SlurmEngine, type SlurmEngineOptions } from './slurm.engine.js';
 import { readSlurmSettings, SLURM_SETTINGS } from './slurm-settings.js';
+import { parseOutputs } from '../../runtime/outputs.js';
 
 const MINUTE = 60_000;
 const LIVE_JOB = '41|RUNNING|1|10M|N/A|test.other.1|longshore:w|None\n';
@@ -97,7 +98,7 @@ describe('the engine of Slurm', () => {
     rmSync(io);
     renameSync(`${io}.away`, io);
     writeFileSync(join(io, 'output.json'), '{"n":1}');
-    assert.deepEqual(await outputs, { n: 1 });
+    assert.deepEqual(parseOutputs(await outputs), { n: 1 });
   });
 
   test('lists the other attempts beside a damaged folder, and keeps a live job with such a folder for its worker', async () => {

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { JsonObject } from '@longshore/common/json/json-value';
 import { SettingsError } from '@longshore/common/settings/setting';
 import {
   isFinal,
@@ -161,7 +160,7 @@ export class SlurmEngine implements Engine {
     yield* splitLines(tailLog(path, () => this.logEnd(job), signal));
   }
 
-  async readOutputs(job: EngineJob, signal: AbortSignal): Promise<JsonObject | undefined> {
+  async readOutputs(job: EngineJob, signal: AbortSignal): Promise<Buffer | null> {
     for (;;) {
       signal.throwIfAborted();
       try {

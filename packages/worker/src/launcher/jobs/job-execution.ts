@@ -1,4 +1,3 @@
-import type { JsonObject } from '@longshore/common/json/json-value';
 import type { EnginePause } from '../../claims/engine-pause.js';
 import type { TracedStep } from '../../execution/execution-trace.js';
 import { clipMessage } from '../../execution/failure-message.js';
@@ -229,7 +228,7 @@ export class JobExecution extends RunExecution {
           await this.stopSignal.abortable(this.readRest());
           this.logger.info({ ...known }, 'the container has ended');
           if (known.exitCode !== 0) return this.failedExit(known, this.claimed.constraints.ramMb);
-          return { kind: 'completed', outputs: await this.stopSignal.abortable(this.readOutputs(job)) };
+          return this.completed(await this.stopSignal.abortable(this.readOutputs(job)));
         case 'failed': {
           if (this.isStarted) this.beginReading(job);
           await Promise.race([this.reading, this.parts.context.clock.sleep(REST_OF_LOG_MS, signal)]);
@@ -251,7 +250,7 @@ export class JobExecution extends RunExecution {
     }
   }
 
-  private readOutputs(job: EngineJob): Promise<JsonObject | undefined> {
+  private readOutputs(job: EngineJob): Promise<Buffer | null> {
     const { signal } = this.stopSignal;
     return this.endTimeout.limit('the outputs', (until) =>
       this.parts.engine.readOutputs(job, AbortSignal.any([signal, until])),

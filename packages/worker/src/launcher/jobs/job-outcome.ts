@@ -1,7 +1,7 @@
 import { clipMessage } from '../../execution/failure-message.js';
 import type { FailureCause, Outcome } from '../../execution/outcome.js';
 import type { LogLine } from '../../runtime/runtime.js';
-import { MASK } from '../../secrets/secret-mask.js';
+import { MASK } from '../../secrets/masking.js';
 
 /** Why nothing that a container says is reported. */
 export const HELD_BACK =

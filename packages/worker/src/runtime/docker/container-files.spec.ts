@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, it } from 'vitest';
 import { extract, pack, type Header } from 'tar-stream';
 import { ANY_IMAGE, containerSpec, MemoryLog } from '../../testing/container-spec.js';
 import { cut, FakeDockerEngine, refuse, type Answer } from '../../testing/fake-docker-engine.js';
-import { MAX_OUTPUT_BYTES } from '../outputs.js';
+import { MAX_OUTPUT_BYTES, parseOutputs } from '../outputs.js';
 import type { RunningContainer } from '../runtime.js';
 import { DockerRuntime } from './docker.runtime.js';
 
@@ -83,7 +83,7 @@ describe('files of a container', { timeout: 60_000 }, () => {
 
   it('reads the outputs from the container', async () => {
     const container = await ended(await archive({ name: 'output.json' }, '{"a":[1,"ü"]}'));
-    assert.deepEqual(await container.readOutputs(), { a: [1, 'ü'] });
+    assert.deepEqual(parseOutputs(await container.readOutputs()), { a: [1, 'ü'] });
     assert.deepEqual(engine.calls.at(-1)?.query, { path: '/longshore/output.json' });
   });
 
@@ -93,7 +93,7 @@ describe('files of a container', { timeout: 60_000 }, () => {
       await archive({ name: 'output.json' }, ''),
       await archive({ name: 'output.json' }, ' \n'),
     );
-    for (let i = 0; i < 3; i++) assert.equal(await container.readOutputs(), undefined);
+    for (let i = 0; i < 3; i++) assert.equal(parseOutputs(await container.readOutputs()), undefined);
   });
 
   for (const [what, header] of [
@@ -142,7 +142,7 @@ describe('files of a container', { timeout: 60_000 }, () => {
       response.write(bytes.subarray(0, 600), () => response.destroy());
     };
     const container = await ended(cut, half, (response) => response.end(bytes));
-    assert.deepEqual(await container.readOutputs(), { a: 1 });
+    assert.deepEqual(parseOutputs(await container.readOutputs()), { a: 1 });
   });
 
   it('fails by the engine when it cannot read them, and else when the container is gone', async () => {

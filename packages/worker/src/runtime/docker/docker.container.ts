@@ -1,13 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Readable } from 'node:stream';
-import type { JsonObject } from '@longshore/common/json/json-value';
 import type Dockerode from 'dockerode';
 import { readOutputFile } from './container-files.js';
 import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
 import { demultiplex } from './log-frames.js';
 import { splitLines } from '../log-lines.js';
 import { readChunks } from '../output-chunks.js';
-import { parseOutputs } from '../outputs.js';
 import {
   EngineFault,
   RunFault,
@@ -122,14 +120,13 @@ export class DockerContainer implements RunningContainer {
   }
 
   /** Reads again while the engine is unreachable, as long as for the exit. */
-  async readOutputs(): Promise<JsonObject | undefined> {
+  async readOutputs(): Promise<Buffer | null> {
     const deadline = performance.now() + this.timing.outageMs;
     for (let pauseMs = this.timing.retryMs; ; pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16)) {
       try {
-        const bytes = await withLimit(this.timing.callMs, 'archive', (abortSignal) =>
+        return await withLimit(this.timing.callMs, 'archive', (abortSignal) =>
           readOutputFile(this.container, abortSignal),
         );
-        return bytes === null ? undefined : parseOutputs(bytes);
       } catch (error) {
         if (error instanceof RunFault) throw error;
         const status = engineStatus(error);

@@ -19,7 +19,12 @@ import {
   type ContainerTiming,
 } from './docker.container.js';
 import { putInputs } from './container-files.js';
-import { describeEngineAddress, readEngineAddress, type EngineAddress } from './engine-address.js';
+import {
+  describeEngineAddress,
+  readEngineAddress,
+  selectedContext,
+  type EngineAddress,
+} from './engine-address.js';
 import { isBadCommand, lacksResource, startReason } from './engine-reason.js';
 import type { ImagePolicy } from './image-policy.js';
 import { ImagePull, PULL_STALL_MS } from './image-pull.js';
@@ -69,7 +74,13 @@ export async function engineProblem(env: NodeJS.ProcessEnv): Promise<string | nu
     await withLimit(PING_MS, 'ping', () => engine.ping());
     return null;
   } catch (error) {
-    return `${where} cannot be used: ${engineMessage(error)}`;
+    const context = (env['DOCKER_HOST'] ?? '') === '' ? selectedContext(env) : null;
+    const hint =
+      context === null
+        ? ''
+        : `; the Docker context '${context}' is selected, but Longshore reads only DOCKER_HOST: ` +
+          `set it to the address that 'docker context inspect' shows`;
+    return `${where} cannot be used: ${engineMessage(error)}${hint}`;
   }
 }
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, it } from 'vitest';
-import { describeEngineAddress, readEngineAddress } from './engine-address.js';
+import { describeEngineAddress, namedEngine, readEngineAddress } from './engine-address.js';
 
 describe('DOCKER_HOST', () => {
   const folder = mkdtempSync(join(tmpdir(), 'longshore-certs-'));
@@ -46,4 +46,32 @@ describe('DOCKER_HOST', () => {
       tls: { ca: 'ca', cert: 'cert', key: 'key' },
     });
   });
+});
+
+describe('an engine is named', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'longshore-docker-config-'));
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  for (const [config, env, expected] of [
+    [null, {}, null],
+    ['{"currentContext":"colima"}', {}, "the Docker context 'colima'"],
+    ['{"currentContext":"colima"}', { DOCKER_HOST: 'unix:///x' }, 'DOCKER_HOST'],
+    [
+      '{"currentContext":"colima"}',
+      { DOCKER_HOST: '', DOCKER_CONTEXT: 'rootless' },
+      "the Docker context 'rootless'",
+    ],
+    ['{"currentContext":"colima"}', { DOCKER_CONTEXT: 'default' }, null],
+    ['{"currentContext":"default"}', {}, null],
+    ['{"currentContext":7}', {}, null],
+    ['{"auths":{}}', {}, null],
+    ['{', {}, null],
+  ] as const) {
+    it(`by ${expected ?? 'nothing'} with ${JSON.stringify(env)} and the file ${config ?? 'absent'}`, () => {
+      const path = join(folder, 'config.json');
+      rmSync(path, { force: true });
+      if (config !== null) writeFileSync(path, config);
+      assert.equal(namedEngine({ ...env, DOCKER_CONFIG: folder }), expected);
+    });
+  }
 });

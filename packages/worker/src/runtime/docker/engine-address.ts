@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { isJsonObject } from '@longshore/common/json/json-value';
 
 /** Where a container engine listens. */
 export type EngineAddress =
@@ -42,6 +43,31 @@ export function readEngineAddress(env: NodeJS.ProcessEnv): EngineAddress {
 /** The address as the operator would write it, for messages. */
 export function describeEngineAddress(address: EngineAddress): string {
   return address.kind === 'socket' ? `unix://${address.path}` : `tcp://${address.host}:${address.port}`;
+}
+
+/** What says that there is an engine: DOCKER_HOST, or a Docker context that is selected; null: nothing does. */
+export function namedEngine(env: NodeJS.ProcessEnv): string | null {
+  if ((env['DOCKER_HOST'] ?? '') !== '') return 'DOCKER_HOST';
+  const context = selectedContext(env);
+  return context === null ? null : `the Docker context '${context}'`;
+}
+
+/** The Docker context that the Docker CLI uses without DOCKER_HOST; null: its default one. */
+export function selectedContext(env: NodeJS.ProcessEnv): string | null {
+  const name = env['DOCKER_CONTEXT'] || contextOfConfig(env['DOCKER_CONFIG'] || join(homedir(), '.docker'));
+  return name === '' || name === 'default' ? null : name;
+}
+
+function contextOfConfig(folder: string): string {
+  try {
+    const config: unknown = JSON.parse(readFileSync(join(folder, 'config.json'), 'utf8'));
+    return isJsonObject(config) && typeof config['currentContext'] === 'string'
+      ? config['currentContext']
+      : '';
+  } catch {
+    // None, or one that the Docker CLI cannot read either.
+    return '';
+  }
 }
 
 function defaultSocket(): string {

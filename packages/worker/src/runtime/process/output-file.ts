@@ -1,24 +1,15 @@
 import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
-import type { JsonObject } from '@longshore/common/json/json-value';
-import { MAX_OUTPUT_BYTES, parseOutputs, refusedOutputs } from '../outputs.js';
+import { MAX_OUTPUT_BYTES, refusedOutputs } from '../outputs.js';
 
 /**
  * Reads the output file of an untrusted program: follows no link, does not block on pipes or devices, and reads at most
  * the limit.
- * @returns undefined when the file is missing, empty or blank
- * @throws RunFault when the file is invalid
+ * @returns null when the file is missing
+ * @throws RunFault when it is no regular file or too large
  * @throws Error fit for a run's error_message when this machine cannot read it
  */
-export async function readOutputFile(
-  path: string,
-  maxBytes = MAX_OUTPUT_BYTES,
-): Promise<JsonObject | undefined> {
-  const bytes = await readRegularFile(path, maxBytes);
-  return bytes === null ? undefined : parseOutputs(bytes);
-}
-
-async function readRegularFile(path: string, maxBytes: number): Promise<Buffer | null> {
+export async function readOutputFile(path: string, maxBytes = MAX_OUTPUT_BYTES): Promise<Buffer | null> {
   let file: FileHandle;
   try {
     file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);

@@ -2,7 +2,6 @@ import type { ChildProcess } from 'node:child_process';
 import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { JsonObject } from '@longshore/common/json/json-value';
 import { splitLines } from '../log-lines.js';
 import { readChunks } from '../output-chunks.js';
 import { signalGroup } from './process-table.js';
@@ -58,7 +57,7 @@ export class ProcessContainer implements RunningContainer {
     await this.exit;
   }
 
-  readOutputs(): Promise<JsonObject | undefined> {
+  readOutputs(): Promise<Buffer | null> {
     return this.folder.readOutputs();
   }
 

@@ -22,6 +22,7 @@ import { processStamp } from './process-table.js';
 import { ProcessRuntime } from './process.runtime.js';
 import { RunFolders } from './run-folders.js';
 import type { RunningContainer } from '../runtime.js';
+import { parseOutputs } from '../outputs.js';
 
 const NEVER = new AbortController().signal;
 /** Needs /proc. */
@@ -296,7 +297,7 @@ async function run(name: string, inputs: JsonObject) {
   await examples.pull(spec.image, NEVER);
   const container = await examples.start(spec);
   const read = await readToEnd(container);
-  const outputs = await container.readOutputs();
+  const outputs = parseOutputs(await container.readOutputs());
   await container.remove();
   return { ...read, outputs };
 }

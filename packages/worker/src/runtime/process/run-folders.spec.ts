@@ -24,6 +24,7 @@ import { ordinaryUser } from '../../testing/ordinary-user.js';
 import { containerSpec } from '../../testing/container-spec.js';
 import { readOutputFile } from './output-file.js';
 import { RunFolders } from './run-folders.js';
+import { parseOutputs } from '../outputs.js';
 
 const base = mkdtempSync(join(tmpdir(), 'longshore-folder-spec-'));
 afterAll(() => rmSync(base, { recursive: true, force: true }));
@@ -44,7 +45,7 @@ test("keeps a run's folder below a root that only the worker's user may enter", 
     assert.equal(mode(folders.root), 0o700);
     assert.deepEqual(JSON.parse(readFileSync(join(folder.path, 'input.json'), 'utf8')), { a: 1 });
     assert.equal(readFileSync(join(folder.path, 'output.json'), 'utf8'), '');
-    assert.equal(await folder.readOutputs(), undefined);
+    assert.equal(parseOutputs(await folder.readOutputs()), undefined);
     await folder.remove();
     await folder.remove();
     assert.deepEqual(readdirSync(folders.root), []);
@@ -99,7 +100,7 @@ test('restricts the mode of its own root folder', async () => {
 
 test('writes the template to the output file', async () => {
   const folder = await new RunFolders('template', base).create({ ...CONTENT, outputTemplate: { url: 'u' } });
-  assert.deepEqual(await folder.readOutputs(), { url: 'u' });
+  assert.deepEqual(parseOutputs(await folder.readOutputs()), { url: 'u' });
 });
 
 test('keeps the digits and the order of inputs, template and outputs', async () => {
@@ -112,12 +113,12 @@ test('keeps the digits and the order of inputs, template and outputs', async () 
   });
   assert.equal(readFileSync(join(folder.path, 'input.json'), 'utf8'), text);
   assert.equal(readFileSync(join(folder.path, 'output.json'), 'utf8'), text);
-  assert.equal(stringifyJson({ outputs: await folder.readOutputs() }), `{"outputs":${text}}`);
+  assert.equal(stringifyJson({ outputs: parseOutputs(await folder.readOutputs()) }), `{"outputs":${text}}`);
 });
 
 test('reads outputs, and none from a missing, empty or blank file', async () => {
   const path = outputFile();
-  assert.equal(await readOutputFile(path), undefined);
+  assert.equal(parseOutputs(await readOutputFile(path)), undefined);
   for (const [text, outputs] of [
     ['', undefined],
     [' \r\n\t', undefined],
@@ -125,7 +126,7 @@ test('reads outputs, and none from a missing, empty or blank file', async () => 
     ['{"a":{"b":[1,"ü"]}}\n', { a: { b: [1, 'ü'] } }],
   ] as const) {
     writeFileSync(path, text);
-    assert.deepEqual(await readOutputFile(path), outputs);
+    assert.deepEqual(parseOutputs(await readOutputFile(path)), outputs);
   }
 });
 
@@ -133,7 +134,10 @@ for (const text of ['[]', 'null', '"x"', '{', '{"a":1,"a":2}', '{"a":"\\u0000"}'
   test(`refuses outputs that are not a JSON object: ${text}`, async () => {
     const path = outputFile();
     writeFileSync(path, text);
-    await assert.rejects(readOutputFile(path), /^RunFault: The run's output file cannot be used: /);
+    await assert.rejects(
+      readOutputFile(path).then(parseOutputs),
+      /^RunFault: The run's output file cannot be used: /,
+    );
   });
 }
 
@@ -141,7 +145,7 @@ for (const text of ['{"a":NaN}', '{"a":-Infinity}', '{"a":', 'a']) {
   test(`says that outputs are not valid JSON: ${text}`, async () => {
     const path = outputFile();
     writeFileSync(path, text);
-    await assert.rejects(readOutputFile(path), {
+    await assert.rejects(readOutputFile(path).then(parseOutputs), {
       name: 'RunFault',
       message: "The run's output file cannot be used: it is not valid JSON (NaN and Infinity are not JSON)",
     });
@@ -170,7 +174,7 @@ for (const [what, make] of Object.entries(TRICKS)) {
 test('reads at most the limit of a huge output file', async () => {
   const path = outputFile();
   writeFileSync(path, '{"a":1}');
-  assert.deepEqual(await readOutputFile(path, 7), { a: 1 });
+  assert.deepEqual(parseOutputs(await readOutputFile(path, 7)), { a: 1 });
   await assert.rejects(readOutputFile(path, 6), /larger than 6 bytes/);
   truncateSync(path, 2 ** 40);
   await assert.rejects(readOutputFile(path), /larger than 16777216 bytes/);

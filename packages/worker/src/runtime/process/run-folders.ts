@@ -4,7 +4,6 @@ import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jsonText } from '@longshore/common/json/json-text';
-import type { JsonObject } from '@longshore/common/json/json-value';
 import { templateText } from '../outputs.js';
 import type { ContainerSpec } from '../runtime.js';
 import { readOutputFile } from './output-file.js';
@@ -14,10 +13,10 @@ import { removeTree } from './remove-tree.js';
 export interface RunFolder {
   readonly path: string;
   /**
-   * The outputs of an ended program; undefined when there are none.
+   * The output file of an ended program; null when there is none.
    * @throws Error fit for a run's error_message
    */
-  readOutputs(): Promise<JsonObject | undefined>;
+  readOutputs(): Promise<Buffer | null>;
   /** Deletes the folder. Idempotent. */
   remove(): Promise<void>;
 }

@@ -1,5 +1,4 @@
 import { text } from 'node:stream/consumers';
-import type { JsonObject } from '@longshore/common/json/json-value';
 import { Backoff } from '@longshore/common/backoff';
 import { EngineFault } from '../../../runtime/runtime.js';
 import type { RemovalParts } from '../job-removal.js';
@@ -14,21 +13,21 @@ const RETRY = { firstMs: 250, maxMs: 10_000 };
 const MOST_INCOMPLETE = 8;
 
 /**
- * The outputs in the log of the last container of a pod.
- * @returns undefined when there are none
- * @throws RunFault when they cannot be used
+ * The output file in the log of the last container of a pod.
+ * @returns null when there is none
+ * @throws RunFault when it cannot be used
  * @throws EngineFault when the log is gone
  */
 export async function readOutputs(
   { api, paths, clock }: Pick<RemovalParts, 'api' | 'paths' | 'clock'>,
   podName: string,
   signal: AbortSignal,
-): Promise<JsonObject | undefined> {
+): Promise<Buffer | null> {
   const backoff = new Backoff(RETRY, Math.random);
   for (let incomplete = 0; incomplete < MOST_INCOMPLETE;) {
     const log = await readLog();
-    const outputs = log === null ? null : parseOutputFrame(log);
-    if (outputs !== null) return outputs;
+    const file = log === null ? undefined : parseOutputFrame(log);
+    if (file !== undefined) return file;
     if (log !== null) incomplete += 1;
     await clock.sleep(backoff.nextMs(), signal);
     signal.throwIfAborted();

@@ -30,17 +30,15 @@ describe('the frame of the outputs', () => {
   afterAll(() => rmSync(folder, { recursive: true }));
 
   it('carries the file from the script to the parser', () => {
-    assert.deepEqual(parseOutputFrame(printed(() => writeFileSync(file, '{"a": [1, "ä"]}'))), {
-      a: [1, 'ä'],
-    });
-    const text = 'x'.repeat(MAX_OUTPUT_BYTES - 8);
-    const largest = printed(() => writeFileSync(file, `{"a":"${text}"}`));
-    assert.equal(parseOutputFrame(largest)?.['a'], text);
+    const text = '{"a": [1, "ä"]}';
+    assert.equal(textOf(printed(() => writeFileSync(file, text))), text);
+    const largest = 'x'.repeat(MAX_OUTPUT_BYTES);
+    assert.equal(textOf(printed(() => writeFileSync(file, largest))), largest);
   });
 
-  it('tells of no outputs when the file is missing or empty', () => {
-    assert.equal(parseOutputFrame(printed(() => undefined)), undefined);
-    assert.equal(parseOutputFrame(printed(() => writeFileSync(file, ' \n'))), undefined);
+  it('tells a missing file from an empty one', () => {
+    assert.equal(parseOutputFrame(printed(() => undefined)), null);
+    assert.equal(textOf(printed(() => writeFileSync(file, ''))), '');
   });
 
   it('refuses a file that is too large, and prints nothing of it', () => {
@@ -52,14 +50,10 @@ describe('the frame of the outputs', () => {
     );
   });
 
-  it('refuses links, folders, and what is no JSON object', () => {
+  it('refuses links and folders', () => {
     const irregular = refusal('it is no regular file');
     assert.throws(() => parseOutputFrame(printed(() => symlinkSync('/etc/passwd', file))), irregular);
     assert.throws(() => parseOutputFrame(printed(() => mkdirSync(file))), irregular);
-    assert.throws(
-      () => parseOutputFrame(printed(() => writeFileSync(file, '[1]'))),
-      refusal('it holds no JSON object'),
-    );
   });
 
   it.skipIf(isRoot && typeof user === 'string')('refuses a file that cannot be read', () => {
@@ -78,31 +72,26 @@ describe('the frame of the outputs', () => {
     const log = printed(() => writeFileSync(file, JSON.stringify({ a: 'b'.repeat(500) })));
     fc.assert(
       fc.property(fc.nat(log.trimEnd().length - 1), (length) => {
-        assert.equal(parseOutputFrame(log.slice(0, length)), null);
+        assert.equal(parseOutputFrame(log.slice(0, length)), undefined);
       }),
     );
     const lines = log.split('\n');
-    assert.equal(parseOutputFrame([...lines.slice(0, 2), ...lines.slice(3)].join('\n')), null);
-    assert.equal(parseOutputFrame(''), null);
+    assert.equal(parseOutputFrame([...lines.slice(0, 2), ...lines.slice(3)].join('\n')), undefined);
+    assert.equal(parseOutputFrame(''), undefined);
   });
 
-  it('carries every JSON object', () => {
-    const object = fc.dictionary(
-      fc.stringMatching(/^[a-z]{1,5}$/),
-      fc.oneof(fc.string(), fc.integer(), fc.boolean()),
-      {
-        noNullPrototype: true,
-      },
-    );
+  it('carries every text', () => {
     fc.assert(
-      fc.property(object, (value) => {
-        const bytes = Buffer.from(JSON.stringify(value));
+      fc.property(fc.string({ unit: 'binary' }), (text) => {
+        const bytes = Buffer.from(text);
         const base64 = bytes.toString('base64').replaceAll(/(.{76})/g, '$1\r\n');
-        const parsed = parseOutputFrame(
-          `longshore-outputs ${bytes.length}\r\n${base64}\r\nlongshore-end\r\n`,
-        );
-        assert.equal(JSON.stringify(parsed), JSON.stringify(value));
+        const frame = `longshore-outputs ${bytes.length}\r\n${base64}\r\nlongshore-end\r\n`;
+        assert.equal(textOf(frame), bytes.toString());
       }),
     );
   });
 });
+
+function textOf(frame: string): string | undefined {
+  return parseOutputFrame(frame)?.toString();
+}

@@ -1,5 +1,4 @@
-import type { JsonObject } from '@longshore/common/json/json-value';
-import { parseOutputs, refusedOutputs } from '../../../runtime/outputs.js';
+import { refusedOutputs } from '../../../runtime/outputs.js';
 
 /** Limit of the output file, in bytes: its text must fit into a log file that a node does not rotate. */
 export const MAX_OUTPUT_BYTES = 2 ** 20;
@@ -23,18 +22,18 @@ echo ${END}
 
 /**
  * Reads what the script printed.
- * @returns undefined when there are no outputs; null when the frame is not complete
+ * @returns the output file; null when there is none; undefined when the frame is not complete
  * @throws RunFault when the output file cannot be used
  */
-export function parseOutputFrame(log: string): JsonObject | undefined | null {
+export function parseOutputFrame(log: string): Buffer | null | undefined {
   const lines = log.split('\n').map((line) => line.trim());
   const begin = lines.findIndex((line) => BEGIN.test(line));
   const end = lines.indexOf(END, begin + 1);
-  if (begin < 0 || end < 0) return null;
+  if (begin < 0 || end < 0) return undefined;
   const size = BEGIN.exec(lines[begin] ?? '')?.[1] ?? '';
   switch (size) {
     case 'missing':
-      return undefined;
+      return null;
     case 'irregular':
       throw refusedOutputs('it is no regular file');
     case 'unreadable':
@@ -43,7 +42,7 @@ export function parseOutputFrame(log: string): JsonObject | undefined | null {
       if (Number(size) > MAX_OUTPUT_BYTES)
         throw refusedOutputs(`it has ${size} bytes; the limit on Kubernetes is ${MAX_OUTPUT_BYTES} bytes`);
       const bytes = Buffer.from(lines.slice(begin + 1, end).join(''), 'base64');
-      return bytes.length === Number(size) ? parseOutputs(bytes) : null;
+      return bytes.length === Number(size) ? bytes : undefined;
     }
   }
 }

@@ -1,0 +1,79 @@
+import { Semaphore } from '@longshore/common/semaphore';
+import { jsonText, lazyJson, stringifyJson } from '@longshore/common/json/json-text';
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { parseOutputs, refusedOutputs } from '../runtime/outputs.js';
+import { RunFault } from '../runtime/runtime.js';
+import type { SecretMask } from '../secrets/secret-mask.js';
+import type { RunEvent } from '../service-api/service-api.js';
+import type { CompletedOutcome } from './outcome.js';
+
+/** Parses and masks the output files of a worker's runs, one at a time: each may take many times its size in memory. */
+export class RunOutputs {
+  private readonly turns = new Semaphore(1);
+
+  /** @param maxBodyBytes limit of the service for the body of a request, in bytes; null: not known */
+  constructor(private readonly maxBodyBytes: () => number | null) {}
+
+  /**
+   * The outcome with the outputs of an output file, without values of secrets. A file that the service would refuse is neither
+   * parsed nor masked.
+   * @param bytes null: there is no file
+   * @throws RunFault when it cannot be used
+   */
+  async read(bytes: Buffer | null, mask: SecretMask): Promise<CompletedOutcome> {
+    if (bytes === null) return { kind: 'completed', outputs: undefined };
+    this.assertFits(bytes);
+    return this.turns.run(async () => {
+      const outputs = parseOutputs(bytes);
+      if (outputs === undefined) return { kind: 'completed', outputs };
+      try {
+        // An await of the object itself would ask it for `then`, and so parse it.
+        const masked = lazyJson(await mask.jsonText(jsonText(outputs)));
+        return { kind: 'completed', outputs: isJsonObject(masked) ? masked : outputs };
+      } catch {
+        throw new RunFault("The run's outputs cannot be used: two keys are values of secrets");
+      }
+    });
+  }
+
+  private assertFits(bytes: Buffer): void {
+    const limit = this.maxBodyBytes();
+    if (limit === null) return;
+    const most = Math.max(0, limit - EVENT_BYTES);
+    if (bytes.length <= most) return;
+    const size = compactLength(bytes);
+    if (size > most)
+      throw refusedOutputs(
+        `it has ${size} bytes without white space; the service takes at most ${most} bytes`,
+      );
+  }
+}
+
+/** The event that reports the success of a run. */
+export function completedEvent(outputs: JsonObject | undefined): RunEvent {
+  const payload: JsonObject = outputs === undefined ? {} : { outputs };
+  return { type: 'COMPLETED', msg: 'The container ended with exit code 0', payload };
+}
+
+/** Bytes of this event around the outputs. */
+const EVENT_BYTES = Buffer.byteLength(stringifyJson(completedEvent({}))) - '{}'.length;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
+/** Length of a JSON text without the white space between its tokens, in bytes. */
+function compactLength(bytes: Buffer): number {
+  let length = 0;
+  let isInString = false;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = Number(bytes[at]);
+    if (isInString && byte === BACKSLASH) {
+      length += 2;
+      at += 1;
+      continue;
+    }
+    if (byte === QUOTE) isInString = !isInString;
+    if (isInString || byte > 0x20) length += 1;
+  }
+  return length;
+}
