@@ -9,6 +9,7 @@ const ID_RULE =
 const COUNT = 'must be an integer of at least 0';
 const GPU_ID_RULE = 'resources.gpus[0].id must be an integer from 0 to 2147483647';
 const GPU = { id: 0, vram_mb: 1 };
+const FREE = { cpu_cores: 1, ram_mb: 1, gpus: [] };
 const OP = { id: 'r', image: 'i', inputs: {}, constraints: {} };
 const RESOURCES = { cpu_cores: 1, ram_mb: 1, gpus: [] };
 
@@ -47,6 +48,15 @@ const REFUSED: readonly (readonly [change: Record<string, unknown>, errors: read
     [
       'resources.gpus[2].id must not repeat the id of another GPU',
       'resources.gpus[3].id must not repeat the id of another GPU',
+    ],
+  ],
+  [{ not_claiming: 'full' }, ['not_claiming must be a list of at most 4 items']],
+  [{ not_claiming: [{}] }, ['not_claiming[0].reason is required']],
+  [
+    { not_claiming: [{ reason: 'tired', message: 'x'.repeat(501) }] },
+    [
+      'not_claiming[0].reason must be one of: draining, engine_paused, disk_full, key_refused',
+      'not_claiming[0].message must be a string of at most 500 characters',
     ],
   ],
   [{ tags: undefined }, ['tags is required']],
@@ -168,6 +178,18 @@ describe('a heartbeat', () => {
     assert.deepEqual((await steps.heartbeat('busy', { running_ops: null })).running_ops, [op]);
     assert.deepEqual((await steps.heartbeat('busy', { running_ops: [] })).running_ops, []);
     assert.deepEqual((await steps.heartbeat('busy')).running_ops, []);
+  });
+
+  test('says why the worker does not claim until one without a reason', async () => {
+    const reason = { reason: 'engine_paused', message: 'the engine does not answer' };
+    const told = await steps.heartbeat('paused', { not_claiming: [reason, { reason: 'draining', more: 1 }] });
+    assert.deepEqual(told.not_claiming, [reason, { reason: 'draining', message: '' }]);
+    assert.deepEqual(
+      (await list()).find(({ id }) => id === 'paused'),
+      { ...told, free: FREE },
+    );
+    for (const not_claiming of [undefined, null, []])
+      assert.deepEqual((await steps.heartbeat('paused', { not_claiming })).not_claiming, []);
   });
 
   test('may say more than this version reads, at every level', async () => {

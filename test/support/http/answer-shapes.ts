@@ -128,6 +128,9 @@ const WORKER_FIELDS = {
   last_heartbeat_at: timestamp,
   is_active: oneOf(true, false),
   draining: oneOf(true, false),
+  not_claiming: listOf(
+    objectOf({ reason: oneOf('draining', 'engine_paused', 'disk_full', 'key_refused'), message: text }),
+  ),
 };
 const FREE = objectOf({
   cpu_cores: integer,

@@ -30,6 +30,20 @@ while IFS= read -r line; do carrier=\${line#*=$}; printf '%s=%s\\0' "\${line%%=*
   runc: `sed -z 's/$/\\x00/' "$5/config.json"`,
 } as const;
 
+/** Every variable that the script or a tool's part of it sets, and those by which shells and loaders are led astray. */
+function dangerousNames(): readonly string[] {
+  const tools = [...CONTAINER_TOOLS, { script: '/x' }];
+  const text = tools.map((tool) => jobScript({ root: '/r', folder: 'f', tool })).join('\n');
+  const assigned = [...text.matchAll(/(?:^|[\s;({])([A-Za-z_]\w*)\+?=/gm)].map(([, name]) => name);
+  const loops = [...text.matchAll(/\bfor (\w+)/g)].map(([, name]) => name);
+  const found = [...assigned, ...loops].filter((name) => name !== undefined);
+  for (const name of ['job', 'image_dir', 'scratch', 'carrier', 'pair'])
+    assert.ok(found.includes(name), name);
+  const known = 'tool LD_PRELOAD LD_LIBRARY_PATH GLIBC_TUNABLES BASH_ENV ENV IFS PS4 PROMPT_COMMAND TMPDIR';
+  const others = 'HOME USER SLURM_JOB_ID CH_RUNNING LONGSHORE_VALUE0 LONGSHORE_VALUE_1 LONGSHORE_JOB _ x';
+  return [...new Set([...found, ...known.split(' '), ...others.split(' ')])];
+}
+
 describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () => {
   let base: string;
   let folders: JobFolders;
@@ -81,14 +95,20 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
   }
 
   test('hands texts of the run on as they are, and records the exit code', async () => {
+    const beganMs = Date.now();
     await create({ image: HOSTILE });
     assert.equal(await run('5'), 7);
     const got = readFileSync(join(folders.root, 'got'), 'utf8').split('\0');
     assert.deepEqual(got, [HOSTILE, `A=${HOSTILE}`, 'B=', '/c', HOSTILE, '', '']);
     const state = await folders.read(KEY);
     assert.deepEqual([state?.takenBy, state?.hasStarted], ['5', true]);
-    assert.deepEqual(state?.exit, {
+    const { startedAtMs = null, exit = null } = state ?? {};
+    assert.ok(startedAtMs !== null && startedAtMs >= beganMs, `started at ${startedAtMs}`);
+    const endedAtMs = exit?.endedAtMs ?? Number.NaN;
+    assert.ok(endedAtMs >= startedAtMs && endedAtMs <= Date.now(), `ended at ${endedAtMs}`);
+    assert.deepEqual(exit, {
       kind: 'exited',
+      endedAtMs,
       exitCode: 7,
       wasSignalled: false,
       logBytes: 0,
@@ -164,20 +184,6 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
     const { words } = await withTool('apptainer', { ROCR_VISIBLE_DEVICES: '0' });
     assert.ok(words.includes('--rocm') && !words.includes('--nv'), words.join(' '));
   });
-
-  /** Every variable that the script or a tool's part of it sets, and those by which shells and loaders are led astray. */
-  function dangerousNames(): readonly string[] {
-    const tools = [...CONTAINER_TOOLS, { script: '/x' }];
-    const text = tools.map((tool) => jobScript({ root: '/r', folder: 'f', tool })).join('\n');
-    const assigned = [...text.matchAll(/(?:^|[\s;({])([A-Za-z_]\w*)\+?=/gm)].map(([, name]) => name);
-    const loops = [...text.matchAll(/\bfor (\w+)/g)].map(([, name]) => name);
-    const found = [...assigned, ...loops].filter((name) => name !== undefined);
-    for (const name of ['job', 'image_dir', 'scratch', 'carrier', 'pair'])
-      assert.ok(found.includes(name), name);
-    const known = 'tool LD_PRELOAD LD_LIBRARY_PATH GLIBC_TUNABLES BASH_ENV ENV IFS PS4 PROMPT_COMMAND TMPDIR';
-    const others = 'HOME USER SLURM_JOB_ID CH_RUNNING LONGSHORE_VALUE0 LONGSHORE_VALUE_1 LONGSHORE_JOB _ x';
-    return [...new Set([...found, ...known.split(' '), ...others.split(' ')])];
-  }
 
   for (const tool of CONTAINER_TOOLS)
     test(`gives no variable of a run to the shell of the job or to ${tool} itself, whatever its name`, async () => {

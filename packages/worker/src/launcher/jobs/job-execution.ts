@@ -1,5 +1,6 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { EnginePause } from '../../claims/engine-pause.js';
+import { NO_TIMES, timesPayload, type ContainerTimes } from '../../execution/container-times.js';
 import type { TracedStep } from '../../execution/execution-trace.js';
 import { clipMessage } from '../../execution/failure-message.js';
 import type { Outcome } from '../../execution/outcome.js';
@@ -52,6 +53,7 @@ export interface AdoptedJob {
 export class JobExecution extends RunExecution {
   /** Whether the job is not submitted yet. */
   isPreparing: boolean;
+  private ranAt = NO_TIMES;
   /** Null: not submitted yet. */
   private job: EngineJob | null;
   /** Whether the engine may have the job. */
@@ -123,6 +125,10 @@ export class JobExecution extends RunExecution {
 
   protected whyUnsuitable(): string | null {
     return missingCapabilities(this.parts.engine, this.claimed);
+  }
+
+  protected times(): ContainerTimes {
+    return this.ranAt;
   }
 
   protected override endKey(): string | null {
@@ -215,6 +221,7 @@ export class JobExecution extends RunExecution {
       );
       if (job === null) return this.outcomeOfMissing(submitted);
       known = job.status;
+      this.ranAt = job.times ?? this.ranAt;
       switch (known.kind) {
         case 'pending':
           this.recordWait(known.reason);
@@ -263,7 +270,9 @@ export class JobExecution extends RunExecution {
     if (this.running.signal.aborted) return;
     this.running.abort();
     this.parts.onRunning();
-    if (!this.isStarted) await this.reportStart({}, `${job.engineId}:started`);
+    const { startedAt } = this.ranAt;
+    if (!this.isStarted)
+      await this.reportStart(timesPayload({ startedAt, finishedAt: null }), `${job.engineId}:started`);
     this.isStarted = true;
     this.beginReading(job);
   }
