@@ -9,7 +9,6 @@ const ID_RULE =
 const COUNT = 'must be an integer of at least 0';
 const GPU_ID_RULE = 'resources.gpus[0].id must be an integer from 0 to 2147483647';
 const GPU = { id: 0, vram_mb: 1 };
-const FREE = { cpu_cores: 1, ram_mb: 1, gpus: [] };
 const OP = { id: 'r', image: 'i', inputs: {}, constraints: {} };
 const RESOURCES = { cpu_cores: 1, ram_mb: 1, gpus: [] };
 
@@ -50,7 +49,7 @@ const REFUSED: readonly (readonly [change: Record<string, unknown>, errors: read
       'resources.gpus[3].id must not repeat the id of another GPU',
     ],
   ],
-  [{ not_claiming: 'full' }, ['not_claiming must be a list of at most 4 items']],
+  [{ not_claiming: {} }, ['not_claiming must be a list of at most 4 items']],
   [{ not_claiming: [{}] }, ['not_claiming[0].reason is required']],
   [
     { not_claiming: [{ reason: 'tired', message: 'x'.repeat(501) }] },
@@ -148,6 +147,7 @@ describe('a heartbeat', () => {
       last_heartbeat_at: worker.created_at,
       is_active: true,
       draining: false,
+      not_claiming: [],
     });
     assert.ok(Math.abs(Date.parse(worker.created_at) - now) < 60_000);
     assert.deepEqual(
@@ -186,7 +186,7 @@ describe('a heartbeat', () => {
     assert.deepEqual(told.not_claiming, [reason, { reason: 'draining', message: '' }]);
     assert.deepEqual(
       (await list()).find(({ id }) => id === 'paused'),
-      { ...told, free: FREE },
+      told,
     );
     for (const not_claiming of [undefined, null, []])
       assert.deepEqual((await steps.heartbeat('paused', { not_claiming })).not_claiming, []);

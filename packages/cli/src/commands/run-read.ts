@@ -217,7 +217,7 @@ function because({ obstacles, draining, not_claiming: notClaiming }: Worker): st
       ? `${resource}: needs ${needed}, free ${free} of ${total}`
       : `${resource}: lacks ${missing.join(', ')}`,
   );
-  const said = notClaiming.map(({ reason, message = '' }) =>
+  const said = (notClaiming ?? []).map(({ reason, message }) =>
     oneLine(`${reason}${message && `: ${message}`}`),
   );
   return [...(draining ? ['draining'] : []), ...said, ...reasons].join('; ') || '-';

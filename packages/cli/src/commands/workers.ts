@@ -69,8 +69,8 @@ function stateOf({ is_active: isActive, draining, not_claiming: reasons }: Worke
 }
 
 /** Why a worker does not claim, in its words. */
-function reasonsOf({ not_claiming: reasons = [] }: Pick<Worker, 'not_claiming'>): string {
-  const texts = reasons.map(({ reason, message = '' }) =>
+function reasonsOf({ not_claiming: reasons }: Pick<Worker, 'not_claiming'>): string {
+  const texts = (reasons ?? []).map(({ reason, message }) =>
     message === '' ? reason : `${reason}: ${message}`,
   );
   return texts.map(oneLine).join('; ') || '-';

@@ -210,26 +210,6 @@ describe('DockerRuntime', { timeout: 60_000 }, () => {
       assert.deepEqual(await container.exit, { exitCode: 5, outOfMemory: false });
     });
 
-    it('has the times of the engine, to the millisecond, and none that the engine does not know', async () => {
-      for (const [StartedAt, FinishedAt, startedAt, finishedAt] of [
-        [
-          '2026-05-04T10:00:00.123456789Z',
-          '2026-05-04T12:00:01.9999+02:00',
-          '2026-05-04T10:00:00.123Z',
-          '2026-05-04T10:00:01.999Z',
-        ],
-        ['2026-05-04T10:00:00Z', '0001-01-01T00:00:00Z', '2026-05-04T10:00:00.000Z', null],
-      ] as const) {
-        const container = await runtime().start(containerSpec('tool'));
-        assert.deepEqual(container.times(), { startedAt: null, finishedAt: null });
-        engine.container().state = { Running: false, ExitCode: 0, OOMKilled: false, StartedAt, FinishedAt };
-        engine.cutConnections();
-        await container.exit;
-        assert.deepEqual(container.times(), { startedAt, finishedAt });
-        await container.remove();
-      }
-    });
-
     it('is read from the state when wait is never answered', async () => {
       engine.answerNext('POST /containers/ID/wait', silence);
       const container = await runtime({ waitMs: 50 }).start(containerSpec('tool'));
