@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { AttemptEntity } from '../database/entities/attempt.entity.js';
+import { EventEntity } from '../database/entities/event.entity.js';
 import { RunLogEntity, RunLogRowEntity } from '../database/entities/run-log.entity.js';
 import { RunEntity } from '../database/entities/run.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
@@ -45,6 +46,7 @@ export type LogSilence = Pick<LogLimits, 'silenceMs' | 'activeSilenceMs'>;
 
 const RUNS = new EntityTable(RunEntity);
 const ATTEMPTS = new EntityTable(AttemptEntity);
+const EVENTS = new EntityTable(EventEntity);
 const LOGS = new EntityTable(RunLogEntity);
 const LOG_ROWS = new EntityTable(RunLogRowEntity);
 
@@ -211,6 +213,13 @@ export class RunLogRepository {
 
 // Expressions on `runs r`, `attempts a` and `run_logs l` of one attempt. The current attempt has no row in `attempts`.
 const ENDED = `case when a.attempt is null then r.finished_at else a.finished_at end`;
+/** A worker that was cut off reports an end long after it, and its log still later. */
+const REPORTED = `greatest(${ENDED}, (
+                 select e.t
+                   from ${EVENTS.name} e
+                  where e.run_id = r.id
+                    and e.index = coalesce(a.end_event, r.event_count) - 1
+               ))`;
 const HOLDER = `coalesce(l.worker_id, case when a.attempt is null then r.worker_id else a.worker_id end)`;
 
 function isClosed(silence: string): string {
@@ -218,7 +227,7 @@ function isClosed(silence: string): string {
 }
 
 function isSilent(silence: string): string {
-  return `(greatest(${ENDED}, l.updated_at) < now() - ${silence}::double precision * interval '1 millisecond'
+  return `(greatest(${REPORTED}, l.updated_at) < now() - ${silence}::double precision * interval '1 millisecond'
                and ${ENDED} is not null)`;
 }
 

@@ -91,7 +91,14 @@ const explained = {
 
 test('an explanation names what workers lack, and the runs that hold the concurrency key', () => {
   const lacking = { resource: 'tags', needed: 1, free: 0, total: 0, missing: ['gpu'] };
-  const worker = { id: 'w', can_take_now: false, could_ever: false, draining: false, obstacles: [lacking] };
+  const worker = {
+    id: 'w',
+    can_take_now: false,
+    could_ever: false,
+    draining: false,
+    not_claiming: [],
+    obstacles: [lacking],
+  };
   const holders = ['a', 'b'].map((id) => ({ run_id: id, state: 'RUNNING' as const, worker_id: 'w' }));
   const text = explanationText(
     {
@@ -127,14 +134,42 @@ test('a SUBMITTED of a timeline shows why the job waits', () => {
   assert.equal(eventText({ ...event, payload: {} }), 't  SUBMITTED  Submitted');
 });
 
-test('the counts of an explanation agree with its rows: draining workers are named apart', () => {
-  const worker = { id: 'w', can_take_now: false, could_ever: true, draining: true, obstacles: [] };
-  const counts = { active: 1, draining: 1, stale: 0, able_now: 0, able_ever: 0 };
+test('an explanation says why a worker does not claim, in its words on one line', () => {
+  const said = [
+    { reason: 'engine_paused' as const, message: 'no\nanswer' },
+    { reason: 'draining' as const, message: '' },
+  ];
+  const worker = {
+    id: 'w',
+    can_take_now: false,
+    could_ever: true,
+    draining: false,
+    not_claiming: said,
+    obstacles: [],
+  };
+  const counts = { active: 1, draining: 0, not_claiming: 1, stale: 0, able_now: 0, able_ever: 0 };
   const style = { columns: 200, colours: false };
   const text = explanationText({ ...explained, counts, workers: [worker] }, style);
-  const told = '1 active (0 can take it now, 0 ever; draining ones not counted), 1 draining, 0 stale';
+  assert.match(text, /^w +no +yes +engine_paused: no.{1,2}answer; draining$/m);
+  assert.match(text, /0 draining, 1 not claiming, 0 stale/);
+});
+
+test('the counts of an explanation agree with its rows: draining workers are named apart', () => {
+  const worker = {
+    id: 'w',
+    can_take_now: false,
+    could_ever: true,
+    draining: true,
+    not_claiming: [],
+    obstacles: [],
+  };
+  const counts = { active: 1, draining: 1, not_claiming: 0, stale: 0, able_now: 0, able_ever: 0 };
+  const style = { columns: 200, colours: false };
+  const text = explanationText({ ...explained, counts, workers: [worker] }, style);
+  const told =
+    '1 active (0 can take it now, 0 ever; those that claim nothing are not counted), 1 draining, 0 not claiming, 0 stale';
   assert.ok(text.includes(told), text);
-  const open = { active: 1, draining: 0, stale: 0, able_now: 1, able_ever: 1 };
+  const open = { active: 1, draining: 0, not_claiming: 0, stale: 0, able_now: 1, able_ever: 1 };
   assert.ok(
     explanationText({ ...explained, counts: open, workers: [] }, style).includes(
       '1 active (1 can take it now, 1 ever), 0',

@@ -98,6 +98,34 @@ describe('a failure of the engine', () => {
     await harness.end();
   });
 
+  it('is told to the service with its newest reason, until a probe succeeds', async () => {
+    const harness = makeHarness();
+    const { clock, runtime, service } = harness;
+    const told = () => service.callsOf('heartbeat').at(-1)?.report?.notClaiming;
+    const full = "the engine's disk is full";
+    runtime.onStart = throws(new EngineFault(full));
+    runtime.onProbe = throws(new Error('/var/lib/secret-path'));
+    const run = service.add('run-1');
+    await harness.start();
+    assert.deepEqual(told(), []);
+    await harness.untilState(run, 'FAILED');
+    await clock.until('the reason is told', () => told()?.length === 1, 20);
+    await clock.pass(60_000);
+    assert.deepEqual(told(), [{ reason: 'disk_full', message: full }]);
+    runtime.onProbe = throws(new EngineFault('no\0  answer'));
+    await clock.until('the newer reason is told', () => told()?.[0]?.reason === 'engine_paused', 20);
+    assert.deepEqual(told(), [{ reason: 'engine_paused', message: 'no answer' }]);
+    runtime.onProbe = async () => undefined;
+    await clock.until('no reason is told', () => told()?.length === 0, 20);
+    runtime.onStart = () => undefined;
+    const next = service.add('run-2');
+    await harness.untilState(next, 'RUNNING');
+    const ended = harness.end();
+    await clock.until('the shutdown is told', () => told()?.[0]?.reason === 'draining', 20);
+    runtime.containers.at(-1)?.end(0);
+    assert.equal(await ended, 0);
+  });
+
   it('does not delay a shutdown', async () => {
     const harness = makeHarness();
     harness.runtime.onStart = harness.runtime.onProbe = throws(new EngineFault('no bridge'));

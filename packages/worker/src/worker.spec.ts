@@ -28,6 +28,28 @@ test('executes a run from the claim to COMPLETED and removes the container', asy
   assert.equal(harness.runtime.leftoversRemoved, 1);
 });
 
+test('reports when the container ran with its end, also when the service does not answer for long', async () => {
+  const harness = makeHarness();
+  const { clock, runtime, service } = harness;
+  const ends = [0, 1];
+  const runs = ends.map((code) => service.add(`run-${code}`, { image: String(code) }));
+  const ranAt = { startedAt: '2026-05-04T10:00:00.000Z', finishedAt: '2026-05-04T10:00:09.000Z' };
+  runtime.onStart = (container) => {
+    container.ranAt = ranAt;
+    service.onCall = ({ event }) => (event?.type === 'STARTED' || event === undefined ? undefined : DOWN);
+    container.end(Number(container.spec.image));
+  };
+  await harness.start();
+  await clock.pass(60_000);
+  service.onCall = () => undefined;
+  for (const run of runs) {
+    await harness.untilState(run, run.id === 'run-0' ? 'COMPLETED' : 'FAILED');
+    const { started_at: startedAt, finished_at: finishedAt } = run.timeline.at(-1)?.payload ?? {};
+    assert.deepEqual({ startedAt, finishedAt }, ranAt);
+  }
+  await harness.end();
+});
+
 test('reports FAILED with the exit code and the last 20 lines', async () => {
   const harness = makeHarness();
   const run = harness.service.add('run-1');

@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { Tracing } from '@longshore/common/tracing/tracing';
 import type { WorkerContext } from './worker-context.js';
 import type { WorkerSettings } from './load-settings.js';
+import { ClaimObstacles } from './claims/claim-obstacles.js';
 import { ClaimLoop } from './claims/claim-loop.js';
 import type { Clock } from './clock.js';
 import { HealthFile } from './heartbeats/health-file.js';
@@ -55,16 +56,20 @@ export class Worker {
     const { settings, workerId, api, createExecutor, clock, logger, random, tracing } = parts;
     const { tickSeconds } = settings;
     const tickMs = tickSeconds * 1000;
+    const obstacles = new ClaimObstacles(() => this.onObstacles());
     this.context = {
       api,
       clock,
       logger,
       random,
       workerId,
+      obstacles,
       onKeyRefused: (refusal) => this.onRefused(refusal),
     };
     this.throttle = new ClaimThrottle(clock, random);
-    this.healthFile = new HealthFile(settings.healthFile, logger);
+    this.healthFile = new HealthFile(settings.healthFile, logger, () =>
+      obstacles.list().map(({ reason, message }) => `${reason}: ${message}`),
+    );
     const executor = createExecutor({
       context: this.context,
       unshippedLogs: this.unshippedLogs,
@@ -100,7 +105,7 @@ export class Worker {
     });
     this.claims = new ClaimLoop(this.context, {
       tickMs,
-      hasCapacity: () => executor.hasCapacity(),
+      hasCapacity: () => obstacles.isEmpty && executor.hasCapacity(),
       claimLimit: () => executor.claimLimit(),
       throttleMs: () => this.throttle.remainingMs(),
       workerTimeoutSeconds: () => this.heartbeats.timeoutSeconds,
@@ -113,6 +118,7 @@ export class Worker {
   shutDown(): void {
     if (this.draining.signal.aborted) return;
     this.parts.logger.info({ runs: this.executions.size }, 'shutting down');
+    this.context.obstacles.set('draining', 'the worker shuts down');
     this.draining.abort();
     for (const execution of this.executions.keys()) execution.drain();
   }
@@ -220,6 +226,12 @@ export class Worker {
     for (const execution of this.executions.keys()) execution.stop(reason);
   }
 
+  private onObstacles(): void {
+    this.heartbeats.wake();
+    void this.healthFile.refresh();
+    if (this.context.obstacles.isEmpty) this.claims.wake();
+  }
+
   private onRefused(refusal: Refusal): void {
     if (this.failure !== null) return;
     const { status, detail } = refusal;
@@ -232,6 +244,7 @@ export class Worker {
       { status, detail, service: serviceUrl },
       `the service refuses this worker: check SERVICE_URL, SERVICE_API_KEY and its scope${idAdvice}`,
     );
+    this.context.obstacles.set('key_refused', detail);
     this.fail({ kind: 'key-refused' });
   }
 

@@ -1,4 +1,5 @@
 import { assertNever } from '@longshore/common/json/assert-never';
+import { startWithin, timesOf } from './container-times.js';
 import { decideFailed, decideInfrastructureFailure, decideReclaim } from './failure.js';
 import { recordNote } from './note.js';
 import { openAttempt, record, transitionOf } from './record.js';
@@ -64,7 +65,7 @@ function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
         workerId: effect.workerId,
         gpuId: effect.gpuId ?? run.gpuId,
         assignedAt: run.assignedAt ?? t,
-        startedAt: run.startedAt ?? t,
+        startedAt: run.startedAt ?? (effect.startedAt ? startWithin(run, effect.startedAt, t) : t),
         updatedAt: t,
       };
       // A worker may report STARTED again and again.
@@ -79,7 +80,7 @@ function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
         state: transition.to,
         progress: 100,
         ...(effect.outputs === undefined ? {} : { outputs: effect.outputs }),
-        finishedAt: t,
+        ...timesOf(run, effect.times, t),
         updatedAt: t,
       });
     }

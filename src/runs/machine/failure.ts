@@ -1,8 +1,9 @@
+import { timesOf } from './container-times.js';
 import { openAttempt, record, transitionOf, type EventContent } from './record.js';
 import type { Command, Decision, Outcome } from './run-command.js';
 import { isRetried } from './retry-on.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type NextAttempt, type Run } from './run.js';
-import type { Failure } from './run-event.js';
+import type { ContainerTimes, Failure } from './run-event.js';
 import { isInExecution } from './run-state.js';
 
 const AUTOMATIC_RETRY = { type: 'RETRIED', msg: 'Automatic retry', payload: { force: false } } as const;
@@ -13,11 +14,14 @@ const MAX_BACKOFF_S = 86_400;
 /** Upper bound of the pause after repeated failures of the infrastructure, in seconds. */
 const MAX_INFRASTRUCTURE_PAUSE_S = 60;
 
+/** A failure as its worker reports it. */
+type ReportedFailure = Failure & { readonly times: ContainerTimes };
+
 /** Ends the attempt as FAILED. Another attempt follows, after the back-off, if the retry policy allows it; else the run fails. */
 export function decideFailed(
   run: Run,
   event: EventContent,
-  failure: Failure,
+  failure: ReportedFailure,
   nextAttempt: NextAttempt,
   t: Date,
 ): Outcome {
@@ -40,7 +44,7 @@ export function decideFailed(
 export function decideInfrastructureFailure(
   run: Run,
   event: EventContent,
-  failure: Failure,
+  failure: ReportedFailure,
   { maxReclaims = Infinity, nextAttempt }: Pick<Command<'event'>, 'maxReclaims' | 'nextAttempt'>,
   t: Date,
 ): Outcome {
@@ -77,8 +81,8 @@ export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): O
   return remain ? openAttempt(lost, 'FAILED', [event], nextAttempt, t) : record(lost, event, {});
 }
 
-function asFailed(run: Run, { errorMessage, cause, exitCode }: Failure, t: Date): Run {
-  return { ...run, state: 'FAILED', errorMessage, cause, exitCode, finishedAt: t, updatedAt: t };
+function asFailed(run: Run, { errorMessage, cause, exitCode, times }: ReportedFailure, t: Date): Run {
+  return { ...run, state: 'FAILED', errorMessage, cause, exitCode, ...timesOf(run, times, t), updatedAt: t };
 }
 
 /** Keeps the new attempt out of the queue for so long; for longer if it has to wait for its start anyway. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import type { JsonObject } from '@longshore/common/json/json-value';
+import { NO_TIMES } from './container-times.js';
 import { readEvent, type ReportedEvent } from './run-event.js';
 
 const REFUSED: readonly [string, ReportedEvent, string][] = [
@@ -72,7 +73,7 @@ test('takes null in an optional payload field as absent and stores the payload a
     type: 'FAILED',
     msg: 'm',
     payload: { error_message: null, more: [1] },
-    effect: { kind: 'FAILED', errorMessage: null, cause: 'error', exitCode: null },
+    effect: { kind: 'FAILED', errorMessage: null, cause: 'error', exitCode: null, times: NO_TIMES },
   });
 });
 
@@ -87,8 +88,40 @@ test('reads cause and exit code of a failure', () => {
       payload: { cause: cause ?? '', exit_code: code ?? '' },
     });
     assert.ok('effect' in read);
-    assert.deepEqual(read.effect, { kind: 'FAILED', errorMessage: null, cause, exitCode: code });
+    assert.deepEqual(read.effect, {
+      kind: 'FAILED',
+      errorMessage: null,
+      cause,
+      exitCode: code,
+      times: NO_TIMES,
+    });
   }
+});
+
+test('reads the times of a container to the millisecond, and refuses what is no time with a zone', () => {
+  const times = { started_at: '2026-01-01T01:00:00.1239+01:00', finished_at: '2026-01-01T00:00:01Z' };
+  const read = [
+    readEvent({ type: 'STARTED', msg: '', payload: { worker_id: 'w', ...times } }),
+    readEvent({ type: 'COMPLETED', msg: '', payload: times }),
+    readEvent({ type: 'FAILED', msg: '', payload: { ...times, started_at: null } }),
+  ];
+  const startedAt = new Date('2026-01-01T00:00:00.123Z');
+  const finishedAt = new Date('2026-01-01T00:00:01.000Z');
+  const timesOf = read.map((one) => {
+    assert.ok('effect' in one);
+    const { effect } = one;
+    return effect.kind === 'STARTED' ? effect.startedAt : 'times' in effect && effect.times;
+  });
+  assert.deepEqual(timesOf, [startedAt, { startedAt, finishedAt }, { startedAt: null, finishedAt }]);
+  const payload = { worker_id: 'w', started_at: 1, finished_at: '2026-02-30T00:00:00Z' };
+  const problemsOf = (type: string) => Reflect.get(readEvent({ type, msg: '', payload }), 'problems');
+  const [start, end] = ['started_at', 'finished_at'].map(
+    (name) => `payload.${name} must be an ISO 8601 date and time with a time zone`,
+  );
+  assert.deepEqual(problemsOf('STARTED'), [start]);
+  assert.deepEqual(problemsOf('COMPLETED'), [start, end]);
+  assert.deepEqual(problemsOf('FAILED'), [start, end]);
+  assert.ok('effect' in readEvent({ type: 'NOTE', msg: '', payload }), 'other types say what they like');
 });
 
 test('reads own fields of the payload only', () => {

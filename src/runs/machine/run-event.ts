@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { readTimestamp } from '@longshore/common/json/read-timestamp';
 
 /** Event types that the state machine handles; all other well-formed types are only recorded. */
 export const SPECIAL_EVENT_TYPES = [
@@ -22,13 +23,25 @@ export const MAX_EXIT_CODE = 255;
 const INT32_MAX = 2 ** 31 - 1;
 
 export type EventEffect =
-  | { readonly kind: 'STARTED'; readonly workerId: string; readonly gpuId: number | null }
+  | {
+      readonly kind: 'STARTED';
+      readonly workerId: string;
+      readonly gpuId: number | null;
+      /** When the container started, by the reporter's clock; null: not said. */
+      readonly startedAt: Date | null;
+    }
   | { readonly kind: 'PROGRESS'; readonly progress: number }
-  | { readonly kind: 'COMPLETED'; readonly outputs: JsonObject | undefined }
-  | ({ readonly kind: 'FAILED' } & Failure)
+  | { readonly kind: 'COMPLETED'; readonly outputs: JsonObject | undefined; readonly times: ContainerTimes }
+  | ({ readonly kind: 'FAILED'; readonly times: ContainerTimes } & Failure)
   | { readonly kind: 'CANCELLED' }
   | { readonly kind: 'RETRIED'; readonly force: boolean }
   | { readonly kind: 'NOTE' };
+
+/** When the container of an attempt ran, by the reporter's clock; null: not said. */
+export interface ContainerTimes {
+  readonly startedAt: Date | null;
+  readonly finishedAt: Date | null;
+}
 
 /** What is known of a failed attempt. */
 export interface Failure {
@@ -85,9 +98,12 @@ function effectOf(type: string, msg: string | number, payload: JsonObject): Even
         ? { kind: 'PROGRESS', progress: msg }
         : ['msg must be an integer from 0 to 100'];
     case 'COMPLETED': {
+      const problems: string[] = [];
       const outputs = given(payload, 'outputs');
-      if (outputs === undefined || isJsonObject(outputs)) return { kind: 'COMPLETED', outputs };
-      return ['payload.outputs must be an object'];
+      const times = timesIn(payload, problems);
+      if (outputs === undefined || isJsonObject(outputs))
+        return problems.length > 0 ? problems : { kind: 'COMPLETED', outputs, times };
+      return ['payload.outputs must be an object', ...problems];
     }
     case 'FAILED':
       return failed(payload);
@@ -116,8 +132,9 @@ function started(payload: JsonObject): EventEffect | string[] {
   if (typeof workerId !== 'string') problems.push('payload.worker_id must be a string');
   else if (!isWorkerId(workerId)) problems.push('payload.worker_id must be of 1 to 128 characters');
   if (gpuId !== undefined && !isInt32(gpuId)) problems.push('payload.gpu_id must be an integer');
+  const startedAt = timeIn(payload, 'started_at', problems);
   if (!isWorkerId(workerId) || problems.length > 0) return problems;
-  return { kind: 'STARTED', workerId, gpuId: typeof gpuId === 'number' ? gpuId : null };
+  return { kind: 'STARTED', workerId, gpuId: typeof gpuId === 'number' ? gpuId : null, startedAt };
 }
 
 function failed(payload: JsonObject): EventEffect | string[] {
@@ -131,13 +148,31 @@ function failed(payload: JsonObject): EventEffect | string[] {
   if (cause === undefined) problems.push(`payload.cause must be one of: ${FAILURE_CAUSES.join(', ')}`);
   if (exitCode !== null && !isExitCode(exitCode))
     problems.push(`payload.exit_code must be an integer from 0 to ${MAX_EXIT_CODE}`);
+  const times = timesIn(payload, problems);
   if (problems.length > 0 || cause === undefined) return problems;
   return {
     kind: 'FAILED',
     errorMessage: typeof errorMessage === 'string' ? errorMessage : null,
     cause,
     exitCode: typeof exitCode === 'number' ? exitCode : null,
+    times,
   };
+}
+
+function timesIn(payload: JsonObject, problems: string[]): ContainerTimes {
+  return {
+    startedAt: timeIn(payload, 'started_at', problems),
+    finishedAt: timeIn(payload, 'finished_at', problems),
+  };
+}
+
+/** @param problems gets one line when the field is no time */
+function timeIn(payload: JsonObject, name: 'started_at' | 'finished_at', problems: string[]): Date | null {
+  const value = given(payload, name);
+  if (value === undefined) return null;
+  const time = typeof value === 'string' ? readTimestamp(value) : null;
+  if (time === null) problems.push(`payload.${name} must be an ISO 8601 date and time with a time zone`);
+  return time;
 }
 
 function isExitCode(value: unknown): boolean {

@@ -1,3 +1,4 @@
+import { NO_TIMES } from './container-times.js';
 import { decideFailed } from './failure.js';
 import { record, transitionOf, type EventContent } from './record.js';
 import type { Command, Outcome } from './run-command.js';
@@ -59,7 +60,12 @@ export function decideElapse(run: Run, { nextAttempt }: Command<'elapse'>, t: Da
     }
     case 'attempt_timeout': {
       const failure = failureOf(`Attempt ran longer than ${run.attemptTimeoutS} s`);
-      const timedOut = { errorMessage: failure.msg, cause: 'timeout', exitCode: null } as const;
+      const timedOut = {
+        errorMessage: failure.msg,
+        cause: 'timeout',
+        exitCode: null,
+        times: NO_TIMES,
+      } as const;
       return decideFailed(run, failure, timedOut, nextAttempt, t);
     }
   }

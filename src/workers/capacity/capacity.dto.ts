@@ -118,17 +118,19 @@ export class SupplySumDto {
 
 @ApiSchema({
   name: 'SupplyWorkers',
-  description: 'The number of workers: each is active, draining or stale.',
+  description: 'The number of workers: each is active, draining, not claiming or stale.',
 })
 export class SupplyWorkersDto {
-  /** Active and not draining. @example 4 */
+  /** With a heartbeat within the worker timeout, not draining, and claiming. @example 4 */
   @ApiProperty({ type: 'integer' }) active: number;
   /** Active workers without assigned runs. @example 1 */
   @ApiProperty({ type: 'integer' }) idle: number;
   /** Active workers that are reserved for a pending run. @example 0 */
   @ApiProperty({ type: 'integer' }) reserved: number;
-  /** Active and draining. @example 0 */
+  /** With such a heartbeat, and draining. @example 0 */
   @ApiProperty({ type: 'integer' }) draining: number;
+  /** With such a heartbeat that says why they do not claim. @example 0 */
+  @ApiProperty({ type: 'integer' }) not_claiming: number;
   /** Without a heartbeat for longer than the worker timeout. @example 0 */
   @ApiProperty({ type: 'integer' }) stale: number;
 }

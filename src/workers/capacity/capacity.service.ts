@@ -6,7 +6,7 @@ import {
   type ShapeDemand,
 } from '../../runs/counts/run-demand.reader.js';
 import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
-import { WorkerPool } from '../pool/worker-pool.js';
+import { takesRuns, WorkerPool } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import {
   toNumbersDto,
@@ -17,7 +17,7 @@ import {
 } from './capacity.dto.js';
 import { placementOf } from './placement.js';
 import { selectorDemand } from './selector-demand.js';
-import { summariseSupply, takesRuns } from './supply.js';
+import { summariseSupply } from './supply.js';
 
 @Injectable()
 export class CapacityService {

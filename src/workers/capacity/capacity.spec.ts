@@ -24,6 +24,7 @@ function worker(id: string, given: Partial<PooledWorker> = {}): PooledWorker {
     tags: [],
     capabilities: [],
     engine: null,
+    notClaiming: [],
     runningOps: [],
     createdAt: new Date(0),
     lastHeartbeatAt: new Date(0),
@@ -44,6 +45,7 @@ describe('the supply', () => {
       worker('b'),
       worker('drains', { isDraining: true }),
       worker('silent', { isActive: false }),
+      worker('paused', { notClaiming: [{ reason: 'disk_full', message: '' }] }),
     ];
     const held = heldOn(
       heldBy('b', 'x', { cpu: 3, ramMb: 100, vramMb: 50, gpuId: 1 }),
@@ -51,7 +53,7 @@ describe('the supply', () => {
     );
     const { sizes, ...supply } = summariseSupply(workers, held, new Set(['a', 'silent']), 100);
     assert.deepEqual(supply, {
-      workers: { active: 2, idle: 1, reserved: 1, draining: 1, stale: 1 },
+      workers: { active: 2, idle: 1, reserved: 1, draining: 1, not_claiming: 1, stale: 1 },
       cpu: { total: 8, free: 5 },
       ram_mb: { total: 2000, free: 1900 },
       vram_mb: { total: 1000, free: 950 },

@@ -2,12 +2,8 @@ import type { HeldRun } from '../../runs/scheduling-strategy.js';
 import { freeResources } from '../free-resources.js';
 import { summariseWorkers, type Usage } from '../overview/workers-summary.js';
 import { summariseEngines } from '../pool/engine-use.js';
-import type { PooledWorker } from '../pool/worker-pool.js';
+import { takesRuns, type PooledWorker } from '../pool/worker-pool.js';
 import type { SupplyDto, SupplySizeDto, SupplySumDto } from './capacity.dto.js';
-
-export function takesRuns({ isActive, isDraining }: PooledWorker): boolean {
-  return isActive && !isDraining;
-}
 
 /** Adds up the resources of workers. @param limit sizes and engines that are listed */
 export function summariseSupply(
@@ -17,7 +13,7 @@ export function summariseSupply(
   limit: number,
 ): SupplyDto {
   const all = workers.map((worker) => ({ worker, free: freeResources(worker, held.get(worker.id) ?? []) }));
-  const { active, draining, stale, cpu, ramMb, vramMb } = summariseWorkers(all);
+  const { active, draining, not_claiming: notClaiming, stale, cpu, ramMb, vramMb } = summariseWorkers(all);
   const open = all.filter(({ worker }) => takesRuns(worker));
   const gpus = open.flatMap(({ worker, free }) =>
     worker.gpus.map(({ vramMb: total }, i) => total > (free.gpus[i]?.vramMb ?? 0)),
@@ -33,6 +29,7 @@ export function summariseSupply(
       idle: sizes.reduce((sum, { idle }) => sum + idle, 0),
       reserved: open.filter(({ worker }) => reserved.has(worker.id)).length,
       draining,
+      not_claiming: notClaiming,
       stale,
     },
     cpu: toSumDto(cpu),

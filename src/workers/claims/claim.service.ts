@@ -7,7 +7,7 @@ import { NOTHING, type ClaimOutcome } from '../../runs/journal/claim.js';
 import type { Idempotency } from '../../runs/journal/idempotency-ledger.js';
 import { requirementList } from '../../runs/requirements.js';
 import type { ClaimContext, ClaimingWorker, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
-import { WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
+import { takesRuns, WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import type { WaitFor } from './claim-instrumentation.js';
 import { EmptyClaimPredictor } from './empty-claim-predictor.js';
@@ -32,6 +32,7 @@ export interface ClaimRequest {
   readonly signal: AbortSignal;
 }
 
+/** A worker that claims now may do so, whatever its heartbeat before said. */
 function mayClaim({ isActive, isDraining }: PooledWorker): boolean {
   return isActive && !isDraining;
 }
@@ -52,7 +53,7 @@ export class ClaimService {
         const found = await pool.findAll(ids, executor);
         return new Map([...found].filter(([, worker]) => mayClaim(worker)));
       },
-      listClaiming: async (executor) => (await pool.list(executor)).filter(mayClaim),
+      listClaiming: async (executor) => (await pool.list(executor)).filter(takesRuns),
     };
   }
 

@@ -4,6 +4,7 @@ import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import {
   AllowUnknownFields,
+  Check,
   IsJsonInteger,
   IsText,
   IsTextList,
@@ -15,9 +16,38 @@ import {
 } from '../../common/http/validation/dto-decorators.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../../runs/machine/run.js';
-import type { Heartbeat, ReportedRun } from '../pool/worker-pool.js';
+import {
+  NOT_CLAIMING_REASONS,
+  type Heartbeat,
+  type NotClaiming,
+  type ReportedRun,
+} from '../pool/worker-pool.js';
 import { EngineJobsInputDto } from './engine.dto.js';
 import { ResourcesInputDto } from './resources.dto.js';
+
+@ApiSchema({
+  name: 'NotClaiming',
+  description: 'Why a worker does not claim. Unknown fields are ignored.',
+})
+@AllowUnknownFields()
+export class NotClaimingDto {
+  /**
+   * `draining`: it shuts down; `engine_paused`: its container engine failed, and no probe has succeeded since; `disk_full`: so,
+   * because the disk is full; `key_refused`: the service refuses its key.
+   */
+  @Check(
+    'isReason',
+    (value) => NOT_CLAIMING_REASONS.some((reason) => reason === value),
+    `must be one of: ${NOT_CLAIMING_REASONS.join(', ')}`,
+  )
+  @ApiProperty({ enum: NOT_CLAIMING_REASONS, enumName: 'NotClaimingReason' })
+  reason: NotClaiming['reason'];
+
+  /** In the worker's words, for display. @example the engine's disk is full */
+  @OptionalField()
+  @IsText({ max: 500 })
+  message: string = '';
+}
 
 /** 1-128 characters, the first one alphanumeric. */
 const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
@@ -68,6 +98,11 @@ export class HeartbeatDto {
   @Nested(() => EngineJobsInputDto)
   engine?: EngineJobsInputDto;
 
+  /** Why the worker does not claim at present, each reason once. Absent or empty: it claims. */
+  @OptionalField()
+  @NestedList(() => NotClaimingDto, { max: NOT_CLAIMING_REASONS.length })
+  not_claiming?: NotClaimingDto[];
+
   /** Runs that the worker is executing; without it, those of the heartbeat before stay. */
   @OptionalField()
   @NestedList(() => RunningOpDto, { max: 1000 })
@@ -101,6 +136,7 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
     tags: dto.tags,
     capabilities: dto.capabilities ?? [],
     engine: engine ? { name: engine.name, pending: engine.pending, running: engine.running } : null,
+    notClaiming: (dto.not_claiming ?? []).map(({ reason, message }) => ({ reason, message })),
     runningOps: dto.running_ops?.map(toReportedRun),
   };
 }

@@ -3,7 +3,7 @@ import { IsOptional } from 'class-validator';
 import { QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
 import type { WorkerStatus } from '../workers.service.js';
 import { EngineJobsDto } from './engine.dto.js';
-import { RunningOpDto } from './heartbeat.dto.js';
+import { NotClaimingDto, RunningOpDto } from './heartbeat.dto.js';
 import { FreeResourcesDto, ResourcesDto } from './resources.dto.js';
 
 export class ListWorkersQueryDto {
@@ -40,6 +40,8 @@ export class WorkerDto {
   is_active: boolean;
   /** True while an admin has stopped the worker from claiming. */
   draining: boolean;
+  /** Why it does not claim, as in its newest heartbeat; empty: it claims, or does not say. */
+  @ApiProperty({ type: [NotClaimingDto] }) not_claiming: NotClaimingDto[];
   /** Absent in the response to a heartbeat. */
   @ApiPropertyOptional({ type: FreeResourcesDto }) free?: FreeResourcesDto;
 }
@@ -69,6 +71,7 @@ export function toWorkerDto({
     last_heartbeat_at: worker.lastHeartbeatAt.toISOString(),
     is_active: worker.isActive,
     draining: worker.isDraining,
+    not_claiming: worker.notClaiming.map(({ reason, message }) => ({ reason, message })),
   };
   if (worker.engine) dto.engine = { ...worker.engine };
   if (free) {

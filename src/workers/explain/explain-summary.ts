@@ -62,10 +62,11 @@ function waiting(explanation: Omit<RunExplanationDto, 'summary'>, active: readon
 
 /** @param explanation its most able workers come first */
 function chances(
-  { active, draining, able_now: now, able_ever: ever }: NonNullable<RunExplanationDto['counts']>,
+  counts: NonNullable<RunExplanationDto['counts']>,
   { workers: all, strategy, requirements, concurrency }: Omit<RunExplanationDto, 'summary'>,
   offers: readonly Requirements[],
 ): string {
+  const { active, draining, not_claiming: notClaiming, able_now: now, able_ever: ever } = counts;
   if (active === 0) return 'no worker is active';
   const required = { tags: requirements?.selector ?? [], capabilities: requirements?.capabilities ?? [] };
   if (!offers.some((offer) => meets(offer, required))) return unmet(offers, required);
@@ -80,11 +81,24 @@ function chances(
       : `no active worker${those} could ever take it`;
   }
   if (active === draining) return 'every active worker is draining';
+  if (active === draining + notClaiming) return `no active worker claims${saying(all)}`;
   if (concurrency && concurrency.executing >= concurrency.limit) return keyIsFull(concurrency);
   if (now > 0)
     return `${workers(now)} can take it as soon as it is their turn${isAssignedAnyway ? `: ${refusals}` : ''}`;
   if (ever > 0) return `${workers(ever)} could take it, but none of them now`;
+  if (notClaiming > 0) return `only workers that do not claim could take it${saying(all)}`;
   return 'only draining workers could take it';
+}
+
+/** The reasons of the most able worker that does not claim. */
+function saying(all: RunExplanationDto['workers']): string {
+  const worker = all.find(({ draining, not_claiming: reasons }) => !draining && reasons.length > 0);
+  if (worker === undefined) return '';
+  const reasons = worker.not_claiming.map(({ reason, message }) => {
+    const line = firstLine(message);
+    return `${reason.replaceAll('_', ' ')}${line === '' ? '' : ` (${line})`}`;
+  });
+  return `: worker '${worker.id}' says ${reasons.join(', ')}`;
 }
 
 /** Says which tags and capabilities none of the workers has or, without such, that none has all of them. */

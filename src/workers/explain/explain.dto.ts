@@ -1,5 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { FAILURE_CAUSES, type FailureCause } from '../../runs/machine/run-event.js';
+import { NotClaimingDto } from '../dto/heartbeat.dto.js';
 import { RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
 
 const BUDGETS = ['start_within_s', 'attempt_s'] as const;
@@ -118,6 +119,8 @@ export class ExplainedWorkerDto {
   could_ever: boolean;
   /** True while it is draining. */
   draining: boolean;
+  /** Why it does not claim, as it says itself; empty: it claims. */
+  @ApiProperty({ type: [NotClaimingDto] }) not_claiming: NotClaimingDto[];
   /** Why it cannot take the run now. */
   @ApiProperty({ type: [ExplainedObstacleDto] }) obstacles: ExplainedObstacleDto[];
 }
@@ -131,11 +134,13 @@ export class ExplainedWorkerCountsDto {
   @ApiProperty({ type: 'integer' }) active: number;
   /** Active workers that are draining. */
   @ApiProperty({ type: 'integer' }) draining: number;
+  /** Active workers that are not draining and say why they do not claim. */
+  @ApiProperty({ type: 'integer' }) not_claiming: number;
   /** Without a heartbeat for longer than the worker timeout. */
   @ApiProperty({ type: 'integer' }) stale: number;
   /** Workers that can take the run now. */
   @ApiProperty({ type: 'integer' }) able_now: number;
-  /** Active workers, not draining, that could execute the run when idle. */
+  /** Active workers, not draining and claiming, that could execute the run when idle. */
   @ApiProperty({ type: 'integer' }) able_ever: number;
 }
 

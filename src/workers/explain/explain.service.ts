@@ -5,7 +5,7 @@ import { timerOf } from '../../runs/machine/timers.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
 import { meets, requirementsOf, type Requirements } from '../../runs/requirements.js';
 import type { HeldRun, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
-import { WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
+import { takesRuns, WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import { type FailedAttempt, summarise } from './explain-summary.js';
 import type {
@@ -100,7 +100,7 @@ export class ExplainService {
     },
   ): Promise<ExplainedWorkerDto[]> {
     const { requirements, concurrency } = needs;
-    const claiming = workers.filter(({ isDraining }) => !isDraining);
+    const claiming = workers.filter(takesRuns);
     const situation = {
       strategy: this.strategy,
       run: { ...run, passedOverAt: place?.passedOverAt ?? null, reservedFor: place?.reservedFor ?? null },
@@ -136,10 +136,11 @@ function byAbility(a: ExplainedWorkerDto, b: ExplainedWorkerDto): number {
   return rank(a) - rank(b) || (a.id < b.id ? -1 : 1);
 }
 
-function rank({ can_take_now: canTakeNow, could_ever: couldEver, draining }: ExplainedWorkerDto): number {
-  if (!couldEver) return draining ? 4 : 3;
-  if (canTakeNow) return 0;
-  return draining ? 2 : 1;
+function rank(worker: ExplainedWorkerDto): number {
+  const isOut = worker.draining || worker.not_claiming.length > 0;
+  if (!worker.could_ever) return isOut ? 4 : 3;
+  if (worker.can_take_now) return 0;
+  return isOut ? 2 : 1;
 }
 
 function deadlineOf({ run, now }: RunStatus): ExplainedDeadlineDto | null {
@@ -227,10 +228,12 @@ function failedOf({ failedAttempt: failed }: RunStatus): FailedAttempt | null {
 }
 
 function countsOf(judged: readonly ExplainedWorkerDto[], all: number): ExplainedWorkerCountsDto {
-  const open = judged.filter(({ draining }) => !draining);
+  const undrained = judged.filter(({ draining }) => !draining);
+  const open = undrained.filter(({ not_claiming: notClaiming }) => notClaiming.length === 0);
   return {
     active: judged.length,
-    draining: judged.length - open.length,
+    draining: judged.length - undrained.length,
+    not_claiming: undrained.length - open.length,
     stale: all - judged.length,
     able_now: open.filter(({ can_take_now: canTakeNow }) => canTakeNow).length,
     able_ever: open.filter(({ could_ever: couldEver }) => couldEver).length,

@@ -28,10 +28,12 @@ export class OverviewMinuteDto {
 
 @ApiSchema({ name: 'OverviewWorkers', description: 'The number of workers, each counted in one field.' })
 export class OverviewWorkersDto {
-  /** Active and not draining. */
+  /** With a heartbeat within the worker timeout, not draining, and claiming. */
   @ApiProperty({ type: 'integer' }) active: number;
-  /** Active and draining. */
+  /** With such a heartbeat, and draining. */
   @ApiProperty({ type: 'integer' }) draining: number;
+  /** With such a heartbeat that says why they do not claim. */
+  @ApiProperty({ type: 'integer' }) not_claiming: number;
   /** Without a heartbeat for longer than the worker timeout. */
   @ApiProperty({ type: 'integer' }) stale: number;
 }

@@ -32,7 +32,7 @@ export class OverviewService {
     const { PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED, CANCELLED } = states;
     const oldestPendingAt = await this.counts.findOldestPending(this.dataSource, PENDING);
     const workers = await this.workers.list();
-    const { active, draining, stale, cpu, ramMb, vramMb } = summariseWorkers(workers);
+    const { cpu, ramMb, vramMb, ...groups } = summariseWorkers(workers);
     return {
       at: at.toISOString(),
       runs: { PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED, CANCELLED },
@@ -44,7 +44,7 @@ export class OverviewService {
         failed,
         cancelled,
       })),
-      workers: { active, draining, stale },
+      workers: groups,
       capacity: { cpu, ram_mb: ramMb, vram_mb: vramMb },
       engines: summariseEngines(
         workers.map(({ worker }) => worker),

@@ -4,7 +4,7 @@ import type { PooledWorker } from '../pool/worker-pool.js';
 import type { WorkerStatus } from '../workers.service.js';
 import { summariseWorkers } from './workers-summary.js';
 
-function workerStatus(isActive: boolean, isDraining: boolean): WorkerStatus {
+function workerStatus(isActive: boolean, isDraining: boolean, isPaused = false): WorkerStatus {
   const worker: PooledWorker = {
     id: 'w',
     cpuCores: 4,
@@ -16,6 +16,7 @@ function workerStatus(isActive: boolean, isDraining: boolean): WorkerStatus {
     tags: [],
     capabilities: [],
     engine: null,
+    notClaiming: isPaused ? [{ reason: 'engine_paused', message: 'no answer' }] : [],
     runningOps: [],
     createdAt: new Date(0),
     lastHeartbeatAt: new Date(0),
@@ -37,11 +38,15 @@ describe('the summary of workers', () => {
       workerStatus(true, true),
       workerStatus(false, false),
       workerStatus(false, true),
+      workerStatus(true, false, true),
+      workerStatus(true, true, true),
+      workerStatus(false, false, true),
     ]);
     assert.deepEqual(summary, {
       active: 2,
-      draining: 1,
-      stale: 2,
+      draining: 2,
+      not_claiming: 1,
+      stale: 3,
       cpu: { total: 8, used: 6 },
       ramMb: { total: 2000, used: 200 },
       vramMb: { total: 1000, used: 400 },

@@ -93,7 +93,7 @@ export class HeartbeatWriter {
 
   /** @throws TooManyHeartbeats, TooManyWorkers, or an error of the database */
   async write(heartbeat: Heartbeat): Promise<PooledWorker> {
-    const { cpuCores, ramMb, gpus, tags, capabilities, engine, runningOps } = heartbeat;
+    const { cpuCores, ramMb, gpus, tags, capabilities, engine, notClaiming, runningOps } = heartbeat;
     const ops = runningOps && fitRunningRuns(runningOps, this.limits.maxWorkerBytes);
     const description = JSON.stringify({
       cpuCores,
@@ -102,6 +102,7 @@ export class HeartbeatWriter {
       tags,
       capabilities,
       engine,
+      notClaiming,
     } satisfies WorkerDescription);
     const text = ops && stringifyJson(ops);
     const ids = runningOps?.map(({ id }) => id);

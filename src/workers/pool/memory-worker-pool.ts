@@ -88,6 +88,7 @@ export class MemoryWorkerPool implements WorkerPool {
       tags: heartbeat.tags,
       capabilities: heartbeat.capabilities,
       engine: heartbeat.engine,
+      notClaiming: heartbeat.notClaiming,
       runningOps: heartbeat.runningOps
         ? fitRunningRuns(heartbeat.runningOps, maxWorkerBytes)
         : (known?.worker.runningOps ?? []),
@@ -135,7 +136,7 @@ export class MemoryWorkerPool implements WorkerPool {
 
   count(): Promise<WorkerCounts> {
     this.#forgetSilent();
-    const counts = { active: 0, draining: 0, stale: 0 };
+    const counts = { active: 0, draining: 0, not_claiming: 0, stale: 0 };
     for (const entry of this.#entries.values()) counts[groupOf(this.#view(entry))] += 1;
     return Promise.resolve(counts);
   }

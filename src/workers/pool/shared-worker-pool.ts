@@ -42,7 +42,7 @@ const SELECT_WORKERS = `with ${CLOCK}
         where w.last_heartbeat_at > c.now - ${FORGET_AFTER}`;
 
 /** Fields that the previous version, which may serve beside this one, does not store. */
-type AddedField = 'capabilities' | 'engine';
+type AddedField = 'capabilities' | 'engine' | 'notClaiming';
 
 interface WorkerRow extends Omit<PooledWorker, keyof WorkerDescription | 'runningOps'> {
   readonly description: Omit<WorkerDescription, AddedField> & Partial<Pick<WorkerDescription, AddedField>>;
@@ -116,17 +116,28 @@ export class SharedWorkerPool implements WorkerPool {
     const [row] = await rows<WorkerCounts>(
       this.dataSource,
       `with ${CLOCK}
-       select (count(*) filter (where w.last_heartbeat_at >= ${TIMEOUT_START} and d.worker_id is null))::integer as active,
-              (count(*) filter (where w.last_heartbeat_at >= ${TIMEOUT_START} and d.worker_id is not null))::integer as draining,
-              (count(*) filter (where w.last_heartbeat_at < ${TIMEOUT_START}))::integer as stale
-         from worker_pool w
-        cross join clock c
-         left join worker_drains d
-           on d.worker_id = w.worker_id
-        where w.last_heartbeat_at > c.now - ${FORGET_AFTER}`,
+       select (count(*) filter (where standing = 'active'))::integer as active,
+              (count(*) filter (where standing = 'draining'))::integer as draining,
+              (count(*) filter (where standing = 'not_claiming'))::integer as not_claiming,
+              (count(*) filter (where standing = 'stale'))::integer as stale
+         from (
+           select case
+                    when w.last_heartbeat_at < ${TIMEOUT_START} then 'stale'
+                    when d.worker_id is not null then 'draining'
+                    when s.description #> '{notClaiming,0}' is not null then 'not_claiming'
+                    else 'active'
+                  end as standing
+             from worker_pool w
+             join worker_pool_words s
+               on s.worker_id = w.worker_id
+            cross join clock c
+             left join worker_drains d
+               on d.worker_id = w.worker_id
+            where w.last_heartbeat_at > c.now - ${FORGET_AFTER}
+         ) g`,
       [this.timeoutMs],
     );
-    return row ?? { active: 0, draining: 0, stale: 0 };
+    return row ?? { active: 0, draining: 0, not_claiming: 0, stale: 0 };
   }
 
   listEngines(limit: number): Promise<EngineUse[]> {
@@ -256,6 +267,7 @@ function toWorker({ description, runningOps, ...row }: WorkerRow): PooledWorker 
     ...description,
     capabilities: description.capabilities ?? [],
     engine: description.engine ?? null,
+    notClaiming: description.notClaiming ?? [],
     runningOps: runningOps ?? [],
   };
 }

@@ -35,16 +35,29 @@ export interface EngineJobs {
   readonly running: number;
 }
 
+/** Why a worker says that it does not claim. `draining`: it shuts down. */
+export const NOT_CLAIMING_REASONS = ['draining', 'engine_paused', 'disk_full', 'key_refused'] as const;
+
+/** A reason of a worker why it does not claim, in its newest heartbeat. */
+export interface NotClaiming {
+  readonly reason: (typeof NOT_CLAIMING_REASONS)[number];
+  /** In the worker's words; may be empty. */
+  readonly message: string;
+}
+
 /** A worker's description of itself. Without running runs, those of the heartbeat before stay. */
 export interface Heartbeat extends ClaimingWorker {
   /** Null: the worker executes its runs itself. */
   readonly engine: EngineJobs | null;
+  /** Empty: it claims, or does not say. */
+  readonly notClaiming: readonly NotClaiming[];
   readonly runningOps?: readonly ReportedRun[] | undefined;
 }
 
 export interface PooledWorker extends ClaimingWorker {
   /** As in its last heartbeat. */
   readonly engine: EngineJobs | null;
+  readonly notClaiming: readonly NotClaiming[];
   readonly runningOps: readonly ReportedRun[];
   /** Time of the first heartbeat. */
   readonly createdAt: Date;
@@ -66,17 +79,22 @@ export interface SilentWorker {
   readonly lastHeartbeatAt: Date | null;
 }
 
-/** Every worker is in one group: a stale one is `stale` even if it is draining. */
-export const WORKER_GROUPS = ['active', 'draining', 'stale'] as const;
+/** Every worker is in one group: `stale` goes before `draining`, and that before `not_claiming`. */
+export const WORKER_GROUPS = ['active', 'draining', 'not_claiming', 'stale'] as const;
 export type WorkerGroup = (typeof WORKER_GROUPS)[number];
 export type WorkerCounts = Readonly<Record<WorkerGroup, number>>;
 
-export function groupOf({
-  isActive,
-  isDraining,
-}: Pick<PooledWorker, 'isActive' | 'isDraining'>): WorkerGroup {
+type Standing = Pick<PooledWorker, 'isActive' | 'isDraining' | 'notClaiming'>;
+
+export function groupOf({ isActive, isDraining, notClaiming }: Standing): WorkerGroup {
   if (!isActive) return 'stale';
-  return isDraining ? 'draining' : 'active';
+  if (isDraining) return 'draining';
+  return notClaiming.length > 0 ? 'not_claiming' : 'active';
+}
+
+/** Whether the worker counts as able to take runs: it is active, not draining, and does not say that it claims nothing. */
+export function takesRuns(worker: Standing): boolean {
+  return groupOf(worker) === 'active';
 }
 
 /** The registered workers: not durable, and not part of a backup. Drains are durable. */

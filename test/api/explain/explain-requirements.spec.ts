@@ -35,6 +35,45 @@ for (const scheduler of ['direct', 'fit']) {
       return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');
     }
 
+    test('counts no worker as able that says why it does not claim, and passes its reason on', async () => {
+      const { id } = await steps.create();
+      const reason = { reason: 'disk_full', message: "the engine's disk is full" };
+      await steps.heartbeat('w', { not_claiming: [reason] });
+      const told = await explain(id);
+      assert.deepEqual(told.counts, {
+        active: 1,
+        draining: 0,
+        not_claiming: 1,
+        stale: 0,
+        able_now: 0,
+        able_ever: 0,
+      });
+      const [{ can_take_now: canTakeNow, could_ever: couldEver, not_claiming: reasons }] = told.workers;
+      assert.deepEqual([canTakeNow, couldEver, reasons], [false, true, [reason]]);
+      assert.match(
+        told.summary,
+        /no active worker claims: worker 'w' says disk full \(the engine's disk is full\)\.$/,
+      );
+      const capacity = bodyOf(await service.send('GET', '/capacity'), 'CapacityReport');
+      const none = { active: 0, idle: 0, reserved: 0, draining: 0, stale: 0 };
+      assert.deepEqual(capacity.supply.workers, { ...none, not_claiming: 1 });
+      assert.deepEqual(capacity.supply.sizes, []);
+      await steps.heartbeat('other', {});
+      const shared = await explain(id);
+      assert.deepEqual(shared.counts, {
+        active: 2,
+        draining: 0,
+        not_claiming: 1,
+        stale: 0,
+        able_now: 1,
+        able_ever: 1,
+      });
+      assert.deepEqual(
+        shared.workers.map((worker: any) => worker.id),
+        ['other', 'w'],
+      );
+    });
+
     test('names the tags that no active worker has', async () => {
       const { id } = await steps.create({ selector: ['gpu', 'eu', 'ssd'] });
       assert.equal((await explain(id)).summary, 'Number 1 in the queue; no worker is active.');
@@ -48,6 +87,7 @@ for (const scheduler of ['direct', 'fit']) {
           can_take_now: false,
           could_ever: false,
           draining: false,
+          not_claiming: [],
           obstacles: [{ resource: 'tags', needed: 3, free: 1, total: 1, missing: ['gpu', 'ssd'] }],
         },
       ]);
@@ -79,7 +119,14 @@ for (const scheduler of ['direct', 'fit']) {
       await steps.heartbeat('d', { tags: ['gpu'], capabilities: ['env'] });
       await service.send('POST', '/workers/d/drain');
       const { counts, summary, workers } = await explain(id);
-      assert.deepEqual(counts, { active: 4, draining: 1, stale: 0, able_now: 1, able_ever: 1 });
+      assert.deepEqual(counts, {
+        active: 4,
+        draining: 1,
+        not_claiming: 0,
+        stale: 0,
+        able_now: 1,
+        able_ever: 1,
+      });
       assert.equal(summary, 'Number 1 in the queue; 1 worker can take it as soon as it is their turn.');
       assert.equal(workers[0].id, 'c');
       for (const other of ['a', 'b', 'd']) assert.deepEqual(await steps.claim(other), []);

@@ -27,7 +27,14 @@ describe('an explanation with stale workers', () => {
     const { id } = await steps.create();
     let explanation = await explain(id);
     while (explanation.counts.active > 0) explanation = await explain(id);
-    assert.deepEqual(explanation.counts, { active: 0, draining: 0, stale: 1, able_now: 0, able_ever: 0 });
+    assert.deepEqual(explanation.counts, {
+      active: 0,
+      draining: 0,
+      not_claiming: 0,
+      stale: 1,
+      able_now: 0,
+      able_ever: 0,
+    });
     assert.deepEqual(explanation.workers, []);
     assert.match(explanation.summary, /no worker is active/);
     const { holder, summary } = await explain(held.id);

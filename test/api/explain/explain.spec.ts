@@ -28,6 +28,8 @@ function fillQueue({ dataSource }: TestApp, count: number): Promise<number> {
   );
 }
 
+const NONE = { not_claiming: 0, stale: 0 };
+
 describe('an explanation', () => {
   let service: TestApp;
   let steps: RunSteps;
@@ -58,9 +60,9 @@ describe('an explanation', () => {
     );
     assert.deepEqual([explanation.holder, explanation.ended, explanation.deadline], [null, null, null]);
     assert.deepEqual(explanation.workers, [
-      { id: 'w', can_take_now: true, could_ever: true, draining: false, obstacles: [] },
+      { id: 'w', can_take_now: true, could_ever: true, draining: false, not_claiming: [], obstacles: [] },
     ]);
-    assert.deepEqual(explanation.counts, { active: 1, draining: 0, stale: 0, able_now: 1, able_ever: 1 });
+    assert.deepEqual(explanation.counts, { ...NONE, active: 1, draining: 0, able_now: 1, able_ever: 1 });
     assert.equal(
       explanation.summary,
       'Number 3 in the queue; 1 worker can take it as soon as it is their turn.',
@@ -231,30 +233,46 @@ describe('an explanation of workers', () => {
     const { id } = await steps.create({ constraints: { cpu: 4, vram_mb: 20 } });
     const { workers, counts, summary } = await explain(id);
     assert.deepEqual(workers, [
-      { id: 'c-idle', can_take_now: true, could_ever: true, draining: false, obstacles: [] },
+      {
+        id: 'c-idle',
+        can_take_now: true,
+        could_ever: true,
+        draining: false,
+        not_claiming: [],
+        obstacles: [],
+      },
       {
         id: 'b-busy',
         can_take_now: false,
         could_ever: true,
         draining: false,
+        not_claiming: [],
         obstacles: [
           { resource: 'cpu', needed: 4, free: 3, total: 8 },
           { resource: 'vram_mb', needed: 20, free: 16, total: 24 },
         ],
       },
-      { id: 'd-drained', can_take_now: false, could_ever: true, draining: true, obstacles: [] },
+      {
+        id: 'd-drained',
+        can_take_now: false,
+        could_ever: true,
+        draining: true,
+        not_claiming: [],
+        obstacles: [],
+      },
       {
         id: 'a-small',
         can_take_now: false,
         could_ever: false,
         draining: false,
+        not_claiming: [],
         obstacles: [
           { resource: 'cpu', needed: 4, free: 2, total: 2 },
           { resource: 'vram_mb', needed: 20, free: 0, total: 0 },
         ],
       },
     ]);
-    assert.deepEqual(counts, { active: 4, draining: 1, stale: 0, able_now: 1, able_ever: 2 });
+    assert.deepEqual(counts, { ...NONE, active: 4, draining: 1, able_now: 1, able_ever: 2 });
     assert.match(summary, /1 worker can take it/);
     assert.deepEqual(
       (await steps.claim('c-idle')).map((op) => op.id),

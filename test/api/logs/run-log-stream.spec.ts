@@ -88,6 +88,9 @@ describe('GET /runs/{id}/logs/stream', () => {
       service.dataSource,
       `with silent as (
          update run_logs set updated_at = now() - $2::interval where run_id = $1::uuid
+       ),
+       reported as (
+         update events set t = now() - $2::interval where run_id = $1::uuid
        )
        update runs set finished_at = now() - $2::interval where id = $1::uuid`,
       [run, time],
@@ -135,6 +138,29 @@ describe('GET /runs/{id}/logs/stream', () => {
     assert.deepEqual([await isComplete(), await watch.runOnce()], ['true', 1]);
     await reader.end();
     assert.deepEqual(reader.named, ['end']);
+  });
+
+  test('waits for lines after the report of an end, also when the container had ended long before', async () => {
+    const worker = 'cut-off';
+    const { id: run } = await steps.running({}, worker);
+    const { id: retried } = await steps.running({ retry_policy: { max_attempts: 2 } }, worker);
+    for (const id of [run, retried]) {
+      const hourAgo = `now() - interval '1 hour'`;
+      await execute(service.dataSource, `update runs set assigned_at = ${hourAgo} where id = $1::uuid`, [id]);
+      const finished_at = new Date(Date.now() - 1_800_000).toISOString();
+      const ended = await steps.event(id, 'FAILED', { started_at: finished_at, finished_at });
+      assert.equal(ended.current_attempt, id === run ? 1 : 2);
+    }
+    await service.send('DELETE', `/workers/${worker}`);
+    const isComplete = async (id: string): Promise<string | null> =>
+      (await service.send('GET', `/runs/${id}/logs?attempt=1`)).headers.get('x-log-complete');
+    assert.deepEqual([await isComplete(run), await isComplete(retried)], ['false', 'false']);
+    await execute(
+      service.dataSource,
+      `update events set t = now() - interval '61 seconds' where run_id = any($1::uuid[])`,
+      [[run, retried]],
+    );
+    assert.deepEqual([await isComplete(run), await isComplete(retried)], ['true', 'true']);
   });
 
   test('answers 204 to a client that connects again after the end, at which an EventSource stops', async () => {

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import { assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+
+function afterAssignment(summary: Record<string, string>, ms: number): string {
+  return new Date(Date.parse(summary['assigned_at'] ?? '') + ms).toISOString();
+}
 
 describe('the execution summary', () => {
   let service: TestApp;
@@ -49,6 +54,43 @@ describe('the execution summary', () => {
     const { updatedAt: finishedAt } = await steps.event(id, 'FAILED', failure);
     const finished = { finished_at: finishedAt, duration_ms: millis(startedAt, finishedAt) };
     assert.deepEqual(await look(), { ...started, ...finished, ...failure });
+  });
+
+  test('has the times of the container where the worker says them, within the assignment and the report', async () => {
+    const { id, execution_summary: assigned } = await steps.assigned({ retry_policy: { max_attempts: 2 } });
+    const started_at = afterAssignment(assigned, 1);
+    const finished_at = afterAssignment(assigned, 3);
+    const running = await steps.event(id, 'STARTED', { worker_id: 'w', started_at });
+    assert.ok(running.execution_summary.started_at >= assigned.assigned_at);
+    let now = running.updatedAt;
+    while (now <= finished_at) now = (await steps.event(id, 'PROGRESS', undefined, 1)).updatedAt;
+    await steps.event(id, 'FAILED', { started_at, finished_at });
+    const [first] = await steps.attempts(id);
+    assert.deepEqual([first.started_at, first.finished_at], [started_at, finished_at]);
+    assert.equal(first.execution_summary.duration_ms, 2);
+
+    await steps.heartbeat();
+    await steps.claimUntil(id);
+    const again = (await steps.get(id)).execution_summary;
+    await steps.event(id, 'STARTED', { worker_id: 'w', started_at: '2000-01-01T00:00:00Z' });
+    const ended = await steps.event(id, 'COMPLETED', { finished_at: '2100-01-01T00:00:00+01:00' });
+    assert.equal(ended.execution_summary.started_at, again.assigned_at);
+    assert.equal(ended.execution_summary.finished_at, ended.updatedAt);
+  });
+
+  test('is not changed by an end whose times are no times: it is refused', async () => {
+    const { id } = await steps.running();
+    const before = await steps.get(id);
+    const rule = 'must be an ISO 8601 date and time with a time zone';
+    for (const time of ['yesterday', 5, '2026-01-01T00:00:00'])
+      for (const type of ['COMPLETED', 'FAILED']) {
+        const body = { type, msg: '', payload: { started_at: time, finished_at: time } };
+        assertInvalid(await service.send('POST', `/runs/${id}/events`, { body }), [
+          `payload.started_at ${rule}`,
+          `payload.finished_at ${rule}`,
+        ]);
+      }
+    assert.deepEqual(await steps.get(id), before);
   });
 
   test('has no duration when the run never started', async () => {

@@ -68,7 +68,7 @@ for (const pool of ['memory', 'shared']) {
           other_selectors: null,
         },
         supply: {
-          workers: { active: 0, idle: 0, reserved: 0, draining: 0, stale: 0 },
+          workers: { active: 0, idle: 0, reserved: 0, draining: 0, not_claiming: 0, stale: 0 },
           cpu: empty,
           ram_mb: empty,
           vram_mb: empty,
@@ -105,7 +105,7 @@ for (const pool of ['memory', 'shared']) {
       await service.send('POST', '/workers/w-3/drain');
       const idle = await capacityOf(service);
       assert.deepEqual(idle.supply, {
-        workers: { active: 2, idle: 2, reserved: 0, draining: 1, stale: 0 },
+        workers: { active: 2, idle: 2, reserved: 0, draining: 1, not_claiming: 0, stale: 0 },
         cpu: { total: 16, free: 16 },
         ram_mb: { total: 32_000, free: 32_000 },
         vram_mb: { total: 32_000, free: 32_000 },
@@ -128,7 +128,14 @@ for (const pool of ['memory', 'shared']) {
         gpus: 1,
       });
       assert.equal(shapeIn(body, LARGE).in_execution, 2);
-      assert.deepEqual(body.supply.workers, { active: 2, idle: 1, reserved: 0, draining: 1, stale: 0 });
+      assert.deepEqual(body.supply.workers, {
+        active: 2,
+        idle: 1,
+        reserved: 0,
+        draining: 1,
+        not_claiming: 0,
+        stale: 0,
+      });
       assert.deepEqual(body.supply.cpu, { total: 16, free: 11 });
       assert.deepEqual(body.supply.gpus, { total: 4, free: 3 });
       assert.deepEqual(body.supply.vram_mb, { total: 32_000, free: 26_000 });
@@ -237,7 +244,14 @@ test('GET /capacity shows on one process what was done on another', async () => 
     for (const service of services) {
       const { demand, supply } = await capacityOf(service);
       assert.deepEqual([demand.ready.runs, demand.in_execution.runs], [39, 1]);
-      assert.deepEqual(supply.workers, { active: 1, idle: 0, reserved: 0, draining: 0, stale: 0 });
+      assert.deepEqual(supply.workers, {
+        active: 1,
+        idle: 0,
+        reserved: 0,
+        draining: 0,
+        not_claiming: 0,
+        stale: 0,
+      });
     }
   } finally {
     await Promise.all(services.map((service) => service.close()));

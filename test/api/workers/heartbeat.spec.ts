@@ -49,6 +49,15 @@ const REFUSED: readonly (readonly [change: Record<string, unknown>, errors: read
       'resources.gpus[3].id must not repeat the id of another GPU',
     ],
   ],
+  [{ not_claiming: {} }, ['not_claiming must be a list of at most 4 items']],
+  [{ not_claiming: [{}] }, ['not_claiming[0].reason is required']],
+  [
+    { not_claiming: [{ reason: 'tired', message: 'x'.repeat(501) }] },
+    [
+      'not_claiming[0].reason must be one of: draining, engine_paused, disk_full, key_refused',
+      'not_claiming[0].message must be a string of at most 500 characters',
+    ],
+  ],
   [{ tags: undefined }, ['tags is required']],
   [{ tags: null }, ['tags is required']],
   ...['a', {}, [1], [null], [['a']]].map(
@@ -138,6 +147,7 @@ describe('a heartbeat', () => {
       last_heartbeat_at: worker.created_at,
       is_active: true,
       draining: false,
+      not_claiming: [],
     });
     assert.ok(Math.abs(Date.parse(worker.created_at) - now) < 60_000);
     assert.deepEqual(
@@ -168,6 +178,18 @@ describe('a heartbeat', () => {
     assert.deepEqual((await steps.heartbeat('busy', { running_ops: null })).running_ops, [op]);
     assert.deepEqual((await steps.heartbeat('busy', { running_ops: [] })).running_ops, []);
     assert.deepEqual((await steps.heartbeat('busy')).running_ops, []);
+  });
+
+  test('says why the worker does not claim until one without a reason', async () => {
+    const reason = { reason: 'engine_paused', message: 'the engine does not answer' };
+    const told = await steps.heartbeat('paused', { not_claiming: [reason, { reason: 'draining', more: 1 }] });
+    assert.deepEqual(told.not_claiming, [reason, { reason: 'draining', message: '' }]);
+    assert.deepEqual(
+      (await list()).find(({ id }) => id === 'paused'),
+      told,
+    );
+    for (const not_claiming of [undefined, null, []])
+      assert.deepEqual((await steps.heartbeat('paused', { not_claiming })).not_claiming, []);
   });
 
   test('may say more than this version reads, at every level', async () => {

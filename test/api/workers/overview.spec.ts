@@ -40,7 +40,7 @@ for (const pool of ['memory', 'shared']) {
         CANCELLED: 0,
       });
       assert.equal(body.oldest_pending_at, null);
-      assert.deepEqual(body.workers, { active: 0, draining: 0, stale: 0 });
+      assert.deepEqual(body.workers, { active: 0, draining: 0, not_claiming: 0, stale: 0 });
       const none = { total: 0, used: 0 };
       assert.deepEqual(body.capacity, { cpu: none, ram_mb: none, vram_mb: none });
       assert.equal(body.minutes.length, 60);
@@ -62,7 +62,7 @@ for (const pool of ['memory', 'shared']) {
       assert.equal(body.runs.PENDING, 2);
       assert.equal(body.runs.ASSIGNED, 1);
       assert.equal(body.oldest_pending_at, first.createdAt, 'whatever its priority is');
-      assert.deepEqual(body.workers, { active: 1, draining: 1, stale: 0 });
+      assert.deepEqual(body.workers, { active: 1, draining: 1, not_claiming: 0, stale: 0 });
       assert.deepEqual(body.capacity, {
         cpu: { total: 8, used: 2 },
         ram_mb: { total: 16000, used: 1000 },

@@ -52,9 +52,24 @@ for (const [kind, open] of [
       await bench.pool.remove('w');
       await bench.pool.remove('unknown');
       assert.deepEqual(await listed(), ['v']);
-      assert.deepEqual(await bench.pool.count(), { active: 1, draining: 0, stale: 0 });
+      assert.deepEqual(await bench.pool.count(), { active: 1, draining: 0, not_claiming: 0, stale: 0 });
       const again = await bench.pool.heartbeat(beat('w'));
       assert.deepEqual([again.runningOps, again.isDraining], [[], true]);
+    });
+
+    test('counts a worker that says why it does not claim apart, unless it drains; its next heartbeat decides', async () => {
+      const notClaiming = [{ reason: 'disk_full', message: 'ü' }] as const;
+      for (const id of ['a', 'b', 'c']) await bench.pool.heartbeat(beat(id, [], { notClaiming }));
+      const active = await bench.pool.heartbeat(beat('d'));
+      assert.deepEqual(active.notClaiming, []);
+      await bench.pool.setDraining('b', true, ADMIN);
+      assert.deepEqual((await bench.pool.find('a'))?.notClaiming, notClaiming);
+      assert.deepEqual(await bench.pool.count(), { active: 1, draining: 1, not_claiming: 2, stale: 0 });
+      await bench.pool.heartbeat(beat('a'));
+      assert.deepEqual((await bench.pool.find('a'))?.notClaiming, []);
+      assert.deepEqual(await bench.pool.count(), { active: 2, draining: 1, not_claiming: 1, stale: 0 });
+      await bench.pass(TIMEOUT_MS + 1);
+      assert.deepEqual(await bench.pool.count(), { active: 0, draining: 0, not_claiming: 0, stale: 4 });
     });
 
     describe('heartbeats', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { FAILURE_CAUSES } from '../../../src/runs/machine/run-event.js';
 import { RUN_STATES } from '../../../src/runs/machine/run-state.js';
-import { CAPACITY_REPORT, RUN_EXPLANATION } from './report-shapes.js';
+import { CAPACITY_REPORT, NOT_CLAIMING, RUN_EXPLANATION } from './report-shapes.js';
 import {
   free,
   integer,
@@ -128,6 +128,7 @@ const WORKER_FIELDS = {
   last_heartbeat_at: timestamp,
   is_active: oneOf(true, false),
   draining: oneOf(true, false),
+  not_claiming: NOT_CLAIMING,
 };
 const FREE = objectOf({
   cpu_cores: integer,

@@ -14,6 +14,11 @@ import {
 } from './shape-checks.js';
 
 /** The explanation of a run. */
+/** Why a worker does not claim. */
+export const NOT_CLAIMING = listOf(
+  objectOf({ reason: oneOf('draining', 'engine_paused', 'disk_full', 'key_refused'), message: text }),
+);
+
 export const RUN_EXPLANATION = objectOf({
   run_id: uuidV7,
   state: oneOf(...RUN_STATES),
@@ -78,6 +83,7 @@ export const RUN_EXPLANATION = objectOf({
       can_take_now: oneOf(true, false),
       could_ever: oneOf(true, false),
       draining: oneOf(true, false),
+      not_claiming: NOT_CLAIMING,
       obstacles: listOf(
         objectOf(
           { resource: text, needed: integer, free: integer, total: integer },
@@ -87,7 +93,14 @@ export const RUN_EXPLANATION = objectOf({
     }),
   ),
   counts: orNull(
-    objectOf({ active: integer, draining: integer, stale: integer, able_now: integer, able_ever: integer }),
+    objectOf({
+      active: integer,
+      draining: integer,
+      not_claiming: integer,
+      stale: integer,
+      able_now: integer,
+      able_ever: integer,
+    }),
   ),
 });
 
@@ -144,6 +157,7 @@ export const CAPACITY_REPORT = objectOf({
       idle: integer,
       reserved: integer,
       draining: integer,
+      not_claiming: integer,
       stale: integer,
     }),
     cpu: SUPPLY_SUM,

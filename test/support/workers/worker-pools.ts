@@ -38,6 +38,7 @@ export function beat(id: string, runs?: readonly string[], more: Partial<Heartbe
     tags: [],
     capabilities: [],
     engine: null,
+    notClaiming: [],
     ...(runs && { runningOps: runs.map(reported) }),
     ...more,
   };

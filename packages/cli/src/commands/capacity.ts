@@ -68,7 +68,10 @@ function capacityText({ demand, supply }: Report, style: TableStyle): string {
       ['oldest', demand.oldest_pending_at === null ? undefined : ago(demand.oldest_pending_at)],
       ['in execution', String(demand.in_execution.runs)],
       ['workers', `${workers.active} active (${workers.idle} idle, ${workers.reserved} reserved)`],
-      ['not taking', `${workers.draining} draining, ${workers.stale} stale`],
+      [
+        'not taking',
+        `${workers.draining} draining, ${workers.not_claiming} not claiming, ${workers.stale} stale`,
+      ],
       ['free', `${freeOf(supply.cpu)} CPU, ${freeOf(supply.ram_mb)} MB RAM`],
       ['free GPUs', gpus],
       ['engines', supply.engines.map(engineText).join('; ') || undefined],

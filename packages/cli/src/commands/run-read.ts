@@ -195,7 +195,7 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
         'workers',
         counts === null
           ? undefined
-          : `${counts.active} active (${counts.able_now} can take it now, ${counts.able_ever} ever${counts.draining > 0 ? '; draining ones not counted' : ''}), ${counts.draining} draining, ${counts.stale} stale`,
+          : `${counts.active} active (${counts.able_now} can take it now, ${counts.able_ever} ever${counts.draining + counts.not_claiming > 0 ? '; those that claim nothing are not counted' : ''}), ${counts.draining} draining, ${counts.not_claiming} not claiming, ${counts.stale} stale`,
       ],
     ],
     style.colours,
@@ -211,11 +211,14 @@ function listed(words: readonly string[] = []): string | undefined {
   return words.length === 0 ? undefined : words.map(oneLine).join(', ');
 }
 
-function because({ obstacles, draining }: Worker): string {
+function because({ obstacles, draining, not_claiming: notClaiming }: Worker): string {
   const reasons = obstacles.map(({ resource, needed, free, total, missing }) =>
     missing === undefined
       ? `${resource}: needs ${needed}, free ${free} of ${total}`
       : `${resource}: lacks ${missing.join(', ')}`,
   );
-  return [...(draining ? ['draining'] : []), ...reasons].join('; ') || '-';
+  const said = (notClaiming ?? []).map(({ reason, message }) =>
+    oneLine(`${reason}${message && `: ${message}`}`),
+  );
+  return [...(draining ? ['draining'] : []), ...said, ...reasons].join('; ') || '-';
 }

@@ -1,7 +1,7 @@
 import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
 import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
-import type { Colour } from '../style.js';
+import { type Colour, oneLine } from '../style.js';
 import { ago, type Column } from '../table.js';
 
 /** `workers ...` */
@@ -52,6 +52,7 @@ const WORKER_COLUMNS: readonly Column<Worker>[] = [
   { title: 'RAM MB', text: ({ free, resources }) => `${free?.ram_mb ?? '-'}/${resources.ram_mb}` },
   { title: 'GPUS', text: ({ resources }) => String(resources.gpus.length) },
   { title: 'RUNS', text: ({ running_ops: runs }) => String(runs.length) },
+  { title: 'NOT CLAIMING', text: reasonsOf, isElastic: true },
   { title: 'ENGINE', text: engineOf, isElastic: true },
   { title: 'TAGS', text: ({ tags }) => tags.join(',') || '-', isElastic: true },
   { title: 'CAPABILITIES', text: ({ capabilities }) => capabilities?.join(',') || '-', isElastic: true },
@@ -61,12 +62,21 @@ function engineOf({ engine }: Worker): string {
   return engine === undefined ? '-' : `${engine.name}: ${engine.pending} pending, ${engine.running} running`;
 }
 
-function stateOf({ is_active: isActive, draining }: Worker): string {
+function stateOf({ is_active: isActive, draining, not_claiming: reasons }: Worker): string {
   if (!isActive) return 'stale';
-  return draining ? 'draining' : 'active';
+  if (draining) return 'draining';
+  return (reasons ?? []).length > 0 ? 'not claiming' : 'active';
+}
+
+/** Why a worker does not claim, in its words. */
+function reasonsOf({ not_claiming: reasons }: Pick<Worker, 'not_claiming'>): string {
+  const texts = (reasons ?? []).map(({ reason, message }) =>
+    message === '' ? reason : `${reason}: ${message}`,
+  );
+  return texts.map(oneLine).join('; ') || '-';
 }
 
 function colour(worker: Worker): Colour {
   if (!worker.is_active) return 'red';
-  return worker.draining ? 'yellow' : 'green';
+  return stateOf(worker) === 'active' ? 'green' : 'yellow';
 }

@@ -1,7 +1,12 @@
 import type { Logger } from 'pino';
 import { Backoff } from '@longshore/common/backoff';
 import type { Clock } from '../clock.js';
+import type { ClaimObstacles } from './claim-obstacles.js';
 import { errorText } from '../execution/failure-message.js';
+import { EngineFault } from '../runtime/runtime.js';
+
+/** What engines and operating systems say of a full disk. */
+const DISK_FULL = /disk is full|no space left|ENOSPC|EDQUOT/i;
 
 const PAUSE = { firstMs: 1000, maxMs: 30_000 };
 
@@ -9,6 +14,7 @@ export interface EnginePauseOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly random: () => number;
+  readonly obstacles: ClaimObstacles;
   /** @throws Error that says why the engine cannot execute anything now */
   readonly probe: (image: string) => Promise<void>;
   readonly onResume: () => void;
@@ -51,15 +57,19 @@ export class EnginePause {
     this.options.onResume();
   }
 
-  /** @param image of the run that the engine failed */
-  recordFault(image: string): void {
-    if (this.state !== 'paused') void this.pause(image);
+  /**
+   * @param image of the run that the engine failed
+   * @param reason one line without secrets, which heartbeats tell
+   */
+  recordFault(image: string, reason: string): void {
+    if (this.state !== 'paused') void this.pause(image, reason);
   }
 
-  private async pause(image: string): Promise<void> {
+  private async pause(image: string, reason: string): Promise<void> {
     const { clock, logger, signal, onResume } = this.options;
     const startedAtMs = clock.nowMs();
     this.state = 'paused';
+    this.tell(reason);
     logger.warn('the container engine failed: no claims until a probe succeeds');
     for (let tries = 1; !signal.aborted; tries++) {
       await clock.sleep(this.backoff.nextMs(), signal);
@@ -67,8 +77,17 @@ export class EnginePause {
     }
     if (signal.aborted) return;
     this.state = 'on trial';
+    this.options.obstacles.clear('engine_paused', 'disk_full');
     logger.info({ pausedMs: Math.round(clock.nowMs() - startedAtMs) }, 'a probe succeeded: claiming again');
     onResume();
+  }
+
+  /** Sets the reason of the pause, in place of the one before. */
+  private tell(message: string): void {
+    const { obstacles } = this.options;
+    const isFull = DISK_FULL.test(message);
+    obstacles.clear(isFull ? 'engine_paused' : 'disk_full');
+    obstacles.set(isFull ? 'disk_full' : 'engine_paused', message);
   }
 
   private async succeeds(image: string, tries: number): Promise<boolean> {
@@ -78,6 +97,8 @@ export class EnginePause {
     } catch (error) {
       const level = tries === 1 ? 'warn' : 'info';
       const fields = { error: errorText(error), tries };
+      // Other words may hold paths of the machine.
+      if (error instanceof EngineFault) this.tell(error.message);
       this.options.logger[level](fields, 'the probe failed: still no claims');
       return false;
     }

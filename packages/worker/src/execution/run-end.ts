@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { JsonObject } from '@longshore/common/json/json-value';
+import { timesPayload, type ContainerTimes } from './container-times.js';
 import type { Delivery, EventSender } from './event-sender.js';
 import { clipMessage } from './failure-message.js';
 import type { FailureOrigin, Outcome } from './outcome.js';
@@ -29,6 +30,8 @@ interface EndOptions {
   readonly logger: Logger;
   /** Idempotency key of the first final event, and the beginning of those that follow a refused one; null: keys of the sender. */
   readonly key: string | null;
+  /** Of the container. */
+  readonly times: ContainerTimes;
 }
 
 /** Sends a final event and resolves with the result. */
@@ -38,12 +41,13 @@ type Send = (event: RunEvent) => Promise<Delivery>;
 export async function reportEnd(
   outcome: Outcome,
   sender: EventSender,
-  { logger, key }: EndOptions,
+  { logger, key, times }: EndOptions,
 ): Promise<RunEnd> {
   let count = 0;
   const send: Send = (event) => {
     count += 1;
-    return sender.deliver(event, key === null || count === 1 ? key : `${key}:${count}`);
+    const timed = { ...event, payload: { ...event.payload, ...timesPayload(times) } };
+    return sender.deliver(timed, key === null || count === 1 ? key : `${key}:${count}`);
   };
   switch (outcome.kind) {
     case 'lost':

@@ -15,6 +15,7 @@ import {
   type RunView,
 } from '../service-api/service-api.js';
 import type { WorkerContext } from '../worker-context.js';
+import type { ContainerTimes } from './container-times.js';
 import { EventSender } from './event-sender.js';
 import { ExecutionTrace } from './execution-trace.js';
 import { failureMessage, failureSummary } from './failure-message.js';
@@ -119,7 +120,7 @@ export abstract class RunExecution {
     await this.beforeReport(outcome);
     await this.log.finish(note);
     const end = await this.trace.step('report', () =>
-      reportEnd(outcome, this.sender, { logger: this.logger, key: this.endKey() }),
+      reportEnd(outcome, this.sender, { logger: this.logger, key: this.endKey(), times: this.times() }),
     );
     this.trace.end(outcome, end);
     this.shared.unshippedLogs.add(this.log);
@@ -144,6 +145,9 @@ export abstract class RunExecution {
     const masked = maskedOutcome(outcome, this.mask);
     return { outcome: masked, note: logNoteOf(masked) };
   }
+
+  /** When the container ran, as far as that is known now. */
+  protected abstract times(): ContainerTimes;
 
   /** Idempotency key of the final event; null: one of this execution alone. */
   protected endKey(): string | null {

@@ -39,7 +39,7 @@ test('the health file holds the time until which the service counts the worker a
 
 test('the health file is complete whenever it is read, and ends with the latest time', async () => {
   const path = join(folder, 'whole');
-  const file = new HealthFile(path, silent);
+  const file = new HealthFile(path, silent, () => []);
   const writes = Array.from({ length: 200 }, (_, index) => file.write(index));
   for (let seen = 0; seen < 50; seen += 1) {
     if (existsSync(path)) assert.ok(untilIn(path) >= 0);
@@ -56,16 +56,33 @@ test('the health file is complete whenever it is read, and ends with the latest 
 test('a health file that cannot be written is logged once and stops nothing', async () => {
   const lines: string[] = [];
   const logger = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) });
-  const file = new HealthFile(join(folder, 'nowhere', 'file'), logger);
+  const file = new HealthFile(join(folder, 'nowhere', 'file'), logger, () => []);
   await file.write(1);
   await file.write(2);
   assert.equal(lines.length, 1);
   assert.match(lines[0] ?? '', /cannot write the health file/);
 });
 
+test('the health file says why the worker does not claim, on lines after the time', async () => {
+  const path = join(folder, 'why');
+  let reasons = ['engine_paused: no answer'];
+  const file = new HealthFile(path, silent, () => reasons);
+  const time = '1970-01-01T00:00:01.000Z';
+  await file.refresh();
+  assert.ok(!existsSync(path), 'there is no time yet');
+  await file.write(1000);
+  assert.equal(readFileSync(path, 'utf8'), `${time}\nengine_paused: no answer`);
+  reasons = ['disk_full: ', 'draining: the worker shuts down'];
+  await file.refresh();
+  assert.equal(readFileSync(path, 'utf8'), [time, ...reasons].join('\n'));
+  reasons = [];
+  await file.refresh();
+  assert.equal(readFileSync(path, 'utf8'), time);
+});
+
 test('writes nothing without a path', async () => {
   const before = readdirSync(folder);
-  const file = new HealthFile(null, silent);
+  const file = new HealthFile(null, silent, () => []);
   await file.write(1);
   await file.remove();
   assert.deepEqual(readdirSync(folder), before);

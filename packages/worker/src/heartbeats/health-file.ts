@@ -3,17 +3,21 @@ import type { Logger } from 'pino';
 import { errorText } from '../execution/failure-message.js';
 
 /**
- * A file for health checks. It holds only the time until which the service counts this worker as active (ISO 8601, UTC),
- * and does not exist before the first accepted heartbeat. Without a path nothing is written.
+ * A file for health checks. It holds the time until which the service counts this worker as active (ISO 8601, UTC) and,
+ * while the worker does not claim, a line for each reason. It does not exist before the first accepted heartbeat. Without a
+ * path nothing is written.
  */
 export class HealthFile {
   private writing: Promise<void> | null = null;
-  private untilMs = 0;
+  private text: string | null = null;
+  private untilMs: number | null = null;
   private failing = false;
 
   constructor(
     private readonly path: string | null,
     private readonly logger: Logger,
+    /** Why the worker does not claim, one line each. */
+    private readonly obstacles: () => readonly string[],
   ) {}
 
   /** Removes the file of a previous process. Call it before the first write. Never rejects. */
@@ -28,7 +32,13 @@ export class HealthFile {
    */
   write(untilMs: number): Promise<void> {
     this.untilMs = untilMs;
-    if (this.path === null) return Promise.resolve();
+    return this.refresh();
+  }
+
+  /** Writes the newest reasons, once there is a time. */
+  refresh(): Promise<void> {
+    if (this.path === null || this.untilMs === null) return Promise.resolve();
+    this.text = [new Date(this.untilMs).toISOString(), ...this.obstacles()].join('\n');
     this.writing ??= this.writeLatest(this.path).finally(() => {
       this.writing = null;
     });
@@ -36,16 +46,16 @@ export class HealthFile {
   }
 
   private async writeLatest(path: string): Promise<void> {
-    let written: number | null = null;
-    while (written !== this.untilMs) {
-      const { untilMs } = this;
+    let written: string | null = null;
+    while (this.text !== null && written !== this.text) {
+      const { text } = this;
       await this.attempt(async () => {
         // Atomic for readers.
         const next = `${path}.${process.pid}`;
-        await writeFile(next, new Date(untilMs).toISOString(), { mode: 0o644 });
+        await writeFile(next, text, { mode: 0o644 });
         await rename(next, path);
       });
-      written = untilMs;
+      written = text;
     }
   }
 

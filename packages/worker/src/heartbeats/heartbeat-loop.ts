@@ -114,7 +114,7 @@ export class HeartbeatLoop {
     return this.tells;
   }
 
-  /** Asks for a heartbeat soon, as there is another run to list or the service may have forgotten this worker. */
+  /** Asks for a heartbeat soon: there is something new to tell, or the service may have forgotten this worker. */
   wake(): void {
     this.wakeUp.abort();
   }
@@ -179,12 +179,21 @@ export class HeartbeatLoop {
     waitSeconds: number,
     shutdown: AbortSignal,
   ): Promise<HeartbeatResult> {
-    const { api, logger, workerId, onKeyRefused } = this.context;
+    const { api, logger, workerId, obstacles, onKeyRefused } = this.context;
     const { resources, load, tags, capabilities } = this.options;
     const timeoutMs = waitSeconds * 1000 + this.plan().timeoutMs;
     const runningOps = listHeldRuns(runs, this.withInputs ? MAX_INPUTS_LENGTH : 0);
     const { signal, answered } = this.interruptible(waitSeconds, shutdown);
-    const report = { workerId, resources: resources(), load: load(), tags, capabilities, runningOps };
+    const notClaiming = obstacles.list();
+    const report = {
+      workerId,
+      resources: resources(),
+      load: load(),
+      tags,
+      capabilities,
+      notClaiming,
+      runningOps,
+    };
     const answer = await api.heartbeat(report, { waitSeconds, timeoutMs, signal });
     answered.abort();
     if (answer.kind === 'ok') {

@@ -1,5 +1,6 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import type { ContainerTimes } from '../execution/container-times.js';
 import type { LogLine } from '../runtime/runtime.js';
 import type { Capability, Constraints, RegistryLogin, Resources } from '../service-api/service-api.js';
 
@@ -60,6 +61,8 @@ export interface EngineJob extends JobKey {
   /** Unique in the engine for all time, and fit to be shown: the UID of a Kubernetes Job, the id of a Slurm job. */
   readonly engineId: string;
   readonly status: JobStatus;
+  /** Of the container; absent: not known, as is a time that is null. */
+  readonly times?: ContainerTimes;
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { CapacityQueue, CapacityRequest } from '../claims/capacity.js';
 import type { EnginePause } from '../claims/engine-pause.js';
+import { NO_TIMES, type ContainerTimes } from '../execution/container-times.js';
 import type { TracedStep } from '../execution/execution-trace.js';
 import type { Outcome } from '../execution/outcome.js';
 import { retryCleanup, type CleanupContext } from '../execution/retry-cleanup.js';
@@ -65,9 +66,13 @@ export class ContainerExecution extends RunExecution {
 
   protected async beforeReport(outcome: Outcome): Promise<void> {
     if (outcome.kind === 'failed' && outcome.origin === 'engine')
-      this.parts.enginePause.recordFault(this.claimed.image);
+      this.parts.enginePause.recordFault(this.claimed.image, outcome.summary);
     this.removed = this.removeContainer();
     if (!this.hasEnded) await Promise.race([this.removed, this.parts.context.clock.sleep(REMOVAL_MS)]);
+  }
+
+  protected times(): ContainerTimes {
+    return this.container?.times() ?? NO_TIMES;
   }
 
   protected afterReport(): Promise<void> {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
+import { ClaimObstacles } from '../claims/claim-obstacles.js';
 import { pino } from 'pino';
 import { LogShipper } from './log-shipper.js';
 import type { Refusal } from '../service-api/service-api.js';
@@ -179,6 +180,7 @@ function makeShipper({ isShared = false } = {}) {
     logger,
     random: () => 0.5,
     workerId: 'w',
+    obstacles: new ClaimObstacles(() => undefined),
     onKeyRefused: (answer: Refusal) => void refusedKeys.push(answer),
   };
   const shipper = new LogShipper(context, { runId: 'r', attempt: 1, logger, isShared });

@@ -1,5 +1,6 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import type { ContainerTimes } from '../execution/container-times.js';
 import type { Capability, RegistryLogin } from '../service-api/service-api.js';
 
 /** Limits of a container; 0: none. */
@@ -59,6 +60,8 @@ export interface RunningContainer {
   readonly lines: AsyncIterable<LogLine>;
   /** Resolves when the container has ended; rejects when the engine cannot report its exit. */
   readonly exit: Promise<ContainerExit>;
+  /** Complete once `exit` has resolved, if the engine says them. */
+  times(): ContainerTimes;
   /** Asks the container to end, and kills it after `graceSeconds`. Idempotent. */
   stop(graceSeconds: number): Promise<void>;
   /**

@@ -56,6 +56,7 @@ const REPORT = {
   load: { name: 'slurm', pending: 1, running: 2 },
   tags: ['fast'],
   capabilities: ['env', 'registry'] as const,
+  notClaiming: [{ reason: 'draining', message: 'm' }] as const,
   runningOps: [
     {
       id: 'r',
@@ -92,6 +93,7 @@ test('sends a heartbeat and reads the worker timeout and the limit of bodies', a
     tags: ['fast'],
     capabilities: ['env', 'registry'],
     engine: { name: 'slurm', pending: 1, running: 2 },
+    not_claiming: [{ reason: 'draining', message: 'm' }],
     running_ops: [
       {
         id: 'r',

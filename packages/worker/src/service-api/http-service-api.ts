@@ -65,7 +65,7 @@ export class HttpServiceApi implements ServiceApi {
   constructor(private readonly client: LongshoreClient) {}
 
   heartbeat(
-    { workerId, resources, load, tags, capabilities, runningOps }: HeartbeatReport,
+    { workerId, resources, load, tags, capabilities, notClaiming, runningOps }: HeartbeatReport,
     { waitSeconds, timeoutMs, signal }: HeartbeatCall,
   ): Promise<Answer<HeartbeatAnswer>> {
     // An older service refuses an unknown query parameter.
@@ -84,6 +84,7 @@ export class HttpServiceApi implements ServiceApi {
       tags: [...tags],
       capabilities: [...capabilities],
       ...(load === null ? {} : { engine: load }),
+      ...(notClaiming.length === 0 ? {} : { not_claiming: [...notClaiming] }),
       running_ops: runningOps.map(({ id, image, inputs, constraints, attempt }) => ({
         id,
         image,

@@ -22,6 +22,7 @@ test('reads the lost runs of a heartbeat that waits, and ignores what has anothe
       load: null,
       tags: [],
       capabilities: [],
+      notClaiming: [],
       runningOps: [],
     },
     { waitSeconds: 7, timeoutMs: 20_000, signal: new AbortController().signal },

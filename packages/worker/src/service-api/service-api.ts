@@ -42,6 +42,13 @@ export interface Constraints {
   readonly gpuId: number | null;
 }
 
+/** Why a worker does not claim at present. `draining`: it shuts down; `disk_full`: the engine is paused for want of space. */
+export interface NotClaiming {
+  readonly reason: 'draining' | 'engine_paused' | 'disk_full' | 'key_refused';
+  /** For people; 500 characters at most. */
+  readonly message: string;
+}
+
 /** A run as a heartbeat lists it. */
 export interface HeldRun {
   readonly id: string;
@@ -99,6 +106,8 @@ export interface HeartbeatReport {
   readonly load: EngineLoad | null;
   readonly tags: readonly string[];
   readonly capabilities: readonly Capability[];
+  /** Empty: it claims. */
+  readonly notClaiming: readonly NotClaiming[];
   readonly runningOps: readonly HeldRun[];
 }
 

@@ -1,3 +1,4 @@
+import type { ContainerTimes } from '../execution/container-times.js';
 import { isDeepStrictEqual } from 'node:util';
 import { jsonText } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
@@ -19,6 +20,7 @@ export interface FakeJob {
   readonly workerId: string;
   readonly engineId: string;
   status: JobStatus;
+  times?: ContainerTimes;
   readonly lines: string[];
   outputs: JsonObject | undefined;
   /** Times that the log was read. */
@@ -216,6 +218,6 @@ export class FakeEngine implements Engine {
   }
 }
 
-function toListed({ spec: { runId, attempt }, workerId, engineId, status }: FakeJob): EngineJob {
-  return { runId, attempt, workerId, engineId, status };
+function toListed({ spec: { runId, attempt }, workerId, engineId, status, times }: FakeJob): EngineJob {
+  return { runId, attempt, workerId, engineId, status, ...(times && { times }) };
 }

@@ -16,7 +16,13 @@ export interface EngineCall {
 export interface FakeContainer {
   readonly id: string;
   readonly create: { readonly Image: string; readonly Labels: Readonly<Record<string, string>> };
-  state: { Running: boolean; ExitCode: number; OOMKilled: boolean };
+  state: {
+    Running: boolean;
+    ExitCode: number;
+    OOMKilled: boolean;
+    StartedAt?: string;
+    FinishedAt?: string;
+  };
   /** What was put into it, an archive. */
   files: Buffer;
 }

@@ -1,4 +1,5 @@
-import { templateText } from '../runtime/outputs.js';
+import { NO_TIMES, type ContainerTimes } from '../execution/container-times.js';
+import { parseOutputs, templateText } from '../runtime/outputs.js';
 import type { Capability, RegistryLogin } from '../service-api/service-api.js';
 import type { ContainerExit, ContainerSpec, LogLine, RunningContainer, Runtime } from '../runtime/runtime.js';
 
@@ -8,6 +9,7 @@ export class FakeContainer implements RunningContainer {
   removed = false;
   /** Number of lines that the worker has read. */
   linesRead = 0;
+  ranAt: ContainerTimes = NO_TIMES;
   readonly exit: Promise<ContainerExit>;
   lines: AsyncIterable<LogLine> = this.read();
   private readonly printed: string[] = [];
@@ -26,6 +28,10 @@ export class FakeContainer implements RunningContainer {
   print(...lines: string[]): void {
     this.printed.push(...lines);
     this.wake();
+  }
+
+  times(): ContainerTimes {
+    return this.ranAt;
   }
 
   writeOutputs(text: string): void {

@@ -12,6 +12,11 @@ const TEXT = { description: 'A human-readable message.', oneOf: [{ type: 'string
 // A look-ahead instead of `not`, which code generators ignore.
 const CUSTOM_TYPE = EVENT_TYPE_PATTERN.source.replace('^', `^(?!(?:${SPECIAL_EVENT_TYPES.join('|')})$)`);
 
+const CONTAINER_TIMES = {
+  started_at: timeOf('When the container started; replaces the time of STARTED.'),
+  finished_at: timeOf('When the container ended, which may be long before this report; absent: now.'),
+};
+
 const EVENTS = {
   StartedEvent: eventSchema('STARTED', 'The worker has started the container. The run becomes RUNNING.', {
     payload: {
@@ -29,6 +34,7 @@ const EVENTS = {
           maximum: INT32_MAX,
           description: 'The GPU in use.',
         },
+        started_at: timeOf('When the container started.'),
       },
       required: ['worker_id'],
     },
@@ -46,6 +52,7 @@ const EVENTS = {
           additionalProperties: true,
           description: 'Outputs of the run; absent: the outputs stay as they are.',
         },
+        ...CONTAINER_TIMES,
       },
     },
   }),
@@ -69,6 +76,7 @@ const EVENTS = {
             maximum: MAX_EXIT_CODE,
             description: 'Exit code of the container.',
           },
+          ...CONTAINER_TIMES,
         },
       },
     },
@@ -130,6 +138,15 @@ export function eventSchemas(): Record<string, object> {
     ...reported,
     AddEventRequest: union('An event to add to the timeline of a run.', single),
     ReportedEvent: union('An event of one run in a batch.', reported),
+  };
+}
+
+/** The service limits it to the time from the assignment to now. */
+function timeOf(description: string): object {
+  return {
+    type: ['string', 'null'],
+    format: 'date-time',
+    description: `${description} ISO 8601; times before the assignment or in the future are moved to these limits.`,
   };
 }
 

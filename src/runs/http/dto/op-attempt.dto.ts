@@ -44,8 +44,10 @@ export class OpAttemptDto {
   outputs: JsonObject;
   execution_summary: ExecutionSummaryDto;
   constraints: ConstraintsDto;
+  /** As in `execution_summary`. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true })
   started_at: string | null;
+  /** As in `execution_summary`. */
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true })
   finished_at: string | null;
 }

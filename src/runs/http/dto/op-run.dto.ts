@@ -28,8 +28,10 @@ export class ExecutionSummaryDto {
   gpu_id?: number;
   @ApiProperty({ format: 'date-time' })
   assigned_at?: string;
+  /** When the container started; before the worker has said that, the time of the event STARTED. */
   @ApiProperty({ format: 'date-time' })
   started_at?: string;
+  /** When the container ended, else the time of the report: the last event of the attempt may be much later. */
   @ApiProperty({ format: 'date-time' })
   finished_at?: string;
   /** Milliseconds from entering the queue to the assignment. */

@@ -14,7 +14,7 @@ import styles from './overview-page.module.css';
 import { StateTiles } from './state-tiles.js';
 import { ThroughputChart } from './throughput-chart.js';
 
-const WORKER_GROUPS = ['active', 'draining', 'stale'] as const;
+const WORKER_GROUPS = ['active', 'draining', 'not_claiming', 'stale'] as const;
 
 /** How things stand: runs, the last hour, workers and what they have left. */
 export default function OverviewPage() {
@@ -55,9 +55,13 @@ function Standing({ overview }: { readonly overview: Schemas['Overview'] }) {
         <ul className={styles.workers}>
           {WORKER_GROUPS.map((group) => (
             <li key={group}>
-              <Link href={`/workers?state=${group}`} className={styles.worker} data-group={group}>
+              <Link
+                href={`/workers?state=${encodeURIComponent(group.replace('_', ' '))}`}
+                className={styles.worker}
+                data-group={group}
+              >
                 <span className={styles.figure}>{formatCount(workers[group])}</span>
-                <span>{group}</span>
+                <span>{group.replace('_', ' ')}</span>
               </Link>
             </li>
           ))}

@@ -3,6 +3,7 @@ import { Dialog } from '../../components/feedback/dialog.js';
 import { WorkerLink } from '../../components/values/named-links.js';
 import { Time } from '../../components/values/time.js';
 import { formatCount, formatMb } from '../../lib/format.js';
+import { whyNotClaiming } from '../workers/worker-view.js';
 import styles from './explain-dialog.module.css';
 
 type Explanation = Schemas['RunExplanation'];
@@ -59,7 +60,7 @@ function Reasons({
           <dt>Workers</dt>
           <dd>
             {formatCount(counts?.active ?? 0)} active, {formatCount(counts?.draining ?? 0)} of them draining,{' '}
-            {formatCount(counts?.stale ?? 0)} stale
+            {formatCount(counts?.not_claiming ?? 0)} not claiming, {formatCount(counts?.stale ?? 0)} stale
           </dd>
         </div>
         <div>
@@ -69,14 +70,13 @@ function Reasons({
       </dl>
       {workers.length > 0 && (
         <ul className={styles.workers}>
-          {workers.map(({ id, can_take_now: canNow, could_ever: couldEver, draining, obstacles }) => (
+          {workers.map(({ id, can_take_now: canNow, could_ever: couldEver, draining, ...why }) => (
             <li key={id}>
               <WorkerLink id={id} />
               <span>
                 {canNow && 'can take it when its turn comes'}
                 {!canNow && draining && 'is draining and takes no new runs'}
-                {!canNow && !draining && obstacles.length === 0 && 'cannot take it now'}
-                {!canNow && !draining && obstacles.map(describe).join('; ')}
+                {!canNow && !draining && whyNot(why)}
                 {!canNow && !couldEver && !draining && ' (not even when it is idle)'}
               </span>
             </li>
@@ -85,6 +85,13 @@ function Reasons({
       )}
     </div>
   );
+}
+
+type Refusal = Pick<Explanation['workers'][number], 'not_claiming' | 'obstacles'>;
+
+function whyNot(why: Refusal): string {
+  const said = why.not_claiming.length === 0 ? [] : [`claims nothing (${whyNotClaiming(why)})`];
+  return [...said, ...why.obstacles.map(describe)].join('; ') || 'cannot take it now';
 }
 
 function describe({ resource, needed, free, total, missing }: Obstacle): string {

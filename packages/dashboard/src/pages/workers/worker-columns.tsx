@@ -5,7 +5,7 @@ import { Time } from '../../components/values/time.js';
 import { formatMb } from '../../lib/format.js';
 import { DrainButton } from './drain-button.js';
 import { WorkerStateBadge } from './worker-state-badge.js';
-import { cpuUse, gpuUses, jobsOf, ramUse, stateOf, type Worker } from './worker-view.js';
+import { cpuUse, gpuUses, jobsOf, ramUse, stateOf, whyNotClaiming, type Worker } from './worker-view.js';
 import styles from './workers-page.module.css';
 
 /** What fits into a row; the rest is counted, and shown when the worker is opened, as the runs of a launcher are. */
@@ -28,10 +28,12 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
   {
     id: 'state',
     header: 'State',
-    width: '6rem',
+    width: '6.5rem',
     cell: (worker) => (
       <>
-        <WorkerStateBadge state={stateOf(worker)} />
+        <span title={whyNotClaiming(worker)}>
+          <WorkerStateBadge state={stateOf(worker)} />
+        </span>
         <span className={styles.heartbeat}>
           <Time at={worker.last_heartbeat_at} />
         </span>

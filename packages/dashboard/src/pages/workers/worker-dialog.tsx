@@ -8,7 +8,7 @@ import { formatMb } from '../../lib/format.js';
 import { DrainButton } from './drain-button.js';
 import styles from './worker-dialog.module.css';
 import { WorkerStateBadge } from './worker-state-badge.js';
-import { cpuUse, gpuUses, jobsOf, ramUse, stateOf, type Worker } from './worker-view.js';
+import { cpuUse, gpuUses, jobsOf, ramUse, stateOf, whyNotClaiming, type Worker } from './worker-view.js';
 
 interface Props {
   /** The worker that is asked for; empty for none. */
@@ -51,6 +51,12 @@ function Details({ worker }: { readonly worker: Worker }) {
             <WorkerStateBadge state={stateOf(worker)} />
           </dd>
         </div>
+        {worker.not_claiming.length > 0 && (
+          <div>
+            <dt>Does not claim</dt>
+            <dd>{whyNotClaiming(worker)}</dd>
+          </div>
+        )}
         <div>
           <dt>Last heartbeat</dt>
           <dd>

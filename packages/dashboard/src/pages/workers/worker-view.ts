@@ -4,10 +4,10 @@ import { formatCount } from '../../lib/format.js';
 /** A worker as the API has it. */
 export type Worker = Schemas['Worker'];
 
-/** What a worker is up to: `stale` is silent past the worker timeout, `draining` takes no new runs. */
-export type WorkerState = 'active' | 'draining' | 'stale';
+/** `stale` is silent past the worker timeout, `draining` takes no new runs, `not claiming` says itself why it takes none. */
+export type WorkerState = 'active' | 'draining' | 'not claiming' | 'stale';
 
-export const WORKER_STATES: readonly WorkerState[] = ['active', 'draining', 'stale'];
+export const WORKER_STATES: readonly WorkerState[] = ['active', 'draining', 'not claiming', 'stale'];
 
 /** How much of one resource is used. */
 export interface Use {
@@ -22,9 +22,17 @@ export interface GpuUse extends Use {
 }
 
 /** Being silent says more than being drained: a stale worker finishes nothing. */
-export function stateOf({ is_active: isActive, draining }: Worker): WorkerState {
+export function stateOf({ is_active: isActive, draining, not_claiming: reasons }: Worker): WorkerState {
   if (!isActive) return 'stale';
-  return draining ? 'draining' : 'active';
+  if (draining) return 'draining';
+  return reasons.length > 0 ? 'not claiming' : 'active';
+}
+
+/** Why a worker does not claim, in words; empty: it claims. */
+export function whyNotClaiming({ not_claiming: reasons }: Pick<Worker, 'not_claiming'>): string {
+  return reasons
+    .map(({ reason, message }) => `${reason.replaceAll('_', ' ')}${message && `: ${message}`}`)
+    .join('; ');
 }
 
 export function cpuUse({ resources, free }: Worker): Use {
@@ -51,7 +59,7 @@ export function jobsOf({ pending, running }: Schemas['EngineJobs']): string[] {
 
 /** How many workers are in each state. */
 export function countStates(workers: readonly Worker[]): Readonly<Record<WorkerState, number>> {
-  const counts = { active: 0, draining: 0, stale: 0 };
+  const counts = { active: 0, draining: 0, 'not claiming': 0, stale: 0 };
   for (const worker of workers) counts[stateOf(worker)] += 1;
   return counts;
 }

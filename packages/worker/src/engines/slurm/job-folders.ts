@@ -14,6 +14,8 @@ export interface ExitRecord {
   readonly exitCode: number;
   /** Whether the job script got a signal before: a user or Slurm ended the job. */
   readonly wasSignalled: boolean;
+  /** When the container ended, in milliseconds since 1970; null: a launcher of an older version has made the script. */
+  readonly endedAtMs: number | null;
   /** Size of the log, in bytes. */
   readonly logBytes: number;
   /** Why there is no image. */
@@ -30,6 +32,8 @@ export interface FolderState {
   /** The job that executes the attempt; null: none yet. */
   readonly takenBy: string | null;
   readonly hasStarted: boolean;
+  /** When the container started, in milliseconds since 1970; null: not, or not visible yet. */
+  readonly startedAtMs: number | null;
   /** Null: not ended, or without a record. */
   readonly exit: ExitRecord | null;
 }
@@ -69,6 +73,8 @@ const DRAFT_MS = 10 * 60_000;
 /** The folders of a deployment's attempts below SERVICE_WORKER_SLURM_DIR. */
 export class JobFolders {
   readonly root: string;
+  /** Times of starts, which never change. */
+  private readonly starts = new Map<string, number>();
   /** Submissions never change. */
   private readonly submissions = new Map<string, Pick<FolderState, 'workerId' | 'createdAtMs'>>();
 
@@ -136,7 +142,8 @@ export class JobFolders {
     const names = await readdir(this.root);
     const paths = new Set(names.map((name) => join(this.root, name)));
     // Other launchers remove folders, too.
-    for (const path of this.submissions.keys()) if (!paths.has(path)) this.submissions.delete(path);
+    for (const known of [this.submissions, this.starts])
+      for (const path of known.keys()) if (!paths.has(path)) known.delete(path);
     return names.flatMap((name) => parseAttemptName(name) ?? []);
   }
 
@@ -155,6 +162,7 @@ export class JobFolders {
         jobIds,
         takenBy: taken === null ? null : (taken.split('.')[0] ?? null),
         hasStarted: names.includes('started'),
+        startedAtMs: names.includes('started') ? await this.readStart(path) : null,
         exit: names.includes('exit') ? await readExit(path) : null,
       };
     } catch (error) {
@@ -182,6 +190,7 @@ export class JobFolders {
     const path = this.pathOf(key);
     const removed = join(this.root, `.old-${randomUUID()}`);
     this.submissions.delete(path);
+    this.starts.delete(path);
     try {
       // A job that starts now finds no folder, or the whole one.
       await rename(path, removed);
@@ -209,6 +218,17 @@ export class JobFolders {
     await chmod(join(draft, CONTAINER_FOLDER, 'output.json'), 0o666);
   }
 
+  /** @returns null when the time is not visible yet, or an older launcher has made the script */
+  private async readStart(path: string): Promise<number | null> {
+    const known = this.starts.get(path);
+    if (known !== undefined) return known;
+    const text = await readFile(join(path, 'started'), 'utf8').catch(() => '');
+    const [time] = /^\d{13}(?=\n)/.exec(text) ?? [];
+    if (time === undefined) return null;
+    this.starts.set(path, Number(time));
+    return Number(time);
+  }
+
   private async readSubmission(path: string): Promise<Pick<FolderState, 'workerId' | 'createdAtMs'>> {
     const known = this.submissions.get(path);
     if (known !== undefined) return known;
@@ -224,14 +244,16 @@ export class JobFolders {
 }
 
 async function readExit(path: string): Promise<ExitRecord | null> {
-  const [, kind, code, signalled, bytes] =
-    /^(exited|image) (\d+) ([01]) (\d+)\s*$/.exec(await readFile(join(path, 'exit'), 'utf8')) ?? [];
+  const [, kind, code, signalled, bytes, endedAt] =
+    /^(exited|image) (\d+) ([01]) (\d+)(?: (\d{13}))?\s*$/.exec(await readFile(join(path, 'exit'), 'utf8')) ??
+    [];
   if (kind !== 'exited' && kind !== 'image') return null;
   const message = kind === 'image' ? await readFile(join(path, 'image-error'), 'utf8').catch(() => '') : '';
   return {
     kind,
     exitCode: Number(code),
     wasSignalled: signalled === '1',
+    endedAtMs: endedAt === undefined ? null : Number(endedAt),
     logBytes: Number(bytes),
     message: message
       .replaceAll(/[\p{Cc}\s]+/gu, ' ')

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'vitest';
 import { JobFolders, type AttemptFiles } from './job-folders.js';
-import type { ContainerTool } from './containers/container-tools.js';
+import { CONTAINER_TOOLS, type ContainerTool } from './containers/container-tools.js';
 import { FOLDER_UNSEEN, jobScript } from './job-script.js';
 
 const KEY = { runId: 'r', attempt: 1 };
@@ -25,8 +25,24 @@ const TOOLS = {
   apptainer: `env -0 | sed -zn 's/^APPTAINERENV_//p'`,
   enroot: `source "$3"
 environ | tr '\\n' '\\0'`,
-  'ch-run': `for word; do case $word in --set-env=*) tr -d "'" <"\${word#*=}" | tr '\\n' '\\0' ;; esac; done`,
+  'ch-run': `for word; do case $word in --set-env=*) lines=\${word#*=} ;; esac; done
+while IFS= read -r line; do carrier=\${line#*=$}; printf '%s=%s\\0' "\${line%%=*}" "\${!carrier}"; done <"$lines"`,
+  runc: `sed -z 's/$/\\x00/' "$5/config.json"`,
 } as const;
+
+/** Every variable that the script or a tool's part of it sets, and those by which shells and loaders are led astray. */
+function dangerousNames(): readonly string[] {
+  const tools = [...CONTAINER_TOOLS, { script: '/x' }];
+  const text = tools.map((tool) => jobScript({ root: '/r', folder: 'f', tool })).join('\n');
+  const assigned = [...text.matchAll(/(?:^|[\s;({])([A-Za-z_]\w*)\+?=/gm)].map(([, name]) => name);
+  const loops = [...text.matchAll(/\bfor (\w+)/g)].map(([, name]) => name);
+  const found = [...assigned, ...loops].filter((name) => name !== undefined);
+  for (const name of ['job', 'image_dir', 'scratch', 'carrier', 'pair'])
+    assert.ok(found.includes(name), name);
+  const known = 'tool LD_PRELOAD LD_LIBRARY_PATH GLIBC_TUNABLES BASH_ENV ENV IFS PS4 PROMPT_COMMAND TMPDIR';
+  const others = 'HOME USER SLURM_JOB_ID CH_RUNNING LONGSHORE_VALUE0 LONGSHORE_VALUE_1 LONGSHORE_JOB _ x';
+  return [...new Set([...found, ...known.split(' '), ...others.split(' ')])];
+}
 
 describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () => {
   let base: string;
@@ -41,7 +57,7 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
     mkdirSync(join(base, 'bin'));
     for (const [name, script] of Object.entries(TOOLS)) {
       const path = join(base, 'bin', name);
-      const begin = 'case $1 in pull | import | create | remove) exit 0 ;; esac';
+      const begin = `case $1 in pull | import | create | remove) exit 0 ;; esac\ncat /proc/$$/environ >"${base}/own"`;
       const end = `} >"${base}/variables"\nprintf '%s\\0' "$@" >"${base}/words"\n`;
       writeFileSync(path, `#!/bin/bash\n${begin}\n{\n${script}\n${end}`, { mode: 0o755 });
     }
@@ -79,14 +95,20 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
   }
 
   test('hands texts of the run on as they are, and records the exit code', async () => {
+    const beganMs = Date.now();
     await create({ image: HOSTILE });
     assert.equal(await run('5'), 7);
     const got = readFileSync(join(folders.root, 'got'), 'utf8').split('\0');
     assert.deepEqual(got, [HOSTILE, `A=${HOSTILE}`, 'B=', '/c', HOSTILE, '', '']);
     const state = await folders.read(KEY);
     assert.deepEqual([state?.takenBy, state?.hasStarted], ['5', true]);
-    assert.deepEqual(state?.exit, {
+    const { startedAtMs = null, exit = null } = state ?? {};
+    assert.ok(startedAtMs !== null && startedAtMs >= beganMs, `started at ${startedAtMs}`);
+    const endedAtMs = exit?.endedAtMs ?? Number.NaN;
+    assert.ok(endedAtMs >= startedAtMs && endedAtMs <= Date.now(), `ended at ${endedAtMs}`);
+    assert.deepEqual(exit, {
       kind: 'exited',
+      endedAtMs,
       exitCode: 7,
       wasSignalled: false,
       logBytes: 0,
@@ -161,6 +183,63 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
   test('gives a container of apptainer the GPUs of AMD', async () => {
     const { words } = await withTool('apptainer', { ROCR_VISIBLE_DEVICES: '0' });
     assert.ok(words.includes('--rocm') && !words.includes('--nv'), words.join(' '));
+  });
+
+  for (const tool of CONTAINER_TOOLS)
+    test(`gives no variable of a run to the shell of the job or to ${tool} itself, whatever its name`, async () => {
+      const evil = join(base, 'evil');
+      writeFileSync(evil, `#!/bin/bash\ntouch '${base}/pwned'\n`, { mode: 0o755 });
+      const ending = tool === 'enroot' ? '' : '\n';
+      const env = Object.fromEntries([
+        ...dangerousNames().map((name) => [name, `${evil}${ending}`]),
+        ['QUOTED', `'a' "b" $HOME:$PATH \`touch ${base}/pwned\` $(touch ${base}/pwned) \\${ending}`],
+      ]);
+      const files = { 'image-dir': '/images/i', 'work-dir': '/work' };
+      const forTool: AttemptFiles['forTool'] =
+        tool === 'runc' ? { 'oci-config': JSON.stringify(env) } : tool === 'charliecloud' ? files : {};
+      const { words, variables } = await withTool(tool, {}, { env: tool === 'runc' ? {} : env, forTool });
+      const got =
+        tool === 'runc'
+          ? (JSON.parse(partsOf('variables').join('')) as unknown)
+          : Object.fromEntries(variables);
+      assert.deepEqual(got, env);
+      assert.equal(existsSync(join(base, 'pwned')), false, 'nothing of the run is executed outside');
+      const own = partsOf('own').map((pair) => [pair.slice(0, pair.indexOf('=')), pair] as const);
+      for (const [name, pair] of own)
+        assert.ok(
+          !pair.includes(evil) || /^(?:APPTAINERENV_|LONGSHORE_VALUE_+\d)/.test(name),
+          `${tool} gets ${pair}`,
+        );
+      const job = join(folders.root, 'r.1', 'io');
+      if (tool === 'charliecloud')
+        assert.deepEqual(words.slice(3), [
+          '--bind',
+          `${job}:/mnt`,
+          '--cd',
+          '/work',
+          '/images/i',
+          '--',
+          '/c',
+          HOSTILE,
+          '',
+        ]);
+      if (tool === 'apptainer') assert.ok(words.includes(`${job}:/longshore`), words.join(' '));
+    });
+
+  test('gives no variable of a run to the environment of the script of the operator', async () => {
+    const names = dangerousNames();
+    const env = Object.fromEntries(names.map((name) => [name, `${base}/evil\n`]));
+    writeFileSync(
+      join(base, 'container'),
+      `#!/bin/bash\ncat /proc/$$/environ >"${base}/own"\ncat <&3 >"${base}/variables"\n`,
+    );
+    await create({ env });
+    assert.equal(await run('5'), 0);
+    assert.deepEqual(
+      partsOf('variables'),
+      Object.entries(env).map((pair) => pair.join('=')),
+    );
+    assert.ok(!readFileSync(join(base, 'own'), 'utf8').includes(`${base}/evil`));
   });
 
   test('finds the folder of one of several launchers, whole', async () => {

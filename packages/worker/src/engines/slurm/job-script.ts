@@ -15,7 +15,7 @@ export interface JobScriptParts {
 /**
  * The script of a job, for bash 4.2 and later. Before anything else, the job takes the attempt by a symbolic link: of several
  * jobs of the attempt, or of one that Slurm starts again, one executes it, and the others end quietly. The exit record is
- * the last that it writes: `exited CODE SIGNALLED LOG_BYTES`, or `image ...` when there is no image.
+ * the last that it writes: `exited CODE SIGNALLED LOG_BYTES TIME`, or `image ...` when there is no image. Times are milliseconds since 1970, by the node.
  */
 export function jobScript({ root, folder, tool }: JobScriptParts): string {
   return `#!/bin/bash
@@ -38,9 +38,10 @@ read_list() { # FILE: its parts, which end with NUL, into the array list
 last_line() { grep -v '^[[:space:]]*$' "$1" | tail -n 1 | cut -c 1-500; }
 clean_up() { :; }
 finish() { # KIND CODE
+  local ended_at=$(date +%s%3N)
   clean_up
   [ -z "$scratch" ] || rm -rf -- "$scratch"
-  printf '%s %d %d %d\\n' "$1" "$2" "$ended" "$(stat -c %s log)" >exit.new && mv -f exit.new exit
+  printf '%s %d %d %d %s\\n' "$1" "$2" "$ended" "$(stat -c %s log)" "$ended_at" >exit.new && mv -f exit.new exit
   exit "$2"
 }
 await() { # the end of the child $pid; its exit code is in $code
@@ -86,7 +87,7 @@ pid=$!
 await
 [ "$ended" = 0 ] || finish exited 143
 [ "$code" = 0 ] || finish image 1
-: >started
+date +%s%3N >started
 container </dev/null >>log 2>&1 &
 pid=$!
 [ "$ended" = 0 ] || kill -TERM "$pid" 2>/dev/null

@@ -24,13 +24,22 @@ function folder(fields: Partial<FolderState> = {}): FolderState {
     jobIds: ['7'],
     takenBy: null,
     hasStarted: false,
+    startedAtMs: null,
     exit: null,
     ...fields,
   };
 }
 
 function record(fields: Partial<ExitRecord> = {}): ExitRecord {
-  return { kind: 'exited', exitCode: 0, wasSignalled: false, logBytes: 0, message: '', ...fields };
+  return {
+    kind: 'exited',
+    exitCode: 0,
+    wasSignalled: false,
+    endedAtMs: null,
+    logBytes: 0,
+    message: '',
+    ...fields,
+  };
 }
 
 function facts(fields: Partial<AttemptFacts> = {}): AttemptFacts {
@@ -175,4 +184,19 @@ describe('an attempt with several jobs', () => {
     assert.equal(jobOf(facts({ folder: folder({ jobIds: [] }) })), null);
     assert.equal(jobOf(facts({ folder: null, jobs: [job('PENDING')] }))?.workerId, 'w');
   });
+});
+
+function timesOf(fields: Partial<FolderState>) {
+  return jobOf(facts({ folder: folder({ takenBy: '7', ...fields }) }))?.times;
+}
+
+test('the times of a job are those that its script has written for the container', () => {
+  const startedAtMs = Date.parse('2026-05-04T10:00:00.500Z');
+  const runs = { hasStarted: true, startedAtMs };
+  const startedAt = '2026-05-04T10:00:00.500Z';
+  assert.equal(timesOf({}), undefined);
+  assert.equal(timesOf({ hasStarted: true }), undefined, 'a script of an older version');
+  assert.deepEqual(timesOf(runs), { startedAt, finishedAt: null });
+  const exit = record({ endedAtMs: startedAtMs + 1_000 });
+  assert.deepEqual(timesOf({ ...runs, exit }), { startedAt, finishedAt: '2026-05-04T10:00:01.500Z' });
 });

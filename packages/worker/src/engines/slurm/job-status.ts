@@ -1,3 +1,4 @@
+import { engineTime, type ContainerTimes } from '../../execution/container-times.js';
 import type { EngineJob, JobKey, JobStatus } from '../../launcher/engine.js';
 import type { FolderState } from './job-folders.js';
 import { hasEnded, isWaiting, type SlurmJob } from './squeue-lines.js';
@@ -72,7 +73,22 @@ export function jobOf(facts: AttemptFacts): EngineJob | null {
   if (folder === null && (job === null || hasEnded(job))) return null;
   // A damaged folder does not name its launcher.
   const workerId = folder?.workerId || (job?.workerId ?? '');
-  return { runId, attempt, workerId, engineId, status: statusOf(facts, job, engineId) };
+  const times = timesOf(folder);
+  return {
+    runId,
+    attempt,
+    workerId,
+    engineId,
+    status: statusOf(facts, job, engineId),
+    ...(times && { times }),
+  };
+}
+
+/** When the container ran, as its job script wrote it; null: not known. */
+function timesOf(folder: FolderState | null): ContainerTimes | null {
+  const startedAt = engineTime(folder?.startedAtMs);
+  const finishedAt = engineTime(folder?.exit?.kind === 'exited' ? folder.exit.endedAtMs : null);
+  return startedAt === null && finishedAt === null ? null : { startedAt, finishedAt };
 }
 
 function statusOf(facts: AttemptFacts, job: SlurmJob | null, id: string): JobStatus {

@@ -10,6 +10,29 @@ const RUNNING: JobStatus = { kind: 'running' };
 const WAITING: JobStatus = { kind: 'pending', reason: 'Unschedulable' };
 
 describe('a job of a launcher', () => {
+  it('is reported with the times of its container, also when the launcher sees its end late', async () => {
+    const harness = new LauncherHarness();
+    const { service, cluster } = harness;
+    const run = service.add('run-1');
+    await harness.start();
+    await harness.untilSubmitted('run-1');
+    const startedAt = '2026-05-04T10:00:00.000Z';
+    const finishedAt = '2026-05-04T10:00:09.000Z';
+    cluster.job('run-1').times = { startedAt, finishedAt: null };
+    cluster.set('run-1', RUNNING);
+    await harness.untilState(run, 'RUNNING');
+    cluster.job('run-1').times = { startedAt, finishedAt };
+    cluster.exit('run-1', 3);
+    await harness.untilState(run, 'FAILED');
+    const started = run.timeline.find(({ type }) => type === 'STARTED');
+    assert.equal(started?.payload?.['started_at'], startedAt);
+    const { type, payload } = run.timeline.at(-1) ?? {};
+    assert.deepEqual(
+      [type, payload?.['started_at'], payload?.['finished_at']],
+      ['FAILED', startedAt, finishedAt],
+    );
+  });
+
   it('is submitted with all that the run needs, followed to its end, reported and removed', async () => {
     const harness = new LauncherHarness();
     const { service, cluster } = harness;

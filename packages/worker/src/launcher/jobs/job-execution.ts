@@ -1,4 +1,5 @@
 import type { EnginePause } from '../../claims/engine-pause.js';
+import { NO_TIMES, timesPayload, type ContainerTimes } from '../../execution/container-times.js';
 import type { TracedStep } from '../../execution/execution-trace.js';
 import { clipMessage } from '../../execution/failure-message.js';
 import type { Outcome } from '../../execution/outcome.js';
@@ -51,6 +52,7 @@ export interface AdoptedJob {
 export class JobExecution extends RunExecution {
   /** Whether the job is not submitted yet. */
   isPreparing: boolean;
+  private ranAt = NO_TIMES;
   /** Null: not submitted yet. */
   private job: EngineJob | null;
   /** Whether the engine may have the job. */
@@ -122,6 +124,10 @@ export class JobExecution extends RunExecution {
 
   protected whyUnsuitable(): string | null {
     return missingCapabilities(this.parts.engine, this.claimed);
+  }
+
+  protected times(): ContainerTimes {
+    return this.ranAt;
   }
 
   protected override endKey(): string | null {
@@ -214,6 +220,7 @@ export class JobExecution extends RunExecution {
       );
       if (job === null) return this.outcomeOfMissing(submitted);
       known = job.status;
+      this.ranAt = job.times ?? this.ranAt;
       switch (known.kind) {
         case 'pending':
           this.recordWait(known.reason);
@@ -262,7 +269,9 @@ export class JobExecution extends RunExecution {
     if (this.running.signal.aborted) return;
     this.running.abort();
     this.parts.onRunning();
-    if (!this.isStarted) await this.reportStart({}, `${job.engineId}:started`);
+    const { startedAt } = this.ranAt;
+    if (!this.isStarted)
+      await this.reportStart(timesPayload({ startedAt, finishedAt: null }), `${job.engineId}:started`);
     this.isStarted = true;
     this.beginReading(job);
   }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
+import { engineTime, NO_TIMES, type ContainerTimes } from '../../execution/container-times.js';
 import { readOutputFile } from './container-files.js';
 import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
 import { demultiplex } from './log-frames.js';
@@ -81,6 +82,7 @@ export class DockerContainer implements RunningContainer {
   readonly lines: AsyncIterable<LogLine>;
   readonly exit: Promise<ContainerExit>;
   private hasEnded = false;
+  private ranAt = NO_TIMES;
   private stopAsked = false;
   private current: Readable;
 
@@ -99,6 +101,10 @@ export class DockerContainer implements RunningContainer {
     });
     this.exit.catch(() => undefined);
     this.lines = this.readLines();
+  }
+
+  times(): ContainerTimes {
+    return this.ranAt;
   }
 
   async stop(graceSeconds: number): Promise<void> {
@@ -230,7 +236,8 @@ export class DockerContainer implements RunningContainer {
     const suspicious = state.ExitCode === KILLED && !state.OOMKilled && !this.stopAsked;
     if (suspicious) await sleep(this.timing.retryMs);
     // The engine receives the out-of-memory kill and the exit separately, in either order.
-    const { ExitCode, OOMKilled } = suspicious ? await this.inspectState() : state;
+    const { ExitCode, OOMKilled, StartedAt, FinishedAt } = suspicious ? await this.inspectState() : state;
+    this.ranAt = { startedAt: engineTime(StartedAt), finishedAt: engineTime(FinishedAt) };
     return { exitCode: ExitCode, outOfMemory: OOMKilled && ExitCode !== 0 };
   }
 

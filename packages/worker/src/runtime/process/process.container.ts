@@ -2,6 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { engineTime, type ContainerTimes } from '../../execution/container-times.js';
 import { splitLines } from '../log-lines.js';
 import { readChunks } from '../output-chunks.js';
 import { signalGroup } from './process-table.js';
@@ -16,20 +17,24 @@ export class ProcessContainer implements RunningContainer {
   readonly lines: AsyncIterable<LogLine>;
   readonly exit: Promise<ContainerExit>;
   private hasEnded = false;
+  private finishedAtMs: number | null = null;
 
   /**
    * @param child spawned detached, so that it leads its own group
+   * @param startedAtMs milliseconds since 1970
    * @param onEnd called once, when the program and its group have ended
    */
   constructor(
     child: PipedChild,
     private readonly pid: number,
     private readonly folder: RunFolder,
+    private readonly startedAtMs: number,
     onEnd: () => void,
   ) {
     this.exit = new Promise((resolve) => {
       child.once('exit', (code, signal) => {
         this.hasEnded = true;
+        this.finishedAtMs = Date.now();
         // As in a container, nothing outlives the first process.
         signalGroup(pid, 'SIGKILL');
         onEnd();
@@ -44,6 +49,10 @@ export class ProcessContainer implements RunningContainer {
       { stream: 'stderr', readable: child.stderr },
     ] as const;
     this.lines = splitLines(readChunks<LogLine['stream']>(sources, this.exit));
+  }
+
+  times(): ContainerTimes {
+    return { startedAt: engineTime(this.startedAtMs), finishedAt: engineTime(this.finishedAtMs) };
   }
 
   async stop(graceSeconds: number): Promise<void> {

@@ -120,6 +120,7 @@ export class ProcessRuntime implements Runtime {
 
   private async spawn(program: string, spec: ContainerSpec, folder: RunFolder): Promise<RunningContainer> {
     const [file = program, ...own] = spec.command ?? [];
+    const startedAtMs = Date.now();
     const child = spawnPiped(spec.image, file, [...own, ...(spec.args ?? [])], {
       cwd: folder.path,
       env: this.environment(folder.path, spec),
@@ -133,7 +134,7 @@ export class ProcessRuntime implements Runtime {
     child.on('error', () => undefined);
     this.running.add(pid);
     this.notes.write({ pid, stamp: processStamp(pid), mark: inputEntry(folder.path) });
-    return new ProcessContainer(child, pid, folder, () => {
+    return new ProcessContainer(child, pid, folder, startedAtMs, () => {
       this.running.delete(pid);
       this.notes.remove(pid);
     });

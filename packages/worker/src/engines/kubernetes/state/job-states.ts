@@ -4,7 +4,7 @@ import { JobTable } from '../../../launcher/job-table.js';
 import type { Job, Pod } from '../api/resources.js';
 import type { ResourceListener } from '../api/resource-watch.js';
 import { identityOf, jobName, keyOf, POD_ANNOTATION } from '../manifest/names.js';
-import { hasStarted, statusOf, type KnownProblem } from './job-status.js';
+import { hasStarted, statusOf, timesOf, type KnownProblem } from './job-status.js';
 import { waitProblemOf } from './wait-problem.js';
 
 /** What the states ask of the engine. */
@@ -199,7 +199,8 @@ export class JobStates {
       this.actions.listPods({ ...identity, status: before });
       return;
     }
-    this.table.put({ ...identity, status });
+    const times = timesOf(pods) ?? (isSame ? known?.times : undefined);
+    this.table.put({ ...identity, status, ...(times && { times }) });
     if (!isFinal(status)) return;
     for (const pod of pods) this.problems.delete(pod.metadata?.uid ?? '');
     const isLost = status.kind === 'failed' && status.cause === 'infrastructure';

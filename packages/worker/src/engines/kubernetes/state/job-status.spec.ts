@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import type { ContainerStatus, Job, Pod } from '../api/resources.js';
-import { statusOf, type JobView } from './job-status.js';
+import { statusOf, timesOf, type JobView } from './job-status.js';
 
 const NOW = Date.parse('2026-11-23T22:00:00Z');
 const before = (seconds: number) => new Date(NOW - seconds * 1000).toISOString();
@@ -326,5 +326,22 @@ describe('the status of a job that cannot start', () => {
     const helper = pod([waiting('ErrImageNeverPull', 'm'), INIT, INIT]);
     const status = of(helper);
     assert.equal(status.kind === 'failed' && status.cause, 'infrastructure');
+  });
+});
+
+describe('the times of an attempt', () => {
+  const startedAt = before(50);
+  const finishedAt = before(10);
+
+  it('are those of its container, and not of its helpers', () => {
+    const runs = pod([done(), { running: { startedAt } }, INIT]);
+    assert.deepEqual(timesOf([runs]), { startedAt, finishedAt: null });
+    const ended = pod([done(), done(0, { startedAt, finishedAt }), done()]);
+    assert.deepEqual(timesOf([ended]), { startedAt, finishedAt });
+  });
+
+  it('are not known before the container has started, and without a pod', () => {
+    assert.equal(timesOf([pod([{ running: { startedAt } }, INIT, INIT])]), null);
+    assert.equal(timesOf([]), null);
   });
 });

@@ -1,3 +1,4 @@
+import { engineTime, type ContainerTimes } from '../../../execution/container-times.js';
 import type { JobStatus } from '../../../launcher/engine.js';
 import { isDenial } from '../api/kubernetes-api.js';
 import { timeOf, type ContainerStatus, type Job, type Pod } from '../api/resources.js';
@@ -81,6 +82,15 @@ function hasLasted({ grace }: WaitProblem, { nowMs, problem, pullGraceMs }: JobV
 export function hasStarted(pod: Pod, container: string): boolean {
   const { running, terminated } = containerOf(pod, container)?.state ?? {};
   return running !== undefined || terminated !== undefined;
+}
+
+/** When the container of the run started and ended, by its node; null: not known. */
+export function timesOf(pods: readonly Pod[]): ContainerTimes | null {
+  const [pod] = pods.toSorted((a, b) => createdAt(a) - createdAt(b));
+  const { running, terminated } = (pod && containerOf(pod, RUN_CONTAINER)?.state) ?? {};
+  const startedAt = engineTime(terminated?.startedAt ?? running?.startedAt);
+  const finishedAt = engineTime(terminated?.finishedAt);
+  return startedAt === null && finishedAt === null ? null : { startedAt, finishedAt };
 }
 
 /** How the pod ended; null: it has not ended. */

@@ -11,9 +11,6 @@ import { ociConfig } from './oci-config.js';
 
 const DEFAULT_PATH = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
-/** Variables that change how the tool itself starts, outside of its container. */
-const FOR_LOADERS = /^(?:LD_|GLIBC_|MALLOC_|CH_|BASH_|ENV$)/;
-
 /** Where an attempt is to be executed. */
 export interface AttemptPlace {
   readonly tool: ContainerTool;
@@ -69,12 +66,10 @@ function environment(spec: JobSpec, tool: ContainerTool, folder: string): Record
   };
 }
 
-/** charliecloud and enroot read variables line by line. */
+/** enroot reads variables line by line. */
 function checkLineBreaks(env: Readonly<Record<string, string>>, tool: ContainerTool): void {
-  if (tool !== 'charliecloud' && tool !== 'enroot') return;
-  const refused = Object.keys(env).find(
-    (name) => env[name]?.includes('\n') === true && (tool === 'enroot' || FOR_LOADERS.test(name)),
-  );
+  if (tool !== 'enroot') return;
+  const refused = Object.keys(env).find((name) => env[name]?.includes('\n') === true);
   if (refused !== undefined)
     throw new RunFault(`The variable ${refused} of the run has several lines, which ${tool} cannot pass on`);
 }

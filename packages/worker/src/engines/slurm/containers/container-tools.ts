@@ -20,7 +20,8 @@ export function folderInContainer(tool: ContainerTool, hostFolder: string): stri
  * container; `kill_container` ends it at once; `clean_up` removes what is not in $scratch, a folder of the job below
  * $scratch_in. They find $job (the folder of the attempt), $image, the arrays env (NAME=VALUE), command and args,
  * $has_command, and $gpus (CUDA, ROCR or GPU; empty: Slurm gave the job none), and may write a sentence to image-error.
- * Values of the run are only ever expanded in double quotes.
+ * Values of the run are only ever expanded in double quotes. No variable of the run is set in the shell under its own name,
+ * and the command line is complete before anything of the run is exported.
  */
 export function containerFunctions(tool: ContainerTool): string {
   return typeof tool === 'string' ? FUNCTIONS[tool] : SCRIPT(tool.script);
@@ -38,11 +39,14 @@ prepare() {
 }
 container() {
   local pair
-  for pair in "\${env[@]}"; do export "APPTAINERENV_$pair"; done
   set -- --containall --no-eval --bind "$job/io:/longshore"
   case $gpus in CUDA) set -- --nv "$@" ;; ROCR) set -- --rocm "$@" ;; esac
-  [ -z "$has_command" ] || exec apptainer exec "$@" "$scratch/image.sif" "\${command[@]}" "\${args[@]}"
-  exec apptainer run "$@" "$scratch/image.sif" "\${args[@]}"
+  if [ -n "$has_command" ]; then set -- exec "$@" "$scratch/image.sif" "\${command[@]}"
+  else set -- run "$@" "$scratch/image.sif"
+  fi
+  set -- apptainer "$@" "\${args[@]}"
+  for pair in "\${env[@]}"; do export "APPTAINERENV_$pair"; done
+  exec "$@"
 }
 kill_container() { kill -KILL "$pid"; }
 `;
@@ -73,23 +77,24 @@ kill_container() { kill -KILL "$pid"; }
 clean_up() { enroot remove --force "$container_name" >/dev/null 2>&1; }
 `;
 
-/** Quotes around a value are stripped, so any value without a line break passes; with one, only outside of the file. */
+/**
+ * ch-run reads variables line by line, so it gets the values under names of ours that no variable of the run has; the
+ * file sets each variable to such a value, and --unset-env drops our names. Texts of the run are not expanded again.
+ */
 const CHARLIECLOUD = `
 prepare() { :; }
 container() {
-  local pair tool user lines=()
-  tool=$(type -P ch-run) || exit 127
-  user=$(id -un)
-  unset $(compgen -e)
-  export USER="$user" HOME=/ PATH=/usr/bin:/bin
-  for pair in "\${env[@]}"; do
-    case $pair in
-      *$'\\n'*) export "$pair" ;;
-      *) lines+=("\${pair%%=*}='\${pair#*=}'") ;;
-    esac
-  done
-  exec "$tool" --private-tmp --env-no-expand --set-env=<(printf '%s\\n' "\${lines[@]}") --bind "$job/io:/mnt" \\
+  local carrier=LONGSHORE_VALUE index user
+  while [[ " \${env[*]%%=*} " == *" $carrier"* ]]; do carrier+=_; done
+  set -- "$(type -P ch-run)" --private-tmp --set-env=/dev/fd/3 "--unset-env=$carrier*" --bind "$job/io:/mnt" \\
     --cd "$work_dir" "$image_dir" -- "\${command[@]}" "\${args[@]}"
+  [ -n "$1" ] || exit 127
+  exec 3< <(for index in "\${!env[@]}"; do printf '%s=$%s%d\\n' "\${env[index]%%=*}" "$carrier" "$index"; done)
+  user=$(id -un)
+  export -n $(compgen -e)
+  export USER="$user" HOME=/ PATH=/usr/bin:/bin
+  for index in "\${!env[@]}"; do export "$carrier$index=\${env[index]#*=}"; done
+  exec "$@"
 }
 kill_container() { kill -KILL "$pid"; }
 `;
