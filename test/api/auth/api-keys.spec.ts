@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, onTestFinished, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hashApiKey, isApiKey } from '../../../src/auth/api-key.js';
 import { ApiKeysRepository } from '../../../src/auth/api-keys.repository.js';
@@ -253,6 +253,7 @@ describe('API keys', () => {
       expires_at: new Date(Date.now() + 60_000).toISOString(),
     });
     const clock = new HeldClock(service);
+    onTestFinished(clock.release);
     assert.equal((await knock(service, made.key)).status, 200);
     clock.advance(2_000);
     assert.equal((await knock(service, made.key)).status, 200);
@@ -264,7 +265,7 @@ describe('API keys', () => {
   test('that cannot be keys, or are mistyped, cost no query', async () => {
     const made = await issueKey(service, ['client']);
     // The cache entry of the key does not age while the requests are in progress.
-    void new HeldClock(service);
+    onTestFinished(new HeldClock(service).release);
     const asked = vi.spyOn(service.app.get(ApiKeysRepository), 'findUsable');
     for (const key of [
       'x',
@@ -285,6 +286,7 @@ describe('API keys', () => {
   test('show when they were used last, which is written once a minute', async () => {
     const made = await issueKey(service, ['client']);
     const clock = new HeldClock(service);
+    onTestFinished(clock.release);
     const usage = service.app.get(KeyUsage);
     const write = vi.spyOn(service.app.get(ApiKeysRepository), 'noteUses');
     const lastUse = async () => {

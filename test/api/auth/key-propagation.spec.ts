@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, onTestFinished, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MIGRATIONS } from '../../../migrations/all.js';
 import { hashApiKey, makeApiKey } from '../../../src/auth/api-key.js';
@@ -47,6 +47,7 @@ describe('API keys of two processes on one database', () => {
 
   test('that the other process has refused before work there within 5 s', async () => {
     const clock = new HeldClock(other);
+    onTestFinished(clock.release);
     const key = makeApiKey('client');
     assertError(await knock(other, key), 401, 'Invalid API key');
     await one.dataSource.query(
@@ -60,6 +61,7 @@ describe('API keys of two processes on one database', () => {
 
   test('that were revoked in one are refused in the other within 5 s', async () => {
     const clock = new HeldClock(other);
+    onTestFinished(clock.release);
     const made = await issueKey(one, ['client']);
     assert.equal((await knock(other, made.key)).status, 200);
     await revokeKey(one, made);
@@ -139,6 +141,7 @@ describe('API keys while the database is away', () => {
     let stopped = false;
     try {
       const clock = new HeldClock(service);
+      onTestFinished(clock.release);
       const [known, unknown] = [await issueKey(service, ['client']), await issueKey(service, ['client'])];
       assert.equal((await knock(service, known.key)).status, 200);
       await dataSource.destroy();

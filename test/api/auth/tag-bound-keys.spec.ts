@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, before, describe, it } from 'node:test';
+import { afterAll, beforeAll, describe, it } from 'vitest';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ClaimQuota } from '../../../src/workers/claims/claims.controller.js';
 import { WorkerPool } from '../../../src/workers/pool/worker-pool.js';
@@ -23,7 +23,7 @@ for (const pool of ['memory', 'shared']) {
     /** Bound to a tag, and to no worker's id. */
     let anyId: Send;
 
-    before(async () => {
+    beforeAll(async () => {
       service = await startTestApp({
         env: {
           SERVICE_WORKER_POOL: pool,
@@ -46,7 +46,7 @@ for (const pool of ['memory', 'shared']) {
       ofApi = senderTo(service.url, made.key);
       await service.send('PUT', '/secrets/vault', { body: { kind: 'opaque', value: 'hunter2' } });
     });
-    after(() => service.close());
+    afterAll(() => service.close());
 
     const both = (): readonly Send[] => [ofSettings, ofApi];
     const workerOf = async (id: string): Promise<Json> => {

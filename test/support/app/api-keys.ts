@@ -60,9 +60,13 @@ export async function assertBrokenOff(answer: Response): Promise<void> {
 /** The clock of an application's keys and limits, in a test's hands. */
 export class HeldClock {
   #now: number;
+  /** Lets the application's clock go by itself again. */
+  readonly release: () => void;
 
   constructor({ app }: TestApp) {
     const clock = app.get(MonotonicClock);
+    const { now } = clock;
+    this.release = () => void (clock.now = now);
     // A whole number: sums with fractions are rounded, so a minute would be a little less than 60,000 ms at times.
     this.#now = Math.ceil(clock.now());
     clock.now = () => this.#now;
