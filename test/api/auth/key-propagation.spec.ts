@@ -130,7 +130,7 @@ describe('API keys while the database is away', () => {
           entities: ENTITIES,
           migrations: MIGRATIONS,
         },
-        { timeoutMs: 30_000 },
+        { timeoutMs: 120_000 },
       );
     const dataSource = await open();
     await migrate(dataSource);

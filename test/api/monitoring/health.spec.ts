@@ -27,7 +27,7 @@ describe('health while the database comes and goes', () => {
     const open = async (poolSize = 5): Promise<DataSource> => {
       const dataSource = await connectDatabase(
         { url, poolSize, applicationName: 'longshore test', entities: ENTITIES, migrations: MIGRATIONS },
-        { timeoutMs: 30_000 },
+        { timeoutMs: 120_000 },
       );
       opened.push(dataSource);
       return dataSource;

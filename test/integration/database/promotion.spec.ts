@@ -24,7 +24,7 @@ function databaseAt(url: string): Promise<TestDatabase> {
   const open = async (poolSize = 2) =>
     connectDatabase(
       { url, poolSize, applicationName: 'promotion', entities: ENTITIES, migrations: MIGRATIONS },
-      { timeoutMs: 30_000 },
+      { timeoutMs: 120_000 },
     );
   return open().then((dataSource) => ({ url, dataSource, open, close: () => dataSource.destroy() }));
 }

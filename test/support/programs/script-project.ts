@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { appendFile, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../service-process.js';
 
 /**
  * Replaces the Nest CLI (`compiled.log` counts its runs) and tsc (`tsc.log` has its arguments): "compiles" by copying,
@@ -188,10 +188,6 @@ export class ScriptProject {
   }
 
   async untilExists(name: string): Promise<void> {
-    const deadline = Date.now() + 30_000;
-    while (!this.has(name)) {
-      assert.ok(Date.now() < deadline, `${name} did not appear`);
-      await sleep(10);
-    }
+    await until(() => this.has(name), `${name} appears`);
   }
 }
