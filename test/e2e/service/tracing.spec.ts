@@ -58,7 +58,7 @@ async function loadedModules(folder: string): Promise<string[]> {
   return reports.flatMap((report) => JSON.parse(report).result.map(({ url }: { url: string }) => url));
 }
 
-describe('a traced run', { timeout: 120_000 }, () => {
+describe('a traced run', () => {
   let collector: OtlpReceiver;
   let service: ServiceProcess;
   let images: ScriptImages;
@@ -138,7 +138,7 @@ describe('a traced run', { timeout: 120_000 }, () => {
   });
 });
 
-describe('a service that traces', { timeout: 120_000 }, () => {
+describe('a service that traces', () => {
   it('sends its last spans when it is stopped, from each of its processes as who it is', async () => {
     const collector = await OtlpReceiver.start();
     const service = await startOn({
@@ -185,7 +185,7 @@ describe('a service that traces', { timeout: 120_000 }, () => {
   });
 });
 
-describe('a service that does not trace', { timeout: 120_000 }, () => {
+describe('a service that does not trace', () => {
   for (const [title, isLoaded] of [
     ['loads nothing of what that takes', false],
     ['would be seen to, as one is that traces', true],

@@ -7,7 +7,7 @@ import { OtlpReceiver } from '../../support/monitoring/otlp-receiver.js';
 const QUEUE = 2048;
 const BATCH = 512;
 
-describe('spans on their way to a collector', { timeout: 60_000 }, () => {
+describe('spans on their way to a collector', () => {
   let collector: OtlpReceiver;
   let warnings: string[];
 

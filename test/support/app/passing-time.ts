@@ -56,12 +56,15 @@ export async function beforeTimeOut<T>({ url }: Pick<TestApp, 'url'>, awaited: P
   const end = new AbortController();
   let timedOut = false;
   const headers = { 'X-API-Key': KEYS.client };
-  const reference = fetch(`${url}/feed?topic=nothing-comes&wait=25`, { headers, signal: end.signal }).then(
-    ({ status }) => {
-      timedOut = true;
-      assert.equal(status, 200);
-    },
-  );
+  const waitOut = async (): Promise<void> => {
+    const { status } = await fetch(`${url}/feed?topic=nothing-comes&wait=25`, {
+      headers,
+      signal: end.signal,
+    });
+    timedOut = true;
+    assert.equal(status, 200);
+  };
+  const reference = waitOut();
   try {
     const result = await Promise.race([awaited, reference.then(() => awaited)]);
     assert.ok(!timedOut, 'it came before the wait was over');

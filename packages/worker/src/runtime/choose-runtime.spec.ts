@@ -9,7 +9,7 @@ import { loadWorkerSettings } from '../load-settings.js';
 import { chooseRuntime } from './choose-runtime.js';
 import { dockerAvailable } from './docker/docker.runtime.js';
 
-describe('choice of the runtime', { timeout: 30_000 }, () => {
+describe('choice of the runtime', () => {
   const root = mkdtempSync(join(tmpdir(), 'longshore-choice-'));
   const images = join(root, 'images');
   mkdirSync(images);
