@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, test } from 'vitest';
+import { describe, onTestFinished, test, vi } from 'vitest';
 import { Command } from 'commander';
 import { CliError, EXIT } from './cli-error.js';
 import {

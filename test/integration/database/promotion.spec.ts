@@ -31,7 +31,7 @@ function databaseAt(url: string): Promise<TestDatabase> {
 
 /** Sends until the answer is no 503, which says when to try again. */
 async function insist(send: TestApp['send'], method: string, path: string, body?: unknown) {
-  for (const deadline = Date.now() + 60_000; ;) {
+  for (const deadline = Date.now() + 120_000; ;) {
     const answer = await send(method, path, {
       ...(body !== undefined && { body }),
       headers: { Prefer: 'return=minimal' },
