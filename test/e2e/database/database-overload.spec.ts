@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import { serverUrl } from '@longshore/embedded-postgres/server-process';
-import { startService, type ServiceProcess } from '../../support/service-process.js';
+import { startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 
 const FLOOD_MS = 30_000;
