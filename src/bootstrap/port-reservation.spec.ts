@@ -31,7 +31,7 @@ describe('a port reservation', () => {
     await reservation.release();
   });
 
-  it('answers that the service starts, alive but not ready', { timeout: 30_000 }, async () => {
+  it('answers that the service starts, alive but not ready', async () => {
     const reservation = new PortReservation(HOST, 0);
     const url = `http://${HOST}:${await reservation.hold()}`;
     reservation.status = 'Starting: waiting for something';
@@ -53,7 +53,7 @@ describe('a port reservation', () => {
     await reservation.release();
   });
 
-  it('is released while a client is connected that says nothing', { timeout: 30_000 }, async () => {
+  it('is released while a client is connected that says nothing', async () => {
     const reservation = new PortReservation(HOST, 0);
     const port = await reservation.hold();
     const socket = connect(port, HOST).on('error', () => undefined);

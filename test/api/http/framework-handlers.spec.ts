@@ -225,7 +225,7 @@ class HostedController {
 @Module({ controllers: [TeamController, HostedController] })
 class TeamModule {}
 
-describe("handlers of an extension use Nest's decorators", { timeout: 60_000 }, () => {
+describe("handlers of an extension use Nest's decorators", () => {
   let app: TestApp;
 
   beforeAll(async () => {

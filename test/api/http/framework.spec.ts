@@ -25,7 +25,7 @@ import {
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
-describe('features of Nest have an effect', { timeout: 120_000 }, () => {
+describe('features of Nest have an effect', () => {
   let database: TestDatabase;
 
   beforeAll(async () => {

@@ -204,7 +204,7 @@ describe('GET /runs/{id}/logs/stream', () => {
             where datname = current_database() and pid <> pg_backend_pid()`,
         )
         .catch(() => undefined);
-      const deadline = performance.now() + 30_000;
+      const deadline = performance.now() + 120_000;
       while ((await putChunk(service.send, { run }, n, { firstLine: n, texts: [`${n}`] })).status !== 200) {
         assert.ok(performance.now() < deadline);
       }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, it } from 'vitest';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { freshTrace } from '../../support/app/traced-app.js';
 
-describe('the traceparent of a run, in a service that does not trace itself', { timeout: 60_000 }, () => {
+describe('the traceparent of a run, in a service that does not trace itself', () => {
   let app: TestApp;
   let priority = 0;
 

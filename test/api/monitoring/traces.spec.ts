@@ -5,7 +5,7 @@ import { freshTrace, linkTo, placeOf, startTracedApp, type TracedApp } from '../
 
 const SERVER = 2;
 
-describe('traces of the service', { timeout: 60_000 }, () => {
+describe('traces of the service', () => {
   let app: TracedApp;
 
   beforeAll(async () => {

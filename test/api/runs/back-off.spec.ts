@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { letTimePass, until } from '../../support/app/passing-time.js';
+import { beforeTimeOut, letTimePass, until } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
@@ -110,16 +110,14 @@ describe('a run in back-off', () => {
 
   test('wakes a worker that waits for work when its pause is over', async () => {
     const id = await inBackOff();
-    const began = performance.now();
-    const waiting = service.send('POST', '/workers/w/claim?wait=20');
+    const waiting = service.send('POST', '/workers/w/claim?wait=30');
     await sleep(QUIET_MS);
     await pass(id, 60);
-    const answer = await waiting;
+    const answer = await beforeTimeOut(service, waiting);
     assert.deepEqual(
       answer.body.ops.map((op: any) => [op.id, op.attempt]),
       [[id, 2]],
     );
-    assert.ok(performance.now() - began < 5_000, 'long before the wait was over');
   });
 
   test('is cancelled like any other, and stays so', async () => {

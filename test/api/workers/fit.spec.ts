@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execute, rows } from '../../../src/database/sql/sql.js';
+import { beforeTimeOut } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
@@ -135,13 +136,11 @@ describe('claims by the strategy fit', () => {
     const holder = service.database.dataSource.createQueryRunner();
     await holder.startTransaction();
     await holder.query('select 1 from runs where id = $1 for update', [id]);
-    const began = performance.now();
-    const answer = service.send('POST', '/workers/patient/claim?wait=20');
+    const answer = service.send('POST', '/workers/patient/claim?wait=30');
     await sleep(300);
     await holder.rollbackTransaction();
     await holder.release();
-    assert.deepEqual(idsOf((await answer).body.ops), [id]);
-    assert.ok(performance.now() - began < 10_000, 'as soon as it is free');
+    assert.deepEqual(idsOf((await beforeTimeOut(service, answer)).body.ops), [id]);
     await cancelAll();
   });
 
@@ -177,12 +176,10 @@ describe('claims by the strategy fit', () => {
     const small = await steps.create({ constraints: { cpu: 1 } });
     assert.deepEqual(idsOf(await steps.claim('full')), [small.id]);
     const large = await steps.create({ constraints: { cpu: 4 } });
-    const waiting = service.send('POST', '/workers/full/claim?wait=20');
+    const waiting = service.send('POST', '/workers/full/claim?wait=30');
     await sleep(300);
-    const since = performance.now();
     await steps.event(small.id, 'COMPLETED');
-    assert.deepEqual(idsOf((await waiting).body.ops), [large.id]);
-    assert.ok(performance.now() - since < 2_000);
+    assert.deepEqual(idsOf((await beforeTimeOut(service, waiting)).body.ops), [large.id]);
     await cancelAll();
   });
 });

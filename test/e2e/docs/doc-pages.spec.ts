@@ -51,7 +51,7 @@ const START_WORKER: CodeBlock = {
   line: 0,
 };
 
-describe('whoever follows a page in a fresh checkout', { timeout: 280_000 }, () => {
+describe('whoever follows a page in a fresh checkout', () => {
   const shells: PageShell[] = [];
   const open = async (env?: Readonly<Record<string, string>>): Promise<PageShell> => {
     const shell = await PageShell.make(env ?? WITHOUT_ENGINE);

@@ -20,7 +20,7 @@ async function statusOf(url: string, key: string): Promise<number> {
 /** Blocks that test/e2e/database/backup.spec.ts runs, and those whose spec test/integration/files/doc-pages.spec.ts names. */
 const RUN_ELSEWHERE = ['backup', 'restore', 'elsewhere'];
 
-describe('the commands of docs/operations.md', { timeout: 200_000 }, () => {
+describe('the commands of docs/operations.md', () => {
   let blocks: DocBlocks;
   const done = new Set<string>(RUN_ELSEWHERE);
   const running = new Set<TestProcess>();

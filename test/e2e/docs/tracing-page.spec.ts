@@ -7,7 +7,7 @@ import { OtlpReceiver } from '../../support/monitoring/otlp-receiver.js';
 import { makeDataDir } from '../../support/service-process.js';
 import { openTestDatabase } from '../../support/test-database.js';
 
-const TIMEOUT = { timeout: 120_000 };
+const TIMEOUT = { timeout: 300_000 };
 
 test('the commands of docs/tracing.md show a run in the trace of its client', TIMEOUT, async () => {
   const page = 'docs/tracing.md';

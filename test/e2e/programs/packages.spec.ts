@@ -32,7 +32,7 @@ const TSCONFIG = {
   compilerOptions: { module: 'nodenext', target: 'ES2023', strict: true, types: ['node'] },
 };
 
-describe('the packed client, worker and command line in an empty folder', { timeout: 120_000 }, () => {
+describe('the packed client, worker and command line in an empty folder', () => {
   let outside: OutsidePackage;
   let database: TestDatabase;
   let service: ServiceProcess;

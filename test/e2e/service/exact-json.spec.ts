@@ -6,7 +6,7 @@ import { endWorker, ScriptImages } from '../../support/workers/worker-process.js
 
 const KEY = 'e2e-admin-key-of-the-tests';
 
-describe('free-form JSON of a program', { timeout: 120_000 }, () => {
+describe('free-form JSON of a program', () => {
   let service: ServiceProcess;
   let send: Send;
   let images: ScriptImages;

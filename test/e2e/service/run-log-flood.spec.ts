@@ -29,13 +29,10 @@ describe('a container that floods its log', () => {
     const runs = [await steps.running(), await steps.running()];
     const before = await residentBytes(send);
     let most = before;
-    let slowest = 0;
     const over = new AbortController();
     const beating = (async () => {
       while (!over.signal.aborted) {
-        const began = performance.now();
         await steps.heartbeat();
-        slowest = Math.max(slowest, performance.now() - began);
         most = Math.max(most, await residentBytes(send));
       }
     })();
@@ -57,11 +54,8 @@ describe('a container that floods its log', () => {
     );
     over.abort();
     await Promise.all([beating, reading]);
-    await t.annotate(
-      `memory ${Math.round(before / MB)} MB, at most ${Math.round(most / MB)} MB; slowest heartbeat ${Math.round(slowest)} ms`,
-    );
+    await t.annotate(`memory ${Math.round(before / MB)} MB, at most ${Math.round(most / MB)} MB`);
     assert.ok(most - before < 250 * MB, `the service grew by ${Math.round((most - before) / MB)} MB`);
-    assert.ok(slowest < 2_000, `a heartbeat took ${Math.round(slowest)} ms`);
     const entries = await readWhole(send, runs[0]?.id, 'limit=5000');
     assert.equal(assertDense(entries), (CHUNKS / 2) * LINES);
     assert.equal(await service.stop(), 0);

@@ -123,11 +123,11 @@ describe('the log of a run', { timeout: 300_000 }, () => {
     await worker.untilOutput(/registered at the service/);
     const beforeMb = await peakMb(worker.pid);
     const id = await runs.create('flood');
-    const silences: number[] = [];
+    let wasSilent = false;
     await until(async () => {
       const { body } = await send('GET', '/workers');
       const one = body.find(({ id: name }: { id: string }) => name === 'flood');
-      silences.push(Date.now() - Date.parse(one.last_heartbeat_at));
+      wasSilent ||= !one.is_active;
       return (await runs.get(id)).state === 'COMPLETED';
     }, 'the run has ended');
     const grownMb = (await peakMb(worker.pid)) - beforeMb;
@@ -139,11 +139,8 @@ describe('the log of a run', { timeout: 300_000 }, () => {
     assert.equal(items.at(-1)?.text, 'last');
     assertDense(items);
     assert.equal((items.at(-1)?.line ?? 0) + 1, FLOOD_BYTES / 100 + 2);
-    const silence = Math.max(...silences) / 1000;
-    await t.annotate(
-      `longest silence ${silence} s, memory grew by ${grownMb.toFixed(0)} MB, ${items.length} lines kept`,
-    );
-    assert.ok(silence < TIMEOUT_S - 0.5, `${silence} s without a heartbeat`);
+    await t.annotate(`memory grew by ${grownMb.toFixed(0)} MB, ${items.length} lines kept`);
+    assert.ok(!wasSilent, 'it goes on with its heartbeats');
     assert.ok(grownMb < 150, `the worker's memory grew by ${grownMb} MB`);
     await endWorker(worker);
   });

@@ -19,7 +19,7 @@ async function answerUntil(send: Send, isAsExpected: (answer: TestAnswer) => boo
   }
 }
 
-describe('a service whose database is being migrated', { timeout: 120_000 }, () => {
+describe('a service whose database is being migrated', () => {
   for (const workers of [1, 2]) {
     it(`says for which migration it waits, as ${workers} process(es), and serves afterwards`, async () => {
       const database = await openTestDatabase({ migrations: [], entities: [] });

@@ -85,16 +85,14 @@ describe('docker runtime on a real engine', { ...skipFor(forTests.skip), timeout
 
   it('shows progress while the container works', async () => {
     const image = await forTests.engine.publishExample('progress');
-    const container = await runtime().start(await pulled(image, { steps: 4, seconds: 2 }));
+    const container = await runtime().start(await pulled(image, { steps: 4, seconds: 8 }));
     started.push(container);
-    const arrivals: number[] = [];
-    for await (const { text } of container.lines)
-      if (text.includes('PROGRESS')) arrivals.push(performance.now());
+    let hasEnded = false;
+    container.exit.finally(() => (hasEnded = true)).catch(() => undefined);
+    const arrivals: boolean[] = [];
+    for await (const { text } of container.lines) if (text.includes('PROGRESS')) arrivals.push(hasEnded);
     assert.equal(arrivals.length, 4);
-    assert.ok(
-      (arrivals.at(-1) ?? 0) - (arrivals[0] ?? 0) > 1_000,
-      'the lines arrived in one go, after the end',
-    );
+    assert.equal(arrivals[0], false, 'the lines arrived in one go, after the end');
     assert.equal((await container.exit).exitCode, 0);
   });
 
@@ -208,23 +206,20 @@ describe('docker runtime on a real engine', { ...skipFor(forTests.skip), timeout
     assert.deepEqual(parseOutputs(await container.readOutputs()), { seen: true });
   });
 
-  it('stops a program that obeys, soon', async () => {
+  it('stops a program that obeys without killing it', async () => {
     const image = await forTests.engine.publishExample('progress');
     const container = await runtime().start(await pulled(image, { steps: 2, seconds: 600 }));
     started.push(container);
-    const before = performance.now();
-    await container.stop(5);
+    // The program is asked: the grace outlasts the test.
+    await container.stop(3_600);
     assert.equal((await container.exit).exitCode, 143);
-    assert.ok(performance.now() - before < 5_000, 'the program was not asked, only killed');
   });
 
-  it('stops a program that ignores SIGTERM within 10 s', async () => {
+  it('stops a program that ignores SIGTERM after the grace', async () => {
     const container = await startScript('stubborn', `trap '' TERM; echo up; while :; do sleep 1; done`);
     await firstLine(container);
-    const before = performance.now();
     await container.stop(2);
     assert.deepEqual(await container.exit, { exitCode: 137, outOfMemory: false });
-    assert.ok(performance.now() - before < 10_000);
     await container.stop(2);
   });
 

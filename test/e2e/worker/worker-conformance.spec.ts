@@ -26,7 +26,7 @@ describe('the conformance kit passes', { timeout: 400_000, concurrent: true }, (
   );
 });
 
-describe('the command of the conformance kit', { timeout: 60_000 }, () => {
+describe('the command of the conformance kit', () => {
   test('exits with 2 and its usage when it is told nothing, or the unknown', async () => {
     for (const args of [[], ['--command', 'true', '--only', 'nothing'], ['--nope']]) {
       const kit = await launch(KIT, { args });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { DataSource } from 'typeorm';
@@ -15,14 +15,13 @@ import { openTestDatabase, type TestDatabase } from '../../support/test-database
 const TIMES = { suspectAfter: 200, probeTimeout: 300, probePause: 20 };
 
 /** The error of work that must fail because the database is unreachable, and its duration in milliseconds. */
-async function failing(work: Promise<unknown>): Promise<{ readonly ms: number; readonly error: unknown }> {
-  const started = performance.now();
+async function failing(work: Promise<unknown>): Promise<unknown> {
   const error: unknown = await work.then(
     () => assert.fail('expected an error'),
     (reason: unknown) => reason,
   );
   assert.ok(isDatabaseUnavailable(error), String(error));
-  return { ms: performance.now() - started, error };
+  return error;
 }
 
 async function connectWhenFree(url: string): Promise<Client> {
@@ -82,41 +81,40 @@ describe('the circuit breaker', () => {
     }
   };
 
-  test('opens for a refused connection, rejects new connections at once, and closes by itself', async () => {
+  test('opens for a refused connection, rejects new connections without asking it, and closes by itself', async () => {
     await rows(source, 'select 1');
     await proxy.refuse();
     await failing(rows(source, 'select 1'));
     assert.equal(await breaker.check(), false);
+    const asked = vi.spyOn(breaker, 'begin');
     const refusals = await Promise.all(Array.from({ length: 50 }, () => failing(rows(source, 'select 1'))));
-    for (const { ms, error } of refusals) {
-      assert.ok(error instanceof DatabaseUnreachable, String(error));
-      assert.ok(ms < 100, `rejected after ${ms} ms`);
-    }
+    for (const error of refusals) assert.ok(error instanceof DatabaseUnreachable, String(error));
+    assert.equal(asked.mock.calls.length, 0);
     await proxy.allow();
     await untilBack();
     assert.equal((await rows(source, 'select 1')).length, 1);
     assert.deepEqual(events, ['open', 'close']);
   });
 
-  test('opens for a silent database at the first statement, and rejects the next ones at once', async () => {
+  test('opens for a silent database at the first statement, and rejects the next ones without asking it', async () => {
     await rows(source, 'select 1');
     proxy.silence();
-    const first = await failing(rows(source, 'select 1'));
-    assert.ok(first.ms >= TIMES.suspectAfter && first.ms < 2_000, `it took ${first.ms} ms`);
-    const next = await failing(rows(source, 'select 1'));
-    assert.ok(next.error instanceof DatabaseUnreachable && next.ms < 100, `the next one took ${next.ms} ms`);
+    await failing(rows(source, 'select 1'));
+    const asked = vi.spyOn(breaker, 'begin');
+    assert.ok((await failing(rows(source, 'select 1'))) instanceof DatabaseUnreachable);
+    assert.equal(asked.mock.calls.length, 0);
     await proxy.allow();
     await untilBack();
     assert.equal((await rows(source, 'select 1')).length, 1);
   });
 
   test('rejects requests that wait for a connection of a busy pool when it opens', async () => {
-    const busy = Array.from({ length: 3 }, () => failing(rows(source, 'select pg_sleep(10)')));
+    const busy = Array.from({ length: 3 }, () => failing(rows(source, 'select pg_sleep(3600)')));
     const waiting = Array.from({ length: 8 }, () => failing(rows(source, 'select 1')));
     await sleep(100);
     proxy.silence();
     await Promise.all(busy);
-    for (const { ms } of await Promise.all(waiting)) assert.ok(ms < 2_000, `it waited for ${ms} ms`);
+    await Promise.all(waiting);
   });
 
   test('leaves a slow statement alone while the database answers', async () => {
@@ -183,7 +181,7 @@ describe('the circuit breaker', () => {
     await proxy.refuse();
     await failing(rows(source, 'select 1'));
     await breaker.check();
-    assert.ok((await failing(rows(derived, 'select 1'))).error instanceof DatabaseUnreachable);
+    assert.ok((await failing(rows(derived, 'select 1'))) instanceof DatabaseUnreachable);
     await derived.destroy();
   });
 
@@ -195,8 +193,6 @@ describe('the circuit breaker', () => {
     await source.initialize();
     proxy.silence();
     await failing(rows(source, 'select 1'));
-    const started = performance.now();
     await source.destroy();
-    assert.ok(performance.now() - started < 2_000);
   });
 });

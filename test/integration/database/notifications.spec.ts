@@ -84,7 +84,7 @@ describe('notifications of the database', () => {
     readonly take = (payload: string | null): void => void this.payloads.push(payload);
 
     async until(condition: (payloads: readonly (string | null)[]) => boolean): Promise<void> {
-      const deadline = performance.now() + 30_000;
+      const deadline = performance.now() + 120_000;
       while (!condition(this.payloads)) {
         assert.ok(performance.now() < deadline, JSON.stringify(this.payloads));
         await new Promise((resolve) => setTimeout(resolve, 5));

@@ -28,7 +28,7 @@ async function open(url: string) {
     entities: ENTITIES,
     migrations: [],
   };
-  return connectDatabase(settings, { timeoutMs: 10_000 });
+  return connectDatabase(settings, { timeoutMs: 120_000 });
 }
 
 describe('PgBouncer', skipFor(skipWithoutPgBouncer), () => {

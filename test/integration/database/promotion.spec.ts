@@ -24,14 +24,14 @@ function databaseAt(url: string): Promise<TestDatabase> {
   const open = async (poolSize = 2) =>
     connectDatabase(
       { url, poolSize, applicationName: 'promotion', entities: ENTITIES, migrations: MIGRATIONS },
-      { timeoutMs: 30_000 },
+      { timeoutMs: 120_000 },
     );
   return open().then((dataSource) => ({ url, dataSource, open, close: () => dataSource.destroy() }));
 }
 
 /** Sends until the answer is no 503, which says when to try again. */
 async function insist(send: TestApp['send'], method: string, path: string, body?: unknown) {
-  for (const deadline = Date.now() + 60_000; ;) {
+  for (const deadline = Date.now() + 120_000; ;) {
     const answer = await send(method, path, {
       ...(body !== undefined && { body }),
       headers: { Prefer: 'return=minimal' },

@@ -10,7 +10,7 @@ import { atDepth } from '../../support/depth.js';
 
 const WRITERS = 16;
 const WRITING_MS = atDepth({ fast: 2_000, all: 4_000 });
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 120_000;
 const LEAST_KILLS = 4;
 const TOPIC = 'one topic';
 

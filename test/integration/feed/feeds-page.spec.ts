@@ -16,7 +16,7 @@ const ANSWERS = [
   { events: [event], next_cursor: 'second', has_more: false },
 ];
 
-test('the reader of docs/feeds.md keeps its cursor on an empty page', { timeout: 30_000 }, async () => {
+test('the reader of docs/feeds.md keeps its cursor on an empty page', async () => {
   const [reader] = blocksOf(await readPage('docs/feeds.md')).filter(({ language }) => language === 'python');
   const folder = await makeDataDir();
   await writeFile(join(folder, 'feed.py'), reader?.code ?? '');

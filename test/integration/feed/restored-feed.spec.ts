@@ -226,7 +226,7 @@ describe('a feed whose database is restored from a backup', () => {
       entities: ENTITIES,
       migrations: [],
     };
-    const source = await connectDatabase(settings, { timeoutMs: 10_000 });
+    const source = await connectDatabase(settings, { timeoutMs: 120_000 });
     try {
       assert.equal((await detectRestore(source))?.epoch, 1);
       assert.equal(await detectRestore(source), undefined);

@@ -19,7 +19,7 @@ function creation(): PendingCommand {
   return { kind: 'create', fresh: freshRun(), idempotency: undefined };
 }
 
-describe('the spans of a group', { timeout: 60_000 }, () => {
+describe('the spans of a group', () => {
   let collector: OtlpReceiver;
   let tracing: Tracing;
 

@@ -35,7 +35,7 @@ describe('the migration that begins to count runs', () => {
     }
     const source = await connectDatabase(
       { url: database.url, poolSize: 2, applicationName: 'test', entities: [], migrations: MIGRATIONS },
-      { timeoutMs: 30_000 },
+      { timeoutMs: 120_000 },
     );
     try {
       assert.deepEqual(await migrate(source), [CountRuns1795000000008.name]);

@@ -47,7 +47,7 @@ describe('the migration that begins to count pending runs by their shape', () =>
     await addRestrictedQueue(database.dataSource);
     source = await connectDatabase(
       { url: database.url, poolSize: 2, applicationName: 'test', entities: [], migrations: INDEPENDENT },
-      { timeoutMs: 30_000 },
+      { timeoutMs: 120_000 },
     );
   });
   afterAll(async () => {

@@ -96,7 +96,7 @@ describe('a pass of the reaper', () => {
           entities: ENTITIES,
           migrations: [],
         },
-        { timeoutMs: 30_000 },
+        { timeoutMs: 120_000 },
       );
       onTestFinished(async () => {
         await dataSource.destroy();

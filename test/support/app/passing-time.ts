@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
+import { KEYS, type TestApp } from './test-app.js';
 
 /** Longest wait for something that is to happen within milliseconds, for a machine that is busy. */
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 120_000;
 
 /**
  * Lets seconds pass for runs, by moving all that they wait for nearer by that much.
@@ -43,5 +44,33 @@ export async function until<T>(ask: () => Promise<T>, wanted: (answer: T) => boo
     if (wanted(answer)) return answer;
     assert.ok(performance.now() < deadline, `it did not happen; at last: ${JSON.stringify(answer)}`);
     await sleep(10);
+  }
+}
+
+/**
+ * What the promise brings, which must come before a wait of 25 seconds times out that begins now in the service. No clock
+ * of the test says so, but the order of the two answers: a wait of 30 seconds that began just before would be too late.
+ * @param service must be neither draining nor without its feed
+ */
+export async function beforeTimeOut<T>({ url }: Pick<TestApp, 'url'>, awaited: Promise<T>): Promise<T> {
+  const end = new AbortController();
+  let timedOut = false;
+  const headers = { 'X-API-Key': KEYS.client };
+  const waitOut = async (): Promise<void> => {
+    const { status } = await fetch(`${url}/feed?topic=nothing-comes&wait=25`, {
+      headers,
+      signal: end.signal,
+    });
+    timedOut = true;
+    assert.equal(status, 200);
+  };
+  const reference = waitOut();
+  try {
+    const result = await Promise.race([awaited, reference.then(() => awaited)]);
+    assert.ok(!timedOut, 'it came before the wait was over');
+    return result;
+  } finally {
+    end.abort();
+    await reference.catch(() => undefined);
   }
 }

@@ -7,7 +7,7 @@ import { chromium, type Browser, type BrowserContext, type Page } from 'playwrig
 import { atEndOfFile } from '../clean-up.js';
 
 const CHROMIUM = '/usr/bin/chromium';
-const PATIENCE_MS = 10_000;
+const PATIENCE_MS = 120_000;
 
 /** Why there is no browser to test with; false when there is one. In the gate there has to be one. */
 export const NO_BROWSER: string | false =

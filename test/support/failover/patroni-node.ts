@@ -73,7 +73,7 @@ export class PatroniNode {
   async ask(method: string, path: string, body?: object): Promise<unknown> {
     const response = await fetch(`http://127.0.0.1:${this.ports.rest}${path}`, {
       method,
-      signal: AbortSignal.timeout(60_000),
+      signal: AbortSignal.timeout(120_000),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await response.text();

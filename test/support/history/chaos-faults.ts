@@ -16,7 +16,7 @@ export interface Injected {
 type Fault = (deployment: ChaosDeployment, random: SeededRandom) => Promise<void>;
 
 /** Longest wait for a recovery. */
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 120_000;
 const LONGER_THAN_TIMEOUT_MS = CHAOS_SETTINGS.workerTimeout * 1000 + 1000;
 
 /** Everything that may happen to the service. */

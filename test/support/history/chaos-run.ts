@@ -45,7 +45,7 @@ const START_FAILURE_SHOWN = 300;
 const CLIENTS = 10;
 const WORKERS = 12;
 /** Longest wait for the last run to be created, and then to end. */
-const PATIENCE_MS = 90_000;
+const PATIENCE_MS = 120_000;
 
 /** A run under random faults: load and faults for a while, then everything is healed, ends, and is checked. */
 export async function runChaos({ seed, runs, seconds }: ChaosOptions): Promise<ChaosReport> {

@@ -9,6 +9,9 @@ export interface RawAnswer {
   readonly body: string;
 }
 
+/** Longest wait for something that is to happen within milliseconds, for a machine that is busy. */
+const PATIENCE_MS = 120_000;
+
 const HEAD_END = Buffer.from('\r\n\r\n');
 
 /** A connection to a server of this machine, for requests that no HTTP client would send. */
@@ -55,7 +58,7 @@ export class RawConnection {
   }
 
   /** The next answer. `Content-Length` decides its end; `head` for answers to HEAD. */
-  async next({ head = false, timeoutMs = 10_000 } = {}): Promise<RawAnswer> {
+  async next({ head = false, timeoutMs = PATIENCE_MS } = {}): Promise<RawAnswer> {
     const deadline = performance.now() + timeoutMs;
     for (;;) {
       const answer = this.take(head);
@@ -66,14 +69,14 @@ export class RawConnection {
   }
 
   /** Resolves when the server has closed the connection; gives what it sent that was not read yet. */
-  async closed(timeoutMs = 10_000): Promise<string> {
+  async closed(timeoutMs = PATIENCE_MS): Promise<string> {
     const deadline = performance.now() + timeoutMs;
     while (!this.ended) await this.waitUntil(deadline, 'connection still open');
     return this.received.toString();
   }
 
   /** Resolves when what was sent and not read yet has the text. */
-  async has(text: string, timeoutMs = 10_000): Promise<void> {
+  async has(text: string, timeoutMs = PATIENCE_MS): Promise<void> {
     const deadline = performance.now() + timeoutMs;
     while (!this.received.includes(text)) await this.waitUntil(deadline, `nobody sent ${text}`);
   }

@@ -20,7 +20,7 @@ import { processStamp } from '@longshore/worker/runtime/process/process-table';
 import { cleanEngineFolder, sweepEngineFolders } from './engine-leftovers.js';
 import { freePort } from '../programs/free-port.js';
 
-const READY_MS = 60_000;
+const READY_MS = 120_000;
 const STOP_MS = 30_000;
 const BUSYBOX = '/bin/busybox';
 const BUSYBOX_IMAGE = 'busybox:stable';

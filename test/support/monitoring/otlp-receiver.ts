@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { decodeSpans, type ReceivedSpan } from './otlp-decode.js';
 
-const PATIENCE_MS = 20_000;
+const PATIENCE_MS = 120_000;
 
 /** How a collector answers: takes the spans, refuses them with a status, or never answers. */
 export type Manner = 'takes' | 'hangs' | { readonly status: number };

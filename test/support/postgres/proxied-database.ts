@@ -11,7 +11,7 @@ export function proxied(database: TestDatabase, { url }: DatabaseProxy): TestDat
     open: (poolSize = 5) =>
       connectDatabase(
         { url, poolSize, applicationName: 'longshore test', entities: ENTITIES, migrations: [] },
-        { timeoutMs: 30_000 },
+        { timeoutMs: 120_000 },
       ),
   };
 }

@@ -15,7 +15,7 @@ export interface StreamOptions {
   readonly key?: string;
 }
 
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 120_000;
 
 /** A reader of Server-Sent Events that keeps everything and fails on anything but whole events and comments. */
 export class EventStreamReader {
@@ -86,7 +86,7 @@ export class EventStreamReader {
     this.sent.destroy();
   }
 
-  /** Waits until the condition holds. @throws AssertionError after a minute */
+  /** Waits until the condition holds. @throws AssertionError after two minutes */
   async until(condition: () => boolean, what: string): Promise<this> {
     const deadline = performance.now() + PATIENCE_MS;
     while (!condition()) {

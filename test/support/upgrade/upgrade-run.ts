@@ -21,7 +21,7 @@ const SEED = 7;
 const CLIENTS = 8;
 const WORKERS = 8;
 const STORIES = 3;
-const PATIENCE_MS = 90_000;
+const PATIENCE_MS = 120_000;
 
 /** The order in which the places get their versions; the last step but one takes the upgrade back. */
 const STEPS: readonly (readonly [place: 0 | 1, version: Version])[] = [

@@ -38,7 +38,7 @@ class CountedRepository extends HeldRunRepository {
 /** What one claim is asked with. */
 export interface ClaimOptions {
   readonly key?: string;
-  /** Seconds; 20 unless given. */
+  /** Seconds; unless given, longer than a test may take. */
   readonly wait?: number;
 }
 
@@ -114,7 +114,7 @@ export class ClaimProcess {
   }
 
   /** A claim; answers the ids of its runs. */
-  async claim(worker: string, { key, wait = 20 }: ClaimOptions = {}): Promise<string[]> {
+  async claim(worker: string, { key, wait = 3_600 }: ClaimOptions = {}): Promise<string[]> {
     const idempotency: Idempotency | undefined =
       key === undefined ? undefined : { scope: `${worker} ${key}`, requestHash: '' };
     const { signal } = this.#callers;

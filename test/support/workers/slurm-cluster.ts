@@ -13,7 +13,7 @@ import { signalProcess } from '../programs/child-processes.js';
 import { freePort } from '../programs/free-port.js';
 
 const PREFIX = 'longshore-slurm-';
-const READY_MS = 30_000;
+const READY_MS = 120_000;
 
 /** The controller stores changes after so many milliseconds at the latest. */
 const SAVE_MS = 6_000;
@@ -84,7 +84,7 @@ export class SlurmCluster {
 
   /** Output of a command of Slurm. */
   async command(name: string, ...args: readonly string[]): Promise<string> {
-    const { stdout } = await run(name, [...args], { env: this.env, timeout: 30_000 });
+    const { stdout } = await run(name, [...args], { env: this.env, timeout: 120_000 });
     return stdout;
   }
 

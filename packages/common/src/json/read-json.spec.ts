@@ -195,9 +195,8 @@ describe('reading JSON', () => {
       `[${'{},'.repeat(300_000)}{}]`,
       `{${Array.from({ length: 100_000 }, (_, n) => `"${n}":0`).join(',')}}`,
     ];
-    const started = performance.now();
+    // Quadratic code would take longer than a test may.
     for (const text of texts) read(text);
-    assert.ok(performance.now() - started < 5000, 'took seconds');
   });
 });
 

@@ -23,7 +23,7 @@ async function kill(holder: ChildProcess): Promise<void> {
   await once(holder, 'exit');
 }
 
-describe('the identity of a worker', { timeout: 120_000 }, () => {
+describe('the identity of a worker', () => {
   const root = mkdtempSync(join(tmpdir(), 'identity-'));
   afterAll(() => rmSync(root, { recursive: true }));
   const holders: ChildProcess[] = [];

@@ -12,7 +12,7 @@ import { dockerAvailable } from './docker/docker.runtime.js';
 /** An engine answers at the default socket. */
 const engineHere = await dockerAvailable({});
 
-describe('choice of the runtime', { timeout: 30_000 }, () => {
+describe('choice of the runtime', () => {
   const root = mkdtempSync(join(tmpdir(), 'longshore-choice-'));
   const images = join(root, 'images');
   mkdirSync(images);

@@ -7,7 +7,7 @@ import { readChunks } from './output-chunks.js';
 
 const RUNNING = new Promise<never>(() => undefined);
 
-describe('readChunks', { timeout: 30_000 }, () => {
+describe('readChunks', () => {
   it('gives the chunks of several streams as they arrive', async () => {
     const [one, two] = [new PassThrough(), new PassThrough()];
     const chunks = readChunks([source('one', one), source('two', two)], RUNNING);

@@ -13,7 +13,7 @@ const ROUTE = 'GET /containers/ID/archive';
 const MB = 2 ** 20;
 const TOO_LARGE = new RegExp(`^RunFault: .* larger than ${MAX_OUTPUT_BYTES} bytes`);
 
-describe('files of a container', { timeout: 60_000 }, () => {
+describe('files of a container', () => {
   let engine: FakeDockerEngine;
 
   beforeEach(async () => {

@@ -8,7 +8,7 @@ import { DockerRuntime } from './docker.runtime.js';
 
 const TIMING: ContainerTiming = { callMs: 5_000, waitMs: 5_000, outageMs: 3_000, retryMs: 5 };
 
-describe('DockerRuntime', { timeout: 60_000 }, () => {
+describe('DockerRuntime', () => {
   let engine: FakeDockerEngine;
   let log: MemoryLog;
 

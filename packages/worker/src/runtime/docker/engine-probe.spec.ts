@@ -6,7 +6,7 @@ import { DockerRuntime } from './docker.runtime.js';
 
 const START = 'POST /containers/ID/start';
 
-describe('a probe of the engine', { timeout: 30_000 }, () => {
+describe('a probe of the engine', () => {
   let engine: FakeDockerEngine;
 
   beforeEach(async () => {

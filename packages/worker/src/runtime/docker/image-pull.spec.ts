@@ -8,7 +8,7 @@ import { ImagePolicy } from './image-policy.js';
 
 const NEVER = new AbortController().signal;
 
-describe('image pull', { timeout: 60_000 }, () => {
+describe('image pull', () => {
   let engine: FakeDockerEngine;
   let log: MemoryLog;
 

@@ -48,7 +48,7 @@ function image(name: string, script: string): string {
   return `registry.example/team/${name}:latest`;
 }
 
-describe('example images as processes', { timeout: 60_000 }, () => {
+describe('example images as processes', () => {
   const counts = { words: 8, lines: 2, characters: 34 };
   for (const [title, text, expected] of [
     ['words, lines and characters', 'Hello wörld,\n"two"\tthree 😀 éx y 日本', counts],
@@ -106,7 +106,7 @@ describe('example images as processes', { timeout: 60_000 }, () => {
   });
 });
 
-describe('process runtime', { timeout: 120_000 }, () => {
+describe('process runtime', () => {
   it('finds an image by the last segment of its reference, else lists the images', async () => {
     image('present', 'true');
     mkdirSync(join(imagesDir, 'empty'), { recursive: true });
@@ -197,10 +197,9 @@ describe('process runtime', { timeout: 120_000 }, () => {
   it('stops the process group of a program that handles SIGTERM', async () => {
     const container = await start('obedient', 'sleep 600 & echo $!; wait');
     const child = Number(await firstLine(container));
-    const before = performance.now();
-    await container.stop(30);
+    // A grace period that outlasts the test.
+    await container.stop(3_600);
     assert.equal((await container.exit).exitCode, 143);
-    assert.ok(performance.now() - before < 20_000);
     await gone(child);
     await container.stop(1);
     await container.remove();
