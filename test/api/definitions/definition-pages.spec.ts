@@ -129,9 +129,9 @@ describe('a list of definitions that is read in several steps', () => {
     test(`${path} goes on when the last version of a step is deleted`, async () => {
       const repository = service.app.get(DefinitionRepository);
       const { length: count } = (await service.send('GET', path)).body;
-      const read: (...args: never[]) => Promise<DefinitionEntity[]> = repository[method].bind(repository);
+      const read = repository[method].bind(repository);
       const steps = vi.spyOn(repository, method).mockImplementation(async (...args: readonly unknown[]) => {
-        const found = await read(...(args as never[]));
+        const found: DefinitionEntity[] = await Reflect.apply(read, undefined, args);
         if (steps.mock.calls.length === 1) await repository.remove('a', found.at(-1)?.version, { name: 'n' });
         return found;
       });

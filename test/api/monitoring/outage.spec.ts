@@ -100,12 +100,12 @@ describe('without its database', { concurrent: true }, () => {
     test('with every connection for reads in use reads get 503, writes and heartbeats go on, and health is ok', async () => {
       const service = await start();
       await holding(service, 'definitions', async () => {
-        let isWriting = true;
+        const writing = new AbortController();
         // More than there are connections, for as long as the writes last: some hold them, the others wait for one.
         const reads = Array.from({ length: 12 }, async () => {
           const answers: TestAnswer[] = [];
           do answers.push(await service.send('GET', '/definitions'));
-          while (isWriting);
+          while (!writing.signal.aborted);
           return answers;
         });
         await sleep(300);
@@ -115,7 +115,7 @@ describe('without its database', { concurrent: true }, () => {
           await sleep(50);
         }
         assertHealth(await service.send('GET', '/health'));
-        isWriting = false;
+        writing.abort();
         for (const each of (await Promise.all(reads)).flat()) assertRefused(each);
       });
       assert.equal((await service.send('GET', '/definitions')).status, 200);

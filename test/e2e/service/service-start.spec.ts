@@ -137,7 +137,7 @@ describe('the service at its start', () => {
   });
 
   it('ends with exit code 1 and one line when its database refuses it', async () => {
-    const url = new URL(databaseUrl(await serverUrl(), 'no_such_database'));
+    const url = new URL(databaseUrl(serverUrl(), 'no_such_database'));
     url.password = SECRET;
     const { code, stderr } = await runService({ env: { DATABASE_URL: url.toString() } });
     assert.equal(code, 1);

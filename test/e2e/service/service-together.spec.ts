@@ -39,7 +39,7 @@ describe('two services that are started at once', () => {
   const databases: string[] = [];
 
   afterAll(async () => {
-    const client = new Client({ connectionString: databaseUrl(await serverUrl(), 'postgres') });
+    const client = new Client({ connectionString: databaseUrl(serverUrl(), 'postgres') });
     await client.connect();
     for (const name of databases) await client.query(`drop database if exists ${name} with (force)`);
     await client.end();
@@ -47,12 +47,12 @@ describe('two services that are started at once', () => {
 
   async function emptyDatabase(): Promise<string> {
     const name = `test_${randomBytes(8).toString('hex')}`;
-    const client = new Client({ connectionString: databaseUrl(await serverUrl(), 'postgres') });
+    const client = new Client({ connectionString: databaseUrl(serverUrl(), 'postgres') });
     await client.connect();
     await client.query(`create database ${name}`);
     await client.end();
     databases.push(name);
-    return databaseUrl(await serverUrl(), name);
+    return databaseUrl(serverUrl(), name);
   }
 
   it('share an empty database of DATABASE_URL: one migrates it, both serve', async () => {

@@ -65,7 +65,7 @@ export class HeldClock {
 
   constructor({ app }: TestApp) {
     const clock = app.get(MonotonicClock);
-    const { now } = clock;
+    const now = clock.now.bind(clock);
     this.release = () => void (clock.now = now);
     // A whole number: sums with fractions are rounded, so a minute would be a little less than 60,000 ms at times.
     this.#now = Math.ceil(clock.now());

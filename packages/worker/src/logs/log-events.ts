@@ -48,7 +48,9 @@ export async function maskedEvent(event: RunEvent | null, mask: SecretMask): Pro
   if (mask.text(type) !== type) return null;
   const shown = typeof msg === 'string' ? mask.text(msg) : msg;
   try {
-    return payload === undefined ? { type, msg: shown } : { type, msg: shown, payload: await mask.json(payload) };
+    return payload === undefined
+      ? { type, msg: shown }
+      : { type, msg: shown, payload: await mask.json(payload) };
   } catch {
     // Two keys have become one.
     return null;
