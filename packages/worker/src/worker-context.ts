@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Clock } from './clock.js';
-import type { Refusal, ServiceApi } from './service-api/service-api.js';
+import type { KeyState } from './service-api/key-watch.js';
+import type { ServiceApi } from './service-api/service-api.js';
 
 /** Dependencies of most parts of the worker. */
 export interface WorkerContext {
@@ -10,6 +11,6 @@ export interface WorkerContext {
   /** For jitter; from 0 to below 1. */
   readonly random: () => number;
   readonly workerId: string;
-  /** Called when the service rejects the worker's key, which ends the worker. */
-  readonly onKeyRefused: (refusal: Refusal) => void;
+  /** Whether the service accepts the worker's key. */
+  readonly key: { readonly state: KeyState };
 }

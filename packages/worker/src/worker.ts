@@ -10,6 +10,7 @@ import { ClaimThrottle } from './claims/claim-throttle.js';
 import { UnshippedLogs } from './logs/run-log.js';
 import type { Executor, ExecutorHost } from './execution/executor.js';
 import type { RunExecution } from './execution/run-execution.js';
+import { KeyWatch } from './service-api/key-watch.js';
 import { isIdRefusal, type ClaimedRun, type Refusal, type ServiceApi } from './service-api/service-api.js';
 import type { StopReason } from './execution/stop-signal.js';
 
@@ -18,6 +19,15 @@ const STOPPING_MS = 30_000;
 
 /** Time to ship logs after the drain time, in milliseconds. */
 const SHIPPING_MS = 5_000;
+
+/** How long a refused key is asked about before the first accepted heartbeat, at most, in milliseconds: there is no run to lose. */
+const FIRST_DOUBT_MS = 5_000;
+
+/** Exit code after the service has refused the key. */
+const KEY_REFUSED = 3;
+
+/** The line of the health file after that. */
+const ENDING = 'key refused';
 
 export interface WorkerParts {
   readonly settings: WorkerSettings;
@@ -31,7 +41,7 @@ export interface WorkerParts {
   readonly tracing: Tracing | null;
 }
 
-/** Registers, claims runs, executes and reports them, until a shutdown or until the service refuses the worker. */
+/** Registers, claims runs, executes and reports them, until a shutdown or until the service refuses the worker for long. */
 export class Worker {
   private readonly context: WorkerContext;
   private readonly executor: Executor;
@@ -54,14 +64,19 @@ export class Worker {
     const { settings, workerId, api, createExecutor, clock, logger, random, tracing } = parts;
     const { tickSeconds } = settings;
     const tickMs = tickSeconds * 1000;
-    this.context = {
-      api,
+    const key = new KeyWatch(api, {
       clock,
       logger,
       random,
       workerId,
-      onKeyRefused: (refusal) => this.onRefused(refusal),
-    };
+      // Later the service gives the runs to others anyway.
+      periodMs: () => {
+        const timeoutMs = this.heartbeats.timeoutSeconds * 1000;
+        return this.registered.signal.aborted ? timeoutMs : Math.min(timeoutMs, FIRST_DOUBT_MS);
+      },
+      onRefused: (refusal) => this.onKeyRefused(refusal),
+    });
+    this.context = { api: key.api, clock, logger, random, workerId, key };
     this.throttle = new ClaimThrottle(clock, random);
     this.healthFile = new HealthFile(settings.healthFile, logger);
     const executor = createExecutor({
@@ -83,7 +98,10 @@ export class Worker {
       capabilities: executor.capabilities,
       tickSeconds,
       workerTimeoutSeconds: settings.workerTimeoutSeconds,
-      heldRuns: () => [...this.executions.keys()].flatMap(({ isHeld, claimed }) => (isHeld ? [claimed] : [])),
+      heldRuns: () => [
+        ...[...this.executions.keys()].flatMap(({ isHeld, claimed }) => (isHeld ? [claimed] : [])),
+        ...this.claims.receiving,
+      ],
       onLost: (run, lost) => {
         for (const execution of this.executions.keys()) {
           if (execution.claimed === run) execution.onOwnership(lost);
@@ -92,9 +110,10 @@ export class Worker {
       onRegistered: () => this.registered.abort(),
       onAccepted: () => {
         this.claims.onHeartbeat();
-        void this.healthFile.write(clock.epochMs() + this.heartbeats.timeoutSeconds * 1000);
+        const ending = key.state === 'refused' ? ENDING : null;
+        void this.healthFile.write(clock.epochMs() + this.heartbeats.timeoutSeconds * 1000, ending);
       },
-      onRejected: (refusal) => this.onRefused(refusal),
+      onRejected: (refusal) => this.onRejected(refusal),
     });
     this.claims = new ClaimLoop(this.context, {
       tickMs,
@@ -111,14 +130,18 @@ export class Worker {
   shutDown(): void {
     if (this.draining.signal.aborted) return;
     this.parts.logger.info({ runs: this.executions.size }, 'shutting down');
+    this.drain();
+  }
+
+  private drain(): void {
     this.draining.abort();
     for (const execution of this.executions.keys()) execution.drain();
   }
 
   /**
    * Never rejects.
-   * @returns the exit code: 0 after a shutdown; 1 when the service refused the worker, after an internal error, or when the
-   * end of a run could not be reported
+   * @returns the exit code: 0 after a shutdown; 3 when the service refused the key; 1 when it refused the first heartbeat for
+   * another reason, after an internal error, or when the end of a run could not be reported
    */
   async run(): Promise<number> {
     const { clock, logger } = this.parts;
@@ -136,6 +159,7 @@ export class Worker {
     const succeeded = this.failure === null && ended.unreported === 0 && ended.left === 0;
     if (succeeded && this.registered.signal.aborted) await this.leave();
     logger[succeeded ? 'info' : 'error'](ended, 'the worker has ended');
+    if (this.failure?.kind === 'key-refused') return KEY_REFUSED;
     return succeeded ? 0 : 1;
   }
 
@@ -218,19 +242,31 @@ export class Worker {
     for (const execution of this.executions.keys()) execution.stop(reason);
   }
 
-  private onRefused(refusal: Refusal): void {
-    if (this.failure !== null) return;
+  /** Drains: the runs may end within the drain time, and report it should the key be accepted again. */
+  private onKeyRefused(refusal: Refusal): void {
+    const { clock, settings, logger } = this.parts;
     const { status, detail } = refusal;
-    const { serviceUrl, workerId } = this.parts.settings;
+    const { serviceUrl: service, workerId, drainSeconds } = settings;
     const idAdvice =
       workerId === null && isIdRefusal(refusal)
         ? ', or start it with `--id` and one that the key is bound to'
         : '';
-    this.parts.logger.error(
-      { status, detail, service: serviceUrl },
-      `the service refuses this worker: check SERVICE_URL, SERVICE_API_KEY and its scope${idAdvice}`,
+    logger.error(
+      { status, detail, service, runs: this.executions.size, drainSeconds },
+      `the service refuses this worker's key; the worker claims nothing more and ends: check SERVICE_URL, SERVICE_API_KEY and its scope${idAdvice}`,
     );
-    this.fail({ kind: 'key-refused' });
+    this.failure ??= { kind: 'key-refused' };
+    void this.healthFile.write(clock.epochMs(), ENDING);
+    this.drain();
+  }
+
+  private onRejected({ status, detail }: Refusal): void {
+    const { logger, settings } = this.parts;
+    logger.error(
+      { status, detail, service: settings.serviceUrl },
+      'the service refuses the heartbeats of this worker: check SERVICE_URL and the version of the service',
+    );
+    this.fail({ kind: 'shutting-down' });
   }
 
   private fail(reason: StopReason): void {

@@ -3,12 +3,13 @@ import type { Logger } from 'pino';
 import { errorText } from '../execution/failure-message.js';
 
 /**
- * A file for health checks. It holds only the time until which the service counts this worker as active (ISO 8601, UTC),
- * and does not exist before the first accepted heartbeat. Without a path nothing is written.
+ * A file for health checks. It holds the time until which the service counts this worker as active (ISO 8601, UTC), and in a
+ * second line why this worker ends, which no health check takes for a time. It does not exist before the first accepted
+ * heartbeat. Without a path nothing is written.
  */
 export class HealthFile {
   private writing: Promise<void> | null = null;
-  private untilMs = 0;
+  private content = '';
   private failing = false;
 
   constructor(
@@ -23,11 +24,12 @@ export class HealthFile {
   }
 
   /**
-   * Writes a time, in milliseconds since 1970, and resolves when this time or a later one is written. Never rejects: a
+   * Writes a time, in milliseconds since 1970, and resolves when this content or a later one is written. Never rejects: a
    * full disk must not cost the worker its runs.
+   * @param ending why this worker ends; null: it does not
    */
-  write(untilMs: number): Promise<void> {
-    this.untilMs = untilMs;
+  write(untilMs: number, ending: string | null = null): Promise<void> {
+    this.content = [new Date(untilMs).toISOString(), ...(ending === null ? [] : [ending])].join('\n');
     if (this.path === null) return Promise.resolve();
     this.writing ??= this.writeLatest(this.path).finally(() => {
       this.writing = null;
@@ -36,16 +38,16 @@ export class HealthFile {
   }
 
   private async writeLatest(path: string): Promise<void> {
-    let written: number | null = null;
-    while (written !== this.untilMs) {
-      const { untilMs } = this;
+    let written: string | null = null;
+    while (written !== this.content) {
+      const { content } = this;
       await this.attempt(async () => {
         // Atomic for readers.
         const next = `${path}.${process.pid}`;
-        await writeFile(next, new Date(untilMs).toISOString(), { mode: 0o644 });
+        await writeFile(next, content, { mode: 0o644 });
         await rename(next, path);
       });
-      written = untilMs;
+      written = content;
     }
   }
 

@@ -3,6 +3,7 @@ import { readTraceContext } from '@longshore/common/tracing/trace-context';
 import type {
   ClaimedRun,
   Constraints,
+  KeyView,
   LostRun,
   RunContainer,
   RunSecrets,
@@ -55,6 +56,13 @@ export function readLostRun(op: unknown): LostRun[] {
   const { id, state, attempt: currentAttempt, worker_id: workerId } = op;
   if (typeof id !== 'string' || typeof state !== 'string' || typeof currentAttempt !== 'number') return [];
   return [{ id, state, currentAttempt, workerId: typeof workerId === 'string' ? workerId : null }];
+}
+
+/** Null: not of the documented shape. */
+export function readKey(answer: unknown): KeyView | null {
+  if (!isJsonObject(answer)) return null;
+  const [scopes, workerIds] = [readList(answer['scopes']), readList(answer['worker_ids'])];
+  return scopes && workerIds !== undefined ? { scopes, workerIds } : null;
 }
 
 /** Null: not of the documented shape. */
