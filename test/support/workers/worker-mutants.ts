@@ -190,7 +190,40 @@ export const MUTANTS: readonly Mutant[] = [
     mistake: 'a refused key is taken for any other refusal',
     scenario: 'key-refused',
     says: /refused with 401, has ended/,
-    change: ['if status in (401, 403):', 'if False:'],
+    change: ['if status in (401, 403) and path != "/whoami":', 'if False:'],
+  },
+  {
+    mistake: 'one 401 ends it',
+    scenario: 'odd-refusals',
+    says: /ended because of one 40[13]/,
+    change: [
+      '        if doubting.acquire(blocking=False):\n',
+      '        os._exit(1)\n        if doubting.acquire(blocking=False):\n',
+    ],
+  },
+  {
+    mistake: 'a page of a proxy counts as a refusal',
+    scenario: 'foreign-answers',
+    says: /timeline should be|should be COMPLETED|should be the last/,
+    change: [
+      '    answer = json.loads(text)\n    if not isinstance(answer, dict):',
+      '    if status >= 400:\n        return "HTTP error"\n    answer = json.loads(text)\n    if not isinstance(answer, dict):',
+    ],
+  },
+  {
+    mistake: 'an answer to a claim has a limit of the total time',
+    scenario: 'slow-answer',
+    says: /should be the last|should be COMPLETED|timeline should be/,
+    change: [
+      '        begin(connection)\n        connection.request(',
+      '        begin(connection)\n        threading.Timer(limit, lambda: connection.sock and connection.sock.shutdown(2)).start()\n        connection.request(',
+    ],
+  },
+  {
+    mistake: 'heartbeats do not name the runs of an answer that is still arriving',
+    scenario: 'slow-answer',
+    says: /should be the last|should be COMPLETED|timeline should be/,
+    change: ['for id in receiving]', 'for id in []]'],
   },
   {
     mistake: 'a conflict stops nothing',
@@ -233,11 +266,11 @@ export const MUTANTS: readonly Mutant[] = [
     scenario: 'busy-service',
     says: /a redirect was followed/,
     change: [
-      '    asked = got.get("Retry-After")',
+      '    return status, answer, asked',
       `    if 300 <= status < 400:
         followed, answer, asked = call(method, urllib.parse.urlsplit(got["Location"]).path, body, headers, limit)
         return followed if followed == 200 else 0, answer, asked
-    asked = got.get("Retry-After")`,
+    return status, answer, asked`,
     ],
   },
   {

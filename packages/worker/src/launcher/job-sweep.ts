@@ -102,8 +102,8 @@ export class JobSweep {
     for (const job of this.nextJobs()) {
       if (signal.aborted) return;
       const settled = await this.check(job, signal);
-      // A 404 stops no program, but these do not run. A worker whose key may not see its runs has ended before the first sweep.
-      const isOwn = job.workerId === this.context.workerId;
+      // A 404 stops no program, but these do not run. A key of other workers does not see the run.
+      const isOwn = job.workerId === this.context.workerId && this.context.key.state === 'accepted';
       if (settled === 'deleted' && isOwn && this.isIdle(job)) void this.remove(job);
     }
   }

@@ -67,8 +67,9 @@ export function readKey(answer: unknown): KeyView | null {
 
 /** Null: not of the documented shape. */
 export function readSecrets(answer: unknown): RunSecrets | null {
-  const env = isJsonObject(answer) ? readTexts(answer['env']) : null;
-  if (!isJsonObject(answer) || env === null) return null;
+  if (!isJsonObject(answer) || answer['env'] === undefined) return null;
+  const env = readTexts(answer['env']);
+  if (env === null) return null;
   const { registry } = answer;
   if (registry === undefined || registry === null) return { env, registry: null };
   if (!isJsonObject(registry)) return null;

@@ -55,7 +55,11 @@ export class Transfer {
     const { body, status, statusText, headers } = response;
     if (response.ok) this.limits.onHeaders?.(headers);
     if (body === null) return response;
-    return new Response(body.pipeThrough(this.watch()), { status, statusText, headers });
+    return new Response(body.pipeThrough(this.watch(), { signal: this.signal }), {
+      status,
+      statusText,
+      headers,
+    });
   };
 
   /** Call it when the answer is read. */
