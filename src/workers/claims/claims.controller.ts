@@ -84,9 +84,10 @@ export class ClaimsController {
       const { runs } = await this.instrumentation.observe(request, (waitFor) =>
         this.claims.claim(request, waitFor),
       );
-      const listed = runs.slice(0, MAX_LISTED).map(({ id }) => id);
+      const ops = runs.map(toWorkerOpRunDto);
+      const listed = ops.slice(0, MAX_LISTED).map(({ id }) => id);
       if (listed.length > 0) response.setHeader(CLAIMED_RUNS, listed.join(' '));
-      return { ops: runs.map(toWorkerOpRunDto) };
+      return { ops };
     } finally {
       held.close();
     }
