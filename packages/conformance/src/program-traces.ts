@@ -1,7 +1,7 @@
-import { packageFolder } from '@longshore/common/settings/package-version';
 import { existsSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { packageFolder } from '@longshore/common/settings/package-version';
 
 /** Inputs of the runs that the kit creates: what its program does, in this order. */
 export interface ProgramInputs {

@@ -18,8 +18,8 @@ async function startedRun(env: NodeJS.ProcessEnv = {}) {
   return { harness, run, container, service: harness.service, clock: harness.clock };
 }
 
-function untilEnded({ clock, exitCode }: WorkerHarness): Promise<void> {
-  return clock.until('the worker ends', () => exitCode() !== null, 100);
+function untilEnded(harness: WorkerHarness): Promise<void> {
+  return harness.clock.until('the worker ends', () => harness.exitCode() !== null, 100);
 }
 
 const loggedAt = ({ log }: WorkerHarness, text: string) => log.filter((line) => line.includes(text)).length;

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PROJECT } from '../service-process.js';
+import { PROXY_MUTANTS } from './proxy-mutants.js';
 
 /** The example worker. */
 export const EXAMPLE_WORKER = join(PROJECT, 'examples', 'worker', 'worker.py');
@@ -21,6 +22,7 @@ export interface Mutant {
 
 /** Mistakes that workers make, one each. */
 export const MUTANTS: readonly Mutant[] = [
+  ...PROXY_MUTANTS,
   {
     mistake: 'the program does not learn of the trace of its run',
     scenario: 'completes',
@@ -191,39 +193,6 @@ export const MUTANTS: readonly Mutant[] = [
     scenario: 'key-refused',
     says: /refused with 401, has ended/,
     change: ['if status in (401, 403) and path != "/whoami":', 'if False:'],
-  },
-  {
-    mistake: 'one 401 ends it',
-    scenario: 'odd-refusals',
-    says: /ended because of one 40[13]/,
-    change: [
-      '        if doubting.acquire(blocking=False):\n',
-      '        os._exit(1)\n        if doubting.acquire(blocking=False):\n',
-    ],
-  },
-  {
-    mistake: 'a page of a proxy counts as a refusal',
-    scenario: 'foreign-answers',
-    says: /timeline should be|should be COMPLETED|should be the last/,
-    change: [
-      '    answer = json.loads(text)\n    if not isinstance(answer, dict):',
-      '    if status >= 400:\n        return "HTTP error"\n    answer = json.loads(text)\n    if not isinstance(answer, dict):',
-    ],
-  },
-  {
-    mistake: 'an answer to a claim has a limit of the total time',
-    scenario: 'slow-answer',
-    says: /should be the last|should be COMPLETED|timeline should be/,
-    change: [
-      '        begin(connection)\n        connection.request(',
-      '        begin(connection)\n        threading.Timer(limit, lambda: connection.sock and connection.sock.shutdown(2)).start()\n        connection.request(',
-    ],
-  },
-  {
-    mistake: 'heartbeats do not name the runs of an answer that is still arriving',
-    scenario: 'slow-answer',
-    says: /should be the last|should be COMPLETED|timeline should be/,
-    change: ['for id in receiving]', 'for id in []]'],
   },
   {
     mistake: 'a conflict stops nothing',

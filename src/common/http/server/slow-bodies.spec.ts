@@ -11,6 +11,14 @@ const WINDOW_MS = 30_000;
 /** Bytes that a window needs. */
 const ENOUGH = (WINDOW_MS / 1000) * MIN_BYTES_PER_SECOND;
 
+async function until(what: string, holds: () => boolean): Promise<void> {
+  const deadline = performance.now() + 20_000;
+  while (!holds()) {
+    assert.ok(performance.now() < deadline, `in vain: ${what}`);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
 describe('a request body', () => {
   let now = 0;
   let server: Server;
@@ -57,14 +65,6 @@ describe('a request body', () => {
     server.close();
     server.closeAllConnections();
   });
-
-  async function until(what: string, holds: () => boolean): Promise<void> {
-    const deadline = performance.now() + 20_000;
-    while (!holds()) {
-      assert.ok(performance.now() < deadline, `in vain: ${what}`);
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-  }
 
   async function begin(path: string, head: string): Promise<void> {
     const begun = once(server, 'request');
