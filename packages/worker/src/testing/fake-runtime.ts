@@ -1,5 +1,5 @@
 import { NO_TIMES, type ContainerTimes } from '../execution/container-times.js';
-import { parseOutputs, templateText } from '../runtime/outputs.js';
+import { templateText } from '../runtime/outputs.js';
 import type { Capability, RegistryLogin } from '../service-api/service-api.js';
 import type { ContainerExit, ContainerSpec, LogLine, RunningContainer, Runtime } from '../runtime/runtime.js';
 
