@@ -4,7 +4,7 @@
 It executes SERVICE_WORKER_COMMAND for one run at a time. Settings are environment variables, as that page lists them.
 The program stays in the worker's process group: who kills the worker by force kills the group, as supervisors do.
 """
-import http.client, json, os, queue, random, re, shlex, shutil, signal, socket, subprocess, tempfile, threading, time
+import http.client, json, os, queue, random, re, shlex, shutil, signal, socket, subprocess, sys, tempfile, threading, time
 import urllib.parse, uuid
 from collections import deque
 
@@ -21,42 +21,77 @@ registered, stopping, claiming, current = threading.Event(), threading.Event(), 
 beating, changed = threading.Lock(), threading.Event()
 tells = False  # whether answers to heartbeats name lost runs: those of an older service do not
 held = None  # the connection of the newest heartbeat that waits
+receiving = []  # ids of the runs of an answer to a claim that is still arriving
+doubting, refused = threading.Lock(), False  # whether the key is being asked about, and the result
 
 
-def call(method, path, body=None, headers=None, limit=30.0, begin=lambda connection: None):
-    """One request: (status, JSON of a 200 or else text, pause asked for); status 0 when no whole answer came.
+def call(method, path, body=None, headers=None, limit=30.0, begin=lambda connection: None, heads=lambda headers: None):
+    """One request: (status, JSON of a 200 or detail of an error, pause asked for); status 0 when the service gave no answer.
 
-    No redirect is followed: it would hand the key to somebody else.
+    No redirect is followed: it would hand the key to somebody else. The limit is one of silence; a large body may take its
+    time, at 4 KiB a second and more.
     """
     global timeout
     sent = {"X-API-Key": KEY, **({} if body is None else {"Content-Type": "application/json"}), **(headers or {})}
     data = None if body is None else json.dumps(body).encode()
-    connection = CONNECTION(PLACE.netloc, timeout=limit)
+    connection, asked = CONNECTION(PLACE.netloc, timeout=limit + len(data or b"") / 4096), 0
     try:
         connection.connect()
         begin(connection)
         connection.request(method, PLACE.path.rstrip("/") + path, data, sent)
         answer = connection.getresponse()
-        status, text, got = answer.status, answer.read(), answer.headers
-        answer = json.loads(text) if status == 200 else text.decode(errors="replace")
+        status, got, pause = answer.status, answer.headers, answer.headers.get("Retry-After") or "0"
+        asked = min(float(pause) if pause.isdigit() else 0, 60)
+        if status == 200:
+            heads(got)
+        answer = understood(status, answer.read(), got.get_content_type())
         timeout = float(got.get("X-Worker-Timeout") or timeout)
     except (OSError, http.client.HTTPException, ValueError):
-        return 0, None, 0
+        return 0, None, asked
     finally:
         connection.close()
-    if status in (401, 403):
-        if current and current.child:
-            current.child.kill()
-        os._exit(1)  # the key is not good: report nothing, the service gives the run to others
-    asked = got.get("Retry-After") or "0"
-    return status, answer, min(float(asked) if asked.isdigit() else 0, 60)
+    if status in (401, 403) and path != "/whoami":
+        if doubting.acquire(blocking=False):
+            threading.Thread(target=doubt, daemon=True).start()
+        return 0, answer, asked
+    return status, answer, asked
 
 
-def until_known(method, path, body=None, headers=None, limit=30.0, goes_on=lambda: True):
+def understood(status, text, media_type):
+    """What the service says. ValueError: it is not the service that speaks, but a proxy."""
+    if status == 204:
+        return ""
+    answer = json.loads(text)
+    if not isinstance(answer, dict):
+        raise ValueError("not the service")
+    if status == 200:
+        return answer
+    if media_type != "application/json" or not isinstance(answer.get("detail"), str):
+        raise ValueError("not the service")
+    return answer["detail"]
+
+
+def doubt():
+    """Asks about the key: one refusal may be of one of several servers. Refused for the worker timeout, this worker ends."""
+    global refused
+    since, refusals = time.monotonic(), 0
+    while refusals < 5 or time.monotonic() - since < timeout:
+        status, _, asked = call("GET", "/whoami", limit=10)
+        if status == 200:
+            doubting.release()
+            return
+        refusals += status in (401, 403)
+        time.sleep(max(asked, timeout / 8))
+    refused = True
+    print("the service refuses the key: no more claims, and the end of this worker", file=sys.stderr, flush=True)
+    on_signal()
+
+
+def until_known(method, path, body=None, headers=None, limit=30.0, goes_on=lambda: True, heads=lambda headers: None):
     """Repeats one and the same request until it was taken or refused; status 0 when nobody wants it any more."""
     pause = 0.5
     while goes_on():
-        status, answer, asked = call(method, path, body, headers, limit)
+        status, answer, asked = call(method, path, body, headers, limit, heads=heads)
         if 200 <= status < 300 or (400 <= status < 500 and status not in (408, 425, 429)):
             return status, answer
         time.sleep(max(asked, pause * random.uniform(0.5, 1)))
@@ -90,6 +125,8 @@ def heartbeat():
         attempt, begun, lost = current, time.monotonic(), []
         named = [attempt.op] if attempt and not attempt.told else []
         ops = [{**{k: op[k] for k in ("id", "image", "constraints", "attempt")}, "inputs": {}} for op in named]
+        if not attempt:
+            ops = [{"id": id, "image": "", "inputs": {}, "constraints": {}} for id in receiving]
         body = {"worker_id": ME, "resources": resources, "tags": [], "capabilities": CAPABILITIES, "running_ops": ops}
         # Waits only for a run to be lost. Together with the limit of the answer it is a third of the worker timeout.
         wait = min(20, int(timeout / 6)) if tells and named else 0
@@ -287,13 +324,20 @@ def on_signal(*_):
         stopping.set()
         if claiming.is_set():
             leave()
-        drain = threading.Timer(DRAIN, lambda: current and current.stop("drain"))
+        # With a refused key nothing can be reported: the service gives the run to another worker.
+        drain = threading.Timer(DRAIN, lambda: current and current.stop("lost" if refused else "drain"))
         drain.daemon = True
         drain.start()
 
 
+def assigned(headers):
+    """Has heartbeats name the runs of an answer whose body may take long to arrive."""
+    global receiving
+    receiving = headers.get("X-Claimed-Runs", "").split()
+
+
 def main():
-    global current
+    global current, receiving
     signal.signal(signal.SIGTERM, on_signal)
     signal.signal(signal.SIGINT, on_signal)
     threading.Thread(target=heartbeat, daemon=True).start()
@@ -304,10 +348,11 @@ def main():
         path = f"/workers/{urllib.parse.quote(ME, safe='')}/claim?wait={wait}&max=1"
         # The one key stays until an answer has arrived: the service may have handed out a run all the same.
         asked = time.monotonic()
-        status, answer = until_known("POST", path, headers={"Idempotency-Key": str(uuid.uuid4())}, limit=wait + max(2, timeout / 3))
+        status, answer = until_known("POST", path, headers={"Idempotency-Key": str(uuid.uuid4())},
+                                     limit=wait + max(2, timeout / 3), heads=assigned)
         claiming.clear()
         for op in answer["ops"] if status == 200 else []:
-            current = Attempt(op)
+            current, receiving = Attempt(op), []
             renew()
             current.execute()
             current = None
@@ -320,7 +365,7 @@ def leave():
     """Leaves the list of workers; a worker that does not is shown as stale for a day."""
     if beating.acquire(timeout=1):  # no heartbeat may follow
         call("DELETE", "/workers/" + urllib.parse.quote(ME, safe=""), limit=3)
-    os._exit(0)
+    os._exit(3 if refused else 0)
 
 
 if __name__ == "__main__":

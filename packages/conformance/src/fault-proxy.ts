@@ -19,17 +19,24 @@ export type RequestFault =
       readonly status: number;
       readonly retryAfterS?: number;
       readonly detail?: string;
-    };
+    }
+  /** A page of another server, a proxy for example. */
+  | { readonly kind: 'page'; readonly status: number };
 
 /** A fault of the service's answer. */
 export type AnswerFault =
   | { readonly kind: 'cut' }
   | { readonly kind: 'hold'; readonly ms: number }
+  /** The body arrives in pieces over this time. */
+  | { readonly kind: 'trickle'; readonly ms: number }
   /** `body` stands in for the JSON of the answer. */
   | { readonly kind: 'alter'; readonly body: unknown };
 
 /** Target of injected redirects; a worker must not follow them. */
 export const REDIRECTED = '/redirected';
+
+/** Pieces of an answer that arrives slowly. */
+const PIECES = 20;
 
 /** Called once per request; null: no fault. */
 export interface ProxyFaults {
@@ -136,7 +143,7 @@ export class FaultProxy {
       cut(exchange, answer);
       return;
     }
-    const given = fault === null ? await this.forward(asked, bytes, answer) : injectedAnswer(fault, this.url);
+    const given = fault === null ? await this.forward(asked, bytes, answer) : injected(fault, this.url);
     if (this.isPartitioned) return;
     if (given === null) {
       cut(exchange, answer);
@@ -152,10 +159,11 @@ export class FaultProxy {
       return;
     }
     const said = after?.kind === 'alter' ? Buffer.from(JSON.stringify(after.body)) : given.bytes;
+    answer.writeHead(given.status, { ...given.headers, 'content-length': said.length });
+    if (after?.kind === 'trickle') await trickle(answer, said, after.ms);
     exchange.delivered = !answer.destroyed;
     exchange.doneAtMs ??= performance.now();
-    answer.writeHead(given.status, { ...given.headers, 'content-length': said.length });
-    answer.end(given.status === 204 ? undefined : said);
+    answer.end(given.status === 204 || after?.kind === 'trickle' ? undefined : said);
   }
 
   /** @returns null without a complete answer. A worker that closes its connection aborts the request. */
@@ -195,6 +203,21 @@ async function wholeAnswer(response: IncomingMessage): Promise<RawAnswer | null>
 function cut(exchange: Exchange, answer: ServerResponse): void {
   exchange.doneAtMs ??= performance.now();
   answer.destroy();
+}
+
+async function trickle(answer: ServerResponse, bytes: Buffer, ms: number): Promise<void> {
+  const size = Math.ceil(bytes.length / PIECES);
+  for (let from = 0; from < bytes.length && !answer.destroyed; from += size) {
+    answer.write(bytes.subarray(from, from + size));
+    await sleep(ms / PIECES);
+  }
+}
+
+function injected(fault: Exclude<RequestFault, { kind: 'cut' }>, url: string): RawAnswer {
+  if (fault.kind === 'answer') return injectedAnswer(fault, url);
+  const { status } = fault;
+  const bytes = Buffer.from(`<html><title>${status}</title><body>Not the service</body></html>`);
+  return { status, headers: { 'content-type': 'text/html' }, bytes };
 }
 
 function injectedAnswer(

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { isJsonObject } from '@longshore/common/json/json-value';
 import {
   describeExchange,
   eventTypeOf,
@@ -114,11 +115,18 @@ function checkLogs(exchanges: readonly Exchange[]): void {
     const expected = isTaken ? before.number + 1 : before.number;
     check(number === expected, `chunk ${expected} of a log should be sent, and ${last} was`);
     // A chunk that was too large may be split.
-    const isRefused = before.chunk.delivered && status !== undefined && status >= 400 && status < 500;
+    const isRefused = before.chunk.delivered && isRefusal(before.chunk);
     if (isTaken || isRefused) continue;
     const isSame = isDeepStrictEqual(before.chunk.body, chunk.body);
     check(isSame, `chunk ${last} of a log, whose answer was lost, was sent again with other lines`);
   }
+}
+
+/** Whether the answer is a 4xx in the service's error form that a repetition would get again. */
+function isRefusal({ answer }: Exchange): boolean {
+  const { status = 0, body } = answer ?? {};
+  const isFinal = status >= 400 && status < 500 && ![401, 403, 408, 425, 429].includes(status);
+  return isFinal && isJsonObject(body) && typeof body['detail'] === 'string';
 }
 
 /** SUBMITTED names the one job of its attempt, and precedes its STARTED. */

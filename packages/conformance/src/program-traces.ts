@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { packageFolder } from '@longshore/common/settings/package-version';
 
 /** Inputs of the runs that the kit creates: what its program does, in this order. */
 export interface ProgramInputs {
@@ -41,7 +42,7 @@ export const WORKER_KEY_START = 'kit-worker-';
 /** File of the traces with a line for each start. */
 export const STARTS_FILE = 'starts';
 
-const SCRIPT = join(import.meta.dirname, 'run-program.js');
+const SCRIPT = join(packageFolder(import.meta.dirname), 'dist', 'run-program.js');
 
 /** Names of the images that the kit's runs have. */
 export const IMAGES = { plain: 'plain', slowPull: 'slow-pull' } as const;

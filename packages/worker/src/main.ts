@@ -1,6 +1,4 @@
 #!/usr/bin/env node
-import { createLongshoreClient } from '@longshore/client';
-import { EXACT_JSON } from '@longshore/common/json/json-text';
 import { standardError, standardOutput } from '@longshore/common/line-output';
 import { loadEnvFile } from '@longshore/common/settings/env-file';
 import { answerWithoutStarting } from '@longshore/common/settings/help';
@@ -13,7 +11,6 @@ import { createWorkerLog } from './worker-log.js';
 import { loadWorkerSettings } from './load-settings.js';
 import { Worker } from './worker.js';
 import { SYSTEM_CLOCK } from './clock.js';
-import { boundedFetch } from './service-api/bounded-fetch.js';
 import { HttpServiceApi } from './service-api/http-service-api.js';
 import { chooseExecutor } from './choose-executor.js';
 import { WORKER_SETTINGS } from './worker-settings.js';
@@ -51,14 +48,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
   const worker = new Worker({
     settings,
     workerId: identity.workerId,
-    api: new HttpServiceApi(
-      createLongshoreClient({
-        baseUrl: serviceUrl,
-        apiKey,
-        fetch: boundedFetch(settings.maxAnswerBytes),
-        json: EXACT_JSON,
-      }),
-    ),
+    api: new HttpServiceApi({ baseUrl: serviceUrl, apiKey, maxBytes: settings.maxAnswerBytes }),
     createExecutor: executor.create,
     clock: SYSTEM_CLOCK,
     logger,

@@ -1,7 +1,8 @@
 import type { Logger } from 'pino';
 import type { ClaimObstacles } from './claims/claim-obstacles.js';
 import type { Clock } from './clock.js';
-import type { Refusal, ServiceApi } from './service-api/service-api.js';
+import type { KeyState } from './service-api/key-watch.js';
+import type { ServiceApi } from './service-api/service-api.js';
 
 /** Dependencies of most parts of the worker. */
 export interface WorkerContext {
@@ -12,6 +13,6 @@ export interface WorkerContext {
   readonly random: () => number;
   readonly workerId: string;
   readonly obstacles: ClaimObstacles;
-  /** Called when the service rejects the worker's key, which ends the worker. */
-  readonly onKeyRefused: (refusal: Refusal) => void;
+  /** Whether the service accepts the worker's key. */
+  readonly key: { readonly state: KeyState };
 }

@@ -230,46 +230,6 @@ test('exits with 1 when it cannot report its runs within the worker timeout', as
   assert.equal(harness.exitCode(), 1);
 });
 
-for (const status of [401, 403]) {
-  for (const what of ['heartbeat', 'claim', 'getRun', 'postEvent'] as const) {
-    test(`stops its containers and exits with 1 when ${what} is answered ${status}`, async () => {
-      const harness = makeHarness();
-      harness.service.tellsLostRuns = what !== 'getRun';
-      const run = harness.service.add('run-1');
-      await harness.start();
-      const container = await harness.container();
-      await harness.untilState(run, 'RUNNING');
-      harness.service.onCall = (call) =>
-        call.what === what ? { kind: 'refused', status, detail: 'Invalid API key' } : undefined;
-      container.print('{"type":"NOTE","msg":1}');
-      await harness.clock.until('the worker ends', () => harness.exitCode() !== null, 100);
-      assert.equal(harness.exitCode(), 1);
-      assert.ok(container.stopped && container.removed);
-      assert.ok(
-        harness.log.some((line) => line.includes('refuses this worker') && line.includes('Invalid API key')),
-      );
-    });
-  }
-}
-
-test('advises an id when its key is bound to others and it was started without one', async () => {
-  const bound = "API key is not bound to worker 'rack/7:a'";
-  const cases: readonly (readonly [NodeJS.ProcessEnv, string, boolean])[] = [
-    [{}, bound, true],
-    [{ SERVICE_WORKER_ID: 'rack/7:a' }, bound, false],
-    [{}, "API key lacks scope 'worker'", false],
-  ];
-  for (const [env, detail, isAdvised] of cases) {
-    const harness = makeHarness({ env });
-    harness.service.onCall = () => ({ kind: 'refused', status: 403, detail });
-    await harness.start();
-    await harness.clock.until('the worker ends', () => harness.exitCode() !== null, 100);
-    const line = harness.log.find((each) => each.includes('refuses this worker')) ?? '';
-    assert.ok(line.includes(detail.slice(0, 20)));
-    assert.equal(line.includes('or start it with `--id` and one that the key is bound to'), isAdvised);
-  }
-});
-
 test('exits with 0 when the last event on shutdown finds the run reassigned', async () => {
   const harness = makeHarness({ env: { SERVICE_WORKER_TICK: '3600', SERVICE_WORKER_DRAIN: '1' } });
   const run = harness.service.add('run-1');

@@ -12,6 +12,7 @@ import { UnshippedLogs } from './logs/run-log.js';
 import type { Executor, ExecutorHost } from './execution/executor.js';
 import type { RunExecution } from './execution/run-execution.js';
 import { RunOutputs } from './execution/run-outputs.js';
+import { KeyWatch } from './service-api/key-watch.js';
 import { isIdRefusal, type ClaimedRun, type Refusal, type ServiceApi } from './service-api/service-api.js';
 import type { StopReason } from './execution/stop-signal.js';
 
@@ -20,6 +21,12 @@ const STOPPING_MS = 30_000;
 
 /** Time to ship logs after the drain time, in milliseconds. */
 const SHIPPING_MS = 5_000;
+
+/** How long a refused key is asked about before the first accepted heartbeat, at most, in milliseconds: there is no run to lose. */
+const FIRST_DOUBT_MS = 5_000;
+
+/** Exit code after the service has refused the key. */
+const KEY_REFUSED = 3;
 
 export interface WorkerParts {
   readonly settings: WorkerSettings;
@@ -33,7 +40,7 @@ export interface WorkerParts {
   readonly tracing: Tracing | null;
 }
 
-/** Registers, claims runs, executes and reports them, until a shutdown or until the service refuses the worker. */
+/** Registers, claims runs, executes and reports them, until a shutdown or until the service refuses the worker for long. */
 export class Worker {
   private readonly context: WorkerContext;
   private readonly executor: Executor;
@@ -57,15 +64,19 @@ export class Worker {
     const { tickSeconds } = settings;
     const tickMs = tickSeconds * 1000;
     const obstacles = new ClaimObstacles(() => this.onObstacles());
-    this.context = {
-      api,
+    const key = new KeyWatch(api, {
       clock,
       logger,
       random,
       workerId,
-      obstacles,
-      onKeyRefused: (refusal) => this.onRefused(refusal),
-    };
+      // Later the service gives the runs to others anyway.
+      periodMs: () => {
+        const timeoutMs = this.heartbeats.timeoutSeconds * 1000;
+        return this.registered.signal.aborted ? timeoutMs : Math.min(timeoutMs, FIRST_DOUBT_MS);
+      },
+      onRefused: (refusal) => this.onKeyRefused(refusal),
+    });
+    this.context = { api: key.api, clock, logger, random, workerId, obstacles, key };
     this.throttle = new ClaimThrottle(clock, random);
     this.healthFile = new HealthFile(settings.healthFile, logger, () =>
       obstacles.list().map(({ reason, message }) => `${reason}: ${message}`),
@@ -90,7 +101,10 @@ export class Worker {
       capabilities: executor.capabilities,
       tickSeconds,
       workerTimeoutSeconds: settings.workerTimeoutSeconds,
-      heldRuns: () => [...this.executions.keys()].flatMap(({ isHeld, claimed }) => (isHeld ? [claimed] : [])),
+      heldRuns: () => [
+        ...[...this.executions.keys()].flatMap(({ isHeld, claimed }) => (isHeld ? [claimed] : [])),
+        ...this.claims.receiving,
+      ],
       onLost: (run, lost) => {
         for (const execution of this.executions.keys()) {
           if (execution.claimed === run) execution.onOwnership(lost);
@@ -99,9 +113,10 @@ export class Worker {
       onRegistered: () => this.registered.abort(),
       onAccepted: () => {
         this.claims.onHeartbeat();
+        if (key.state === 'refused') return;
         void this.healthFile.write(clock.epochMs() + this.heartbeats.timeoutSeconds * 1000);
       },
-      onRejected: (refusal) => this.onRefused(refusal),
+      onRejected: (refusal) => this.onRejected(refusal),
     });
     this.claims = new ClaimLoop(this.context, {
       tickMs,
@@ -119,14 +134,18 @@ export class Worker {
     if (this.draining.signal.aborted) return;
     this.parts.logger.info({ runs: this.executions.size }, 'shutting down');
     this.context.obstacles.set('draining', 'the worker shuts down');
+    this.drain();
+  }
+
+  private drain(): void {
     this.draining.abort();
     for (const execution of this.executions.keys()) execution.drain();
   }
 
   /**
    * Never rejects.
-   * @returns the exit code: 0 after a shutdown; 1 when the service refused the worker, after an internal error, or when the
-   * end of a run could not be reported
+   * @returns the exit code: 0 after a shutdown; 3 when the service refused the key; 1 when it refused the first heartbeat for
+   * another reason, after an internal error, or when the end of a run could not be reported
    */
   async run(): Promise<number> {
     const { clock, logger } = this.parts;
@@ -144,6 +163,7 @@ export class Worker {
     const succeeded = this.failure === null && ended.unreported === 0 && ended.left === 0;
     if (succeeded && this.registered.signal.aborted) await this.leave();
     logger[succeeded ? 'info' : 'error'](ended, 'the worker has ended');
+    if (this.failure?.kind === 'key-refused') return KEY_REFUSED;
     return succeeded ? 0 : 1;
   }
 
@@ -232,20 +252,32 @@ export class Worker {
     if (this.context.obstacles.isEmpty) this.claims.wake();
   }
 
-  private onRefused(refusal: Refusal): void {
-    if (this.failure !== null) return;
+  /** Drains: the runs may end within the drain time, and report it should the key be accepted again. */
+  private onKeyRefused(refusal: Refusal): void {
+    const { clock, settings, logger } = this.parts;
     const { status, detail } = refusal;
-    const { serviceUrl, workerId } = this.parts.settings;
+    const { serviceUrl: service, workerId, drainSeconds } = settings;
     const idAdvice =
       workerId === null && isIdRefusal(refusal)
         ? ', or start it with `--id` and one that the key is bound to'
         : '';
-    this.parts.logger.error(
-      { status, detail, service: serviceUrl },
-      `the service refuses this worker: check SERVICE_URL, SERVICE_API_KEY and its scope${idAdvice}`,
+    logger.error(
+      { status, detail, service, runs: this.executions.size, drainSeconds },
+      `the service refuses this worker's key; the worker claims nothing more and ends: check SERVICE_URL, SERVICE_API_KEY and its scope${idAdvice}`,
     );
+    this.failure ??= { kind: 'key-refused' };
     this.context.obstacles.set('key_refused', detail);
-    this.fail({ kind: 'key-refused' });
+    void this.healthFile.write(clock.epochMs());
+    this.drain();
+  }
+
+  private onRejected({ status, detail }: Refusal): void {
+    const { logger, settings } = this.parts;
+    logger.error(
+      { status, detail, service: settings.serviceUrl },
+      'the service refuses the heartbeats of this worker: check SERVICE_URL and the version of the service',
+    );
+    this.fail({ kind: 'shutting-down' });
   }
 
   private fail(reason: StopReason): void {

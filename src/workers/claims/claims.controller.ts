@@ -15,6 +15,11 @@ import { ClaimInstrumentation } from './claim-instrumentation.js';
 import { ClaimedOpsDto, ClaimQueryDto, toWorkerOpRunDto } from './claim.dto.js';
 import { ClaimService } from './claim.service.js';
 
+const CLAIMED_RUNS = 'X-Claimed-Runs';
+
+/** Ids in the header, at most: proxies limit the headers of a response to 4 KiB. */
+const MAX_LISTED = 50;
+
 /** The claims that may wait for work. */
 @Injectable()
 export class ClaimQuota extends Quota {
@@ -54,7 +59,16 @@ export class ClaimsController {
   @ApiIdempotencyKey(
     'The same key from the same worker answers with the runs of the first claim that are still assigned to it.',
   )
-  @ApiOkResponse({ type: ClaimedOpsDto, description: 'The assigned runs.' })
+  @ApiOkResponse({
+    type: ClaimedOpsDto,
+    description: 'The assigned runs.',
+    headers: {
+      [CLAIMED_RUNS]: {
+        description: `Ids of the assigned runs, separated by spaces, at most ${MAX_LISTED}: heartbeats can name them before the body has arrived.`,
+        schema: { type: 'string' },
+      },
+    },
+  })
   @ApiErrors(400, 503)
   async claim(
     @Param('worker_id') workerId: string,
@@ -70,7 +84,10 @@ export class ClaimsController {
       const { runs } = await this.instrumentation.observe(request, (waitFor) =>
         this.claims.claim(request, waitFor),
       );
-      return { ops: runs.map(toWorkerOpRunDto) };
+      const ops = runs.map(toWorkerOpRunDto);
+      const listed = ops.slice(0, MAX_LISTED).map(({ id }) => id);
+      if (listed.length > 0) response.setHeader(CLAIMED_RUNS, listed.join(' '));
+      return { ops };
     } finally {
       held.close();
     }

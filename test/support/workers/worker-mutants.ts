@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PROJECT } from '../service-process.js';
+import { PROXY_MUTANTS } from './proxy-mutants.js';
 
 /** The example worker. */
 export const EXAMPLE_WORKER = join(PROJECT, 'examples', 'worker', 'worker.py');
@@ -21,6 +22,7 @@ export interface Mutant {
 
 /** Mistakes that workers make, one each. */
 export const MUTANTS: readonly Mutant[] = [
+  ...PROXY_MUTANTS,
   {
     mistake: 'the program does not learn of the trace of its run',
     scenario: 'completes',
@@ -190,7 +192,7 @@ export const MUTANTS: readonly Mutant[] = [
     mistake: 'a refused key is taken for any other refusal',
     scenario: 'key-refused',
     says: /refused with 401, has ended/,
-    change: ['if status in (401, 403):', 'if False:'],
+    change: ['if status in (401, 403) and path != "/whoami":', 'if False:'],
   },
   {
     mistake: 'a conflict stops nothing',
@@ -233,11 +235,11 @@ export const MUTANTS: readonly Mutant[] = [
     scenario: 'busy-service',
     says: /a redirect was followed/,
     change: [
-      '    asked = got.get("Retry-After")',
+      '    return status, answer, asked',
       `    if 300 <= status < 400:
         followed, answer, asked = call(method, urllib.parse.urlsplit(got["Location"]).path, body, headers, limit)
         return followed if followed == 200 else 0, answer, asked
-    asked = got.get("Retry-After")`,
+    return status, answer, asked`,
     ],
   },
   {

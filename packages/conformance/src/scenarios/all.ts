@@ -6,6 +6,7 @@ import { HEARTBEATS } from './heartbeats.js';
 import { LAUNCHERS } from './launchers.js';
 import { LIVENESS } from './liveness.js';
 import { POLLS } from './polls.js';
+import { PROXIES } from './proxies.js';
 import { ORDINARY } from './ordinary.js';
 import { REFUSALS } from './refusals.js';
 import { SHUTDOWN } from './shutdown.js';
@@ -19,6 +20,7 @@ export const SCENARIOS: readonly Scenario[] = [
   ...POLLS,
   ...CLAIMS,
   ...FAULTS,
+  ...PROXIES,
   ...REFUSALS,
   ...SHUTDOWN,
   ...LAUNCHERS,

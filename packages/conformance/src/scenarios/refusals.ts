@@ -52,10 +52,10 @@ export const REFUSALS: readonly Scenario[] = [
   {
     name: 'key-refused',
     promise:
-      'a key that is refused ends the worker and stops its program, not the job of a launcher; nothing is reported',
+      'a key that stays refused, also by GET /whoami, ends the worker and its program, not the job of a launcher; nothing is reported',
     async run(context) {
       const { proxy, runs } = context;
-      const worker = await context.startWorker();
+      const worker = await context.startWorker(context.workerId, { SERVICE_WORKER_DRAIN: '1' });
       const id = await context.endlessRun('key-refused');
       await runs.untilState(id, 'RUNNING');
       const fromMs = performance.now();
@@ -63,7 +63,14 @@ export const REFUSALS: readonly Scenario[] = [
       await context.until(
         'the worker, whose key is refused with 401, has ended',
         () => worker.hasEnded,
-        context.timeoutMs * 2,
+        context.timeoutMs * 8,
+      );
+      const asked = proxy.exchanges.filter(({ path, atMs }) => path === '/whoami' && atMs >= fromMs);
+      check(asked.length >= 3, 'the worker ended without asking several times about its key by GET /whoami');
+      const askedMs = (asked.at(-1)?.atMs ?? 0) - (asked[0]?.atMs ?? 0);
+      check(
+        askedMs >= context.timeoutMs / 2,
+        `the worker asked about its key for ${askedMs.toFixed(0)} ms only`,
       );
       const { code } = await worker.exited;
       check(code !== 0, 'the worker exited with 0, as if all were well');

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
-import { isKeyRefusal, type Answer, type ClaimedRun } from '../service-api/service-api.js';
+import type { Answer, ClaimedRun, HeldRun } from '../service-api/service-api.js';
 
 const MAX_PAUSE_MS = 10_000;
 
@@ -19,6 +19,11 @@ const MAX_WAIT_SECONDS = 20;
 
 const MIN_MARGIN_MS = 2_000;
 
+/** After so many attempts of a claim without a complete answer, its runs are no longer named: another worker may get them. */
+const MAX_INCOMPLETE = 5;
+
+const UNKNOWN = { ramMb: 0, vramMb: 0, cpu: 0, gpuId: null };
+
 interface ClaimPlan {
   /** Whole seconds that the service may delay an empty answer; 0: none. */
   readonly waitSeconds: number;
@@ -30,7 +35,7 @@ interface ClaimPlan {
 const IMMEDIATE_CLAIM: ClaimPlan = { waitSeconds: 0, timeoutMs: 15_000 };
 
 /**
- * Plans a waiting claim. Its timeout is shorter than the worker timeout, so that a claim whose answer was lost is repeated
+ * Plans a waiting claim. Its timeout, until the answer begins, is shorter than the worker timeout, so that a claim whose answer was lost is repeated
  * before the service reclaims its runs.
  */
 export function planClaim(workerTimeoutSeconds: number): ClaimPlan {
@@ -76,6 +81,8 @@ export class ClaimLoop {
   private unanswered = 0;
   /** Whether to send waiting claims: false after the service refused one. */
   private mayWait = true;
+  /** Runs of an answer that is not complete. */
+  private incomplete: readonly string[] = [];
   private heartbeats = 0;
   private heartbeat = new AbortController();
 
@@ -83,6 +90,11 @@ export class ClaimLoop {
     private readonly context: WorkerContext,
     private readonly options: ClaimOptions,
   ) {}
+
+  /** Runs that this worker has been assigned and does not know yet, as heartbeats list them. */
+  get receiving(): readonly HeldRun[] {
+    return this.incomplete.map((id) => ({ id, image: '', inputs: {}, constraints: UNKNOWN, attempt: null }));
+  }
 
   /** Reports that there is room again. */
   wake(): void {
@@ -140,17 +152,19 @@ export class ClaimLoop {
   }
 
   private async claim(signal: AbortSignal): Promise<ClaimResult> {
-    const { clock, logger, onKeyRefused } = this.context;
+    const { clock, logger } = this.context;
     const plan = this.mayWait ? planClaim(this.options.workerTimeoutSeconds()) : IMMEDIATE_CLAIM;
     const startedAtMs = clock.nowMs();
     if (this.unanswered === 0) this.limit = this.options.claimLimit();
     const answer = await this.send(plan, signal);
     if (answer.kind === 'unreachable') {
-      if (!signal.aborted) this.onUnanswered(answer.reason);
+      if (signal.aborted) this.incomplete = [];
+      else this.onUnanswered(answer.reason);
       return { kind: 'failed', retryAfterSeconds: answer.retryAfterSeconds };
     }
     if (this.unanswered > 0) logger.info({ tries: this.unanswered + 1 }, 'the claim is answered');
     this.unanswered = 0;
+    this.incomplete = [];
     this.idempotencyKey = randomUUID();
     if (answer.kind === 'refused') {
       if (answer.status === 400 && plan.waitSeconds > 0) {
@@ -161,7 +175,6 @@ export class ClaimLoop {
         );
         return { kind: 'answered', pauseMs: 0 };
       }
-      if (isKeyRefusal(answer)) onKeyRefused(answer);
       logger.error({ status: answer.status, detail: answer.detail }, 'the service refused a claim');
       return { kind: 'failed' };
     }
@@ -190,6 +203,9 @@ export class ClaimLoop {
         ...plan,
         max: this.limit,
         signal: request.signal,
+        onAssigned: (runIds) => {
+          this.incomplete = this.unanswered < MAX_INCOMPLETE ? runIds : [];
+        },
       });
     } finally {
       answered.abort();
@@ -199,6 +215,7 @@ export class ClaimLoop {
   private onUnanswered(reason: string): void {
     const level = this.unanswered === 0 ? 'warn' : 'debug';
     this.unanswered += 1;
+    if (this.unanswered >= MAX_INCOMPLETE) this.incomplete = [];
     // A newer service may come up.
     this.mayWait = true;
     this.context.logger[level]({ reason }, 'no answer to the claim, repeating it under the same key');

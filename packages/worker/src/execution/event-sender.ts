@@ -2,13 +2,7 @@ import type { Logger } from 'pino';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
-import {
-  isKeyRefusal,
-  isRunLost,
-  type Answer,
-  type Refusal,
-  type RunEvent,
-} from '../service-api/service-api.js';
+import { isRunLost, type Answer, type Refusal, type RunEvent } from '../service-api/service-api.js';
 
 /** When so many events wait, the reader of the log waits too. */
 export const MAX_WAITING_EVENTS = 100;
@@ -157,15 +151,11 @@ export class EventSender {
   }
 
   private onRefused(refusal: Refusal, type: string): void {
-    if (isKeyRefusal(refusal)) {
-      this.close('given-up');
-      this.context.onKeyRefused(refusal);
-    } else if (isRunLost(refusal)) {
-      const { status, detail } = refusal;
-      this.options.logger.info({ type, status, detail }, 'event refused: the attempt is lost');
-      this.close('lost');
-      this.options.onLost(refusal.detail);
-    }
+    if (!isRunLost(refusal)) return;
+    const { status, detail } = refusal;
+    this.options.logger.info({ type, status, detail }, 'event refused: the attempt is lost');
+    this.close('lost');
+    this.options.onLost(detail);
   }
 
   private unblockPushes(): void {

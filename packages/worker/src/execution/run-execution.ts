@@ -160,7 +160,10 @@ export abstract class RunExecution {
         this.logger.info({ why: reason.why }, 'stopped: the run is lost');
         return { kind: 'lost', why: reason.why };
       case 'key-refused':
-        return { kind: 'lost', why: 'the service refuses this worker' };
+        this.logger.error(
+          'stopped the run: its end cannot be reported, the service gives it to another worker',
+        );
+        return { kind: 'lost', why: "the service refuses this worker's key" };
       case 'shutting-down': {
         const message = `Worker '${this.shared.context.workerId}' is shutting down`;
         return { kind: 'failed', origin: 'shutdown', cause: 'infrastructure', summary: message, message };

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
-import { isKeyRefusal, type RunOwnership } from '../service-api/service-api.js';
+import type { RunOwnership } from '../service-api/service-api.js';
 
 const MAX_PAUSE_MS = 8_000;
 
@@ -23,7 +23,7 @@ export interface PolledAttempt {
  * @returns why the attempt is lost; null when the signal was aborted
  */
 export async function pollRun(
-  { api, clock, random, workerId, onKeyRefused }: WorkerContext,
+  { api, clock, random, workerId }: WorkerContext,
   { runId, attempt, tickMs, logger, isTold }: PolledAttempt,
   signal: AbortSignal,
 ): Promise<string | null> {
@@ -44,10 +44,6 @@ export async function pollRun(
         break;
       }
       case 'refused':
-        if (isKeyRefusal(answer)) {
-          onKeyRefused(answer);
-          return null;
-        }
         logger.debug({ status: answer.status, detail: answer.detail }, 'could not poll the run');
         pauseMs = backoff.nextMs();
         break;

@@ -2,7 +2,6 @@ import type { Logger } from 'pino';
 import { Backoff } from '@longshore/common/backoff';
 import { RunFault } from '../runtime/runtime.js';
 import {
-  isKeyRefusal,
   secretNames,
   type Answer,
   type ClaimedRun,
@@ -96,20 +95,16 @@ export class RunRequests {
     throw answer.status === 404 ? new RunFault(message) : new Refused(message);
   }
 
-  /** @throws Stopped when the service refuses the worker's key, or the execution is stopped */
+  /** @throws Stopped when the execution is stopped */
   private async untilAnswered<T>(
     what: string,
     ask: () => Promise<Answer<T>>,
   ): Promise<Exclude<Answer<T>, { kind: 'unreachable' }>> {
-    const { clock, random, onKeyRefused } = this.context;
+    const { clock, random } = this.context;
     const backoff = new Backoff(RETRY, random);
     for (;;) {
       this.stopSignal.check();
       const answer = await this.stopSignal.abortable(ask());
-      if (answer.kind === 'refused' && isKeyRefusal(answer)) {
-        onKeyRefused(answer);
-        throw new Stopped({ kind: 'key-refused' });
-      }
       if (answer.kind !== 'unreachable') return answer;
       this.logger.warn({ reason: answer.reason }, `could not read ${what}, retrying`);
       await clock.sleep(backoff.nextMs(answer.retryAfterSeconds), this.stopSignal.signal);

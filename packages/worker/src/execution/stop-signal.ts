@@ -4,7 +4,7 @@ export type StopReason =
   | { readonly kind: 'lost'; readonly why: string }
   /** Reported as FAILED. */
   | { readonly kind: 'shutting-down' }
-  /** The service rejects the worker's key: nothing can be reported. */
+  /** The service refuses the worker's key, for longer than the drain time: nothing can be reported. */
   | { readonly kind: 'key-refused' };
 
 /** Thrown inside a stopped execution. */

@@ -27,7 +27,7 @@ export class HealthFile {
   }
 
   /**
-   * Writes a time, in milliseconds since 1970, and resolves when this time or a later one is written. Never rejects: a
+   * Writes a time, in milliseconds since 1970, and resolves when this content or a later one is written. Never rejects: a
    * full disk must not cost the worker its runs.
    */
   write(untilMs: number): Promise<void> {

@@ -1,14 +1,13 @@
 import { jsonText } from '@longshore/common/json/json-text';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
-import {
-  isKeyRefusal,
-  type Capability,
-  type EngineLoad,
-  type HeldRun,
-  type LostRun,
-  type Refusal,
-  type Resources,
+import type {
+  Capability,
+  EngineLoad,
+  HeldRun,
+  LostRun,
+  Refusal,
+  Resources,
 } from '../service-api/service-api.js';
 
 /** Limit of the inputs of all runs in a heartbeat, in characters of JSON. */
@@ -179,7 +178,7 @@ export class HeartbeatLoop {
     waitSeconds: number,
     shutdown: AbortSignal,
   ): Promise<HeartbeatResult> {
-    const { api, logger, workerId, obstacles, onKeyRefused } = this.context;
+    const { api, logger, workerId, obstacles } = this.context;
     const { resources, load, tags, capabilities } = this.options;
     const timeoutMs = waitSeconds * 1000 + this.plan().timeoutMs;
     const runningOps = listHeldRuns(runs, this.withInputs ? MAX_INPUTS_LENGTH : 0);
@@ -211,10 +210,6 @@ export class HeartbeatLoop {
     }
     if (signal.aborted) return { kind: 'replaced' };
     if (answer.kind === 'refused') {
-      if (isKeyRefusal(answer)) {
-        onKeyRefused(answer);
-        return { kind: 'failed' };
-      }
       this.withInputs &&= answer.status !== 413;
       // Another process of the service may be of an older version.
       if (waitSeconds > 0 && answer.status === 400) {

@@ -73,6 +73,7 @@ describe('JobSweep', () => {
     const scene = new LauncherScene();
     scene.addJob('run-1', SUCCESS);
     const refused: Fault = { kind: 'refused', status: 403, detail: 'API key is not bound to worker' };
+    scene.service.key = { scopes: ['worker'], workerIds: ['another-*'] };
     scene.service.onCall = ({ what }) => (what === 'heartbeat' ? refused : undefined);
     scene.start();
     await scene.clock.pass(130_000);

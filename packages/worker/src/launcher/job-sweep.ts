@@ -2,7 +2,7 @@ import { Backoff } from '@longshore/common/backoff';
 import { errorText } from '../execution/failure-message.js';
 import { retryCleanup } from '../execution/retry-cleanup.js';
 import { lossReason } from '../execution/run-poll.js';
-import { isKeyRefusal, isRunUnknown, type RunView } from '../service-api/service-api.js';
+import { isRunUnknown, type RunView } from '../service-api/service-api.js';
 import type { WorkerContext } from '../worker-context.js';
 import type { Engine, EngineJob, JobKey } from './engine.js';
 import { nameOf } from './job-table.js';
@@ -102,8 +102,8 @@ export class JobSweep {
     for (const job of this.nextJobs()) {
       if (signal.aborted) return;
       const settled = await this.check(job, signal);
-      // A 404 stops no program, but these do not run. A worker whose key may not see its runs has ended before the first sweep.
-      const isOwn = job.workerId === this.context.workerId;
+      // A 404 stops no program, but these do not run. A key of other workers does not see the run.
+      const isOwn = job.workerId === this.context.workerId && this.context.key.state === 'accepted';
       if (settled === 'deleted' && isOwn && this.isIdle(job)) void this.remove(job);
     }
   }
@@ -148,7 +148,7 @@ export class JobSweep {
   }
 
   private async settle(job: EngineJob, signal: AbortSignal): Promise<Settled> {
-    const { api, workerId, logger, onKeyRefused } = this.context;
+    const { api, workerId, logger } = this.context;
     const { isExecuted, adopt } = this.options;
     const answer = await api.getRun(job.runId);
     if (signal.aborted || isExecuted(job)) return 'answered';
@@ -157,8 +157,6 @@ export class JobSweep {
     if (answer.kind === 'refused') {
       const { status, detail } = answer;
       logger.debug({ engineId, run: runId, status, detail }, 'the service does not show the run of a job');
-      // A key that is bound to workers may not see the runs of others.
-      if (isKeyRefusal(answer) && job.workerId === workerId) onKeyRefused(answer);
       return isRunUnknown(answer) ? 'deleted' : 'answered';
     }
     // The answer is older than the job.

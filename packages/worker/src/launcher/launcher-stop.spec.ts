@@ -17,9 +17,9 @@ describe('a launcher', () => {
       cluster.set(run.id, { kind: 'running' });
       await harness.untilState(run, 'RUNNING');
     }
-    service.onCall = ({ what }) => (what === 'heartbeat' ? REFUSED : undefined);
+    service.onCall = () => REFUSED;
     await clock.until('the launcher ends', () => first.exitCode() !== null, 100);
-    assert.equal(first.exitCode(), 1);
+    assert.equal(first.exitCode(), 3);
     assert.deepEqual(cluster.removals, []);
     service.onCall = () => undefined;
     const second = await harness.start();

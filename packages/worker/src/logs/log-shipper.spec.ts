@@ -83,7 +83,7 @@ describe('LogShipper', () => {
 
   for (const status of [401, 403, 404, 405, 409]) {
     it(`stops with one line in the worker's log when the answer is ${status}`, async () => {
-      const { shipper, service, clock, print, logged, refusedKeys } = makeShipper();
+      const { shipper, service, clock, print, logged } = makeShipper();
       service.onCall = () => refusal(status);
       print('a');
       await clock.pass(1_000);
@@ -93,7 +93,6 @@ describe('LogShipper', () => {
       await clock.pass(100_000);
       assert.equal(service.calls.length, 1);
       assert.equal(logged.length, 1, logged.join(''));
-      assert.deepEqual(refusedKeys, []);
     });
   }
 
@@ -172,7 +171,6 @@ function makeShipper({ isShared = false } = {}) {
   const clock = new FakeClock();
   const service = new FakeService(clock);
   const logged: string[] = [];
-  const refusedKeys: Refusal[] = [];
   const logger = pino({}, { write: (line: string) => void logged.push(line) });
   const context = {
     api: service,
@@ -181,14 +179,15 @@ function makeShipper({ isShared = false } = {}) {
     random: () => 0.5,
     workerId: 'w',
     obstacles: new ClaimObstacles(() => undefined),
-    onKeyRefused: (answer: Refusal) => void refusedKeys.push(answer),
+
+    key: { state: 'accepted' } as const,
   };
   const shipper = new LogShipper(context, { runId: 'r', attempt: 1, logger, isShared });
   const print = (...lines: string[]): void => {
     for (const text of lines)
       shipper.push({ atMs: clock.epochMs(), stream: 'stdout', text, isContinued: false });
   };
-  return { clock, service, logged, refusedKeys, shipper, print };
+  return { clock, service, logged, shipper, print };
 }
 
 function texts(service: FakeService): string[] {

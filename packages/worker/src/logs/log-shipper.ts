@@ -178,7 +178,6 @@ export class LogShipper {
     this.giveUp({ status, detail });
   }
 
-  /** The heartbeats handle a refused key. */
   private giveUp(why: object): void {
     this.options.logger.info(why, 'the service refuses the log, shipping stops');
     this.close();

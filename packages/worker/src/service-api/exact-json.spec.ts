@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, test } from 'vitest';
-import { createLongshoreClient } from '@longshore/client';
-import { EXACT_JSON, jsonText } from '@longshore/common/json/json-text';
+import { jsonText } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { HttpServiceApi } from './http-service-api.js';
 
@@ -23,7 +22,7 @@ beforeAll(async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
   const baseUrl = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
-  api = new HttpServiceApi(createLongshoreClient({ baseUrl, apiKey: 'secret', json: EXACT_JSON }));
+  api = new HttpServiceApi({ baseUrl, apiKey: 'secret' });
 });
 afterAll(() => {
   server.close();
@@ -63,7 +62,8 @@ test('sends what it has read with its digits', async () => {
     response.end(
       `{"ops":[{"id":"r","image":"i","inputs":${EXACT},"constraints":${constraints},"attempt":1}]}`,
     );
-  const claim = { waitSeconds: 0, timeoutMs: 15_000, signal: new AbortController().signal };
+  const { signal } = new AbortController();
+  const claim = { waitSeconds: 0, timeoutMs: 15_000, signal, onAssigned: () => undefined };
   const claimed = await api.claim('w', 'k', claim);
   assert.ok(claimed.kind === 'ok');
   const payload: JsonObject = { outputs: claimed.value[0]?.inputs ?? {} };

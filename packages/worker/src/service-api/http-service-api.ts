@@ -1,10 +1,12 @@
-import type { LongshoreClient, Schemas } from '@longshore/client';
+import { createLongshoreClient, type LongshoreClient, type Schemas } from '@longshore/client';
+import { EXACT_JSON } from '@longshore/common/json/json-text';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import { errorText } from '../execution/failure-message.js';
 import { Semaphore } from '@longshore/common/semaphore';
-import { readClaimedRun, readLostRun, readRun, readSecrets, readTimeline } from './read-answers.js';
+import { readClaimedRun, readKey, readLostRun, readRun, readSecrets, readTimeline } from './read-answers.js';
 import { RunEtagCache } from './run-etag-cache.js';
+import { ask } from './service-answer.js';
+import type { TransferLimits } from './transfer.js';
 import type {
   Answer,
   ChunkAddress,
@@ -14,6 +16,7 @@ import type {
   HeartbeatAnswer,
   HeartbeatCall,
   HeartbeatReport,
+  KeyView,
   LogChunk,
   LogPosition,
   Reporter,
@@ -25,36 +28,27 @@ import type {
   TimelineEntry,
 } from './service-api.js';
 
-/** Timeouts of requests, in milliseconds. */
-const GET_RUN_MS = 10_000;
-const GET_TIMELINE_MS = 30_000;
-const GET_SECRETS_MS = 10_000;
+/** Until an answer begins, in milliseconds. */
+const ANSWER_MS = 30_000;
+/** Of requests whose service looks up one row. */
+const SMALL_ANSWER_MS = 10_000;
 /** Short, because the end of the worker waits for it. */
 const REMOVE_WORKER_MS = 3_000;
-/** An event may carry outputs of many megabytes. */
-const POST_EVENT_MS = 30_000;
-const PUT_LOG_MS = 30_000;
 
 /** Timelines of many megabytes that are read at a time: a launcher that starts may adopt a thousand jobs. */
 const TIMELINES_AT_ONCE = 8;
 
-const MAX_DETAIL = 1000;
-
 const NOT_MODIFIED = 304;
 
-/** 4xx answers that allow a retry. */
-const RETRYABLE: ReadonlySet<number> = new Set([408, 425, 429]);
-
-interface ClientResult<T> {
-  readonly data?: T;
-  readonly error?: unknown;
-  readonly response: Response;
-}
-
-interface CallInit {
-  readonly signal: AbortSignal;
-  /** A redirect could send the API key elsewhere. */
-  readonly redirect: 'manual';
+/** Where the service is, and the worker's key. */
+export interface ServiceAddress {
+  /** For example `http://127.0.0.1:5555`. */
+  readonly baseUrl: string;
+  readonly apiKey: string;
+  /** SERVICE_WORKER_MAX_ANSWER_BYTES; default: no limit. */
+  readonly maxBytes?: number;
+  /** Default: that of Node. */
+  readonly fetch?: (request: Request) => Promise<Response>;
 }
 
 /** The service over HTTP. */
@@ -62,7 +56,18 @@ export class HttpServiceApi implements ServiceApi {
   private readonly seen = new RunEtagCache();
   private readonly timelines = new Semaphore(TIMELINES_AT_ONCE);
 
-  constructor(private readonly client: LongshoreClient) {}
+  private readonly client: LongshoreClient;
+  private readonly transport: Pick<TransferLimits, 'maxBytes' | 'fetch'>;
+
+  constructor({
+    baseUrl,
+    apiKey,
+    maxBytes = Number.POSITIVE_INFINITY,
+    fetch = globalThis.fetch,
+  }: ServiceAddress) {
+    this.client = createLongshoreClient({ baseUrl, apiKey, json: EXACT_JSON });
+    this.transport = { maxBytes, fetch };
+  }
 
   heartbeat(
     { workerId, resources, load, tags, capabilities, notClaiming, runningOps }: HeartbeatReport,
@@ -93,8 +98,9 @@ export class HttpServiceApi implements ServiceApi {
         ...(attempt === null ? {} : { attempt }),
       })),
     };
-    return send(
-      timeoutMs,
+    return this.ask(
+      // A late answer is none: the worker timeout counts.
+      { timeoutMs, isTotal: true, aborted: signal },
       (init) => this.client.POST('/workers/heartbeat', { params: { query }, body, ...init }),
       (worker, response) => {
         if (!isJsonObject(worker) || worker['id'] !== workerId) return null;
@@ -105,14 +111,13 @@ export class HttpServiceApi implements ServiceApi {
           lostRuns: Array.isArray(lost) ? lost.flatMap(readLostRun) : null,
         };
       },
-      signal,
     );
   }
 
   claim(
     workerId: string,
     idempotencyKey: string,
-    { max, waitSeconds, timeoutMs, signal }: ClaimCall,
+    { max, waitSeconds, timeoutMs, signal, onAssigned }: ClaimCall,
   ): Promise<Answer<readonly ClaimedRun[]>> {
     const headers = { 'Idempotency-Key': idempotencyKey };
     // An older service refuses an unknown query parameter.
@@ -121,8 +126,12 @@ export class HttpServiceApi implements ServiceApi {
       ...(max !== undefined && { max }),
     };
     const params = { path: { worker_id: workerId }, query };
-    return send(
-      timeoutMs,
+    return this.ask(
+      {
+        timeoutMs,
+        aborted: signal,
+        onHeaders: (given) => onAssigned(given.get('X-Claimed-Runs')?.split(' ') ?? []),
+      },
       (init) => this.client.POST('/workers/{worker_id}/claim', { params, headers, ...init }),
       (answer) => {
         const ops = isJsonObject(answer) ? answer['ops'] : null;
@@ -130,26 +139,33 @@ export class HttpServiceApi implements ServiceApi {
         const runs = ops.map(readClaimedRun);
         return runs.every((run) => run !== null) ? runs : null;
       },
-      signal,
     );
   }
 
   async removeWorker(workerId: string): Promise<Answer<null>> {
     const params = { path: { worker_id: workerId } };
-    const answer = await send(
-      REMOVE_WORKER_MS,
+    const answer = await this.ask(
+      { timeoutMs: REMOVE_WORKER_MS },
       (init) => this.client.DELETE('/workers/{worker_id}', { params, ...init }),
       (_, { status }) => status === 204 || null,
     );
     return answer.kind === 'ok' ? { kind: 'ok', value: null } : answer;
   }
 
+  whoami(): Promise<Answer<KeyView>> {
+    return this.ask(
+      { timeoutMs: SMALL_ANSWER_MS },
+      (init) => this.client.GET('/whoami', { ...init }),
+      readKey,
+    );
+  }
+
   getRun(runId: string): Promise<Answer<RunView>> {
     const params = { path: { id: runId }, query: { include_events: false } };
     const known = this.seen.get(runId);
     const headers = known === undefined ? {} : { 'If-None-Match': known.etag };
-    return send(
-      GET_RUN_MS,
+    return this.ask(
+      { timeoutMs: SMALL_ANSWER_MS },
       (init) => this.client.GET('/runs/{id}', { params, headers, ...init }),
       (run, response) => {
         if (response.status === NOT_MODIFIED) return known?.view ?? null;
@@ -163,8 +179,8 @@ export class HttpServiceApi implements ServiceApi {
   getTimeline(runId: string): Promise<Answer<readonly TimelineEntry[]>> {
     const params = { path: { id: runId }, query: { include_events: true } };
     return this.timelines.run(() =>
-      send(
-        GET_TIMELINE_MS,
+      this.ask(
+        { timeoutMs: ANSWER_MS },
         (init) => this.client.GET('/runs/{id}', { params, ...init }),
         (run) => readTimeline(run, runId),
       ),
@@ -177,8 +193,8 @@ export class HttpServiceApi implements ServiceApi {
       // A service that knows secrets gives the attempt with every claim.
       header: { 'X-Worker-Id': workerId, 'X-Run-Attempt': attempt ?? 1 },
     };
-    return send(
-      GET_SECRETS_MS,
+    return this.ask(
+      { timeoutMs: SMALL_ANSWER_MS },
       (init) => this.client.GET('/runs/{id}/secrets', { params, ...init }),
       readSecrets,
     );
@@ -199,10 +215,10 @@ export class HttpServiceApi implements ServiceApi {
     };
     const body = { type, msg, ...(payload === undefined ? {} : { payload }) };
     const headers = { 'Idempotency-Key': idempotencyKey, ...traceHeaders(trace) };
-    const answer = await send(
-      POST_EVENT_MS,
+    const answer = await this.ask(
+      { timeoutMs: ANSWER_MS },
       (init) => this.client.POST('/runs/{id}/events', { params, body, headers, ...init }),
-      (data, { status }) => status === 204 || isJsonObject(data) || null,
+      (data, { status }) => status === 204 || (isJsonObject(data) && data['id'] === runId) || null,
     );
     return answer.kind === 'ok' ? { kind: 'ok', value: null } : answer;
   }
@@ -227,58 +243,24 @@ export class HttpServiceApi implements ServiceApi {
       ...(skippedBytes > 0 ? { skipped_bytes: skippedBytes } : {}),
       is_last: isLast,
     };
-    return send(
-      PUT_LOG_MS,
+    return this.ask(
+      { timeoutMs: ANSWER_MS, aborted: signal },
       (init) => this.client.PUT('/runs/{id}/logs/{chunk}', { params, body, ...init }),
       (answer) => {
         if (!isJsonObject(answer)) return null;
         const { next_chunk: nextChunk, next_line: nextLine } = answer;
         return typeof nextChunk === 'number' && typeof nextLine === 'number' ? { nextChunk, nextLine } : null;
       },
-      signal,
     );
   }
-}
 
-/** @param read parses the body; null: the body is not the service's */
-async function send<T>(
-  timeoutMs: number,
-  call: (init: CallInit) => Promise<ClientResult<unknown>>,
-  read: (data: unknown, response: Response) => T | null,
-  aborted?: AbortSignal,
-): Promise<Answer<T>> {
-  const timeout = AbortSignal.timeout(timeoutMs);
-  const signal = aborted === undefined ? timeout : AbortSignal.any([timeout, aborted]);
-  try {
-    const { data, error, response } = await call({ signal, redirect: 'manual' });
-    if (!response.ok && response.status !== NOT_MODIFIED) return answerOf(error, response);
-    const value = read(data, response);
-    if (value !== null) return { kind: 'ok', value };
-    return { kind: 'unreachable', reason: `HTTP ${response.status} with a body that is not the service's` };
-  } catch (error) {
-    return { kind: 'unreachable', reason: reasonOf(error, timeoutMs) };
+  private ask<T>(
+    limits: Omit<TransferLimits, 'maxBytes' | 'fetch'>,
+    call: Parameters<typeof ask>[1],
+    read: (data: unknown, response: Response) => T | null,
+  ): Promise<Answer<T>> {
+    return ask({ ...limits, ...this.transport }, call, read);
   }
-}
-
-function answerOf(error: unknown, { status, headers }: Response): Answer<never> {
-  const message =
-    isJsonObject(error) && typeof error['detail'] === 'string' ? error['detail'] : `HTTP ${status}`;
-  const detail = message.slice(0, MAX_DETAIL);
-  if (status >= 400 && status < 500 && !RETRYABLE.has(status)) return { kind: 'refused', status, detail };
-  const retryAfterSeconds = Number(headers.get('Retry-After') ?? Number.NaN);
-  const reason = message === `HTTP ${status}` ? message : `HTTP ${status}: ${detail}`;
-  return retryAfterSeconds >= 0
-    ? { kind: 'unreachable', reason, retryAfterSeconds }
-    : { kind: 'unreachable', reason };
-}
-
-/** fetch reports the reason in the cause of its error. */
-function reasonOf(error: unknown, timeoutMs: number): string {
-  if (error instanceof Error && error.name === 'TimeoutError') return `no answer within ${timeoutMs} ms`;
-  if (error instanceof Error && error.name === 'AbortError') return 'aborted';
-  const cause = error instanceof Error ? error.cause : undefined;
-  if (cause instanceof AggregateError) return cause.errors.map(errorText).join('; ');
-  return errorText(cause ?? error);
 }
 
 /** Null: the header is absent or not a positive number. */

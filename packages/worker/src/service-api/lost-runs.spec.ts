@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { createLongshoreClient } from '@longshore/client';
 import { HttpServiceApi } from './http-service-api.js';
 
 test('reads the lost runs of a heartbeat that waits, and ignores what has another shape', async () => {
   const lost = { id: 'r', state: 'PENDING', attempt: 3, worker_id: null };
   const others = [5, null, { ...lost, attempt: 'x' }, { ...lost, id: 7 }, { id: 'r' }];
   const urls: string[] = [];
-  const client = createLongshoreClient({
+  const api = new HttpServiceApi({
     baseUrl: 'http://service.test',
     apiKey: 'secret',
     fetch: async (request) => {
@@ -15,7 +14,7 @@ test('reads the lost runs of a heartbeat that waits, and ignores what has anothe
       return Response.json({ id: 'w', lost_ops: [lost, { ...lost, worker_id: 'b' }, ...others] });
     },
   });
-  const answer = await new HttpServiceApi(client).heartbeat(
+  const answer = await api.heartbeat(
     {
       workerId: 'w',
       resources: { cpuCores: 1, ramMb: 1, gpus: [] },

@@ -3,6 +3,7 @@ import { readTraceContext } from '@longshore/common/tracing/trace-context';
 import type {
   ClaimedRun,
   Constraints,
+  KeyView,
   LostRun,
   RunContainer,
   RunSecrets,
@@ -58,9 +59,17 @@ export function readLostRun(op: unknown): LostRun[] {
 }
 
 /** Null: not of the documented shape. */
+export function readKey(answer: unknown): KeyView | null {
+  if (!isJsonObject(answer)) return null;
+  const [scopes, workerIds] = [readList(answer['scopes']), readList(answer['worker_ids'])];
+  return scopes && workerIds !== undefined ? { scopes, workerIds } : null;
+}
+
+/** Null: not of the documented shape. */
 export function readSecrets(answer: unknown): RunSecrets | null {
-  const env = isJsonObject(answer) ? readTexts(answer['env']) : null;
-  if (!isJsonObject(answer) || env === null) return null;
+  if (!isJsonObject(answer) || answer['env'] === undefined) return null;
+  const env = readTexts(answer['env']);
+  if (env === null) return null;
   const { registry } = answer;
   if (registry === undefined || registry === null) return { env, registry: null };
   if (!isJsonObject(registry)) return null;

@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
-import { createLongshoreClient } from '@longshore/client';
-import { EXACT_JSON } from '@longshore/common/json/json-text';
 import { HttpServiceApi } from './http-service-api.js';
 
 const RUN = {
@@ -26,9 +24,7 @@ function serviceWith(...answers: readonly Response[]): {
     return waiting.shift() ?? new Response(null, { status: 500 });
   };
   return {
-    api: new HttpServiceApi(
-      createLongshoreClient({ baseUrl: 'http://service', apiKey: 'k', fetch, json: EXACT_JSON }),
-    ),
+    api: new HttpServiceApi({ baseUrl: 'http://service', apiKey: 'k', fetch }),
     tags,
   };
 }

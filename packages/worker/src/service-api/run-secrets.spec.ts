@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { createLongshoreClient } from '@longshore/client';
 import { HttpServiceApi } from './http-service-api.js';
 
-const CALL = { waitSeconds: 0, timeoutMs: 15_000, signal: new AbortController().signal };
+const CALL = {
+  waitSeconds: 0,
+  timeoutMs: 15_000,
+  signal: new AbortController().signal,
+  onAssigned: () => undefined,
+};
 const OP = { id: 'r', image: 'i', inputs: {}, constraints: {}, attempt: 1 };
 const HOLDER = { workerId: 'rack/7:a', attempt: 3 };
 
@@ -59,7 +63,7 @@ for (const odd of [{ env: { A: ['value'] } }, { env: {}, registry: { server: 'va
 }
 
 function answering(body: object, requests: Request[] = []): HttpServiceApi {
-  const client = createLongshoreClient({
+  return new HttpServiceApi({
     baseUrl: 'http://service.test',
     apiKey: 'key',
     fetch: async (request) => {
@@ -67,5 +71,4 @@ function answering(body: object, requests: Request[] = []): HttpServiceApi {
       return Response.json(body);
     },
   });
-  return new HttpServiceApi(client);
 }

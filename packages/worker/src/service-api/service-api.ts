@@ -2,8 +2,8 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 
 /**
- * The result of a request. `refused`: a 4xx that a repetition would get again. `unreachable`: no usable answer (no
- * connection, timeout, 5xx, 429, a body that is not the service's); retry later.
+ * The result of a request. `refused`: a 4xx in the service's error form that a repetition would get again. `unreachable`: the
+ * service has not answered (no connection, timeout, 5xx, 429, whatever else is not in a form of the service); retry later.
  */
 export type Answer<T> =
   | { readonly kind: 'ok'; readonly value: T }
@@ -142,14 +142,24 @@ export interface LostRun extends RunOwnership {
   readonly id: string;
 }
 
+/** What an API key may do. */
+export interface KeyView {
+  readonly scopes: readonly string[];
+  /** Ids of workers, or the beginnings of ids with `*` at the end; null: every id. */
+  readonly workerIds: readonly string[] | null;
+}
+
 export interface ClaimCall {
   /** Limit of runs in the answer; absent: the strategy's. */
   readonly max?: number | undefined;
   /** Whole seconds that the service may delay an empty answer; 0: sends no `wait`. */
   readonly waitSeconds: number;
+  /** Until the answer begins, in milliseconds; contains the wait. */
   readonly timeoutMs: number;
   /** Aborts the request; the answer is then `unreachable`. */
   readonly signal: AbortSignal;
+  /** Called with the ids of the assigned runs when the answer begins: large inputs take their time. */
+  readonly onAssigned: (runIds: readonly string[]) => void;
 }
 
 /** The part of a run that the worker reads. */
@@ -238,6 +248,8 @@ export interface ServiceApi {
   claim(workerId: string, idempotencyKey: string, options: ClaimCall): Promise<Answer<readonly ClaimedRun[]>>;
   /** Removes the worker from the service's list, unless runs are assigned to it. An older service refuses. */
   removeWorker(workerId: string): Promise<Answer<null>>;
+  /** What the service knows about the worker's key. */
+  whoami(): Promise<Answer<KeyView>>;
   getRun(runId: string): Promise<Answer<RunView>>;
   /** The newest entries of the run's timeline, at most 1,000, oldest first. */
   getTimeline(runId: string): Promise<Answer<readonly TimelineEntry[]>>;
@@ -273,11 +285,6 @@ export function secretNames({ secrets, imagePullSecret }: RunContainer): string[
   return [...new Set([...Object.values(secrets), ...(imagePullSecret === null ? [] : [imagePullSecret])])];
 }
 
-/** Whether the service rejects this worker's key. */
-export function isKeyRefusal({ status }: Refusal): boolean {
-  return status === 401 || status === 403;
-}
-
 /** Whether the key is bound to workers with other ids. */
 export function isIdRefusal({ status, detail }: Refusal): boolean {
   return status === 403 && detail.startsWith('API key is not bound to worker');
@@ -290,7 +297,7 @@ export function isRunLost({ status, detail }: Refusal): boolean {
   return status === 400 && detail.startsWith('Run is already in terminal state');
 }
 
-/** Whether the service itself says that it has no such run: another 404 may be a proxy's. */
+/** Whether the service has no such run: another 404 may be of a route that an older service does not have. */
 export function isRunUnknown({ status, detail }: Refusal): boolean {
   return status === 404 && detail.startsWith('OpRun ');
 }

@@ -10,6 +10,7 @@ import type {
   HeartbeatAnswer,
   HeartbeatCall,
   HeartbeatReport,
+  KeyView,
   LogChunk,
   LogPosition,
   LostRun,
@@ -43,6 +44,7 @@ export interface FakeRun {
 export interface Call {
   readonly what:
     | 'heartbeat'
+    | 'whoami'
     | 'claim'
     | 'removeWorker'
     | 'getRun'
@@ -104,6 +106,8 @@ export class FakeService implements ServiceApi {
   readonly logs = new FakeLogs();
   /** API key of the callers: idempotency keys count for one alone. */
   apiKey = 'key';
+  /** What it answers to GET /whoami. */
+  key: KeyView = { scopes: ['worker'], workerIds: null };
   /** What it answers to requests for secrets. */
   secrets: RunSecrets = { env: {}, registry: null };
   private workAdded = new AbortController();
@@ -168,12 +172,13 @@ export class FakeService implements ServiceApi {
   async claim(
     workerId: string,
     key: string,
-    { max, waitSeconds, timeoutMs, signal }: ClaimCall,
+    { max, waitSeconds, timeoutMs, signal, onAssigned }: ClaimCall,
   ): Promise<Answer<readonly ClaimedRun[]>> {
     const call = { what: 'claim', key, waitSeconds, max } as const;
     const act = () => {
       const claimed = this.claimsByKey.get(key) ?? this.claimNext(workerId);
       this.claimsByKey.set(key, claimed);
+      onAssigned(claimed.map(({ id }) => id));
       return ok(claimed);
     };
     if (waitSeconds > 0 && !this.supportsWait) {
@@ -181,6 +186,10 @@ export class FakeService implements ServiceApi {
     }
     const ready = () => this.untilWork(key, waitSeconds, signal);
     return this.answer(call, act, { timeoutMs, signal, ready });
+  }
+
+  whoami(): Promise<Answer<KeyView>> {
+    return this.answer({ what: 'whoami' }, () => ok(this.key));
   }
 
   removeWorker(): Promise<Answer<null>> {

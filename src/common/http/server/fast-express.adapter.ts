@@ -13,6 +13,7 @@ import { Connections, type ConnectionBudgets } from './connections.js';
 import { assignRequestId } from './request-id.js';
 import type { RequestTracer } from './request-tracer.js';
 import { refuseWithoutHost, respondInJson, SERVER_LIMITS } from './server-limits.js';
+import { SlowBodies } from './slow-bodies.js';
 
 const logger = new Logger('Http');
 
@@ -105,6 +106,8 @@ export class FastExpressAdapter extends ExpressAdapter {
     Object.assign(app, { request: Incoming.prototype, response: Reply.prototype });
     this.httpServer = createServer({
       ...this.limits,
+      // Node's would be a limit of the total time; SlowBodies sets one.
+      requestTimeout: 0,
       // Node would refuse a missing Host header without a body; refuseWithoutHost sends one.
       requireHostHeader: false,
       IncomingMessage: Incoming,
@@ -121,6 +124,8 @@ export class FastExpressAdapter extends ExpressAdapter {
       connections.start(request, response, () => begin(request, response));
     });
     respondInJson(this.httpServer);
+    const { requestTimeout = SERVER_LIMITS.requestTimeout, connectionsCheckingInterval } = this.limits;
+    new SlowBodies(this.httpServer, requestTimeout).start(connectionsCheckingInterval);
   }
 
   /** Responds to every unknown path in the same way, also outside a global prefix, and without repeating the path. */

@@ -10,6 +10,7 @@ export const REFUSED_AT_EDGE = 'refusedAtEdge';
 export const SERVER_LIMITS = {
   maxHeaderSize: 16 * 1024,
   headersTimeout: 10_000,
+  /** Of a body: see SlowBodies. */
   requestTimeout: 30_000,
   /** How often the two timeouts above are checked. */
   connectionsCheckingInterval: 1000,

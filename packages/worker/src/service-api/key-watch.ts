@@ -1,0 +1,144 @@
+import { Backoff } from '@longshore/common/backoff';
+import type { Logger } from 'pino';
+import type { Clock } from '../clock.js';
+import type { Answer, KeyView, Refusal, ServiceApi } from './service-api.js';
+
+/** Refusals of GET /whoami in a row that confirm that the key is refused. */
+const CONFIRMATIONS = 5;
+
+/** Requests whose refusals are counted, at most. */
+const MAX_FORBIDDEN = 1000;
+
+/** `doubted`: a request was answered with 401 or 403, which may be one of several servers; `refused`: confirmed. */
+export type KeyState = 'accepted' | 'doubted' | 'refused';
+
+export interface KeyWatchOptions {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly random: () => number;
+  readonly workerId: string;
+  /** How long the refusals must last, in milliseconds. */
+  readonly periodMs: () => number;
+  /** Called once, when the refusal of the key is confirmed. */
+  readonly onRefused: (refusal: Refusal) => void;
+}
+
+interface Forbidden {
+  readonly sinceMs: number;
+  count: number;
+}
+
+/**
+ * Decides whether the service refuses the worker's key. One 401 or 403 is no proof: it is confirmed by GET /whoami, several
+ * times over a period. Until then, and afterwards, callers see a service that does not answer, and repeat their requests.
+ */
+export class KeyWatch {
+  /** The service with requests whose 401 and 403 are `unreachable`. */
+  readonly api: ServiceApi;
+  private current: KeyState = 'accepted';
+  /** Aborted when the key is accepted after all. */
+  private doubt = new AbortController();
+  private acceptedAtMs = 0;
+  /** Requests about runs that were forbidden at every try, the oldest first. */
+  private readonly forbidden = new Map<string, Forbidden>();
+
+  constructor(
+    private readonly service: ServiceApi,
+    private readonly options: KeyWatchOptions,
+  ) {
+    const settle = async <T>(answer: Promise<Answer<T>>, request?: string) =>
+      this.settle(await answer, request);
+    this.api = {
+      whoami: () => service.whoami(),
+      heartbeat: (...call) => settle(service.heartbeat(...call)),
+      claim: (...call) => settle(service.claim(...call)),
+      removeWorker: (id) => settle(service.removeWorker(id)),
+      getRun: (id) => settle(service.getRun(id), `run ${id}`),
+      getTimeline: (id) => settle(service.getTimeline(id), `timeline ${id}`),
+      getSecrets: (id, holder) => settle(service.getSecrets(id, holder), `secrets ${id}`),
+      postEvent: (id, event, reporter) =>
+        settle(service.postEvent(id, event, reporter), `event ${id} ${reporter.idempotencyKey}`),
+      putLogChunk: (address, chunk, signal) =>
+        settle(
+          service.putLogChunk(address, chunk, signal),
+          `log ${address.runId} ${address.attempt} ${address.number}`,
+        ),
+    };
+  }
+
+  get state(): KeyState {
+    return this.current;
+  }
+
+  /** @param request of a run: a refusal that stands while the key is accepted concerns this request alone */
+  private settle<T>(answer: Answer<T>, request?: string): Answer<T> {
+    const isRefused = answer.kind === 'refused' && (answer.status === 401 || answer.status === 403);
+    if (!isRefused) {
+      if (answer.kind === 'ok') this.accept();
+      if (request !== undefined && answer.kind !== 'unreachable') this.forbidden.delete(request);
+      return answer;
+    }
+    if (request !== undefined && this.stands(request)) {
+      this.forbidden.delete(request);
+      return answer;
+    }
+    if (this.current === 'accepted') void this.confirm(answer);
+    return { kind: 'unreachable', reason: `HTTP ${answer.status}: ${answer.detail}` };
+  }
+
+  /** Whether the service forbids the request for the whole period, although it has accepted the key in the meantime. */
+  private stands(request: string): boolean {
+    const nowMs = this.options.clock.nowMs();
+    const known = this.forbidden.get(request) ?? { sinceMs: nowMs, count: 0 };
+    known.count += 1;
+    this.forbidden.set(request, known);
+    const [oldest] = this.forbidden.keys();
+    if (this.forbidden.size > MAX_FORBIDDEN && oldest !== undefined) this.forbidden.delete(oldest);
+    const isLong = known.count >= CONFIRMATIONS && nowMs - known.sinceMs >= this.options.periodMs();
+    return isLong && this.acceptedAtMs > known.sinceMs;
+  }
+
+  private accept(): void {
+    this.acceptedAtMs = this.options.clock.nowMs();
+    if (this.current !== 'doubted') return;
+    this.options.logger.info("the service accepts the worker's key after all");
+    this.current = 'accepted';
+    this.doubt.abort();
+  }
+
+  private async confirm(first: Refusal): Promise<void> {
+    const { clock, logger, random, periodMs, onRefused } = this.options;
+    const { status, detail } = first;
+    logger.warn({ status, detail }, "the service refused the worker's key: asking again by GET /whoami");
+    this.current = 'doubted';
+    this.doubt = new AbortController();
+    const { signal } = this.doubt;
+    const backoff = new Backoff({ firstMs: periodMs() / 8, maxMs: periodMs() / 3 }, random);
+    const sinceMs = clock.nowMs();
+    for (let refusals = 0; ;) {
+      const answer = await this.service.whoami();
+      if (signal.aborted) return;
+      if (answer.kind === 'ok' && mayWork(answer.value, this.options.workerId)) {
+        this.accept();
+        return;
+      }
+      const isRefused =
+        answer.kind === 'ok' || (answer.kind === 'refused' && [401, 403].includes(answer.status));
+      if (isRefused) refusals += 1;
+      if (refusals >= CONFIRMATIONS && clock.nowMs() - sinceMs >= periodMs()) {
+        this.current = 'refused';
+        onRefused(first);
+        return;
+      }
+      await clock.sleep(backoff.nextMs(answer.kind === 'unreachable' ? answer.retryAfterSeconds : 0), signal);
+      if (signal.aborted) return;
+    }
+  }
+}
+
+/** Whether a key with these rights may act as the worker. */
+function mayWork({ scopes, workerIds }: KeyView, workerId: string): boolean {
+  const isBound = (id: string) => (id.endsWith('*') ? workerId.startsWith(id.slice(0, -1)) : id === workerId);
+  const hasScope = scopes.includes('worker') || scopes.includes('admin');
+  return hasScope && (workerIds === null || workerIds.some(isBound));
+}
