@@ -184,6 +184,7 @@ describe('section 2: resources and their fields', () => {
         running_ops: running,
         is_active: true,
         draining: false,
+        not_claiming: [],
       });
       assert.ok(ISO.test(createdAt) && ISO.test(last));
     });
