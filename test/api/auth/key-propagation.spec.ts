@@ -71,6 +71,7 @@ describe('API keys of two processes on one database', () => {
 
   test('that are in constant use when they are revoked are refused within 5 s of their clock', async () => {
     const clock = new HeldClock(other);
+    onTestFinished(clock.release);
     const made = await issueKey(one, ['client']);
     assert.equal((await knock(other, made.key)).status, 200);
     await revokeKey(one, made);
