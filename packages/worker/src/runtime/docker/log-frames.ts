@@ -38,6 +38,40 @@ export async function* demultiplex(
   }
 }
 
+/** An entry of an engine's log of a container: a line with its line end, or a piece of a long one. */
+export interface LogEntry {
+  readonly stream: LogLine['stream'];
+  /** As the engine wrote it, with nanoseconds. */
+  readonly time: string;
+  readonly bytes: Buffer;
+}
+
+/** Longest frame of a log, in bytes; engines cut lines at 16 KiB. */
+const MAX_ENTRY = 1024 * 1024;
+
+/**
+ * Takes a log with timestamps apart, in which each frame is one entry.
+ * @throws Error when it has no frames
+ */
+export async function* logEntries(
+  chunks: AsyncIterable<{ readonly bytes: Buffer }>,
+): AsyncGenerator<LogEntry, void, undefined> {
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const { bytes } of chunks) {
+    rest = rest.length === 0 ? bytes : Buffer.concat([rest, bytes]);
+    while (rest.length >= HEADER_BYTES) {
+      const stream = streamOf(rest);
+      const end = HEADER_BYTES + rest.readUInt32BE(4);
+      if (end > MAX_ENTRY) throw new Error('the container engine sent a log entry that is too long');
+      if (rest.length < end) break;
+      const space = rest.indexOf(' ', HEADER_BYTES);
+      const time = rest.toString('latin1', HEADER_BYTES, space);
+      yield { stream, time, bytes: rest.subarray(space + 1, end) };
+      rest = rest.subarray(end);
+    }
+  }
+}
+
 /** 0 (what went in) is shown with 1, the program's output; 3 (the engine's own errors) with 2, its errors. */
 function streamOf(header: Buffer): LogLine['stream'] {
   const number = header.readUInt8(0);
