@@ -109,7 +109,10 @@ describe('a worker', () => {
       await clock.pass(40_000);
       assert.equal(loggedAt(harness, "the service refuses this worker's key"), 1);
       assert.ok(service.callsOf('whoami').length >= 5);
-      await clock.until('the health file says it', () => readFileSync(healthFile, 'utf8').includes('key'));
+      await clock.until(
+        'the health file says it',
+        () => existsSync(healthFile) && readFileSync(healthFile, 'utf8').includes('key'),
+      );
       assert.match(readFileSync(healthFile, 'utf8'), /^\S+Z\nkey_refused: Invalid API key$/);
       const healthyUntil = () => Date.parse(readFileSync(healthFile, 'utf8').split('\n')[0] ?? '');
       await clock.until('unhealthy', () => healthyUntil() <= clock.epochMs());
