@@ -23,7 +23,7 @@ export const PROXY_MUTANTS: readonly Mutant[] = [
   {
     mistake: 'an answer to a claim has a limit of the total time',
     scenario: 'slow-answer',
-    says: /should be the last|should be COMPLETED|timeline should be/,
+    says: /in vain until the run is COMPLETED|should be the last|should be COMPLETED|timeline should be/,
     change: [
       '        begin(connection)\n        connection.request(',
       '        begin(connection)\n        threading.Timer(limit, lambda: connection.sock and connection.sock.shutdown(2)).start()\n        connection.request(',

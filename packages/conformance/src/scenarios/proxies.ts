@@ -55,13 +55,9 @@ export const PROXIES: readonly Scenario[] = [
     promise: "a claim's answer may arrive for longer than the worker timeout, and heartbeats name its runs",
     async run(context) {
       const { proxy } = context;
-      let isSlow = false;
       proxy.faults = {
-        onAnswer: (asked) => {
-          if (claimedRuns(asked).length === 0 || isSlow) return null;
-          isSlow = true;
-          return { kind: 'trickle', ms: context.timeoutMs * 3 };
-        },
+        onAnswer: (asked) =>
+          claimedRuns(asked).length === 0 ? null : { kind: 'trickle', ms: context.timeoutMs * 3 },
       };
       await context.startWorker();
       await executeOnce(context, 'slow-answer');
