@@ -85,6 +85,22 @@ describe('a hostile container on a real engine', { ...skipFor(forTests.skip), ti
     assert.equal(await removed.readOutputs(), undefined);
   });
 
+  it('runs no health check of an image, and stops by SIGTERM whatever the image says', async () => {
+    const image = await forTests.engine.publishScript(
+      'health',
+      `trap 'exit 7' TERM; echo up; sleep 600 & wait $!`,
+      ['HEALTHCHECK --interval=1ms CMD touch /longshore/checked', 'STOPSIGNAL SIGCONT'],
+    );
+    const container = await runtime().start(containerSpec(await runtime().pull(image, NEVER)));
+    started.push(container);
+    await container.lines[Symbol.asyncIterator]().next();
+    const [id = ''] = await forTests.engine.containerIds();
+    const { State, Config } = await forTests.engine.docker.getContainer(id).inspect();
+    assert.deepEqual([State.Health, Config.Healthcheck?.Test], [undefined, ['NONE']]);
+    await container.stop(30);
+    assert.equal((await container.exit).exitCode, 7);
+  });
+
   it('asks no loopback address for an image unless it may, and repeats nothing of what answered', async () => {
     let connections = 0;
     const victim = createServer((socket) => {

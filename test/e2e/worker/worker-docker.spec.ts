@@ -41,6 +41,7 @@ describe('a worker with a container engine', { ...skipFor(forTests.skip), timeou
         SERVICE_WORKER_RUNTIME: 'docker',
         DOCKER_HOST: forTests.engine.host,
         SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
+        SERVICE_WORKER_NETWORK: 'none',
         SERVICE_WORKER_STATE_DIR: join(tmp, 'state'),
         TMPDIR: tmp,
         ...env,

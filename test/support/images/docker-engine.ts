@@ -39,6 +39,8 @@ export interface EngineForTests {
 export interface EngineOptions {
   /** Maps the users of containers to those from this number on (`userns-remap`). */
   readonly remappedTo?: number;
+  /** Gives the engine a network namespace, in which containers get networks, and its host this address with a web server. */
+  readonly hostAddress?: string;
 }
 
 /**
@@ -79,8 +81,8 @@ function missingForEngine(): string | null {
 }
 
 /**
- * `dockerd` and a registry without passwords, all of their files in one temporary folder. Containers get loopback only:
- * the host's network and firewall stay as they are.
+ * `dockerd` and a registry without passwords, all of their files in one temporary folder. Containers get loopback only, unless
+ * the engine has its own namespace: the host's network and firewall stay as they are.
  */
 export class TestEngine {
   /** Folder of the tests that make images, removed with the engine. */
@@ -127,19 +129,15 @@ export class TestEngine {
     const { folder } = this;
     const roots = ['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'exec')];
     const own = [...roots, '--pidfile', join(folder, 'pid'), '--host', this.host];
-    const network = [
-      '--bridge=none',
-      '--iptables=false',
-      '--ip6tables=false',
-      '--ip-forward=false',
-      '--ip-masq=false',
-    ];
+    const { remappedTo, hostAddress } = this.options;
+    const hostsNetwork = ['--iptables=false', '--ip6tables=false', '--ip-forward=false', '--ip-masq=false'];
+    const network = ['--bridge=none', ...(hostAddress === undefined ? hostsNetwork : [])];
     const flags = [...own, ...network, '--userland-proxy=false', '--shutdown-timeout=5'];
-    const { remappedTo } = this.options;
-    this.daemon =
-      remappedTo === undefined
-        ? this.spawn('dockerd', flags)
-        : this.spawn('dockerd', [...this.remapping(remappedTo), ...flags], 'unshare');
+    if (remappedTo !== undefined)
+      this.daemon = this.spawn('dockerd', [...this.remapping(remappedTo), ...flags], 'unshare');
+    else if (hostAddress !== undefined)
+      this.daemon = this.spawn('dockerd', [...this.ownNetwork(hostAddress), ...flags], 'unshare');
+    else this.daemon = this.spawn('dockerd', flags);
     await this.ready(this.daemon, 'dockerd', () => this.docker.ping());
   }
 
@@ -288,6 +286,19 @@ export class TestEngine {
     const script =
       'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec dockerd --userns-remap=daemon "$@"';
     return ['--mount', '--propagation', 'private', 'sh', '-c', script, file];
+  }
+
+  /** Arguments of `unshare` that start dockerd in a network with nothing but this address. The web server ends with it. */
+  private ownNetwork(address: string): string[] {
+    const folder = join(this.folder, 'web');
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'index.html'), 'reached\n');
+    const script = [
+      'ip link set lo up && ip address add "$0/32" dev lo',
+      `setpriv --pdeathsig KILL ${BUSYBOX} httpd -f -p "$0:80" -h "$1" &`,
+      'shift && exec dockerd "$@"',
+    ];
+    return ['--net', 'sh', '-c', script.join('\n'), address, folder];
   }
 
   private spawn(name: string, args: readonly string[], command = name): ChildProcess {

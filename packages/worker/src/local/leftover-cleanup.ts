@@ -9,7 +9,10 @@ const RETRY = { firstMs: 1000, maxMs: 30_000 };
 /** Interval between searches for containers that another process started, in milliseconds. */
 const SWEEP_MS = 5_000;
 
-/** Removes containers that other processes with this worker's id have started. */
+/** Interval between searches for images that are beyond their budget, in milliseconds; a pull searches as well. */
+const IMAGES_MS = 600_000;
+
+/** Removes containers that other processes with this worker's id have started, and images that are not used any more. */
 export class LeftoverCleanup {
   constructor(
     private readonly context: WorkerContext,
@@ -54,6 +57,19 @@ export class LeftoverCleanup {
         logger.debug({ error: errorText(error) }, 'could not look for containers of another process');
       }
       await clock.sleep(SWEEP_MS, signal);
+    }
+  }
+
+  /** Removes images that are not used any more, until the signal is aborted. */
+  async removeUnusedImages(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.context;
+    while (!signal.aborted) {
+      try {
+        await this.runtime.removeUnusedImages();
+      } catch (error) {
+        logger.warn({ error: errorText(error) }, 'could not look for images that are not used any more');
+      }
+      await clock.sleep(IMAGES_MS, signal);
     }
   }
 

@@ -78,7 +78,7 @@ export class LocalExecutor implements Executor {
     return this.leftovers.removeOwn(signal);
   }
 
-  upkeep(signal: AbortSignal): Promise<void> {
-    return this.leftovers.removeAbandoned(signal);
+  async upkeep(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.leftovers.removeAbandoned(signal), this.leftovers.removeUnusedImages(signal)]);
   }
 }

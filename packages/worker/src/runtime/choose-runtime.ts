@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DockerRuntime, engineProblem } from './docker/docker.runtime.js';
 import { ImagePolicy } from './docker/image-policy.js';
+import type { ImageBudget } from './docker/store/image-store.js';
 import { ProcessRuntime } from './process/process.runtime.js';
 import { RunFolders } from './process/run-folders.js';
 import type { Runtime, RuntimeLog } from './runtime.js';
@@ -17,6 +18,9 @@ export interface RuntimeChoice {
   readonly allowedImages: readonly string[] | null;
   /** SERVICE_WORKER_LOCAL_REGISTRIES. */
   readonly localRegistries: boolean;
+  readonly imageBudget: ImageBudget;
+  /** SERVICE_WORKER_NETWORK. */
+  readonly network: string;
   /** DOCKER_HOST and what belongs to it, PATH, LANG, TZ. */
   readonly env: NodeJS.ProcessEnv;
   readonly workerId: string;
@@ -36,11 +40,13 @@ const DEFAULT_IMAGES_DIR = 'examples/images';
  * @throws Error fit for the operator when the named runtime cannot be used, or none can
  */
 export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
-  const { runtime, env, workerId, instance, log } = choice;
+  const { runtime, env, workerId, instance, log, imageBudget, network } = choice;
   if (runtime === 'process') return processRuntime(choice);
   const problem = await engineProblem(env);
-  if (problem === null)
-    return new DockerRuntime({ env, workerId, instance, log, policy: new ImagePolicy(choice) });
+  if (problem === null) {
+    const policy = new ImagePolicy(choice);
+    return new DockerRuntime({ env, workerId, instance, log, policy, imageBudget, network });
+  }
   if (runtime === 'docker') throw new Error(`SERVICE_WORKER_RUNTIME is docker, but ${problem}`);
   const imagesDir = folderOf(choice);
   if (!existsSync(imagesDir)) {

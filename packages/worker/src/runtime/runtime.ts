@@ -19,6 +19,7 @@ export interface ContainerSpec {
   readonly runId: string;
   /** 1-based. */
   readonly attempt: number;
+  /** As `pull` has returned it. */
   readonly image: string;
   readonly inputs: JsonObject;
   /** Initial content of the output file unless empty. */
@@ -76,13 +77,19 @@ export interface Runtime {
   readonly name: 'docker' | 'process';
   readonly capabilities: readonly Capability[];
   /**
+   * Keeps an image on this machine for a claimed run, from its pull on.
+   * @returns ends that; idempotent
+   */
+  keep(image: string): () => void;
+  /**
    * Pulls the newest image.
    * @param login for its registry; the image is then never taken from this machine alone. Null: none
+   * @returns what {@link ContainerSpec.image} is for this run: names may move to other images
    * @throws RunFault when there is no such image
    * @throws EngineFault when the engine fails
    * @throws Error fit for a run's error_message when the image is not available now
    */
-  pull(image: string, signal: AbortSignal, login?: RegistryLogin | null): Promise<void>;
+  pull(image: string, signal: AbortSignal, login?: RegistryLogin | null): Promise<string>;
   /**
    * Creates and starts the container.
    * @throws RunFault when no machine could start it
@@ -103,6 +110,8 @@ export interface Runtime {
    * @returns the number of containers that remain
    */
   removeAbandoned(isLost: (runId: string, attempt: number) => Promise<boolean>): Promise<number>;
+  /** Removes images that workers have pulled and that are beyond their budget. */
+  removeUnusedImages(): Promise<void>;
   /**
    * Starts a container that executes nothing of a run, without a registry.
    * @param image that could not be started before; the container is of this one or of any other local image

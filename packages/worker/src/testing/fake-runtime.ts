@@ -70,6 +70,8 @@ export class FakeRuntime implements Runtime {
   readonly name = 'process';
   readonly containers: FakeContainer[] = [];
   readonly pulls: string[] = [];
+  /** Images of claimed runs. */
+  readonly kept: string[] = [];
   readonly logins: (RegistryLogin | null)[] = [];
   leftoversRemoved = 0;
   /** Containers of another lock: run and attempt. */
@@ -81,11 +83,19 @@ export class FakeRuntime implements Runtime {
 
   constructor(readonly capabilities: readonly Capability[] = ['env', 'command', 'secrets', 'registry']) {}
 
-  async pull(image: string, signal: AbortSignal, login: RegistryLogin | null = null): Promise<void> {
+  keep(image: string): () => void {
+    this.kept.push(image);
+    return () => void this.kept.splice(this.kept.indexOf(image), 1);
+  }
+
+  async pull(image: string, signal: AbortSignal, login: RegistryLogin | null = null): Promise<string> {
     this.pulls.push(image);
     this.logins.push(login);
     await this.onPull(image, signal);
+    return image;
   }
+
+  async removeUnusedImages(): Promise<void> {}
 
   async start(spec: ContainerSpec): Promise<RunningContainer> {
     const container = new FakeContainer(spec);

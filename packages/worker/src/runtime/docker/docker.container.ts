@@ -1,12 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type Dockerode from 'dockerode';
 import { readOutputFile } from './container-files.js';
 import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
-import { demultiplex } from './log-frames.js';
-import { splitLines } from '../log-lines.js';
-import { readChunks } from '../output-chunks.js';
+import { ContainerOutput, settlesWithin } from './container-output.js';
 import { parseOutputs } from '../outputs.js';
 import {
   EngineFault,
@@ -43,16 +41,6 @@ const STOP_MARGIN_MS = 3_000;
 
 const KILLED = 137;
 
-/** Attaches to both output streams of a container. */
-export async function attachOutput(container: Dockerode.Container, limitMs: number): Promise<Readable> {
-  const stream = await withLimit(limitMs, 'attach', (abortSignal) =>
-    container.attach({ stream: true, stdout: true, stderr: true, abortSignal }),
-  );
-  // Without hijacking, the library returns the response: a Readable that ends with the container.
-  if (!(stream instanceof Readable)) throw new Error('the container engine gave no output stream');
-  return stream;
-}
-
 /**
  * Removes a container and its anonymous volumes, running or not. Idempotent.
  * @throws Error when the engine keeps refusing
@@ -84,7 +72,7 @@ export class DockerContainer implements RunningContainer {
   readonly exit: Promise<ContainerExit>;
   private hasEnded = false;
   private stopAsked = false;
-  private current: Readable;
+  private readonly output: ContainerOutput;
 
   /**
    * @param attached its output, attached before the start
@@ -95,12 +83,12 @@ export class DockerContainer implements RunningContainer {
     private readonly timing: ContainerTiming,
     private readonly log: RuntimeLog,
   ) {
-    this.current = attached;
     this.exit = this.waitForExit().finally(() => {
       this.hasEnded = true;
     });
     this.exit.catch(() => undefined);
-    this.lines = this.readLines();
+    this.output = new ContainerOutput(container, attached, this.exit, timing, log);
+    this.lines = this.output.lines();
   }
 
   async stop(graceSeconds: number): Promise<void> {
@@ -113,7 +101,7 @@ export class DockerContainer implements RunningContainer {
     );
     // After a successful stop only the exit is awaited.
     let pauseMs = stopped ? this.timing.retryMs * 16 : this.timing.retryMs;
-    while (!(await this.endsWithin(pauseMs))) {
+    while (!(await settlesWithin(this.exit, pauseMs))) {
       if (Date.now() > deadline)
         throw new Error('the container could not be stopped: the engine does not end it');
       await this.request('kill', this.timing.callMs, (abortSignal) => this.container.kill({ abortSignal }));
@@ -147,7 +135,7 @@ export class DockerContainer implements RunningContainer {
 
   async remove(): Promise<void> {
     await removeContainer(this.container, this.timing);
-    this.current.destroy();
+    this.output.close();
   }
 
   /**
@@ -241,51 +229,5 @@ export class DockerContainer implements RunningContainer {
     const limit = this.timing.callMs;
     return (await withLimit(limit, 'inspect', (abortSignal) => this.container.inspect({ abortSignal })))
       .State;
-  }
-
-  /** Reads the attached output and attaches again when the connection broke while the container runs on. */
-  private async *readLines(): AsyncGenerator<LogLine, void, undefined> {
-    let pauseMs = this.timing.retryMs;
-    for (;;) {
-      try {
-        yield* splitLines(demultiplex(readChunks([{ stream: 'attach', readable: this.current }], this.exit)));
-      } catch (error) {
-        this.log.warn(
-          { container: this.container.id, error: engineMessage(error) },
-          'output of a container not readable',
-        );
-      }
-      do {
-        if (await this.endsWithin(pauseMs)) return;
-        pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16);
-      } while (!(await this.attachAgain()));
-    }
-  }
-
-  private async attachAgain(): Promise<boolean> {
-    try {
-      this.current = await attachOutput(this.container, this.timing.callMs);
-      this.log.warn(
-        { container: this.container.id },
-        'attached again to a container; some of its output may be lost',
-      );
-      return true;
-    } catch {
-      return false;
-    }
-  }
-
-  private async endsWithin(limitMs: number): Promise<boolean> {
-    const abort = new AbortController();
-    const pause = sleep(limitMs, false, { signal: abort.signal }).catch(() => false);
-    const ended = this.exit.then(
-      () => true,
-      () => true,
-    );
-    try {
-      return await Promise.race([ended, pause]);
-    } finally {
-      abort.abort();
-    }
   }
 }

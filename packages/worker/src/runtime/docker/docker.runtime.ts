@@ -11,8 +11,8 @@ import {
   WORKER_LABEL,
 } from './container-options.js';
 import { connectEngine, engineMessage, engineStatus, withLimit } from './docker-engine.js';
+import { attachOutput } from './container-output.js';
 import {
-  attachOutput,
   CONTAINER_TIMING,
   DockerContainer,
   removeContainer,
@@ -20,10 +20,14 @@ import {
 } from './docker.container.js';
 import { putInputs } from './container-files.js';
 import { describeEngineAddress, readEngineAddress, type EngineAddress } from './engine-address.js';
-import { isBadCommand, lacksResource, startReason } from './engine-reason.js';
+import { isBadCommand, isDiskFull, lacksResource, startReason } from './engine-reason.js';
 import type { ImagePolicy } from './image-policy.js';
 import { ImagePull, PULL_STALL_MS } from './image-pull.js';
-import { localName, parseImageReference } from './image-reference.js';
+import { canonicalName, localName, parseImageReference } from './image-reference.js';
+import { ensureNetwork } from './run-network.js';
+import { ImageAccess, isMarkName } from './store/image-access.js';
+import { ImageStore, UNLIMITED, type ImageBudget } from './store/image-store.js';
+import { ImageUses } from './store/image-uses.js';
 import { SecretMask } from '../../secrets/secret-mask.js';
 import type { RegistryLogin } from '../../service-api/service-api.js';
 import {
@@ -52,6 +56,12 @@ export interface DockerRuntimeOptions {
   readonly timing?: ContainerTiming;
   /** Longest time without progress of a pull, in milliseconds. */
   readonly pullStallMs?: number;
+  /** SERVICE_WORKER_NETWORK; absent: the default network of the engine. */
+  readonly network?: string;
+  /** Absent: pulled images are kept. */
+  readonly imageBudget?: ImageBudget;
+  /** Milliseconds since 1970; absent: of the system. */
+  readonly now?: () => number;
 }
 
 /** Whether an engine answers where DOCKER_HOST says, within 3 s. */
@@ -82,7 +92,10 @@ export class DockerRuntime implements Runtime {
   readonly capabilities = ['env', 'command', 'secrets', 'registry'] as const;
   private readonly address: EngineAddress;
   private readonly timing: ContainerTiming;
+  private readonly imageUses = new ImageUses();
   private connected: Promise<Dockerode> | null = null;
+  private store: Promise<ImageStore> | null = null;
+  private logDrivers: Promise<unknown> | null = null;
 
   /** @throws Error when DOCKER_HOST is invalid */
   constructor(private readonly options: DockerRuntimeOptions) {
@@ -90,16 +103,47 @@ export class DockerRuntime implements Runtime {
     this.timing = options.timing ?? CONTAINER_TIMING;
   }
 
-  async pull(image: string, signal: AbortSignal, login: RegistryLogin | null = null): Promise<void> {
+  keep(image: string): () => void {
+    try {
+      return this.imageUses.keep(canonicalName(parseImageReference(image)));
+    } catch {
+      // Its pull says what is wrong with it.
+      return () => undefined;
+    }
+  }
+
+  async pull(image: string, signal: AbortSignal, login: RegistryLogin | null = null): Promise<string> {
     const { pullStallMs = PULL_STALL_MS, policy, log } = this.options;
     const reference = parseImageReference(image);
+    if (isMarkName(reference))
+      throw new RunFault(`'${image}' is a name that workers use`, { reported: 'image' });
     await policy.check(reference);
-    const engine = await this.engine();
-    await new ImagePull(engine, reference, { stallMs: pullStallMs, log, login }).run(signal);
+    const release = this.keep(image);
+    const store = await this.imageStore();
+    try {
+      const access = new ImageAccess(reference, login !== null, store, this.imageUses);
+      const engine = await this.engine();
+      const id = await new ImagePull(engine, reference, { stallMs: pullStallMs, log, login, access }).run(
+        signal,
+      );
+      void this.sweep(store);
+      return id;
+    } catch (error) {
+      if (error instanceof EngineFault && isDiskFull(error.cause))
+        await this.sweep(store, { maxAgeMs: 0, maxBytes: 0 });
+      throw error;
+    } finally {
+      release();
+    }
+  }
+
+  async removeUnusedImages(): Promise<void> {
+    await this.sweep(await this.imageStore());
   }
 
   async start(spec: ContainerSpec): Promise<RunningContainer> {
     const engine = await this.engine();
+    await this.ensureNetwork(engine);
     const container = await this.create(engine, spec);
     let attached: Readable | null = null;
     try {
@@ -159,7 +203,8 @@ export class DockerRuntime implements Runtime {
   }
 
   private async probeWith(engine: Dockerode, image: string): Promise<void> {
-    const container = await this.request(engine, probeOptions(image, this.options));
+    await this.ensureNetwork(engine);
+    const container = await this.request(engine, probeOptions(image, this.options, this.options.network));
     try {
       await withLimit(START_MS, 'start', (abortSignal) => container.start({ abortSignal }));
     } catch (error) {
@@ -171,7 +216,9 @@ export class DockerRuntime implements Runtime {
 
   private async create(engine: Dockerode, spec: ContainerSpec): Promise<Dockerode.Container> {
     try {
-      return await this.request(engine, containerOptions(spec, this.options));
+      const { network } = this.options;
+      const hasLog = await this.hasLog(engine);
+      return await this.request(engine, containerOptions(spec, this.options, { network, hasLog }));
     } catch (error) {
       // Without an answer, the engine may have created the container.
       if (engineStatus(error) === null) await this.discardAttempt(spec);
@@ -245,6 +292,42 @@ export class DockerRuntime implements Runtime {
     if (lacksResource(error)) return new Error(message, { cause: error });
     const isFault = engineStatus(error) === 400 || isBadCommand(error);
     return isFault ? new RunFault(message, { cause: error }) : new EngineFault(message, { cause: error });
+  }
+
+  /** Whether the engine can keep a log of limited size: Podman cannot. */
+  private async hasLog(engine: Dockerode): Promise<boolean> {
+    this.logDrivers ??= withLimit(this.timing.callMs, 'info', (): Promise<unknown> => engine.info()).then(
+      (info) => Object(Object(info).Plugins).Log,
+    );
+    try {
+      const drivers: unknown = await this.logDrivers;
+      return Array.isArray(drivers) && drivers.includes('local');
+    } catch (error) {
+      this.logDrivers = null;
+      throw error;
+    }
+  }
+
+  private async ensureNetwork(engine: Dockerode): Promise<void> {
+    const { network } = this.options;
+    if (network !== undefined) await ensureNetwork(engine, network, this.timing.callMs);
+  }
+
+  /** Never rejects: images that stay are tried again. */
+  private async sweep(store: ImageStore, budget?: ImageBudget): Promise<void> {
+    try {
+      await store.sweep(budget);
+    } catch (error) {
+      this.options.log.warn({ error: engineMessage(error) }, 'images not compared with their budget');
+    }
+  }
+
+  private imageStore(): Promise<ImageStore> {
+    const { imageBudget: budget = UNLIMITED, log, now } = this.options;
+    this.store ??= this.engine().then(
+      (engine) => new ImageStore(engine, { uses: this.imageUses, budget, log, now }),
+    );
+    return this.store;
   }
 
   private engine(): Promise<Dockerode> {

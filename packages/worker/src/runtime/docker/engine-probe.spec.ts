@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { ANY_IMAGE, MemoryLog } from '../../testing/container-spec.js';
 import { FakeDockerEngine, refuse } from '../../testing/fake-docker-engine.js';
+import { imageId } from '../../testing/fake-images.js';
 import { DockerRuntime } from './docker.runtime.js';
 
 const START = 'POST /containers/ID/start';
@@ -40,7 +41,7 @@ describe('a probe of the engine', { timeout: 30_000 }, () => {
     engine.images.add('other:1');
     await runtime().probe('away');
     const { body } = engine.calls.find(({ route }) => route === 'POST /containers/create') ?? {};
-    assert.equal(Object(body).Image, 'other:1');
+    assert.equal(Object(body).Image, imageId('other:1'));
   });
 
   it('fails with what the engine says, and removes its container', async () => {

@@ -1,17 +1,16 @@
 import type Dockerode from 'dockerode';
-import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
+import { engineMessage, engineStatus } from './docker-engine.js';
 import { ACCESS_REFUSED, isDiskFull, pullReason } from './engine-reason.js';
 import { localName, pullSelector, type ImageReference } from './image-reference.js';
 import { splitLines } from '../log-lines.js';
 import type { OutputChunk } from '../output-chunks.js';
 import { EngineFault, RunFault, type RuntimeLog } from '../runtime.js';
 import type { RegistryLogin } from '../../service-api/service-api.js';
-import { engineLogin, isPrivate, maskOf, privateMark, privateRepositoryMark } from './registry-login.js';
+import { engineLogin, maskOf } from './registry-login.js';
+import { ImageWithheld, type ImageAccess } from './store/image-access.js';
 
 /** Longest time without progress of a pull, in milliseconds. */
 export const PULL_STALL_MS = 120_000;
-
-const LOOKUP_MS = 30_000;
 
 /** A failed pull, with the words of the engine or the registry. */
 class PullError extends Error {
@@ -32,6 +31,8 @@ export interface PullOptions {
   readonly log: RuntimeLog;
   /** Null: without a login. */
   readonly login: RegistryLogin | null;
+  /** Of the same image and login. */
+  readonly access: ImageAccess;
 }
 
 /**
@@ -46,23 +47,27 @@ export class ImagePull {
   ) {}
 
   /**
+   * @returns the id of the image
    * @throws RunFault when the registry says that there is no such image, or refuses access to it, or the login is for another
    * @throws EngineFault when the engine does not answer or its disk is full
    * @throws Error fit for a run's error_message when it could not be pulled for another reason
    */
-  async run(signal: AbortSignal): Promise<void> {
+  async run(signal: AbortSignal): Promise<string> {
     const image = localName(this.reference);
-    const { log, login } = this.options;
+    const { log, login, access } = this.options;
     const authconfig = login === null ? undefined : engineLogin(this.reference, login);
     try {
+      await access.prepare();
       await this.pull(signal, authconfig);
-      if (login !== null) await this.markPrivate(image);
+      return await access.accept(() => this.pull(signal, authconfig));
     } catch (error) {
+      await access.cancel();
       if (signal.aborted) throw new Error(`The pull of image '${image}' was given up`, { cause: error });
-      const isHere = login === null && (await this.isFree(image));
-      const consequence = isHere ? 'image not pulled, using the one that is here' : 'image not pulled';
+      if (error instanceof RunFault || error instanceof ImageWithheld) throw error;
+      const here = login === null ? await access.free().catch(() => null) : null;
+      const consequence = here !== null ? 'image not pulled, using the one that is here' : 'image not pulled';
       log.warn({ image, reason: engineMessage(error, maskOf(login)) }, consequence);
-      if (isHere) return;
+      if (here !== null) return here;
       const what = login === null ? ', and the worker has none of that name' : ' with its login';
       if (error instanceof PullError && error.missing)
         throw new RunFault(`Image '${image}' was not found${what}`, {
@@ -113,35 +118,6 @@ export class ImagePull {
     } finally {
       clearTimeout(watchdog);
       signal.removeEventListener('abort', cancel);
-    }
-  }
-
-  private async markPrivate(image: string): Promise<void> {
-    for (const mark of [privateRepositoryMark(this.reference), privateMark(this.reference)]) {
-      await withLimit(LOOKUP_MS, 'image tag', (abortSignal) =>
-        this.engine.getImage(image).tag({ ...mark, abortSignal }),
-      );
-    }
-  }
-
-  /** Whether the engine has the image, and got neither it nor another one of its repository with a login. */
-  private async isFree(image: string): Promise<boolean> {
-    const { repo, tag } = privateRepositoryMark(this.reference);
-    try {
-      const found = await this.inspect(image);
-      return found !== null && !isPrivate(found.RepoTags) && (await this.inspect(`${repo}:${tag}`)) === null;
-    } catch {
-      return false;
-    }
-  }
-
-  /** Null: there is no image of that name. */
-  private async inspect(image: string): Promise<Dockerode.ImageInspectInfo | null> {
-    try {
-      return await withLimit(LOOKUP_MS, 'image inspect', () => this.engine.getImage(image).inspect());
-    } catch (error) {
-      if (engineStatus(error) === 404) return null;
-      throw error;
     }
   }
 }

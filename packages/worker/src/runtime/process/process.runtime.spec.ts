@@ -245,17 +245,14 @@ describe('process runtime', { timeout: 120_000 }, () => {
     assert.equal(existsSync(notesDir), false);
   });
 
-  onLinux(
-    'kills the programs of a previous worker process, with their children',
-    async () => {
-      const leader = await abandoned('sleep 600 & echo >started; sleep 601');
-      assert.equal(await runtime().removeLeftovers(), 1);
-      await gone(leader);
-      assert.equal(existsSync(notesDir), false);
-      assert.deepEqual(readdirSync(folders.root), []);
-      assert.equal(await runtime().removeLeftovers(), 0);
-    },
-  );
+  onLinux('kills the programs of a previous worker process, with their children', async () => {
+    const leader = await abandoned('sleep 600 & echo >started; sleep 601');
+    assert.equal(await runtime().removeLeftovers(), 1);
+    await gone(leader);
+    assert.equal(existsSync(notesDir), false);
+    assert.deepEqual(readdirSync(folders.root), []);
+    assert.equal(await runtime().removeLeftovers(), 0);
+  });
 
   onLinux('kills the rest of a group whose leader has ended', async () => {
     const leader = await abandoned('sleep 600 & echo >started; exec sleep 601');

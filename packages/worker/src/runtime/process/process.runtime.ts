@@ -58,9 +58,17 @@ export class ProcessRuntime implements Runtime {
     options.folders.open();
   }
 
-  async pull(image: string, signal: AbortSignal): Promise<void> {
+  /** The folder of images is the operator's. */
+  keep(): () => void {
+    return () => undefined;
+  }
+
+  async removeUnusedImages(): Promise<void> {}
+
+  async pull(image: string, signal: AbortSignal): Promise<string> {
     signal.throwIfAborted();
     this.programOf(image);
+    return image;
   }
 
   async start(spec: ContainerSpec): Promise<RunningContainer> {
