@@ -32,6 +32,8 @@ export interface WorkerSettings {
   readonly allowedImages: readonly string[] | null;
   /** Whether registries at loopback and link-local addresses are allowed. */
   readonly localRegistries: boolean;
+  /** Seconds without a report after which a pull is given up; 0: never. */
+  readonly pullSilenceSeconds: number;
   /** Limit of an attempt's log events. */
   readonly maxEvents: number;
   /** Limit of the bytes of their lines. */
@@ -99,6 +101,7 @@ export function loadWorkerSettings(
     ...read('runtime', (value) => parseRuntime(value, reader), { runtime: null, engine: null }),
     imagesDir: read('imagesDir', String, null),
     allowedImages: read('allowedImages', parsePatterns, null),
+    pullSilenceSeconds: read('pullSilenceSeconds', within(0, 86_400), 0),
     localRegistries: read(
       'localRegistries',
       (value) => (typeof value === 'boolean' ? value : undefined),

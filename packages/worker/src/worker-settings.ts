@@ -119,6 +119,16 @@ const COMMON_SETTINGS = [
     description: 'Whether images may come from registries at loopback and link-local addresses.',
   },
   {
+    field: 'pullSilenceSeconds',
+    env: 'SERVICE_WORKER_PULL_SILENCE',
+    flag: 'pull-silence',
+    kind: 'number',
+    default: '0',
+    allowed: 'a number of seconds from 0 to 86400',
+    description:
+      'Seconds after which a pull is given up that reports nothing, although the container engine answers. 0: never.',
+  },
+  {
     field: 'maxEvents',
     env: 'SERVICE_WORKER_MAX_EVENTS',
     flag: 'max-events',

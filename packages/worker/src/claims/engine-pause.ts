@@ -10,7 +10,7 @@ export interface EnginePauseOptions {
   readonly logger: Logger;
   readonly random: () => number;
   /** @throws Error that says why the engine cannot execute anything now */
-  readonly probe: (image: string) => Promise<void>;
+  readonly probe: () => Promise<void>;
   readonly onResume: () => void;
   /** Ends a pause for good. */
   readonly signal: AbortSignal;
@@ -23,11 +23,17 @@ export interface EnginePauseOptions {
 export class EnginePause {
   private readonly backoff: Backoff;
   private state: 'working' | 'paused' | 'on trial' = 'working';
+  private reason: string | null = null;
   /** Runs claimed since the failure. */
   private readonly trials = new Set<object>();
 
   constructor(private readonly options: EnginePauseOptions) {
     this.backoff = new Backoff(PAUSE, options.random);
+  }
+
+  /** Why no runs are claimed now, fit for a run's error_message; null: they are. */
+  get pausedBecause(): string | null {
+    return this.state === 'paused' ? this.reason : null;
   }
 
   get allowsClaims(): boolean {
@@ -51,19 +57,20 @@ export class EnginePause {
     this.options.onResume();
   }
 
-  /** @param image of the run that the engine failed */
-  recordFault(image: string): void {
-    if (this.state !== 'paused') void this.pause(image);
+  /** @param reason fit for a run's error_message */
+  recordFault(reason: string): void {
+    this.reason = reason;
+    if (this.state !== 'paused') void this.pause();
   }
 
-  private async pause(image: string): Promise<void> {
+  private async pause(): Promise<void> {
     const { clock, logger, signal, onResume } = this.options;
     const startedAtMs = clock.nowMs();
     this.state = 'paused';
-    logger.warn('the container engine failed: no claims until a probe succeeds');
+    logger.warn({ reason: this.reason }, 'the container engine failed: no claims until a probe succeeds');
     for (let tries = 1; !signal.aborted; tries++) {
       await clock.sleep(this.backoff.nextMs(), signal);
-      if (signal.aborted || (await this.succeeds(image, tries))) break;
+      if (signal.aborted || (await this.succeeds(tries))) break;
     }
     if (signal.aborted) return;
     this.state = 'on trial';
@@ -71,9 +78,9 @@ export class EnginePause {
     onResume();
   }
 
-  private async succeeds(image: string, tries: number): Promise<boolean> {
+  private async succeeds(tries: number): Promise<boolean> {
     try {
-      await this.options.probe(image);
+      await this.options.probe();
       return true;
     } catch (error) {
       const level = tries === 1 ? 'warn' : 'info';

@@ -21,6 +21,8 @@ export interface Executor {
   resources(): Resources;
   /** Null: there is no engine. */
   load(): EngineLoad | null;
+  /** Why the engine executes nothing now, in one sentence, so that nothing is claimed; null: it does. */
+  pausedBecause(): string | null;
   /** Whether another run may be claimed now. */
   hasCapacity(): boolean;
   /** Limit of runs that one claim may return; undefined: none. */

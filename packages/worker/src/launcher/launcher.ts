@@ -84,6 +84,10 @@ export class Launcher implements Executor {
     return { name: this.name, pending: count('pending'), running: count('running') };
   }
 
+  pausedBecause(): string | null {
+    return this.enginePause.pausedBecause;
+  }
+
   hasCapacity(): boolean {
     return this.enginePause.allowsClaims && this.room() > 0;
   }

@@ -65,7 +65,7 @@ export class ContainerExecution extends RunExecution {
 
   protected async beforeReport(outcome: Outcome): Promise<void> {
     if (outcome.kind === 'failed' && outcome.origin === 'engine')
-      this.parts.enginePause.recordFault(this.claimed.image);
+      this.parts.enginePause.recordFault(outcome.summary);
     this.removed = this.removeContainer();
     if (!this.hasEnded) await Promise.race([this.removed, this.parts.context.clock.sleep(REMOVAL_MS)]);
   }
@@ -100,7 +100,7 @@ export class ContainerExecution extends RunExecution {
 
   private async runContainer(spec: ContainerSpec, step: TracedStep): Promise<Outcome> {
     this.stopSignal.check();
-    const container = await this.parts.runtime.start(spec);
+    const container = await this.parts.runtime.start(spec, this.stopSignal.signal);
     this.container = container;
     this.parts.enginePause.recordStart();
     const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal };

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DockerRuntime, engineProblem } from './docker/docker.runtime.js';
+import { PULL_TIMING } from './docker/pull-watch.js';
 import { ImagePolicy } from './docker/image-policy.js';
 import { ProcessRuntime } from './process/process.runtime.js';
 import { RunFolders } from './process/run-folders.js';
@@ -17,6 +18,8 @@ export interface RuntimeChoice {
   readonly allowedImages: readonly string[] | null;
   /** SERVICE_WORKER_LOCAL_REGISTRIES. */
   readonly localRegistries: boolean;
+  /** SERVICE_WORKER_PULL_SILENCE, in seconds; 0: none. */
+  readonly pullSilenceSeconds: number;
   /** DOCKER_HOST and what belongs to it, PATH, LANG, TZ. */
   readonly env: NodeJS.ProcessEnv;
   readonly workerId: string;
@@ -36,11 +39,14 @@ const DEFAULT_IMAGES_DIR = 'examples/images';
  * @throws Error fit for the operator when the named runtime cannot be used, or none can
  */
 export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
-  const { runtime, env, workerId, instance, log } = choice;
+  const { runtime, env, workerId, instance, log, pullSilenceSeconds } = choice;
   if (runtime === 'process') return processRuntime(choice);
   const problem = await engineProblem(env);
-  if (problem === null)
-    return new DockerRuntime({ env, workerId, instance, log, policy: new ImagePolicy(choice) });
+  if (problem === null) {
+    const policy = new ImagePolicy(choice);
+    const pullTiming = { ...PULL_TIMING, silentMs: pullSilenceSeconds * 1000 };
+    return new DockerRuntime({ env, workerId, instance, log, policy, pullTiming });
+  }
   if (runtime === 'docker') throw new Error(`SERVICE_WORKER_RUNTIME is docker, but ${problem}`);
   const imagesDir = folderOf(choice);
   if (!existsSync(imagesDir)) {

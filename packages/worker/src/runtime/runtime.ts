@@ -57,7 +57,7 @@ export interface RunningContainer {
    * container's end, with its last line.
    */
   readonly lines: AsyncIterable<LogLine>;
-  /** Resolves when the container has ended; rejects when the engine cannot report its exit. */
+  /** Resolves when the container has ended by itself; rejects when the engine cannot report its exit, or ended it. */
   readonly exit: Promise<ContainerExit>;
   /** Asks the container to end, and kills it after `graceSeconds`. Idempotent. */
   stop(graceSeconds: number): Promise<void>;
@@ -84,15 +84,15 @@ export interface Runtime {
    */
   pull(image: string, signal: AbortSignal, login?: RegistryLogin | null): Promise<void>;
   /**
-   * Creates and starts the container.
+   * Creates and starts the container. Not started once the signal is aborted: then it is removed.
    * @throws RunFault when no machine could start it
    * @throws EngineFault when this machine cannot start containers now
    * @throws Error fit for a run's error_message when this machine cannot start this one
    */
-  start(spec: ContainerSpec): Promise<RunningContainer>;
+  start(spec: ContainerSpec, signal?: AbortSignal): Promise<RunningContainer>;
   /**
-   * Removes the containers that previous processes of this worker left, and their files. Requires the lock of the worker's
-   * id, and that no container was started yet.
+   * Removes the containers, and their files, that previous processes of this worker left, and those of this one that belong
+   * to no attempt any more. Requires the lock of the worker's id.
    * @returns the number of containers
    */
   removeLeftovers(): Promise<number>;
@@ -104,11 +104,10 @@ export interface Runtime {
    */
   removeAbandoned(isLost: (runId: string, attempt: number) => Promise<boolean>): Promise<number>;
   /**
-   * Starts a container that executes nothing of a run, without a registry.
-   * @param image that could not be started before; the container is of this one or of any other local image
+   * Starts something that executes nothing of a run and that no client controls, without a registry.
    * @throws Error that says why this machine cannot start containers now
    */
-  probe(image: string): Promise<void>;
+  probe(): Promise<void>;
 }
 
 /**

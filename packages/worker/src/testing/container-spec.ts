@@ -51,8 +51,11 @@ export function textsOf(lines: readonly LogLine[], stream: LogLine['stream']): s
 
 export class MemoryLog implements RuntimeLog {
   readonly warnings: { fields: object; message: string }[] = [];
+  readonly infos: { fields: object; message: string }[] = [];
 
-  info(): void {}
+  info(fields: object, message: string): void {
+    this.infos.push({ fields, message });
+  }
 
   warn(fields: object, message: string): void {
     this.warnings.push({ fields, message });

@@ -15,13 +15,18 @@ export interface EngineCall {
 
 export interface FakeContainer {
   readonly id: string;
-  readonly create: { readonly Image: string; readonly Labels: Readonly<Record<string, string>> };
+  readonly create: {
+    readonly Image: string;
+    readonly Labels: Readonly<Record<string, string>>;
+    readonly Entrypoint?: readonly string[];
+  };
   state: { Running: boolean; ExitCode: number; OOMKilled: boolean };
   /** What was put into it, an archive. */
   files: Buffer;
 }
 
-export type Answer = (response: ServerResponse, call: EngineCall) => void;
+/** @param goOn gives the usual answer */
+export type Answer = (response: ServerResponse, call: EngineCall, goOn: () => void) => void;
 
 /** A Docker Engine API on a Unix socket. Tests control output and end of its containers and can replace any answer. */
 export class FakeDockerEngine {
@@ -111,10 +116,12 @@ export class FakeDockerEngine {
     const login = request.headers['x-registry-auth'];
     if (typeof login === 'string') this.logins.push(JSON.parse(Buffer.from(login, 'base64url').toString()));
     const answer = this.replaced.get(call.route)?.shift();
-    if (answer !== undefined) answer(response, call);
-    else if (id !== '' && !this.containers.has(id))
-      json(response, 404, { message: `No such container: ${id}` });
-    else this.answer(response, call, id);
+    const goOn = (): void => {
+      if (id !== '' && !this.containers.has(id)) json(response, 404, { message: `No such container: ${id}` });
+      else this.answer(response, call, id);
+    };
+    if (answer === undefined) goOn();
+    else answer(response, call, goOn);
   }
 
   private answer(response: ServerResponse, call: EngineCall, id: string): void {
@@ -124,7 +131,11 @@ export class FakeDockerEngine {
     } else if (call.route === 'GET /_ping') {
       response.end('OK');
     } else if (call.route === 'POST /images/create') {
-      report(response, { status: 'Pulling' }, { status: 'Downloaded newer image' });
+      if (call.query['fromSrc'] === '-') report(response, { status: this.importImage() });
+      else report(response, { status: 'Pulling' }, { status: 'Downloaded newer image' });
+    } else if (call.route.startsWith('DELETE /images/')) {
+      this.images.delete(call.route.slice('DELETE /images/'.length));
+      json(response, 200, []);
     } else if (call.route === 'POST /containers/create') {
       this.created += 1;
       const made = {
@@ -164,6 +175,10 @@ export class FakeDockerEngine {
         else response.end();
         return;
       case 'POST /start':
+        if (container.create.Entrypoint?.[0] === 'longshore-probe') {
+          json(response, 400, { message: 'exec: "longshore-probe": executable file not found in $PATH' });
+          return;
+        }
         container.state = { Running: true, ExitCode: 0, OOMKilled: false };
         response.writeHead(204).end();
         return;
@@ -197,6 +212,13 @@ export class FakeDockerEngine {
       default:
         json(response, 501, { message: `the fake engine does not know ${route}` });
     }
+  }
+
+  private importImage(): string {
+    this.created += 1;
+    const id = `sha256:${String(this.created).padStart(64, '0')}`;
+    this.images.add(id);
+    return id;
   }
 
   private finish(container: FakeContainer, exitCode: number, OOMKilled: boolean): void {
@@ -261,8 +283,10 @@ function add(map: Map<string, Set<ServerResponse>>, id: string, response: Server
 export function asCreate(body: unknown): FakeContainer['create'] {
   const image: unknown = Reflect.get(Object(body), 'Image');
   const labels: unknown = Reflect.get(Object(body), 'Labels');
+  const entrypoint: unknown = Reflect.get(Object(body), 'Entrypoint');
   const entries = Object.entries(Object(labels)).map(([name, value]) => [name, String(value)]);
-  return { Image: String(image), Labels: Object.fromEntries(entries) };
+  const command = Array.isArray(entrypoint) ? { Entrypoint: entrypoint.map(String) } : {};
+  return { Image: String(image), Labels: Object.fromEntries(entries), ...command };
 }
 
 async function readBody(request: IncomingMessage): Promise<unknown> {

@@ -74,8 +74,10 @@ export class FakeRuntime implements Runtime {
   leftoversRemoved = 0;
   /** Containers of another lock: run and attempt. */
   abandoned: [string, number][] = [];
-  readonly probes: string[] = [];
-  onProbe: (image: string) => Promise<void> = async () => undefined;
+  probes = 0;
+  /** Containers that were not started because their run was stopped. */
+  refused = 0;
+  onProbe: () => Promise<void> = async () => undefined;
   onPull: (image: string, signal: AbortSignal) => Promise<void> = async () => undefined;
   onStart: (container: FakeContainer) => void | Promise<void> = () => undefined;
 
@@ -87,10 +89,12 @@ export class FakeRuntime implements Runtime {
     await this.onPull(image, signal);
   }
 
-  async start(spec: ContainerSpec): Promise<RunningContainer> {
+  async start(spec: ContainerSpec, signal?: AbortSignal): Promise<RunningContainer> {
     const container = new FakeContainer(spec);
     this.containers.push(container);
     await this.onStart(container);
+    if (signal?.aborted === true) this.refused += 1;
+    signal?.throwIfAborted();
     return container;
   }
 
@@ -108,8 +112,8 @@ export class FakeRuntime implements Runtime {
     return kept.length;
   }
 
-  async probe(image: string): Promise<void> {
-    this.probes.push(image);
-    await this.onProbe(image);
+  async probe(): Promise<void> {
+    this.probes += 1;
+    await this.onProbe();
   }
 }

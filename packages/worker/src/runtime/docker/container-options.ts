@@ -101,7 +101,7 @@ function gpuRequest({ gpuId, vramMb }: ContainerLimits): Dockerode.HostConfig {
 }
 
 /** A command that no image has. */
-const PROBE_COMMAND = 'longshore-probe';
+export const PROBE_COMMAND = 'longshore-probe';
 
 /**
  * The body of the create call for a container that shows whether the engine starts containers. Its command does not exist,

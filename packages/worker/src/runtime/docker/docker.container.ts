@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type Dockerode from 'dockerode';
 import { readOutputFile } from './container-files.js';
@@ -7,7 +8,7 @@ import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
 import { demultiplex } from './log-frames.js';
 import { splitLines } from '../log-lines.js';
 import { readChunks } from '../output-chunks.js';
-import { parseOutputs } from '../outputs.js';
+import { parseOutputs, refusedOutputs } from '../outputs.js';
 import {
   EngineFault,
   RunFault,
@@ -21,6 +22,8 @@ import {
 export interface ContainerTiming {
   /** Timeout of a call that the engine answers at once. */
   readonly callMs: number;
+  /** Timeout of a call that sets up a container. */
+  readonly startMs: number;
   /** Timeout of a `wait` call; then the state is inspected, in case the answer was lost. */
   readonly waitMs: number;
   /** How long the engine may be unreachable before the exit counts as unknown. */
@@ -31,6 +34,7 @@ export interface ContainerTiming {
 
 export const CONTAINER_TIMING: ContainerTiming = {
   callMs: 30_000,
+  startMs: 120_000,
   waitMs: 60_000,
   outageMs: 300_000,
   retryMs: 250,
@@ -42,6 +46,13 @@ const REMOVE_TRIES = 6;
 const STOP_MARGIN_MS = 3_000;
 
 const KILLED = 137;
+
+/** The engine ended the container because it was stopped itself. */
+class EngineStopped extends EngineFault {
+  constructor() {
+    super('The container engine stopped while the container was running, and the container with it');
+  }
+}
 
 /** Attaches to both output streams of a container. */
 export async function attachOutput(container: Dockerode.Container, limitMs: number): Promise<Readable> {
@@ -78,6 +89,16 @@ export async function removeContainer(
   }
 }
 
+export interface DockerContainerOptions {
+  readonly engine: Dockerode;
+  readonly timing: ContainerTiming;
+  readonly log: RuntimeLog;
+  /** Its output, attached before the start. */
+  readonly attached: Readable;
+  /** Called when the container is removed or could not be removed. */
+  readonly onRemoved: () => void;
+}
+
 /** A started container of a Docker engine. */
 export class DockerContainer implements RunningContainer {
   readonly lines: AsyncIterable<LogLine>;
@@ -86,16 +107,15 @@ export class DockerContainer implements RunningContainer {
   private stopAsked = false;
   private current: Readable;
 
-  /**
-   * @param attached its output, attached before the start
-   */
+  private readonly engine: Dockerode;
+  private readonly timing: ContainerTiming;
+  private readonly log: RuntimeLog;
+
   constructor(
     private readonly container: Dockerode.Container,
-    attached: Readable,
-    private readonly timing: ContainerTiming,
-    private readonly log: RuntimeLog,
+    private readonly options: DockerContainerOptions,
   ) {
-    this.current = attached;
+    ({ engine: this.engine, timing: this.timing, log: this.log, attached: this.current } = options);
     this.exit = this.waitForExit().finally(() => {
       this.hasEnded = true;
     });
@@ -121,7 +141,10 @@ export class DockerContainer implements RunningContainer {
     }
   }
 
-  /** Reads again while the engine is unreachable, as long as for the exit. */
+  /**
+   * Reads again while the engine is unreachable, as long as for the exit. An engine that can read the container's root but not
+   * the file does not fail: the program left something there that cannot be read, such as a link to itself.
+   */
   async readOutputs(): Promise<JsonObject | undefined> {
     const deadline = performance.now() + this.timing.outageMs;
     for (let pauseMs = this.timing.retryMs; ; pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16)) {
@@ -135,6 +158,7 @@ export class DockerContainer implements RunningContainer {
         const status = engineStatus(error);
         const message = 'The outputs of the container could not be read';
         if (status === 404) throw new Error(message, { cause: error });
+        if (status !== null && (await this.isReadable())) throw refusedOutputs('it cannot be read');
         if (status !== null || performance.now() > deadline) throw new EngineFault(message, { cause: error });
         this.log.warn(
           { container: this.container.id, error: engineMessage(error) },
@@ -145,9 +169,25 @@ export class DockerContainer implements RunningContainer {
     }
   }
 
+  /** Whether the engine can read the files of the container at all. */
+  private async isReadable(): Promise<boolean> {
+    try {
+      await withLimit(this.timing.callMs, 'archive', (abortSignal) =>
+        this.container.infoArchive({ path: '/', abortSignal }),
+      );
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   async remove(): Promise<void> {
-    await removeContainer(this.container, this.timing);
-    this.current.destroy();
+    try {
+      await removeContainer(this.container, this.timing);
+    } finally {
+      this.options.onRemoved();
+      this.current.destroy();
+    }
   }
 
   /**
@@ -186,9 +226,12 @@ export class DockerContainer implements RunningContainer {
       answered = code ?? answered;
       try {
         const exit = await this.inspectExit();
-        if (exit !== null) return exit;
+        if (exit !== null && (awaySince === null || this.stopAsked || (await this.endedByItself())))
+          return exit;
+        if (exit !== null) throw new EngineStopped();
         awaySince = null;
       } catch (error) {
+        if (error instanceof EngineStopped) throw error;
         if (engineStatus(error) === 404) {
           if (answered !== null) return { exitCode: answered, outOfMemory: false };
           throw new Error('the container was removed externally while it was running', { cause: error });
@@ -209,6 +252,23 @@ export class DockerContainer implements RunningContainer {
           : this.timing.retryMs;
       await sleep(pauseMs);
     }
+  }
+
+  /**
+   * Whether a container that ended while the engine was away did so by itself. An engine stops its containers when it is
+   * stopped, and when it finds them after a crash; its events tell that, and begin with its start.
+   */
+  private async endedByItself(): Promise<boolean> {
+    const { callMs } = this.timing;
+    const info: unknown = await withLimit(callMs, 'info', () => this.engine.info());
+    if (Reflect.get(Object(info), 'LiveRestoreEnabled') === true) return true;
+    // The clock of the engine may be another one.
+    const until = Date.parse(String(Reflect.get(Object(info), 'SystemTime'))) / 1000;
+    const asked = { since: 1, until, filters: { container: [this.container.id], event: ['die', 'kill'] } };
+    const report = await withLimit(callMs, 'events', async (abortSignal) =>
+      text(await this.engine.getEvents({ ...asked, abortSignal })),
+    );
+    return report.includes('"Action":"die"') && !report.includes('"Action":"kill"');
   }
 
   /**

@@ -1,34 +1,19 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
 import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
-import { ACCESS_REFUSED, isDiskFull, pullReason } from './engine-reason.js';
+import { faultOf, NOT_FOUND, PullError, pullVerdict } from './engine-verdict.js';
 import { localName, pullSelector, type ImageReference } from './image-reference.js';
+import { PullWatch, type PullTiming } from './pull-watch.js';
 import { splitLines } from '../log-lines.js';
 import type { OutputChunk } from '../output-chunks.js';
-import { EngineFault, RunFault, type RuntimeLog } from '../runtime.js';
+import type { RuntimeLog } from '../runtime.js';
 import type { RegistryLogin } from '../../service-api/service-api.js';
 import { engineLogin, isPrivate, maskOf, privateMark, privateRepositoryMark } from './registry-login.js';
 
-/** Longest time without progress of a pull, in milliseconds. */
-export const PULL_STALL_MS = 120_000;
-
 const LOOKUP_MS = 30_000;
 
-/** A failed pull, with the words of the engine or the registry. */
-class PullError extends Error {
-  constructor(
-    message: string,
-    /** Fit for a run's error_message. */
-    readonly reason: string,
-    /** The registry reports that the image does not exist or is private. */
-    readonly missing: boolean,
-  ) {
-    super(message);
-  }
-}
-
 export interface PullOptions {
-  /** Longest time without progress, in milliseconds. */
-  readonly stallMs: number;
+  readonly timing: PullTiming;
   readonly log: RuntimeLog;
   /** Null: without a login. */
   readonly login: RegistryLogin | null;
@@ -46,6 +31,7 @@ export class ImagePull {
   ) {}
 
   /**
+   * Asks again after an answer of the registry that would be the image's fault: it may pass.
    * @throws RunFault when the registry says that there is no such image, or refuses access to it, or the login is for another
    * @throws EngineFault when the engine does not answer or its disk is full
    * @throws Error fit for a run's error_message when it could not be pulled for another reason
@@ -54,65 +40,55 @@ export class ImagePull {
     const image = localName(this.reference);
     const { log, login } = this.options;
     const authconfig = login === null ? undefined : engineLogin(this.reference, login);
-    try {
-      await this.pull(signal, authconfig);
-      if (login !== null) await this.markPrivate(image);
-    } catch (error) {
-      if (signal.aborted) throw new Error(`The pull of image '${image}' was given up`, { cause: error });
-      const isHere = login === null && (await this.isFree(image));
-      const consequence = isHere ? 'image not pulled, using the one that is here' : 'image not pulled';
-      log.warn({ image, reason: engineMessage(error, maskOf(login)) }, consequence);
-      if (isHere) return;
-      const what = login === null ? ', and the worker has none of that name' : ' with its login';
-      if (error instanceof PullError && error.missing)
-        throw new RunFault(`Image '${image}' was not found${what}`, {
-          cause: error,
-          reported: 'image',
-        });
-      const why = error instanceof PullError ? error.reason : 'the container engine did not answer';
-      const message = `Image '${image}' could not be pulled${what}: ${why}`;
-      if (why === ACCESS_REFUSED) throw new RunFault(message, { cause: error, reported: 'image' });
-      if (!(error instanceof PullError) || isDiskFull(error))
-        throw new EngineFault(message, { cause: error });
-      throw new Error(message, { cause: error });
+    const pauses = [...this.options.timing.retryMs];
+    for (;;) {
+      try {
+        await this.pull(signal, authconfig);
+        if (login !== null) await this.markPrivate(image);
+        return;
+      } catch (error) {
+        if (signal.aborted) throw new Error(`The pull of image '${image}' was given up`, { cause: error });
+        const verdict = pullVerdict(error);
+        const isHere = login === null && (await this.isFree(image));
+        const pauseMs = isHere || verdict.blame !== 'image' ? undefined : pauses.shift();
+        const consequence = isHere
+          ? 'image not pulled, using the one that is here'
+          : `image not pulled${pauseMs === undefined ? '' : ', asking again'}`;
+        log.warn({ image, reason: engineMessage(error, maskOf(login)) }, consequence);
+        if (isHere) return;
+        if (pauseMs === undefined) {
+          const what = login === null ? ', and the worker has none of that name' : ' with its login';
+          const message =
+            verdict.reason === NOT_FOUND
+              ? `Image '${image}' was not found${what}`
+              : `Image '${image}' could not be pulled${what}: ${verdict.reason}`;
+          throw faultOf(verdict.blame, message, error);
+        }
+        await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
+      }
     }
   }
 
   private async pull(signal: AbortSignal, authconfig: object | undefined): Promise<void> {
-    const abort = new AbortController();
-    const cancel = () => abort.abort();
-    signal.addEventListener('abort', cancel, { once: true });
-    let stalled = false;
-    const watchdog = setTimeout(() => {
-      stalled = true;
-      cancel();
-    }, this.options.stallMs);
+    const { log, timing } = this.options;
+    const { repository: fromImage } = this.reference;
+    const watch = new PullWatch(this.engine, { image: localName(this.reference), timing, log });
     try {
       signal.throwIfAborted();
-      const { repository: fromImage } = this.reference;
       const report = await this.engine.createImage({
         fromImage,
         tag: pullSelector(this.reference),
         ...(authconfig === undefined ? {} : { authconfig }),
-        abortSignal: abort.signal,
+        abortSignal: AbortSignal.any([signal, watch.signal]),
       });
       for await (const line of splitLines(asChunks(report))) {
-        watchdog.refresh();
-        const problem = problemOf(line.text);
-        if (problem !== null) throw new PullError(problem, pullReason(problem), isMissing(problem));
+        const problem = watch.read(line.text);
+        if (problem !== null) throw new PullError(problem);
       }
     } catch (error) {
-      if (stalled) {
-        const reason = `no progress for ${this.options.stallMs / 1000} s`;
-        throw new PullError(reason, reason, false);
-      }
-      const status = engineStatus(error);
-      if (error instanceof PullError || status === null) throw error;
-      const message = engineMessage(error, maskOf(this.options.login));
-      throw new PullError(message, pullReason(message), status === 404 || isMissing(message));
+      throw watch.signal.aborted ? watch.signal.reason : error;
     } finally {
-      clearTimeout(watchdog);
-      signal.removeEventListener('abort', cancel);
+      watch.end();
     }
   }
 
@@ -152,22 +128,4 @@ async function* asChunks(
   for await (const bytes of report) {
     if (Buffer.isBuffer(bytes)) yield { stream: 'stdout', bytes };
   }
-}
-
-/** The error in a line of the report, or null. */
-function problemOf(line: string): string | null {
-  let report: unknown;
-  try {
-    report = JSON.parse(line);
-  } catch {
-    return null;
-  }
-  const error: unknown =
-    typeof report === 'object' && report !== null ? Reflect.get(report, 'error') : undefined;
-  return typeof error === 'string' ? error : null;
-}
-
-/** Newer engines report a missing image in the stream, after they have answered 200. */
-function isMissing(message: string): boolean {
-  return /not found|manifest unknown|does not exist|access denied/i.test(message);
 }
