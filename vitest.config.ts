@@ -35,7 +35,7 @@ for (const name of Object.keys(process.env)) if (SETTINGS.test(name)) delete pro
 for (const name of ofFile) if (SETTINGS.test(name)) process.env[name] = '';
 
 const root = import.meta.dirname;
-const database = { globalSetup: ['test/support/global-setup.ts'] };
+const prepared = { globalSetup: ['test/support/global-setup.ts'] };
 
 export default defineConfig({
   // Packages of this repository are tested from their sources.
@@ -76,20 +76,20 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['src/**/*.spec.ts', 'packages/*/src/**/*.spec.{ts,tsx}', 'demo/**/*.spec.ts'],
-          globalSetup: ['test/support/build-packages.ts'],
+          ...prepared,
         },
       },
       {
         extends: true,
-        test: { name: 'integration', include: ['test/{history,integration}/**/*.spec.ts'], ...database },
+        test: { name: 'integration', include: ['test/{history,integration}/**/*.spec.ts'], ...prepared },
       },
-      { extends: true, test: { name: 'api', include: ['test/api/**/*.spec.ts'], ...database } },
+      { extends: true, test: { name: 'api', include: ['test/api/**/*.spec.ts'], ...prepared } },
       {
         extends: true,
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.spec.ts'],
-          ...database,
+          ...prepared,
           // They start clusters, engines and browsers, and measure memory.
           fileParallelism: false,
           sequence: { groupOrder: 1 },

@@ -34,13 +34,14 @@ export type Access =
   | { readonly kind: 'any-key' }
   | { readonly kind: 'scopes'; readonly scopes: readonly [Scope, ...Scope[]] };
 
-/** Metadata key under which a route declares its access. */
-export const ACCESS = 'longshore:access';
 /** What a worker reports of itself, or what a run demands of a worker. */
 export interface TagsAndCapabilities {
   readonly tags: readonly string[];
   readonly capabilities: readonly string[];
 }
+
+/** Metadata key under which a route declares its access. */
+export const ACCESS = 'longshore:access';
 
 /** Metadata key of routes that serve keys bound to workers. */
 const BOUND_KEYS = 'longshore:bound-keys';

@@ -165,6 +165,16 @@ describe('a worker', () => {
     }
   });
 
+  it('ends at its start when its heartbeats stay forbidden although its key is accepted', async () => {
+    const detail = "API key is not bound to tag 'prod-vault'";
+    const harness = makeHarness();
+    harness.service.onCall = ({ what }) => (what === 'whoami' ? undefined : refused(403, detail));
+    await harness.start();
+    await untilEnded(harness);
+    assert.equal(harness.exitCode(), 1);
+    assert.ok(harness.log.some((line) => line.includes('refuses the heartbeats') && line.includes(detail)));
+  });
+
   it('drops one event that stays forbidden while its key is accepted, and reports the next ones', async () => {
     const { harness, run, container, service } = await startedRun();
     service.onCall = ({ event }) => (event?.type === 'ODD' ? refused(403, 'not allowed') : undefined);

@@ -5,7 +5,7 @@ import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { Semaphore } from '@longshore/common/semaphore';
 import { readClaimedRun, readKey, readLostRun, readRun, readSecrets, readTimeline } from './read-answers.js';
 import { RunEtagCache } from './run-etag-cache.js';
-import { ask } from './service-answer.js';
+import { ask, NOT_MODIFIED } from './service-answer.js';
 import type { TransferLimits } from './transfer.js';
 import type {
   Answer,
@@ -37,8 +37,6 @@ const REMOVE_WORKER_MS = 3_000;
 
 /** Timelines of many megabytes that are read at a time: a launcher that starts may adopt a thousand jobs. */
 const TIMELINES_AT_ONCE = 8;
-
-const NOT_MODIFIED = 304;
 
 /** Where the service is, and the worker's key. */
 export interface ServiceAddress {

@@ -39,20 +39,20 @@ export class KeyWatch {
   /** Aborted when the key is accepted after all. */
   private doubt = new AbortController();
   private acceptedAtMs = 0;
-  /** Requests about runs that were forbidden at every try, the oldest first. */
+  /** Requests that were forbidden at every try, the oldest first. */
   private readonly forbidden = new Map<string, Forbidden>();
 
   constructor(
     private readonly service: ServiceApi,
     private readonly options: KeyWatchOptions,
   ) {
-    const settle = async <T>(answer: Promise<Answer<T>>, request?: string) =>
+    const settle = async <T>(answer: Promise<Answer<T>>, request: string) =>
       this.settle(await answer, request);
     this.api = {
       whoami: () => service.whoami(),
-      heartbeat: (...call) => settle(service.heartbeat(...call)),
-      claim: (...call) => settle(service.claim(...call)),
-      removeWorker: (id) => settle(service.removeWorker(id)),
+      heartbeat: (...call) => settle(service.heartbeat(...call), 'heartbeat'),
+      claim: (...call) => settle(service.claim(...call), 'claim'),
+      removeWorker: (id) => settle(service.removeWorker(id), 'removal'),
       getRun: (id) => settle(service.getRun(id), `run ${id}`),
       getTimeline: (id) => settle(service.getTimeline(id), `timeline ${id}`),
       getSecrets: (id, holder) => settle(service.getSecrets(id, holder), `secrets ${id}`),
@@ -70,15 +70,14 @@ export class KeyWatch {
     return this.current;
   }
 
-  /** @param request of a run: a refusal that stands while the key is accepted concerns this request alone */
-  private settle<T>(answer: Answer<T>, request?: string): Answer<T> {
-    const isRefused = answer.kind === 'refused' && (answer.status === 401 || answer.status === 403);
-    if (!isRefused) {
+  /** @param request a refusal that stands while the key is accepted concerns this request alone */
+  private settle<T>(answer: Answer<T>, request: string): Answer<T> {
+    if (!isKeyRefusal(answer)) {
       if (answer.kind === 'ok') this.accept();
-      if (request !== undefined && answer.kind !== 'unreachable') this.forbidden.delete(request);
+      if (answer.kind !== 'unreachable') this.forbidden.delete(request);
       return answer;
     }
-    if (request !== undefined && this.stands(request)) {
+    if (this.stands(request)) {
       this.forbidden.delete(request);
       return answer;
     }
@@ -122,9 +121,7 @@ export class KeyWatch {
         this.accept();
         return;
       }
-      const isRefused =
-        answer.kind === 'ok' || (answer.kind === 'refused' && [401, 403].includes(answer.status));
-      if (isRefused) refusals += 1;
+      if (answer.kind === 'ok' || isKeyRefusal(answer)) refusals += 1;
       if (refusals >= CONFIRMATIONS && clock.nowMs() - sinceMs >= periodMs()) {
         this.current = 'refused';
         onRefused(first);
@@ -134,6 +131,10 @@ export class KeyWatch {
       if (signal.aborted) return;
     }
   }
+}
+
+function isKeyRefusal(answer: Answer<unknown>): answer is Refusal {
+  return answer.kind === 'refused' && (answer.status === 401 || answer.status === 403);
 }
 
 /** Whether a key with these rights may act as the worker. */

@@ -5,7 +5,8 @@ import { Transfer, type TransferLimits } from './transfer.js';
 
 const MAX_DETAIL = 1000;
 
-const NOT_MODIFIED = 304;
+/** The status of an answer to `If-None-Match`. */
+export const NOT_MODIFIED = 304;
 
 /** 4xx answers that allow a retry. */
 const RETRYABLE: ReadonlySet<number> = new Set([408, 425, 429]);
