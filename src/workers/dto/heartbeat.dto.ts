@@ -49,6 +49,10 @@ export class NotClaimingDto {
   message: string = '';
 }
 
+export function toNotClaimingDtos(reasons: readonly NotClaiming[]): NotClaimingDto[] {
+  return reasons.map(({ reason, message }) => ({ reason, message }));
+}
+
 /** 1-128 characters, the first one alphanumeric. */
 const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
 
@@ -136,7 +140,7 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
     tags: dto.tags,
     capabilities: dto.capabilities ?? [],
     engine: engine ? { name: engine.name, pending: engine.pending, running: engine.running } : null,
-    notClaiming: (dto.not_claiming ?? []).map(({ reason, message }) => ({ reason, message })),
+    notClaiming: toNotClaimingDtos(dto.not_claiming ?? []),
     runningOps: dto.running_ops?.map(toReportedRun),
   };
 }

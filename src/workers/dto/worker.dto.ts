@@ -3,7 +3,7 @@ import { IsOptional } from 'class-validator';
 import { QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
 import type { WorkerStatus } from '../workers.service.js';
 import { EngineJobsDto } from './engine.dto.js';
-import { NotClaimingDto, RunningOpDto } from './heartbeat.dto.js';
+import { NotClaimingDto, RunningOpDto, toNotClaimingDtos } from './heartbeat.dto.js';
 import { FreeResourcesDto, ResourcesDto } from './resources.dto.js';
 
 export class ListWorkersQueryDto {
@@ -71,7 +71,7 @@ export function toWorkerDto({
     last_heartbeat_at: worker.lastHeartbeatAt.toISOString(),
     is_active: worker.isActive,
     draining: worker.isDraining,
-    not_claiming: worker.notClaiming.map(({ reason, message }) => ({ reason, message })),
+    not_claiming: toNotClaimingDtos(worker.notClaiming),
   };
   if (worker.engine) dto.engine = { ...worker.engine };
   if (free) {

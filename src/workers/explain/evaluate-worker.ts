@@ -2,6 +2,7 @@ import { hasResources, isEligible } from '../../runs/journal/eligibility.js';
 import { missingOf, type Requirements } from '../../runs/requirements.js';
 import type { HeldRun, Obstacle, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { takesRuns, type PooledWorker } from '../pool/worker-pool.js';
+import { toNotClaimingDtos } from '../dto/heartbeat.dto.js';
 import type { ExplainedObstacleDto, ExplainedWorkerDto } from './explain.dto.js';
 
 /** The run avoids the worker, because another one could execute it. */
@@ -53,7 +54,7 @@ export function evaluateWorker(situation: Situation, worker: PooledWorker): Expl
     can_take_now: isChosen && isClaimable && takesRuns(worker) && !isFull && lacking.length === 0,
     could_ever: fits && lacking.length === 0 && strategy.obstacles(idle, run).length === 0,
     draining: worker.isDraining,
-    not_claiming: worker.notClaiming.map(({ reason, message }) => ({ reason, message })),
+    not_claiming: toNotClaimingDtos(worker.notClaiming),
     obstacles: [
       ...lacking,
       ...obstacles.map(({ resource, needed, free, total }) => ({ resource, needed, free, total })),
