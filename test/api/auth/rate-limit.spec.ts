@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
+import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { Controller, Get, Module } from '@nestjs/common';
 import { SkipThrottle, Throttle } from '@nestjs/throttler';
@@ -103,6 +104,8 @@ describe('with a rate limit, a key', () => {
     );
     const heartbeat = { worker_id: 'w', resources: { cpu_cores: 1, ram_mb: 1, gpus: [] }, tags: [] };
     for (let n = 0; n < LIMIT && !stop.signal.aborted; n += 1) {
+      const floodsOn = refused + 11;
+      while (refused < floodsOn) await setImmediate();
       const { status } = await service.send('POST', '/workers/heartbeat', {
         key: KEYS.worker,
         body: heartbeat,
