@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
+import type { Server } from 'node:http';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startEdge } from '../../support/app/http-edge-app.js';
@@ -47,6 +48,15 @@ describe('draining', () => {
     const unused = await RawConnection.open(edge.port);
     await edge.drain.begin({ graceMs: 100, limitMs: 3_600_000 });
     assert.equal(await used.closed(), '');
+    assert.equal(await unused.closed(), '');
+  });
+
+  it('is what an application does that is only closed, so that it does not wait for a silent client', async () => {
+    const server: Server = edge.app.getHttpServer();
+    server.setTimeout(0);
+    server.headersTimeout = server.requestTimeout = 0;
+    const unused = await RawConnection.open(edge.port);
+    await edge.app.close();
     assert.equal(await unused.closed(), '');
   });
 

@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Injectable } from '@nestjs/common';
+import { Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
 import { OpenItems } from '@longshore/common/open-items';
 
 export interface DrainLimits {
@@ -20,7 +20,7 @@ const STEP_MS = 25;
  * Every response closes with its connection at the latest.
  */
 @Injectable()
-export class Drain {
+export class Drain implements BeforeApplicationShutdown {
   readonly #controller = new AbortController();
   /** Open connections, with the responses in progress on each. */
   readonly #sockets = new Map<Socket, OpenItems<ServerResponse>>();
@@ -63,6 +63,11 @@ export class Drain {
   begin(limits: DrainLimits = DRAIN_LIMITS): Promise<void> {
     this.#done ??= this.#drain(limits);
     return this.#done;
+  }
+
+  /** An application that is closed without a drain does not wait for clients that are silent. */
+  beforeApplicationShutdown(): Promise<void> {
+    return this.begin({ ...DRAIN_LIMITS, graceMs: 0 });
   }
 
   async #drain({ graceMs, limitMs }: DrainLimits): Promise<void> {
