@@ -16,7 +16,7 @@ import { startTestApp, type TestApp } from '../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 import { atDepth, testSeed } from '../support/depth.js';
 
-const SEQUENCES = atDepth({ fast: 25, all: 100 });
+const SEQUENCES = atDepth({ fast: 16, all: 100 });
 /** TEST_SEED=n tries other sequences; a failure prints the seed and the path of the shrunk one. */
 const SEED = testSeed(20_260_101);
 

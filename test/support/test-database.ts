@@ -37,10 +37,12 @@ export async function openTestDatabase(options: TestDatabaseOptions = {}): Promi
   const { migrations = MIGRATIONS, entities = ENTITIES, copyOf } = options;
   const server = serverUrl();
   const name = `test_${randomBytes(8).toString('hex')}`;
-  await withMaintenance(server, async (client) => {
-    const original = copyOf && new URL(copyOf).pathname.slice(1);
-    await copyTemplate(client, original ?? (await ensureTemplate(client, server, migrations)), name);
-  });
+  const template = copyOf ? new URL(copyOf).pathname.slice(1) : await findTemplate(server, migrations);
+  const client = await connectionTo(server);
+  // Costs less of a small database than to log each page.
+  await retryWhileInUse(() =>
+    client.query(`create database ${name} template ${template} strategy file_copy`),
+  );
   const url = databaseUrl(server, name);
   const opened: DataSource[] = [];
   const open = async (poolSize = 5): Promise<DataSource> => {
@@ -57,7 +59,7 @@ export async function openTestDatabase(options: TestDatabaseOptions = {}): Promi
     dataSource: await open(),
     close: async () => {
       await Promise.all(opened.filter((source) => source.isInitialized).map((source) => source.destroy()));
-      await withMaintenance(server, (client) => client.query(`drop database if exists ${name} with (force)`));
+      await (await connectionTo(server)).query(`drop database if exists ${name} with (force)`);
     },
   };
 }
@@ -77,32 +79,55 @@ export function databaseUrl(server: string, name: string): string {
   return url.toString();
 }
 
-async function withMaintenance<T>(server: string, action: (client: Client) => Promise<T>): Promise<T> {
+/** Of this process, to the servers by which databases are created and dropped. */
+const connections = new Map<string, Promise<Client>>();
+
+/** The names of the templates that this process knows to exist, by server and migrations. */
+const templates = new Map<string, Promise<string>>();
+
+function connectionTo(server: string): Promise<Client> {
+  const open = connections.get(server);
+  if (open !== undefined) return open;
+  const forget = (): void => void connections.delete(server);
   const client = new Client({
     connectionString: databaseUrl(server, 'postgres'),
     application_name: 'longshore test',
   });
-  await client.connect();
-  try {
-    return await action(client);
-  } finally {
-    await client.end();
-  }
+  client.on('error', forget).on('end', forget);
+  const connecting = client.connect().then(() => client);
+  connections.set(server, connecting);
+  connecting.catch(forget);
+  return connecting;
 }
 
-/** Answers the name of the template; makes it under another name first, so that it exists whole or not at all. */
-async function ensureTemplate(
-  client: Client,
+function findTemplate(
   server: string,
   migrations: readonly (new () => MigrationInterface)[],
 ): Promise<string> {
   const source = migrations.map((migration) => `${migration.name} ${migration.toString()}`).join('\n');
-  const template = `template_${createHash('sha256').update(source).digest('hex').slice(0, 16)}`;
-  const unfinished = `${template}_unfinished`;
+  const name = `template_${createHash('sha256').update(source).digest('hex').slice(0, 16)}`;
+  const key = `${server} ${name}`;
+  let template = templates.get(key);
+  if (template === undefined) {
+    template = makeTemplate(server, name, migrations).then(() => name);
+    templates.set(key, template);
+    template.catch(() => templates.delete(key));
+  }
+  return template;
+}
+
+/** Does nothing when it exists; makes it under another name first, so that it exists whole or not at all. */
+async function makeTemplate(
+  server: string,
+  name: string,
+  migrations: readonly (new () => MigrationInterface)[],
+): Promise<void> {
+  const client = await connectionTo(server);
+  const unfinished = `${name}_unfinished`;
   await client.query('select pg_advisory_lock($1::bigint)', [TEMPLATE_LOCK]);
   try {
-    const { rowCount } = await client.query('select 1 from pg_database where datname = $1', [template]);
-    if (rowCount !== 0) return template;
+    const { rowCount } = await client.query('select 1 from pg_database where datname = $1', [name]);
+    if (rowCount !== 0) return;
     await client.query(`drop database if exists ${unfinished} with (force)`);
     await client.query(`create database ${unfinished}`);
     const dataSource = await connectDatabase(
@@ -117,15 +142,10 @@ async function ensureTemplate(
     );
     await migrate(dataSource);
     await dataSource.destroy();
-    await retryWhileInUse(() => client.query(`alter database ${unfinished} rename to ${template}`));
-    return template;
+    await retryWhileInUse(() => client.query(`alter database ${unfinished} rename to ${name}`));
   } finally {
     await client.query('select pg_advisory_unlock($1::bigint)', [TEMPLATE_LOCK]);
   }
-}
-
-async function copyTemplate(client: Client, template: string, name: string): Promise<void> {
-  await retryWhileInUse(() => client.query(`create database ${name} template ${template}`));
 }
 
 /** A connection that was closed may still be ending in the server, and autovacuum looks in now and then. */

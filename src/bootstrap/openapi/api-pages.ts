@@ -44,7 +44,7 @@ function pageOf(base: string): string {
 }
 
 /**
- * Serves Swagger UI at /docs and the document at /docs-json, from memory. `SwaggerModule.setup` would serialize the
+ * Serves Swagger UI at /docs and the document at /docs-json, from memory, made at the first request. `SwaggerModule.setup` would serialize the
  * document for each request and serve every file of the package from the disk, all of it without a key.
  * The routes are added when the application initializes, and so after the middleware, prefix and versions of an extension.
  */
@@ -59,20 +59,21 @@ export class ApiPages implements OnModuleInit {
 
   onModuleInit(): void {
     if (this.#app === undefined) return;
-    const http = this.#app.getHttpAdapter();
-    const document = Buffer.from(JSON.stringify(describeApi(this.#app, packageVersion())));
-    const serve = (path: string, name: string, content: string | Buffer): void => {
-      const file = inMemory(name, content);
-      http.get(path, (request: Request, response: Response) => sendStaticFile(request, response, file));
+    const app = this.#app;
+    const http = app.getHttpAdapter();
+    const serve = (path: string, name: string, content: () => string | Buffer): void => {
+      const file = once(() => inMemory(name, content()));
+      http.get(path, (request: Request, response: Response) => sendStaticFile(request, response, file()));
     };
-    serve('/docs', 'index.html', pageOf('./docs/'));
-    serve('/docs/', 'index.html', pageOf('./'));
+    serve('/docs', 'index.html', () => pageOf('./docs/'));
+    serve('/docs/', 'index.html', () => pageOf('./'));
+    const document = once(() => Buffer.from(JSON.stringify(describeApi(app, packageVersion()))));
     serve('/docs-json', 'openapi.json', document);
     // JSON is YAML.
     serve('/docs-yaml', 'openapi.yaml', document);
-    const files = uiFiles();
+    const files = once(uiFiles);
     http.get('/docs/:file', (request: Request<{ file: string }>, response: Response) => {
-      const file = files.get(request.params.file);
+      const file = files().get(request.params.file);
       if (file === undefined) throw new NotFoundException('Not found');
       sendStaticFile(request, response, file);
     });
@@ -87,6 +88,12 @@ function uiFiles(): ReadonlyMap<string, StaticFile> {
     ...UI_FILES.map((name) => [name, inMemory(name, readFileSync(join(folder, name)))] as const),
     ['swagger-ui-init.js', inMemory('swagger-ui-init.js', UI_SCRIPT)],
   ]);
+}
+
+/** Makes a value when it is asked for, and keeps it. */
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => (made ??= { value: make() }).value;
 }
 
 function inMemory(name: string, content: string | Buffer): StaticFile {

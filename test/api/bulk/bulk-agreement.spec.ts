@@ -7,7 +7,7 @@ import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 
-const ROUNDS = atDepth({ fast: 15, all: 60 });
+const ROUNDS = atDepth({ fast: 6, all: 60 });
 /** TEST_SEED=n tries other bodies; a failure prints the seed and the path of the shrunk one. */
 const SEED = testSeed(20_261_122);
 

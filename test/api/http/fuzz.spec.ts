@@ -16,7 +16,7 @@ import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 
 const SEED = testSeed(20_260_314);
-const REQUESTS = atDepth({ fast: 400, all: 1500, soak: 10_000 });
+const REQUESTS = atDepth({ fast: 150, all: 1500, soak: 10_000 });
 /** Every so many-th request is watched for what it changes. */
 const WATCHED = 6;
 

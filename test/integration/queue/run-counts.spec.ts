@@ -18,7 +18,7 @@ import { openTestDatabase, type TestDatabase } from '../../support/test-database
 import { atDepth, testSeed } from '../../support/depth.js';
 
 const NONE = { PENDING: 0, ASSIGNED: 0, RUNNING: 0, COMPLETED: 0, FAILED: 0, CANCELLED: 0 };
-const SCENES = atDepth({ fast: 60, all: 60 });
+const SCENES = atDepth({ fast: 40, all: 60 });
 const AT_ONCE = 6;
 
 /** What a command of a random sequence is about: the n-th run that there is. */

@@ -16,7 +16,7 @@ import { atDepth, testSeed } from '../../support/depth.js';
 
 /** TEST_SEED=n tries other sequences; a failure prints the seed and the path of the shrunk one. */
 const SEED = testSeed(20_260_101);
-const SEQUENCES = { memory: atDepth({ fast: 10, all: 40 }), shared: atDepth({ fast: 4, all: 15 }) };
+const SEQUENCES = { memory: atDepth({ fast: 6, all: 40 }), shared: atDepth({ fast: 4, all: 15 }) };
 
 const WORKERS = ['a', 'b', 'c'] as const;
 const TENTH = TIMEOUT_MS / 10;

@@ -74,7 +74,9 @@ describe('the reaper of a process', { concurrent: true }, () => {
     });
 
     test('restarts the grace period when database connections were lost between two passes', async () => {
-      const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '3600' } });
+      const service = await startTestApp({
+        env: { SERVICE_REAPER_INTERVAL: '3600', SERVICE_WORKER_TIMEOUT: '60' },
+      });
       onTestFinished(() => service.close());
       const grace = service.app.get(GracePeriod);
       const clock = service.app.get(ReaperClock);

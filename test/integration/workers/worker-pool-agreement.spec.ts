@@ -126,7 +126,7 @@ describe('the two pools of workers', () => {
           assert.deepEqual(await look(benches[1]), await look(benches[0]));
         }
       }),
-      { numRuns: atDepth({ fast: 10, all: 40 }) },
+      { numRuns: atDepth({ fast: 4, all: 40 }) },
     );
   });
 });
