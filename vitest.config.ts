@@ -57,6 +57,8 @@ export default defineConfig({
     pool: 'forks',
     // Files share a process, and so the time to load Nest and the service: each restores what it changes.
     isolate: false,
+    // Projects share what is transformed, and so do runs.
+    experimental: { fsModuleCache: true },
     maxWorkers: availableParallelism(),
     // Not for the usual case, but for a machine that is busy with other things.
     testTimeout: 300_000,

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { assertInvalid } from '../../support/http/answer-shapes.js';
-import { beforeTimeOut } from '../../support/app/passing-time.js';
+import { beforeTimeOut, until } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
 import { ClaimQuota } from '../../../src/workers/claims/claims.controller.js';
@@ -35,6 +35,8 @@ describe('a claim that waits', () => {
 
   const claim = (worker: string, wait: number | string, at = service): Promise<TestAnswer> =>
     at.send('POST', `/workers/${worker}/claim?wait=${wait}`);
+
+  const create = async (): Promise<string> => (await steps.create()).id;
 
   /** The answer to a claim that may wait for 30 s, which must come before that. */
   const soon = async ({ answer }: Waiting): Promise<TestAnswer> => {
@@ -117,15 +119,26 @@ describe('a claim that waits', () => {
 
   test('wakes one waiting worker for one run, and each for as many', async () => {
     const waiting = await Promise.all(
-      Array.from({ length: 20 }, (_, n) => wait(`w${n}`, 10, n % 2 === 0 ? service : twin)),
+      Array.from({ length: 20 }, (_, n) => wait(`w${n}`, 30, n % 2 === 0 ? service : twin)),
     );
-    const ids = await Promise.all(
-      Array.from({ length: 7 }, async (): Promise<string> => (await steps.create()).id),
+    const answers: TestAnswer[] = [];
+    for (const { answer } of waiting) void answer.then((response) => answers.push(response));
+    const seven = await Promise.all(Array.from({ length: 7 }, create));
+    await until(
+      () => Promise.resolve(answers.length),
+      (count) => count === 7,
     );
-    const answers = await Promise.all(waiting.map(({ answer }) => answer));
-    const got = answers.flatMap(idsOf);
-    assert.deepEqual(got.toSorted(), ids.toSorted());
-    assert.equal(answers.filter((response) => idsOf(response).length > 0).length, 7);
+    assert.deepEqual(answers.flatMap(idsOf).toSorted(), seven.toSorted());
+    const others = await Promise.all(Array.from({ length: 13 }, create));
+    await until(
+      () => Promise.resolve(answers.length),
+      (count) => count === 20,
+    );
+    assert.deepEqual(
+      answers.map((response) => idsOf(response).length),
+      Array(20).fill(1),
+    );
+    assert.deepEqual(answers.flatMap(idsOf).toSorted(), [...seven, ...others].toSorted());
   });
 
   test('passes its turn on when its caller has gone', async () => {

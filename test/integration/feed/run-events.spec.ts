@@ -11,8 +11,12 @@ import { RunEvents } from '../../../src/runs/events/run-events.js';
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
 import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
 import { createOn, eventCommand, journalOn } from '../../support/runs/journal.js';
+import { atDepth } from '../../support/depth.js';
 import { until } from '../../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+const ROUNDS = atDepth({ fast: 15, all: 60 });
+const SLOW_ROUNDS = atDepth({ fast: 12, all: 40 });
 
 const note = (msg: number) => eventCommand({ type: 'NOTE', msg });
 
@@ -111,13 +115,13 @@ describe('RunEvents.read', () => {
     assert.ok(first);
     const runs = await Promise.all(Array.from({ length: 6 }, async () => (await createOn(first)).id));
     const journalWriters = journals.map(async (journal) => {
-      for (let round = 0; round < 60; round += 1) {
+      for (let round = 0; round < ROUNDS; round += 1) {
         await Promise.all(runs.map((run) => journal.change(run, note(round))));
       }
     });
     // Their ids are older than those of many groups that commit before them.
     const slowWriters = sources.map(async (source, n) => {
-      for (let round = 0; round < 40; round += 1) {
+      for (let round = 0; round < SLOW_ROUNDS; round += 1) {
         const runner = await begin(source);
         await execute(runner, 'select pg_sleep(random() / 100)');
         await append(runner, runs[(round + n) % runs.length] ?? '');
@@ -137,7 +141,7 @@ describe('RunEvents.read', () => {
       database.dataSource,
       'select run_id, index from events order by run_id, index',
     );
-    assert.equal(timelines.length, 3 * 60 * runs.length + 3 * 30);
+    assert.equal(timelines.length, 3 * ROUNDS * runs.length + (3 * SLOW_ROUNDS * 3) / 4);
     const again = await new Tail(events).reach(timelines.length);
     for (const tail of tails) assert.deepEqual(await tail.reach(timelines.length), again);
     assert.equal(new Set(again.map(keyOf)).size, timelines.length);
