@@ -27,7 +27,7 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
     .setDescription(DESCRIPTION)
     .setVersion(version)
     .setOpenAPIVersion('3.1.0')
-    .addServer('/')
+    .addServer('.')
     .addApiKey({ type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'An API key.' }, 'api-key')
     .addBearerAuth({ type: 'http', bearerFormat: 'API key', description: 'The same API key.' }, 'bearer')
     .addTag('runs', 'Create runs and follow them')
