@@ -63,6 +63,25 @@ for (const kind of ['memory', 'shared']) {
       });
     });
 
+    test('the list says which runs are assigned to a worker, whatever it last reported', async () => {
+      await steps.emptyQueue('idle');
+      const op = (id: string) => ({ id, image: 'image', inputs: {}, constraints: {} });
+      const [first, second] = [await steps.running({}, 'lost'), await steps.assigned({}, 'lost')];
+      await steps.heartbeat('lost', { running_ops: [op(first.id), op(second.id)] });
+      assert.deepEqual((await listed('lost')).assigned, { count: 2, ids: [first.id, second.id] });
+      await service.send('PATCH', `/runs/${first.id}`, { body: { state: 'PENDING' } });
+      await steps.heartbeat('taker');
+      assert.deepEqual(
+        (await steps.claim('taker')).map(({ id }) => id),
+        [first.id],
+      );
+      const worker = await listed('lost');
+      assert.deepEqual(worker.assigned, { count: 1, ids: [second.id] });
+      assert.equal(worker.running_ops.length, 2);
+      assert.deepEqual((await listed('taker')).assigned, { count: 1, ids: [first.id] });
+      for (const { id } of [first, second]) await service.send('POST', `/runs/${id}/cancel`);
+    });
+
     describe('drain and resume', () => {
       test('answer with the worker, which is shown as draining until it is resumed', async () => {
         const id = 'host:8080/w';
