@@ -3,9 +3,11 @@ import { DocumentBuilder, SwaggerModule, type OpenAPIObject } from '@nestjs/swag
 import { eventSchemas } from '../../runs/http/dto/event-schemas.js';
 import {
   addCommonParts,
+  addErrorExamples,
   allowNullInOptionalInput,
   closeInputSchemas,
   declarePublicOperations,
+  describeOptionalExamples,
   removeLengthOfIntegers,
   sortPathsByTag,
   unwrapSingleAllOf,
@@ -46,6 +48,8 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
   allowNullInOptionalInput(document);
   closeInputSchemas(document);
   declarePublicOperations(document);
+  describeOptionalExamples(document);
+  addErrorExamples(document);
   addCommonParts(document);
   sortPathsByTag(document);
   return document;

@@ -35,13 +35,6 @@ describe('the files of the dashboard', () => {
     }
   });
 
-  /** Paths to which the links of a page at this path lead. */
-  function linksOf(html: string, path: string): string[] {
-    const links = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link = '']) => link);
-    for (const link of links) assert.match(link, /^\.\.?\//);
-    return links.map((link) => new URL(link, `http://proxy/prefix${path}`).pathname);
-  }
-
   test('are the page for every path that the page itself may know, with any query', async () => {
     const links = linksOf(page, '/ui/');
     assert.ok(links.includes(`/prefix${script}`), links.join());
@@ -125,3 +118,10 @@ describe('the files of the dashboard', () => {
     assert.equal((await fetch(`${service.url}/ui/`, { method: 'HEAD' })).status, 200);
   });
 });
+
+/** Paths to which the links of a page at this path lead. */
+function linksOf(html: string, path: string): string[] {
+  const links = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link = '']) => link);
+  for (const link of links) assert.match(link, /^\.\.?\//);
+  return links.map((link) => new URL(link, `http://proxy/prefix${path}`).pathname);
+}

@@ -5,6 +5,8 @@ import { RunSteps } from '../../support/runs/run-steps.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
+const reported = (id: string) => ({ id, image: 'image', inputs: {}, constraints: {} });
+
 for (const kind of ['memory', 'shared']) {
   describe(`control of workers, pool ${kind}`, () => {
     const env = { SERVICE_WORKER_POOL: kind };
@@ -65,9 +67,8 @@ for (const kind of ['memory', 'shared']) {
 
     test('the list says which runs are assigned to a worker, whatever it last reported', async () => {
       await steps.emptyQueue('idle');
-      const op = (id: string) => ({ id, image: 'image', inputs: {}, constraints: {} });
       const [first, second] = [await steps.running({}, 'lost'), await steps.assigned({}, 'lost')];
-      await steps.heartbeat('lost', { running_ops: [op(first.id), op(second.id)] });
+      await steps.heartbeat('lost', { running_ops: [reported(first.id), reported(second.id)] });
       assert.deepEqual((await listed('lost')).assigned, { count: 2, ids: [first.id, second.id] });
       await service.send('PATCH', `/runs/${first.id}`, { body: { state: 'PENDING' } });
       await steps.heartbeat('taker');

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { afterAll, describe, it } from 'vitest';
 import { describeLocal, offsetHint, readLocalInput } from './local-time.js';
 
+const inZone = (zone: string): void => void (process.env['TZ'] = zone);
+
 describe('a time that is entered in the local zone', () => {
   const { TZ } = process.env;
-  const inZone = (zone: string): void => void (process.env['TZ'] = zone);
   afterAll(() => {
     if (TZ === undefined) delete process.env['TZ'];
     else process.env['TZ'] = TZ;
