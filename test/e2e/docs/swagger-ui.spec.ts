@@ -35,7 +35,7 @@ const turnOf = ({ id }: Operation): number =>
 /** Operations of a run: with the id of the example, their descriptions announce 404. */
 const isOfRun = ({ path }: Operation): boolean => path.startsWith('/runs/{id}');
 
-describe('Swagger UI', { ...skipFor(NO_BROWSER), timeout: 600_000 }, () => {
+describe('Swagger UI', { ...skipFor(NO_BROWSER), timeout: 1_200_000 }, () => {
   const { operations } = new ApiDescription(readApiDocument());
   const inOrder = operations.toSorted((a, b) => place(a) - place(b));
   let service: ServiceProcess;

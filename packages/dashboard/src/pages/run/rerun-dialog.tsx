@@ -114,7 +114,7 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
           topic come from there, everything else from this run. It starts as soon as it can.
         </p>
       )}
-      {run.start_at != null && (
+      {typeof run.start_at === 'string' && (
         <p>The start time of this run, {describeLocal(run.start_at)}, is not taken over.</p>
       )}
       <Field label="Inputs" error={shown(typed.inputs.error)}>
