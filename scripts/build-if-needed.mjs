@@ -4,7 +4,7 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -157,7 +157,13 @@ async function runTool([path, ...argv], signal) {
   if (code !== 0) throw new BuildError(`the build failed (exit code ${code})`);
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
+/** Whether this module is the program, also when it was called by a path with symbolic links. @param {string} url its own */
+export function isProgram(url) {
+  const [, script] = process.argv;
+  return script !== undefined && existsSync(script) && realpathSync(script) === fileURLToPath(url);
+}
+
+if (isProgram(import.meta.url)) {
   const argv = process.argv.slice(2);
   const parts = argv.filter((word) => word in PARTS);
   try {

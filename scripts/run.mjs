@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { BuildError, buildIfNeeded, SERVICE_PARTS } from './build-if-needed.mjs';
+import { BuildError, buildIfNeeded, isProgram, SERVICE_PARTS } from './build-if-needed.mjs';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const CLIENT_PARTS = ['libraries', 'clients'];
@@ -54,7 +54,7 @@ export async function buildAndRun(name) {
   await import(pathToFileURL(main).href);
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
+if (isProgram(import.meta.url)) {
   const [name] = process.argv.splice(2, 1);
   await buildAndRun(name);
 }
