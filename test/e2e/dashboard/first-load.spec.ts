@@ -10,7 +10,7 @@ const MOST_BYTES = 250 * 1024;
 describe('the built dashboard', () => {
   test('needs less than 250 kB, gzipped, for its first page: all that the page names, and its largest page', async () => {
     const page = await readFile(join(SITE, 'index.html'), 'utf8');
-    const named = [...page.matchAll(/(?:src|href)="\/ui\/([^"]+)"/g)].map(([, name = '']) => name);
+    const named = [...page.matchAll(/(?:src|href)="\.\/([^"]+)"/g)].map(([, name = '']) => name);
     assert.ok(named.filter((name) => name.startsWith('assets/')).length >= 2, page);
     const assets = (await readdir(join(SITE, 'assets'))).map((name) => `assets/${name}`);
     const lazy = assets.filter((name) => /\.(?:js|css)$/.test(name) && !named.includes(name));
@@ -29,6 +29,6 @@ describe('the built dashboard', () => {
 
   test('asks nobody else for anything', async () => {
     const page = await readFile(join(SITE, 'index.html'), 'utf8');
-    assert.doesNotMatch(page, /(?:src|href)="(?!\/ui\/)/);
+    assert.doesNotMatch(page, /(?:src|href)="(?!\.\/)/);
   });
 });
