@@ -67,9 +67,11 @@ export class DefinitionsService {
   /** Deletes a version, or all of them; runs keep their copies. @throws DefinitionNotFound */
   async delete(id: string, { version, all = false }: DeleteDefinitionQueryDto, by: Author): Promise<void> {
     if (all === (version !== undefined)) {
-      throw new InvalidRequest(VALIDATION_FAILED, [
-        all ? 'all must not be given with version' : 'version is required, or all=true for all versions',
-      ]);
+      throw new InvalidRequest(
+        all
+          ? 'Only one of version and all may be given'
+          : 'version is required, or all=true for all versions',
+      );
     }
     if ((await this.definitions.remove(id, version, by)) === 0) throw new DefinitionNotFound(id, version);
   }

@@ -49,7 +49,7 @@ const BY_OPERATION: Readonly<Record<string, Examples>> = {
   cancelRun: { 400: { detail: 'Run is already in terminal state COMPLETED' } },
   addEvent: { 400: invalid('msg must be an integer from 0 to 100'), 409: NOT_ASSIGNED },
   upsertDefinition: { 400: invalid('id is required', 'version is required', 'image is required') },
-  deleteDefinition: { 400: invalid('version is required, or all=true for all versions') },
+  deleteDefinition: { 400: { detail: 'version is required, or all=true for all versions' } },
   createDefinitionRun: { 400: { detail: 'Invalid inputs', errors: ['inputs.text is required'] } },
   sendHeartbeat: { 400: invalid('worker_id is required', 'resources is required', 'tags is required') },
   putLogChunk: {
