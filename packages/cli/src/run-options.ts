@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { parseEnv } from 'node:util';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { usageError } from './cli-error.js';
-import { type CliContext, instantMs, integerOption, several } from './command-kit.js';
+import { type CliContext, integerOption, several, time } from './command-kit.js';
 import { splitAssignment } from './inputs.js';
 import { oneLine } from './style.js';
 
@@ -17,7 +17,7 @@ export interface RunOptionFlags {
   readonly selector?: readonly string[];
   readonly concurrencyKey?: string;
   readonly concurrencyLimit?: number;
-  /** ISO 8601. */
+  /** ISO 8601, or a span that the service adds to its time. */
   readonly startAt?: string;
   readonly retryOn?: readonly string[];
 }
@@ -54,7 +54,7 @@ export function takesRunOptions(command: Command): Command {
         10_000,
       ),
     )
-    .option('--start-at <time>', 'not before: 10m, 2h, ISO 8601 or UNIX seconds', startTime)
+    .option('--start-at <time>', 'not before: 10m, 2h, or ISO 8601 with a zone', time)
     .option(
       '--retry-on <causes>',
       'retry only these failures: error, exit, oom, timeout, image, exit:75, exit:100-110',
@@ -123,11 +123,4 @@ async function readEnvFiles(files: readonly string[]): Promise<Record<string, st
 
 function pairs(assignments: readonly string[] = []): Record<string, string> {
   return Object.fromEntries(assignments.map(splitAssignment));
-}
-
-/** A time to start, with its milliseconds: spans lie in the future. */
-function startTime(text: string): string {
-  const at = new Date(instantMs(text.replace(/^\+(?=\d)/, ''), 1));
-  if (Number.isNaN(at.getTime())) throw new InvalidArgumentError('It is too far ahead.');
-  return at.toISOString();
 }

@@ -97,6 +97,9 @@ describe('API keys', () => {
       const made = await issueKey(service, ['client'], { expires_at: '2100-01-01T00:00:00.1239+02:00' });
       assert.equal(made.expires_at, '2099-12-31T22:00:00.123Z');
       assert.equal((await issueKey(service, ['client'], { expires_at: null })).expires_at, null);
+      const before = Date.now();
+      const span = Date.parse((await issueKey(service, ['client'], { expires_at: '90d' })).expires_at ?? '');
+      assert.ok(span >= before + 90 * 86_400_000 && span <= Date.now() + 90 * 86_400_000);
     });
 
     test('with any printable name of up to 128 characters', async () => {
@@ -112,7 +115,8 @@ describe('API keys', () => {
       'worker_ids must be a list of 1 to 100 items, each a worker id, or the beginning of one followed by * of 1 to 128 characters';
     const NAMES = 'must be a list of at most 100 items, each a string of 1 to 128 characters';
     const bound = { name: 'n', scopes: ['worker'] };
-    const EXPIRY = 'expires_at must be an ISO 8601 date and time with a zone';
+    const EXPIRY =
+      'expires_at must be an ISO 8601 date and time with a zone (2030-01-31T09:00:00Z), or a span such as 90s, 15m, 2h or 3d';
     const good = { name: 'n', scopes: ['client'] };
     for (const [title, body, errors] of [
       ['nothing', {}, ['name is required', 'scopes is required']],
