@@ -6,7 +6,7 @@ import { describe, test } from 'vitest';
 import type { Command } from 'commander';
 import type { CliContext } from './command-kit.js';
 import { Output } from './output.js';
-import { makeProgram } from './program.js';
+import { checkCommandNames, makeProgram } from './program.js';
 
 /** The commands that do something. `serve` and `worker` start programs for their help, `complete` is for shells. */
 function leaves(command: Command): readonly Command[] {
@@ -124,4 +124,44 @@ for (const option of [
       });
     }
   });
+}
+
+for (const [words, names] of [
+  [['run', 'patch'], 'create, get, list, explain, watch, logs, cancel, retry'],
+  [['runs'], 'serve, worker, run, def, workers, capacity, feed, keys, secrets, login, logout, completion'],
+  [['help'], 'serve, worker, run, def, workers, capacity, feed, keys, secrets, login, logout, completion'],
+  [['workers', 'lst'], 'list, drain, resume'],
+] as const) {
+  test(`${words.join(' ')} is refused with the commands there are, also with --help`, () => {
+    for (const more of [[], ['--help'], ['x', '-h']]) {
+      const program = makeProgram(contextOf());
+      let said = '';
+      program.configureOutput({ writeErr: (text) => (said += text) });
+      for (const one of program.commands) one.configureOutput({ writeErr: (text) => (said += text) });
+      assert.throws(() => checkCommandNames(program, [...words, ...more]), {
+        code: 'commander.unknownCommand',
+        exitCode: 1,
+      });
+      assert.match(said, new RegExp(`unknown command '${words.at(-1)}': the commands are ${names}\n`));
+    }
+  });
+}
+
+test('--help of every command shows the help of that command', async () => {
+  const paths = leaves(makeProgram(contextOf())).map(pathOf);
+  assert.ok(paths.length > 20, `${paths.length} commands`);
+  for (const [index, path] of paths.entries()) {
+    const program = makeProgram(contextOf());
+    let help = '';
+    leaves(program)[index]?.configureOutput({ writeOut: (text) => (help += text) });
+    const argv = [...path, '--help'];
+    checkCommandNames(program, argv);
+    await assert.rejects(program.parseAsync(argv, { from: 'user' }), { code: 'commander.helpDisplayed' });
+    assert.ok(help.startsWith(`Usage: longshore ${path.join(' ')} `), help);
+  }
+});
+
+/** The words that name a command. */
+function pathOf(command: Command): readonly string[] {
+  return command.parent === null ? [] : [...pathOf(command.parent), command.name()];
 }
