@@ -19,7 +19,7 @@ async function optionsOf(...argv: readonly string[]): Promise<RunOptions & Pick<
   command.configureOutput({ writeErr: () => undefined }).action(() => undefined);
   command.parse(argv, { from: 'user' });
   const flags = command.opts<RunOptionFlags>();
-  const options = await readRunOptions(flags, command.args.slice(1), { argv });
+  const options = await readRunOptions(flags, command.args.slice(1), { argv, env: { HOME_TOWN: 'Ulm' } });
   return { ...options, ...(flags.retryOn === undefined ? {} : { retryOn: flags.retryOn }) };
 }
 
@@ -89,11 +89,16 @@ describe('the flags of a new run', () => {
     const folder = await mkdtemp(join(tmpdir(), 'longshore-env-'));
     try {
       const [first, second] = [join(folder, 'a.env'), join(folder, 'b.env')];
-      await writeFile(first, '# comment\nA=1\nB="two words"\n\nexport C=3\n');
+      await writeFile(first, '# comment\nA=1\nB="two words" # no\n\nHOME_TOWN\nC=3\n');
       await writeFile(second, 'C=4\n');
       const { env } = await optionsOf('i', '--env-file', first, '--env-file', second, '-e', 'A=0');
-      assert.deepEqual(env, { A: '0', B: 'two words', C: '4' });
+      assert.deepEqual(env, { A: '0', B: '"two words" # no', HOME_TOWN: 'Ulm', C: '4' });
       await assert.rejects(optionsOf('i', '--env-file', join(folder, 'none')), isUsage);
+      await writeFile(second, 'C=4\nexport D=5\n');
+      await assert.rejects(optionsOf('i', '--env-file', second), {
+        name: 'SettingsError',
+        message: `${second}, line 2: the name of the variable has white space`,
+      });
     } finally {
       await rm(folder, { recursive: true });
     }

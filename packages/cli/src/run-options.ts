@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { parseEnv } from 'node:util';
+import { parseEnvFile } from '@longshore/common/settings/env-file';
 import type { Command } from 'commander';
 import { usageError } from './cli-error.js';
 import { type CliContext, integerOption, several, time } from './command-kit.js';
@@ -39,7 +39,11 @@ export function takesRunOptions(command: Command): Command {
   return command
     .argument('[args...]', 'after --: arguments in place of those of the image')
     .option('-e, --env <name=value>', 'an environment variable of the container', several)
-    .option('--env-file <file>', 'environment variables, a name=value in each line; --env overrides', several)
+    .option(
+      '--env-file <file>',
+      'environment variables, a name=value in each line as for docker run; --env overrides',
+      several,
+    )
     .option('--command <word>', "a word of the command in place of the image's entrypoint", several)
     .option('--arg <word>', 'an argument, as after --', several)
     .option('--secret <variable=secret>', 'an environment variable with the value of a secret', several)
@@ -65,12 +69,12 @@ export function takesRunOptions(command: Command): Command {
 /**
  * Reads the options from their flags.
  * @param operands what stands on the command line besides flags, without the image or definition
- * @throws CliError when they contradict each other or a file cannot be read
+ * @throws CliError when they contradict each other or a file cannot be read, SettingsError for a wrong line of a file
  */
 export async function readRunOptions(
   flags: RunOptionFlags,
   operands: readonly string[],
-  { argv }: Pick<CliContext, 'argv'>,
+  { argv, env: ownEnv }: Pick<CliContext, 'argv' | 'env'>,
 ): Promise<RunOptions> {
   // A word that a flag with several values left over must not become an argument of the container.
   if (operands.length > 0 && argv.at(-operands.length - 1) !== '--') {
@@ -80,7 +84,7 @@ export async function readRunOptions(
   if (concurrencyLimit !== undefined && concurrencyKey === undefined) {
     throw usageError('--concurrency-limit needs --concurrency-key');
   }
-  const env = { ...(await readEnvFiles(flags.envFile ?? [])), ...pairs(flags.env) };
+  const env = { ...(await readEnvFiles(flags.envFile ?? [], ownEnv)), ...pairs(flags.env) };
   const secrets = pairs(flags.secret);
   const args = [...(flags.arg ?? []), ...operands];
   return {
@@ -110,13 +114,17 @@ export function shellWords(words: readonly string[]): string {
     .join(' ');
 }
 
-async function readEnvFiles(files: readonly string[]): Promise<Record<string, string>> {
-  const all: Record<string, string> = {};
+/** @throws CliError for a file that cannot be read, SettingsError for a wrong line */
+async function readEnvFiles(
+  files: readonly string[],
+  env: Readonly<NodeJS.ProcessEnv>,
+): Promise<Record<string, string>> {
+  let all: Record<string, string> = {};
   for (const file of files) {
-    const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    const bytes = await readFile(file).catch((error: unknown) => {
       throw usageError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
     });
-    for (const [name, value] of Object.entries(parseEnv(text))) all[name] = value ?? '';
+    all = { ...all, ...parseEnvFile(bytes, file, env) };
   }
   return all;
 }
