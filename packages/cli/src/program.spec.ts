@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { PassThrough } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import { describe, test } from 'vitest';
 import type { Command } from 'commander';
 import type { CliContext } from './command-kit.js';
@@ -47,16 +47,22 @@ test('every example of a help is a command line that starts with the program', (
 
 /** Runs a command line against a service whose clock shows another time. @returns the requests that it got */
 async function requestsOf(serviceTime: string, ...argv: readonly string[]): Promise<readonly string[]> {
+  return (await runAgainst({ Date: new Date(serviceTime).toUTCString() }, argv)).requests;
+}
+
+/** Runs a command line against a service. @returns the requests that it got, and the standard error of the command */
+async function runAgainst(
+  headers: Readonly<Record<string, string | string[]>>,
+  argv: readonly string[],
+  stdin = '',
+): Promise<{ readonly requests: readonly string[]; readonly notes: string }> {
   const requests: string[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       requests.push(`${request.method} ${request.url} ${Buffer.concat(chunks).toString()}`.trimEnd());
-      response.writeHead(200, {
-        'Content-Type': 'application/json',
-        Date: new Date(serviceTime).toUTCString(),
-      });
+      response.writeHead(200, { 'Content-Type': 'application/json', ...headers });
       response.end('{"id": "1", "data": [], "has_more": false, "scopes": []}');
     });
   }).listen(0, '127.0.0.1');
@@ -64,14 +70,24 @@ async function requestsOf(serviceTime: string, ...argv: readonly string[]): Prom
   const address = server.address();
   const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
   try {
-    const program = makeProgram({ ...contextOf(), argv, env: { SERVICE_URL: url, SERVICE_API_KEY: 'k' } });
+    const env = { SERVICE_URL: url, SERVICE_API_KEY: 'k' };
+    const error = new PassThrough();
+    const output = new Output(new PassThrough(), error, {});
+    const program = makeProgram({ ...contextOf(), argv, env, output, stdin: Readable.from([stdin]) });
     await program.parseAsync(argv, { from: 'user' });
+    return { requests, notes: String(error.read() ?? '') };
   } finally {
     server.close();
     server.closeAllConnections();
   }
-  return requests;
 }
+
+test('def apply shows what the service warns of', async () => {
+  const headers = { Warning: ['299 - "a \\"b\\" is none"', '299 - "c, too"'] };
+  const { notes } = await runAgainst(headers, ['def', 'apply', '-f', '-'], '{}');
+  assert.equal(notes, 'longshore: warning: a "b" is none\nlongshore: warning: c, too\n');
+  assert.equal((await runAgainst({}, ['def', 'apply', '-f', '-'], '{}')).notes, '');
+});
 
 describe('a command with a span', () => {
   const SERVICE_TIME = '2031-05-06T07:08:09Z';
