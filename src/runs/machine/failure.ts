@@ -48,7 +48,7 @@ export function decideInfrastructureFailure(
   { maxReclaims = Infinity, nextAttempt }: Pick<Command<'event'>, 'maxReclaims' | 'nextAttempt'>,
   t: Date,
 ): Outcome {
-  const reclaims = run.reclaims + 1;
+  const reclaims = lossesWith(run);
   const remain = reclaims <= maxReclaims && run.attempt < MAX_ATTEMPTS_OF_A_RUN;
   const when = remain ? 'losses remain' : 'no losses remain';
   const transition = transitionOf(run, 'INFRASTRUCTURE FAILURE', when);
@@ -67,7 +67,7 @@ export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): O
     if (run.workerId !== workerId) return { rejection: { reason: 'other-worker', workerId } };
     if (run.attempt !== attempt) return { rejection: { reason: 'stale-attempt', attempt } };
   }
-  const reclaims = run.reclaims + 1;
+  const reclaims = lossesWith(run);
   const remain = reclaims <= maxReclaims && run.attempt < MAX_ATTEMPTS_OF_A_RUN;
   const transition = transitionOf(run, 'RECLAIMED', remain ? 'losses remain' : 'no losses remain');
   if ('rejection' in transition) return transition;
@@ -79,6 +79,11 @@ export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): O
   };
   const lost: Run = { ...run, state: 'FAILED', reclaims, errorMessage, finishedAt: t, updatedAt: t };
   return remain ? openAttempt(lost, 'FAILED', [event], nextAttempt, t) : record(lost, event, {});
+}
+
+/** Losses of the run in a row, with that of its current attempt: an attempt that reported progress starts the count anew. */
+function lossesWith({ progress, reclaims }: Run): number {
+  return progress > 0 ? 1 : reclaims + 1;
 }
 
 function asFailed(run: Run, { errorMessage, cause, exitCode, times }: ReportedFailure, t: Date): Run {
