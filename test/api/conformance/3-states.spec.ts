@@ -135,7 +135,7 @@ describe('section 3: states and transitions', () => {
       assert.equal((await steps.event(id, 'RETRIED')).current_attempt, 2);
       const { id: failed } = await steps.running();
       await steps.event(failed, 'FAILED');
-      await service.send('POST', `/runs/${failed}/retry`);
+      await service.send('PATCH', `/runs/${failed}`, { body: { state: 'PENDING' } });
       const answer = await steps.report(failed, { type: 'RETRIED', msg: '', payload: { force: false } });
       assertError(answer, 400, `Run '${failed}' has no retries left`);
     });

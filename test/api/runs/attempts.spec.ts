@@ -171,14 +171,14 @@ describe('attempts of a run', () => {
     }
   });
 
-  test('a polite retry is refused once the failures are used up, also after a forced one', async () => {
+  test('a polite retry is refused once the failures are used up, also after a PATCH', async () => {
     const { id } = await steps.inState('FAILED');
     const locked = await steps.report(id, { type: 'RETRIED', msg: '', payload: { force: false } });
     assertError(locked, 400, 'Run is already in terminal state FAILED');
-    await service.send('POST', `/runs/${id}/retry`);
+    await service.send('PATCH', `/runs/${id}`, { body: { state: 'PENDING' } });
     const answer = await steps.report(id, { type: 'RETRIED', msg: '' });
     assertError(answer, 400, `Run '${id}' has no retries left`);
-    assert.equal((await steps.get(id)).current_attempt, 2);
+    assert.equal((await steps.get(id)).current_attempt, 1);
   });
 
   test('after the last failure, a manual retry allows as many failures as at first', async () => {

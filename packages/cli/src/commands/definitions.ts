@@ -52,14 +52,18 @@ function addApply(parent: Command, context: CliContext): void {
       for (const definition of Array.isArray(content) ? content : [content]) {
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service says what is wrong with it
         const body = definition as Schemas['OpDefinitionCreate'];
-        const { stored, isNew, warnings } = await session.ask(async (init) => {
-          const { data, error, response } = await session.client.POST('/definitions', { body, ...init });
-          const warnings = readWarnings(response.headers);
-          const isNew = response.status === 201;
-          return { ...(data && { data: { stored: data, isNew, warnings } }), error, response };
+        const { stored, response } = await session.ask(async (init) => {
+          const answer = await session.client.POST('/definitions', { body, ...init });
+          const { data, error, response: received } = answer;
+          return {
+            ...(data && { data: { stored: data, response: received } }),
+            error,
+            response: received,
+          };
         });
-        for (const text of warnings) output.note(`longshore: warning: ${oneLine(text)}`);
-        const done = isNew ? 'created' : 'replaced';
+        for (const text of readWarnings(response.headers))
+          output.note(`longshore: warning: ${oneLine(text)}`);
+        const done = response.status === 201 ? 'created' : 'replaced';
         await (flags.json ? output.json(stored) : output.line(`${stored.id}/${stored.version} ${done}`));
       }
     },
