@@ -2,8 +2,12 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
-import { connectEngine, engineMessage, engineStatus } from '@longshore/worker/runtime/docker/docker-engine';
-import { namedEngine, readEngineAddress } from '@longshore/worker/runtime/docker/engine-address';
+import {
+  connectEngine,
+  engineMessage,
+  engineStatus,
+} from '@longshore/worker/runtime/docker/engine/docker-engine';
+import { namedEngine, readEngineAddress } from '@longshore/worker/runtime/docker/engine/engine-address';
 import { engineProblem } from '@longshore/worker/runtime/docker/docker.runtime';
 import { isJsonObject } from '@longshore/common/json/json-value';
 

@@ -40,6 +40,7 @@ describe('settings', () => {
       fitReserveAfter: 300,
       reaperInterval: 5,
       maxReclaims: 3,
+      lossPatience: 900,
       feedEnabled: true,
       feedRetentionDays: 7,
       runRetentionDays: 0,
@@ -92,6 +93,7 @@ describe('settings', () => {
       SERVICE_FIT_RESERVE_AFTER: '0',
       SERVICE_REAPER_INTERVAL: '0.25',
       SERVICE_MAX_RECLAIMS: '0',
+      SERVICE_LOSS_PATIENCE: '0',
       SERVICE_FEED_ENABLED: 'false',
       SERVICE_FEED_RETENTION_DAYS: '0',
       SERVICE_RUN_RETENTION_DAYS: '30',
@@ -126,6 +128,7 @@ describe('settings', () => {
       fitReserveAfter: 0,
       reaperInterval: 0.25,
       maxReclaims: 0,
+      lossPatience: 0,
       feedEnabled: false,
       feedRetentionDays: 0,
       runRetentionDays: 30,
@@ -156,6 +159,7 @@ describe('settings', () => {
       'fit-reserve-after': '0.5',
       'reaper-interval': '3600',
       'max-reclaims': '1000',
+      'loss-patience': '60',
       'feed-retention-days': '30',
       'run-retention-days': '90',
       'log-limit-bytes': '1073741824',
@@ -215,6 +219,7 @@ describe('settings', () => {
     ['SERVICE_FIT_RESERVE_AFTER', '-1', '31536001'],
     ['SERVICE_REAPER_INTERVAL', '0', '3600.5'],
     ['SERVICE_MAX_RECLAIMS', '-1', '1001', '2.5'],
+    ['SERVICE_LOSS_PATIENCE', '-1', '604801', '2.5'],
     ['SERVICE_FEED_ENABLED', 'maybe'],
     ['SERVICE_FEED_RETENTION_DAYS', '-1', '1.5'],
     ['SERVICE_RUN_RETENTION_DAYS', '36501'],
@@ -286,20 +291,16 @@ describe('settings', () => {
     assert.deepEqual(problemsOf(['--worker-pool', 'memory'], { SERVICE_WORKERS: '256' }), [
       problem.replace('SERVICE_WORKER_POOL', '--worker-pool (SERVICE_WORKER_POOL)'),
     ]);
-    for (const [workers, pool] of [
-      ['1', 'memory'],
-      ['1', 'shared'],
-      ['2', 'shared'],
-      ['2', ''],
-    ] as const) {
+    for (const pair of ['1 memory', '1 shared', '2 shared', '2 ']) {
+      const [workers = '', pool = ''] = pair.split(' ');
       const settings = loadSettings(['--workers', workers], { SERVICE_WORKER_POOL: pool });
       assert.equal(settings.workerPool, pool === '' ? undefined : pool);
     }
   });
 
   it('do not blame the pool for a number of processes that is wrong by itself', () => {
-    const problems = problemsOf(['--workers', '257'], { SERVICE_WORKER_POOL: 'memory' });
-    assert.deepEqual(problems, ['--workers (SERVICE_WORKERS) must be an integer from 1 to 256, got "257"']);
+    const problem = '--workers (SERVICE_WORKERS) must be an integer from 1 to 256, got "257"';
+    assert.deepEqual(problemsOf(['--workers', '257'], { SERVICE_WORKER_POOL: 'memory' }), [problem]);
   });
 });
 
@@ -312,10 +313,9 @@ describe('secrets among the settings', () => {
     'postgres://me:hunter2@h/a b',
   ]) {
     it(`refuse DATABASE_URL ${value.replace('hunter2', '...')} without showing it`, () => {
-      const problems = problemsOf([], { DATABASE_URL: value });
       const refusal =
         /^DATABASE_URL must be a postgres:\/\/ or postgresql:\/\/ URL, .*\(the value is not shown\)$/;
-      assert.match(problems.join('\n'), refusal);
+      assert.match(problemsOf([], { DATABASE_URL: value }).join('\n'), refusal);
     });
   }
 

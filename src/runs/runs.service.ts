@@ -9,7 +9,7 @@ import { toOpRunDto, type OpRunDto } from './http/dto/op-run.dto.js';
 import type { UpdateRunDto } from './http/dto/run-requests.dto.js';
 import { newRun, type RunRequest } from './http/new-run.js';
 import type { NoteLimits } from './machine/note.js';
-import type { Reporter, RunCommand } from './machine/run-command.js';
+import type { LossLimits, Reporter, RunCommand } from './machine/run-command.js';
 import {
   MANUAL_RETRY,
   readEvent,
@@ -122,7 +122,15 @@ export function checkedEvent(reported: ReportedEvent): RunEvent {
 }
 
 /** What limits the events of a run: settings of these names. */
-export type EventLimits = NoteLimits & Pick<Settings, 'maxReclaims'>;
+export type EventLimits = NoteLimits & Pick<Settings, 'maxReclaims' | 'lossPatience'>;
+
+/** The settings as the state machine reads them. */
+export function lossLimitsOf({
+  maxReclaims,
+  lossPatience: patienceS,
+}: Pick<Settings, 'maxReclaims' | 'lossPatience'>): LossLimits {
+  return { maxReclaims, patienceS };
+}
 
 /** The command that puts an event on a run's timeline and carries out its effect. */
 export function eventCommand(event: RunEvent, reporter: Reporter, limits?: EventLimits): RunCommand {
@@ -132,7 +140,7 @@ export function eventCommand(event: RunEvent, reporter: Reporter, limits?: Event
     event: sent,
     reporter,
     noteLimits: limits,
-    maxReclaims: limits?.maxReclaims,
+    lossLimits: limits && lossLimitsOf(limits),
     nextAttempt: { id: newId(), jitter: Math.random() },
   };
 }

@@ -30,7 +30,7 @@ describe('two processes on one database', () => {
 
   beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
-    const env = { SERVICE_MAX_RECLAIMS: String(MAX_RECLAIMS) };
+    const env = { SERVICE_MAX_RECLAIMS: String(MAX_RECLAIMS), SERVICE_LOSS_PATIENCE: '0' };
     first = await startTestApp({ database, env });
     second = await startTestApp({ database, env });
   });

@@ -1,6 +1,7 @@
 import { SettingsReader, type SettingValue } from '@longshore/common/settings/settings-reader';
 import { readKubernetesSettings, type KubernetesSettings } from './engines/kubernetes/kubernetes-settings.js';
 import { readSlurmSettings, type SlurmSettings } from './engines/slurm/slurm-settings.js';
+import type { ImageBudget } from './runtime/docker/images/image-store.js';
 import { WORKER_SETTINGS, type WorkerSettingField } from './worker-settings.js';
 
 /** The cluster to which runs are submitted. */
@@ -32,6 +33,12 @@ export interface WorkerSettings {
   readonly allowedImages: readonly string[] | null;
   /** Whether registries at loopback and link-local addresses are allowed. */
   readonly localRegistries: boolean;
+  /** Seconds without a report after which a pull is given up; 0: never. */
+  readonly pullSilenceSeconds: number;
+  /** What images that the worker pulled may use. */
+  readonly imageBudget: ImageBudget;
+  /** Network of containers. */
+  readonly network: string;
   /** Limit of an attempt's log events. */
   readonly maxEvents: number;
   /** Limit of the bytes of their lines. */
@@ -58,6 +65,10 @@ export interface WorkerSettings {
 }
 
 const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
+/** In the network of the host, a run reaches what listens on loopback addresses. */
+const NETWORK = /^(?!host$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+const DAY_MS = 86_400_000;
+const GB = 1_000_000_000;
 const DEPLOYMENT = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
 const LOG_LEVELS: ReadonlyMap<string, WorkerSettings['logLevel']> = new Map([
   ['debug', 'debug'],
@@ -99,11 +110,17 @@ export function loadWorkerSettings(
     ...read('runtime', (value) => parseRuntime(value, reader), { runtime: null, engine: null }),
     imagesDir: read('imagesDir', String, null),
     allowedImages: read('allowedImages', parsePatterns, null),
+    pullSilenceSeconds: read('pullSilenceSeconds', within(0, 86_400), 0),
     localRegistries: read(
       'localRegistries',
       (value) => (typeof value === 'boolean' ? value : undefined),
       false,
     ),
+    imageBudget: {
+      maxAgeMs: read('imageDays', limitOf(36_500, DAY_MS), Infinity),
+      maxBytes: read('imageGb', limitOf(1_000_000, GB), Infinity),
+    },
+    network: read('network', matching(NETWORK), ''),
     maxEvents: read('maxEvents', within(0, 1_000_000), 0),
     maxEventBytes: read('maxEventBytes', within(0, 2 ** 30), 0),
     eventRate: read('eventRate', within(0.1, 100_000), 0),
@@ -136,6 +153,14 @@ function matching(pattern: RegExp): (value: SettingValue) => string | undefined 
 
 function within(min: number, max: number): (value: SettingValue) => number | undefined {
   return (value) => (typeof value === 'number' && value >= min && value <= max ? value : undefined);
+}
+
+/** 0: no limit. */
+function limitOf(max: number, unit: number): (value: SettingValue) => number | undefined {
+  return (value) => {
+    const count = within(0, max)(value);
+    return count === 0 ? Infinity : count === undefined ? undefined : count * unit;
+  };
 }
 
 function parseServiceUrl(value: SettingValue): string | undefined {

@@ -57,7 +57,7 @@ test('fails a run whose requirements it cannot meet, with the missing resource',
   const before = harness.clock.nowMs();
   await harness.container();
   assert.ok(harness.clock.nowMs() - before < 1000);
-  assert.deepEqual([next.state, harness.runtime.probes], ['RUNNING', []]);
+  assert.deepEqual([next.state, harness.runtime.probes], ['RUNNING', 0]);
   harness.runtime.containers[0]?.end(0);
   await harness.end();
 });

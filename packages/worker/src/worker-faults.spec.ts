@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { describe, it } from 'vitest';
 import { EngineFault, RunFault } from './runtime/runtime.js';
 import type { FakeContainer } from './testing/fake-runtime.js';
@@ -61,10 +62,7 @@ describe('a failure of the engine', () => {
     await clock.pass(600_000);
     const touched = runs.filter(({ timeline }) => timeline.length > 0);
     assert.equal(touched.length, 1, 'the first failure is the last');
-    assert.ok(
-      runtime.probes.length > 15 && runtime.probes.length < 40,
-      `${runtime.probes.length} probes in 10 minutes`,
-    );
+    assert.ok(runtime.probes > 15 && runtime.probes < 40, `${runtime.probes} probes in 10 minutes`);
     assert.ok(service.callsOf('heartbeat').length >= 60);
     assert.equal(log.filter((line) => line.includes('no claims until a probe succeeds')).length, 1);
 
@@ -136,6 +134,27 @@ describe('a failure of the engine', () => {
     const before = harness.clock.nowMs();
     assert.equal(await harness.end(), 0);
     assert.ok(harness.clock.nowMs() - before < 5000);
+  });
+});
+
+describe('a run that is cancelled while its container is created', () => {
+  it('is not executed, and the worker searches for what is left of it from time to time', async () => {
+    const harness = makeHarness();
+    const { clock, runtime, service } = harness;
+    const run = service.add('run-1');
+    const creating = new AbortController();
+    runtime.onStart = () => once(creating.signal, 'abort').then(() => undefined);
+    await harness.start();
+    await clock.until('the container is being created', () => runtime.containers.length === 1, 1000);
+    run.state = 'CANCELLED';
+    await clock.pass(30_000);
+    creating.abort();
+    await clock.pass(1_000);
+    assert.equal(runtime.refused, 1);
+    const before = runtime.leftoversRemoved;
+    await clock.pass(180_000);
+    assert.equal(runtime.leftoversRemoved - before, 3);
+    await harness.end();
   });
 });
 

@@ -120,6 +120,46 @@ const COMMON_SETTINGS = [
     description: 'Whether images may come from registries at loopback and link-local addresses.',
   },
   {
+    field: 'pullSilenceSeconds',
+    env: 'SERVICE_WORKER_PULL_SILENCE',
+    flag: 'pull-silence',
+    kind: 'number',
+    default: '0',
+    allowed: 'a number of seconds from 0 to 86400',
+    description:
+      'Seconds after which a pull is given up that reports nothing, although the container engine answers. 0: never.',
+  },
+  {
+    field: 'imageDays',
+    env: 'SERVICE_WORKER_IMAGE_DAYS',
+    flag: 'image-days',
+    kind: 'number',
+    default: '7',
+    allowed: 'a number of days from 0 to 36500',
+    description:
+      'Days without use after which the runtime docker removes an image that it has pulled. With 0, age removes none.',
+  },
+  {
+    field: 'imageGb',
+    env: 'SERVICE_WORKER_IMAGE_GB',
+    flag: 'image-gb',
+    kind: 'number',
+    default: '50',
+    allowed: 'a number of GB (10^9 bytes) from 0 to 1000000',
+    description:
+      'Size of all images that the runtime docker has pulled; beyond it, those used least recently are removed. With 0, size removes none.',
+  },
+  {
+    field: 'network',
+    env: 'SERVICE_WORKER_NETWORK',
+    flag: 'network',
+    kind: 'text',
+    default: 'longshore',
+    allowed: 'a name of a network of 1 to 128 characters of A-Z a-z 0-9 . _ -, not host',
+    description:
+      "Network of the runtime docker's containers: longshore, which it creates, without traffic between containers; bridge, the default one of the engine; none; or any other that exists.",
+  },
+  {
     field: 'maxEvents',
     env: 'SERVICE_WORKER_MAX_EVENTS',
     flag: 'max-events',

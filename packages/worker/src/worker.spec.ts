@@ -25,7 +25,7 @@ test('executes a run from the claim to COMPLETED and removes the container', asy
   assert.equal(harness.service.callsOf('getRun').length, looks, 'an ended run is not looked after');
   assert.equal(await harness.end(), 0);
   assert.ok(container.removed);
-  assert.equal(harness.runtime.leftoversRemoved, 1);
+  assert.ok(harness.runtime.leftoversRemoved >= 1);
 });
 
 test('reports when the container ran with its end, also when the service does not answer for long', async () => {

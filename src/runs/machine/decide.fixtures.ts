@@ -61,7 +61,7 @@ export const COMPLETED = event({ type: 'COMPLETED', msg: 'done', payload: { outp
 export const FAILED = event({ type: 'FAILED', msg: 'no', payload: { error_message: 'broke' } });
 export const NODE_LOST = {
   ...event({ type: 'FAILED', msg: 'no', payload: { error_message: 'node lost', cause: 'infrastructure' } }),
-  maxReclaims: 3,
+  lossLimits: { maxReclaims: 3, patienceS: 0 },
 };
 export const RETRY_POLITELY = event({ type: 'RETRIED', msg: 'again' });
 

@@ -117,7 +117,7 @@ const RECLAIM: RunCommand = {
   workerId: 'w1',
   attempt: 1,
   lastHeartbeatAt: null,
-  maxReclaims: 1,
+  lossLimits: { maxReclaims: 1, patienceS: 0 },
   nextAttempt: NEXT_ATTEMPT,
 };
 const ROWS: Record<string, { command: RunCommand; run?: Partial<Run> }> = {
@@ -131,9 +131,11 @@ const ROWS: Record<string, { command: RunCommand; run?: Partial<Run> }> = {
   'RETRIED, forced': { command: command(MANUAL_RETRY) },
   'RETRIED, not forced, retries remain': { command: RETRY_POLITELY },
   'RECLAIMED, losses remain': { command: RECLAIM },
-  'RECLAIMED, no losses remain': { command: { ...RECLAIM, maxReclaims: 0 } },
+  'RECLAIMED, no losses remain': { command: { ...RECLAIM, lossLimits: { maxReclaims: 0, patienceS: 0 } } },
   'INFRASTRUCTURE FAILURE, losses remain': { command: NODE_LOST, run: { maxAttempts: 1 } },
-  'INFRASTRUCTURE FAILURE, no losses remain': { command: { ...NODE_LOST, maxReclaims: 0 } },
+  'INFRASTRUCTURE FAILURE, no losses remain': {
+    command: { ...NODE_LOST, lossLimits: { maxReclaims: 0, patienceS: 0 } },
+  },
   'START TIMEOUT': { command: { type: 'elapse', nextAttempt: NEXT_ATTEMPT }, run: { startWithinS: 10 } },
 };
 

@@ -39,7 +39,7 @@ function decideAssign(run: Run, command: Command<'assign'>, t: Date): Outcome {
 }
 
 function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
-  const { event, reporter, nextAttempt, noteLimits, maxReclaims } = command;
+  const { event, reporter, nextAttempt, noteLimits, lossLimits } = command;
   const { effect } = event;
   const forced = effect.kind === 'RETRIED' && effect.force;
   const fence = checkFence(run, reporter, effect.kind === 'STARTED' ? effect.workerId : null);
@@ -85,7 +85,7 @@ function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
     }
     case 'FAILED':
       return effect.cause === 'infrastructure'
-        ? decideInfrastructureFailure(run, event, effect, { maxReclaims, nextAttempt }, t)
+        ? decideInfrastructureFailure(run, event, effect, { lossLimits, nextAttempt }, t)
         : decideFailed(run, event, effect, nextAttempt, t);
     case 'CANCELLED': {
       const transition = transitionOf(run, 'CANCELLED');

@@ -15,7 +15,7 @@ import {
   NODE_LOST,
   refusal,
 } from './decide.fixtures.js';
-import type { RunCommand } from './run-command.js';
+import type { LossLimits, RunCommand } from './run-command.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type Run } from './run.js';
 import { isInExecution, RUN_STATES } from './run-state.js';
 
@@ -26,7 +26,7 @@ const RECLAIM = {
   workerId: 'w1',
   attempt: 1,
   lastHeartbeatAt: later(2),
-  maxReclaims: 3,
+  lossLimits: { maxReclaims: 3, patienceS: 0 },
   nextAttempt: NEXT_ATTEMPT,
 } as const satisfies RunCommand;
 
@@ -69,7 +69,7 @@ describe('reclaim', () => {
   test('opens another attempt as often as allowed; the next loss fails the run', () => {
     let run: Run = FRESH;
     for (let loss = 1; loss <= 3; loss += 1) {
-      run = after(run, ASSIGN, { ...RECLAIM, attempt: loss });
+      run = { ...after(run, ASSIGN, { ...RECLAIM, attempt: loss }), notBefore: null };
       assert.equal(run.state, 'PENDING');
     }
     const {
@@ -109,7 +109,9 @@ describe('reclaim', () => {
 
   test('fails the run at the first loss when none is allowed', () => {
     assert.equal(
-      accepted(decide(IN_STATE.RUNNING, { ...RECLAIM, maxReclaims: 0 }, later(9))).run.state,
+      accepted(
+        decide(IN_STATE.RUNNING, { ...RECLAIM, lossLimits: { maxReclaims: 0, patienceS: 0 } }, later(9)),
+      ).run.state,
       'FAILED',
     );
   });
@@ -213,6 +215,18 @@ describe('retry_on', () => {
   });
 });
 
+/** The state of a run after its fourth, fifth, ... loss. */
+function statesAfterLosses(
+  command: typeof NODE_LOST | typeof RECLAIM,
+  lossLimits: LossLimits,
+  policy: Partial<Run>,
+): string[] {
+  return [4, 5, 6, 7, 8, 9].map((losses) => {
+    const run: Run = { ...IN_STATE.RUNNING, maxAttempts: 1, ...policy, reclaims: losses - 1 };
+    return accepted(decide(run, { ...command, lossLimits }, later(9))).run.state;
+  });
+}
+
 describe('a failure of the infrastructure', () => {
   test('uses up no retry; the next attempt is claimable at once and avoids the worker', () => {
     const once: Run = { ...IN_STATE.RUNNING, maxAttempts: 1, backoffS: 100 };
@@ -255,13 +269,52 @@ describe('a failure of the infrastructure', () => {
     assert.equal(accepted(decide(run, NODE_LOST, later(9))).run.state, 'FAILED');
   });
 
-  test('pauses the run from the second loss on, twice as long each time, for a minute at most', () => {
-    const pauses = [1, 2, 3, 4, 5, 6, 1000].map((reclaims) => {
-      const run: Run = { ...IN_STATE.RUNNING, reclaims: reclaims - 1 };
-      const { notBefore } = accepted(decide(run, { ...NODE_LOST, maxReclaims: 2000 }, later(9))).run;
-      return notBefore === null ? 0 : (notBefore.getTime() - later(9).getTime()) / 1000;
+  for (const [title, command] of [
+    ['failure of the infrastructure', NODE_LOST],
+    ['reclaim', RECLAIM],
+  ] as const) {
+    test(`pauses the run from the second loss on, for minutes in the end, at a ${title}`, () => {
+      const pauses = [1, 2, 3, 4, 5, 6, 7, 900].map((losses) => {
+        const run: Run = { ...IN_STATE.RUNNING, reclaims: losses - 1 };
+        const lossLimits = { maxReclaims: 1000, patienceS: 0 };
+        const nextAttempt = { ...NEXT_ATTEMPT, jitter: 0 };
+        const { notBefore } = accepted(decide(run, { ...command, lossLimits, nextAttempt }, later(9))).run;
+        return notBefore === null ? 0 : (notBefore.getTime() - later(9).getTime()) / 1000;
+      });
+      assert.deepEqual(pauses, [0, 5, 15, 45, 120, 300, 300, 300]);
     });
-    assert.deepEqual(pauses, [0, 2, 4, 8, 16, 32, 60]);
+
+    const states = (patienceS: number, policy: Partial<Run> = {}): string[] =>
+      statesAfterLosses(command, { maxReclaims: 3, patienceS }, policy);
+
+    test(`does not end the run before its patience is over: ${title}`, () => {
+      const [pending, failed] = ['PENDING', 'FAILED'];
+      // The pauses before the fourth loss are 20 s, then 65, 185, 485, 785 and 1085 s.
+      assert.deepEqual(states(0), [failed, failed, failed, failed, failed, failed]);
+      assert.deepEqual(states(66), [pending, pending, failed, failed, failed, failed]);
+      assert.deepEqual(states(900), [pending, pending, pending, pending, pending, failed]);
+      // 1 + 2 + 4 minutes.
+      const policy = { maxAttempts: 4, backoffS: 60 };
+      assert.deepEqual(states(1, policy), [pending, pending, pending, failed, failed, failed]);
+      assert.deepEqual(
+        states(1, { ...policy, maxBackoffS: 1 }),
+        Array.from({ length: 6 }, () => failed),
+      );
+      assert.deepEqual(states(0, policy), [failed, failed, failed, failed, failed, failed]);
+    });
+  }
+
+  test('leaves a run that is to be tried for hours its retries during an outage of hours', () => {
+    let run: Run = { ...FRESH, maxAttempts: 10, backoffS: 60 };
+    let waitedMs = 0;
+    const lossLimits = { maxReclaims: 3, patienceS: 900 };
+    while (waitedMs < 8 * 3_600_000) {
+      const { notBefore, ...lost } = after(run, ASSIGN, { ...NODE_LOST, lossLimits });
+      assert.deepEqual([lost.state, lost.failures], ['PENDING', 0]);
+      waitedMs += notBefore === null ? 0 : notBefore.getTime() - lost.updatedAt.getTime();
+      run = { ...lost, notBefore: null };
+    }
+    assert.ok(run.reclaims < 120, `${run.reclaims} attempts`);
   });
 
   test('is forgotten by the attempt after the next one: only the next assignment avoids the worker', () => {

@@ -1,6 +1,6 @@
 import { timesOf } from './container-times.js';
 import { openAttempt, record, transitionOf, type EventContent } from './record.js';
-import type { Command, Decision, Outcome } from './run-command.js';
+import type { Command, Decision, LossLimits, Outcome } from './run-command.js';
 import { isRetried } from './retry-on.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type NextAttempt, type Run } from './run.js';
 import type { ContainerTimes, Failure } from './run-event.js';
@@ -11,8 +11,8 @@ const AUTOMATIC_RETRY = { type: 'RETRIED', msg: 'Automatic retry', payload: { fo
 /** Upper bound of every back-off, in seconds. */
 const MAX_BACKOFF_S = 86_400;
 
-/** Upper bound of the pause after repeated failures of the infrastructure, in seconds. */
-const MAX_INFRASTRUCTURE_PAUSE_S = 60;
+/** Pauses after the losses of a run in order, in seconds; the last one is that of all further losses. */
+const LOSS_PAUSES_S = [0, 5, 15, 45, 120, 300] as const;
 
 /** A failure as its worker reports it. */
 type ReportedFailure = Failure & { readonly times: ContainerTimes };
@@ -45,11 +45,12 @@ export function decideInfrastructureFailure(
   run: Run,
   event: EventContent,
   failure: ReportedFailure,
-  { maxReclaims = Infinity, nextAttempt }: Pick<Command<'event'>, 'maxReclaims' | 'nextAttempt'>,
+
+  { lossLimits, nextAttempt }: Pick<Command<'event'>, 'lossLimits' | 'nextAttempt'>,
   t: Date,
 ): Outcome {
   const reclaims = lossesWith(run);
-  const remain = reclaims <= maxReclaims && run.attempt < MAX_ATTEMPTS_OF_A_RUN;
+  const remain = lossesRemain({ ...run, reclaims }, lossLimits);
   const when = remain ? 'losses remain' : 'no losses remain';
   const transition = transitionOf(run, 'INFRASTRUCTURE FAILURE', when);
   if ('rejection' in transition) return transition;
@@ -57,18 +58,18 @@ export function decideInfrastructureFailure(
   if (!remain) return record(failed, event, {});
   const retried = openAttempt(failed, 'FAILED', [event, AUTOMATIC_RETRY], nextAttempt, t);
   const decision = { ...retried, run: { ...retried.run, avoidedWorker: run.workerId } };
-  return afterPause(decision, infrastructurePauseMs(reclaims, nextAttempt.jitter), t);
+  return afterPause(decision, lossPauseMs(reclaims, nextAttempt.jitter), t);
 }
 
 /** Takes a run from a stale worker if that worker still holds it at that attempt. Uses up no retry of the policy. */
 export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): Outcome {
-  const { workerId, attempt, lastHeartbeatAt, maxReclaims, nextAttempt } = command;
+  const { workerId, attempt, lastHeartbeatAt, lossLimits, nextAttempt } = command;
   if (isInExecution(run.state)) {
     if (run.workerId !== workerId) return { rejection: { reason: 'other-worker', workerId } };
     if (run.attempt !== attempt) return { rejection: { reason: 'stale-attempt', attempt } };
   }
   const reclaims = lossesWith(run);
-  const remain = reclaims <= maxReclaims && run.attempt < MAX_ATTEMPTS_OF_A_RUN;
+  const remain = lossesRemain({ ...run, reclaims }, lossLimits);
   const transition = transitionOf(run, 'RECLAIMED', remain ? 'losses remain' : 'no losses remain');
   if ('rejection' in transition) return transition;
   const errorMessage = `Worker '${workerId}' lost`;
@@ -78,7 +79,32 @@ export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): O
     payload: { worker_id: workerId, last_heartbeat_at: lastHeartbeatAt?.toISOString() ?? null },
   };
   const lost: Run = { ...run, state: 'FAILED', reclaims, errorMessage, finishedAt: t, updatedAt: t };
-  return remain ? openAttempt(lost, 'FAILED', [event], nextAttempt, t) : record(lost, event, {});
+  if (!remain) return record(lost, event, {});
+  const retried = openAttempt(lost, 'FAILED', [event], nextAttempt, t);
+  return afterPause(retried, lossPauseMs(reclaims, nextAttempt.jitter), t);
+}
+
+/**
+ * Whether the run survives its latest loss. With a patience it survives more than `maxReclaims` for as long as the patience or, if
+ * that is longer, the back-offs of its own policy take: an outage ends no run that is to be tried for hours. The pauses so far are
+ * a lower bound of the time since the first loss.
+ */
+function lossesRemain(run: Run, limits: LossLimits | undefined): boolean {
+  if (run.attempt >= MAX_ATTEMPTS_OF_A_RUN) return false;
+  if (limits === undefined || run.reclaims <= limits.maxReclaims) return true;
+  if (limits.patienceS === 0) return false;
+  const waitedS = sumOf(run.reclaims - 1, (before) => lossPauseS(before + 1));
+  return (
+    waitedS <
+    Math.max(
+      limits.patienceS,
+      sumOf(run.maxAttempts - 1, (before) => backoffS(run, before + 1)),
+    )
+  );
+}
+
+function sumOf(count: number, value: (before: number) => number): number {
+  return Array.from({ length: count }, (_, before) => value(before)).reduce((sum, one) => sum + one, 0);
 }
 
 /** Losses of the run in a row, with that of its current attempt: an attempt that reported progress starts the count anew. */
@@ -97,18 +123,22 @@ function afterPause(decision: Decision, forMs: number, t: Date): Decision {
   return { ...decision, run: { ...decision.run, notBefore: end } };
 }
 
-/** Milliseconds before the next attempt: doubled with each failure up to the bound, with a jitter of up to half. */
-function backoffMs({ backoffS, maxBackoffS, failures }: Run, jitter: number): number {
+/** Milliseconds before the next attempt, with a jitter of up to half. */
+function backoffMs(run: Run, jitter: number): number {
+  return Math.round(backoffS(run, run.failures) * 1000 * (0.5 + jitter / 2));
+}
+
+/** Seconds after that many failures: doubled with each one up to the bound of the policy. */
+function backoffS({ backoffS: firstS, maxBackoffS }: Run, failures: number): number {
   const bound = maxBackoffS === 0 ? MAX_BACKOFF_S : maxBackoffS;
-  return pauseMs(backoffS * 2 ** Math.min(failures - 1, 30), bound, jitter);
+  return Math.min(bound, firstS * 2 ** Math.min(failures - 1, 30));
 }
 
-/** None after the first worker loss, then two seconds, doubled with each further loss. */
-function infrastructurePauseMs(reclaims: number, jitter: number): number {
-  if (reclaims <= 1) return 0;
-  return pauseMs(2 ** Math.min(reclaims - 1, 30), MAX_INFRASTRUCTURE_PAUSE_S, jitter);
+/** Milliseconds before the next attempt, longer by up to half: runs that were lost together do not come back together. */
+function lossPauseMs(losses: number, jitter: number): number {
+  return Math.round(lossPauseS(losses) * 1000 * (1 + jitter / 2));
 }
 
-function pauseMs(seconds: number, bound: number, jitter: number): number {
-  return Math.round(Math.min(bound, seconds) * 1000 * (0.5 + jitter / 2));
+function lossPauseS(losses: number): number {
+  return LOSS_PAUSES_S[losses - 1] ?? LOSS_PAUSES_S[5];
 }

@@ -12,6 +12,13 @@ export interface Reporter {
   readonly sender?: string | undefined;
 }
 
+/** Worker losses that a run survives. */
+export interface LossLimits {
+  readonly maxReclaims: number;
+  /** Seconds in which more losses do not end the run, nor within the back-offs of its own policy; 0: the number alone counts. */
+  readonly patienceS: number;
+}
+
 export type RunCommand =
   | {
       readonly type: 'event';
@@ -19,8 +26,8 @@ export type RunCommand =
       readonly reporter: Reporter;
       /** Absent: the attempt may have any number of events that change no state. */
       readonly noteLimits?: NoteLimits | undefined;
-      /** Worker losses that a run survives; absent: any number. */
-      readonly maxReclaims?: number | undefined;
+      /** Absent: the run survives any number of worker losses. */
+      readonly lossLimits?: LossLimits | undefined;
       readonly nextAttempt: NextAttempt;
     }
   | { readonly type: 'assign'; readonly workerId: string; readonly gpuId: number | null }
@@ -39,8 +46,7 @@ export type RunCommand =
       readonly attempt: number;
       /** Null: the worker never sent a heartbeat. */
       readonly lastHeartbeatAt: Date | null;
-      /** Worker losses that a run survives. */
-      readonly maxReclaims: number;
+      readonly lossLimits: LossLimits;
       readonly nextAttempt: NextAttempt;
     }
   | {

@@ -109,7 +109,7 @@ export const TRANSITIONS: readonly Transition[] = [
     from: IN_EXECUTION_STATES,
     when: 'no losses remain',
     to: 'FAILED',
-    reason: 'the run has lost more workers than SERVICE_MAX_RECLAIMS allows',
+    reason: 'the run has lost more workers than SERVICE_MAX_RECLAIMS and SERVICE_LOSS_PATIENCE allow',
   },
   {
     trigger: 'INFRASTRUCTURE FAILURE',
@@ -125,7 +125,7 @@ export const TRANSITIONS: readonly Transition[] = [
     from: IN_EXECUTION_STATES,
     when: 'no losses remain',
     to: 'FAILED',
-    reason: 'such failures and reclaims are more than SERVICE_MAX_RECLAIMS allows',
+    reason: 'such failures and reclaims are more than SERVICE_MAX_RECLAIMS and SERVICE_LOSS_PATIENCE allow',
   },
   {
     trigger: 'START TIMEOUT',

@@ -3,6 +3,7 @@ import { Settings } from '../../config/settings.js';
 import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/connections/unavailable.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
 import { JournalOverloaded, RunNotFound, RunRejected } from '../../runs/run.errors.js';
+import { lossLimitsOf } from '../../runs/runs.service.js';
 import { newId } from '../../runs/storage/new-id.js';
 import { GracePeriod } from './grace-period.js';
 import { LostRunSearch, type LostRun } from './lost-run-search.js';
@@ -61,7 +62,7 @@ export class Reaper {
           workerId,
           attempt,
           lastHeartbeatAt,
-          maxReclaims: this.settings.maxReclaims,
+          lossLimits: lossLimitsOf(this.settings),
           nextAttempt: { id: newId(), jitter: Math.random() },
         });
         this.instrumentation.reclaimed(run);

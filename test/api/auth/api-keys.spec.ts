@@ -19,7 +19,6 @@ import {
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
-const daysUntil = (time: string | null) => Math.ceil((Date.parse(time ?? '') - Date.now()) / 86_400_000);
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 const FIELDS = [
@@ -99,7 +98,6 @@ describe('API keys', () => {
       const made = await issueKey(service, ['client'], { expires_at: '2100-01-01T00:00:00.1239+02:00' });
       assert.equal(made.expires_at, '2099-12-31T22:00:00.123Z');
       assert.equal((await issueKey(service, ['client'], { expires_at: null })).expires_at, null);
-      assert.equal(daysUntil((await issueKey(service, ['client'], { expires_at: '90d' })).expires_at), 90);
     });
 
     test('with any printable name of up to 128 characters', async () => {

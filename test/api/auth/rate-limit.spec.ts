@@ -1,11 +1,11 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { Controller, Get, Module } from '@nestjs/common';
 import { SkipThrottle, Throttle } from '@nestjs/throttler';
 import { AllowScopes } from '../../../src/auth/access.js';
 import { assertError } from '../../support/http/answer-shapes.js';
+import { until } from '../../support/app/passing-time.js';
 import { HeldClock, issueKey, knock } from '../../support/app/api-keys.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
@@ -105,7 +105,10 @@ describe('with a rate limit, a key', () => {
     const heartbeat = { worker_id: 'w', resources: { cpu_cores: 1, ram_mb: 1, gpus: [] }, tags: [] };
     for (let n = 0; n < LIMIT && !stop.signal.aborted; n += 1) {
       const floodsOn = refused + 11;
-      while (refused < floodsOn) await setImmediate();
+      await until(
+        () => Promise.resolve(refused),
+        (count) => count >= floodsOn,
+      );
       const { status } = await service.send('POST', '/workers/heartbeat', {
         key: KEYS.worker,
         body: heartbeat,

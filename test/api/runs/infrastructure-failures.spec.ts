@@ -16,7 +16,12 @@ for (const scheduler of ['direct', 'fit']) {
 
     beforeAll(async () => {
       service = await startTestApp({
-        env: { SERVICE_SCHEDULER: scheduler, SERVICE_WORKER_TIMEOUT: '600', SERVICE_MAX_RECLAIMS: '2' },
+        env: {
+          SERVICE_SCHEDULER: scheduler,
+          SERVICE_WORKER_TIMEOUT: '600',
+          SERVICE_MAX_RECLAIMS: '2',
+          SERVICE_LOSS_PATIENCE: '1',
+        },
       });
       steps = new RunSteps(service.send);
     });
@@ -96,6 +101,9 @@ for (const scheduler of ['direct', 'fit']) {
       await steps.claimUntil(id);
       await steps.event(id, 'FAILED', LOST);
       // It pauses after the second loss.
+      const { summary, queue } = await explain(id);
+      const why = "attempt 2 failed with worker 'w'; cause infrastructure: engine away";
+      assert.equal(summary, `In back-off until ${queue.not_before}: ${why}.`);
       await execute(service.dataSource, `update runs set reclaims = 2 where id = $1`, [id]);
       await service.send('PATCH', `/runs/${id}`, { body: { state: 'PENDING' } });
       await steps.claimUntil(id);

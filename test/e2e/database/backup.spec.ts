@@ -53,6 +53,7 @@ function serve(url: string, workerTimeout: number = CHAOS_SETTINGS.workerTimeout
       SERVICE_WORKER_TIMEOUT: String(workerTimeout),
       SERVICE_REAPER_INTERVAL: String(CHAOS_SETTINGS.reaperInterval),
       SERVICE_MAX_RECLAIMS: String(CHAOS_SETTINGS.maxReclaims),
+      SERVICE_LOSS_PATIENCE: '0',
       SERVICE_LOG_LEVEL: 'warning',
     },
   });

@@ -10,7 +10,7 @@ import { skipFor } from '../../support/skip.js';
 const found = await startTestEngine();
 
 function useEngine({ host }: TestEngine): Record<string, string> {
-  return { SERVICE_WORKER_RUNTIME: '', DOCKER_HOST: host };
+  return { SERVICE_WORKER_RUNTIME: '', SERVICE_WORKER_NETWORK: 'none', DOCKER_HOST: host };
 }
 
 describe('a demo beside a container engine', skipFor(found.skip), () => {

@@ -271,6 +271,7 @@ describe('the images in an engine', skipFor(forTests.skip), () => {
         SERVICE_URL: `http://127.0.0.1:${port}`,
         SERVICE_API_KEY: KEYS.worker,
         SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
+        SERVICE_WORKER_NETWORK: 'none',
       },
       {
         host: {

@@ -74,6 +74,7 @@ describe('an attempt that runs longer than its budget', { timeout: 400_000 }, ()
       SERVICE_WORKER_RUNTIME: 'docker',
       DOCKER_HOST: engine.host,
       SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
+      SERVICE_WORKER_NETWORK: 'none',
     });
     const id = await runs.create(image, BUDGET);
     await runs.untilState(id, 'RUNNING');

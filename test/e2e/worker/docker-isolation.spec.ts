@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, it, onTestFinished, test } from 'vitest';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
-import { ImagePolicy } from '@longshore/worker/runtime/docker/image-policy';
+import { ImagePolicy } from '@longshore/worker/runtime/docker/images/image-policy';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
 import { ANY_IMAGE, containerSpec, MemoryLog, readToEnd } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
@@ -84,6 +84,22 @@ describe('a hostile container on a real engine', { ...skipFor(forTests.skip), ti
     const removed = await startScript('no-output', 'rm -r /longshore');
     await removed.exit;
     assert.equal(parseOutputs(await removed.readOutputs()), undefined);
+  });
+
+  it('runs no health check of an image, and stops by SIGTERM whatever the image says', async () => {
+    const image = await forTests.engine.publishScript(
+      'health',
+      `trap 'exit 7' TERM; echo up; sleep 600 & wait $!`,
+      ['HEALTHCHECK --interval=1ms CMD touch /longshore/checked', 'STOPSIGNAL SIGCONT'],
+    );
+    const container = await runtime().start(containerSpec(await runtime().pull(image, NEVER)));
+    started.push(container);
+    await container.lines[Symbol.asyncIterator]().next();
+    const [id = ''] = await forTests.engine.containerIds();
+    const { State, Config } = await forTests.engine.docker.getContainer(id).inspect();
+    assert.deepEqual([State.Health, Config.Healthcheck?.Test], [undefined, ['NONE']]);
+    await container.stop(30);
+    assert.equal((await container.exit).exitCode, 7);
   });
 
   it('asks no loopback address for an image unless it may, and repeats nothing of what answered', async () => {

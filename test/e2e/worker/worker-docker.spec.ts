@@ -41,6 +41,7 @@ describe('a worker with a container engine', { ...skipFor(forTests.skip), timeou
         SERVICE_WORKER_RUNTIME: 'docker',
         DOCKER_HOST: forTests.engine.host,
         SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
+        SERVICE_WORKER_NETWORK: 'none',
         SERVICE_WORKER_STATE_DIR: join(tmp, 'state'),
         TMPDIR: tmp,
         ...env,
@@ -195,6 +196,59 @@ describe('a worker with a container engine', { ...skipFor(forTests.skip), timeou
     assert.match(run.execution_summary.error_message, /output/i);
   });
 
+  for (const [name, change] of [
+    ['volume-proc', 'VOLUME /proc'],
+    ['volume-file', 'VOLUME /program'],
+    ['volume-output', 'VOLUME /longshore/output.json'],
+    ['user', 'USER nosuch'],
+    ['workdir', 'WORKDIR /program'],
+  ] as const) {
+    test(`fails a run whose image the engine cannot set up, once, and executes other runs: ${change}`, async () => {
+      const { id } = await create({ image: await changedImage(name, change) });
+      const { state, execution_summary: summary, ...run } = await untilState(id, 'FAILED', 'COMPLETED');
+      assert.deepEqual(
+        [state, summary.cause, summary.reclaims, run.current_attempt],
+        ['FAILED', 'error', undefined, 1],
+        summary.error_message,
+      );
+      assert.doesNotMatch(worker.output, /no claims until/);
+      const next = await create({ image: await forTests.engine.publishScript('fine', 'true') });
+      assert.equal((await untilState(next.id, 'COMPLETED', 'FAILED')).state, 'COMPLETED');
+    });
+  }
+
+  test('fails a run whose program makes its output file unreadable, and executes other runs', async () => {
+    const image = await forTests.engine.publishScript(
+      'unreadable',
+      'rm "$SERVICE_OUTPUT_PATH"; ln -s "$SERVICE_OUTPUT_PATH" "$SERVICE_OUTPUT_PATH"',
+    );
+    const { id } = await create({ image });
+    const { state, execution_summary: summary } = await untilState(id, 'FAILED', 'COMPLETED');
+    assert.deepEqual([state, summary.cause], ['FAILED', 'error'], JSON.stringify(summary));
+    const next = await create({ image: await forTests.engine.publishScript('fine', 'true') });
+    assert.equal((await untilState(next.id, 'COMPLETED', 'FAILED')).state, 'COMPLETED');
+  });
+
+  test('executes a run again that a restart of the engine ended, at no cost of its retries', async () => {
+    const script = `trap 'exit 0' TERM; i=0; while [ $i -lt 20 ]; do sleep 0.2; i=$((i+1)); done; echo '{"whole":true}' >"$SERVICE_OUTPUT_PATH"`;
+    const image = await forTests.engine.publishScript('whole', script);
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+      const { id } = await create({ image });
+      await until(async () => (await forTests.engine.containerIds()).length === 1, 'the container is there');
+      await untilState(id, 'RUNNING');
+      await forTests.engine.restartEngine(signal);
+      const {
+        state,
+        outputs,
+        current_attempt: attempt,
+        events,
+      } = await untilState(id, 'COMPLETED', 'FAILED');
+      assert.deepEqual([state, outputs, attempt], ['COMPLETED', { whole: true }, 2], JSON.stringify(events));
+      const [failed] = events.filter(({ type }: { type: string }) => type === 'FAILED');
+      assert.equal(failed.payload.cause, 'infrastructure');
+    }
+  });
+
   test('fails a run whose image is to be had nowhere, and says so', async () => {
     const { id } = await create({ image: `${forTests.engine.registry}/examples/nowhere:latest` });
     const run = await untilState(id, 'FAILED');
@@ -238,3 +292,14 @@ describe('a worker with a container engine', { ...skipFor(forTests.skip), timeou
     );
   });
 });
+
+/** An image of which no container can be made, in the engine alone: builds of it fail, too. */
+async function changedImage(name: string, changes: string): Promise<string> {
+  const { docker, registry } = forTests.engine;
+  const Image = await forTests.engine.buildScript('unchanged', 'true');
+  const container = await docker.createContainer({ Image });
+  const repo = `${registry}/examples/unusable-${name}`;
+  await container.commit({ repo, tag: 'latest', changes });
+  await container.remove();
+  return `${repo}:latest`;
+}

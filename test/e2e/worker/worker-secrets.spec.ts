@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { afterAll, beforeAll, describe, onTestFinished, test } from 'vitest';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
-import { ANY_IMAGE, MemoryLog } from '@longshore/worker/testing/container-spec';
+import { ANY_IMAGE, containerSpec, MemoryLog } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import { PrivateRegistry, REGISTRY_LOGIN } from '../../support/images/private-registry.js';
 import {
@@ -71,6 +73,7 @@ describe('secrets with a container engine', { ...skipFor(forTests.skip), timeout
         SERVICE_LOG_LEVEL: 'debug',
         DOCKER_HOST: engine.host,
         SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
+        SERVICE_WORKER_NETWORK: 'none',
         SERVICE_WORKER_STATE_DIR: join(tmp, 'state'),
         TMPDIR: tmp,
       },
@@ -150,10 +153,37 @@ describe('secrets with a container engine', { ...skipFor(forTests.skip), timeout
     await assert.rejects(runtime.pull(image, NEVER, login), /could not be pulled with its login/);
     await registry.startAgain();
     await runtime.pull(image, NEVER, login);
-    const [name = ''] = (await engine.docker.getImage(image).inspect()).RepoTags.filter(
-      (tag) => tag !== image,
-    );
-    await assert.rejects(runtime.pull(name, NEVER), /longshore-private:.* could not be pulled|was not found/);
+    const { Id, RepoTags } = await engine.docker.getImage(image).inspect();
+    for (const mark of RepoTags.filter((tag) => tag !== image))
+      await assert.rejects(runtime.pull(mark, NEVER), /is a name that workers use/);
+    for (const id of [Id, Id.slice(0, 'sha256:fc9'.length)])
+      await assert.rejects(runtime.pull(id, NEVER), /is not a valid image reference/);
+  });
+
+  test('a registry whose manifest names the private image by its id does not get it', async () => {
+    const { engine } = forTests;
+    const env = { DOCKER_HOST: engine.host };
+    const log = new MemoryLog();
+    const runtime = new DockerRuntime({ env, workerId: 'w-1', instance: '1f3a90cc', log, policy: ANY_IMAGE });
+    const login = { server: registry.address, ...REGISTRY_LOGIN };
+    const id = await runtime.pull(image, NEVER, login);
+    const foreign = await foreignRegistry(id);
+    // The engine itself gives it: what it has is not downloaded.
+    await engine.docker.createImage({ fromImage: foreign, tag: 'latest' }).then(untilEnd);
+    assert.equal((await engine.docker.getImage(foreign).inspect()).Id, id);
+    await engine.removeImage(foreign);
+    const container = await runtime.start({ ...containerSpec(id), command: ['/bin/sh', '-c', 'sleep 600'] });
+    try {
+      await assert.rejects(runtime.pull(foreign, NEVER), /has it from another repository/);
+      await assert.rejects(
+        runtime.pull(foreign, NEVER, { ...login, server: foreign.split('/')[0] ?? '' }),
+        /has it from another repository/,
+      );
+    } finally {
+      await container.remove();
+    }
+    await assert.rejects(runtime.pull(foreign, NEVER), /could not be pulled|was not found/);
+    assert.equal(await runtime.pull(image, NEVER, login), id);
   });
 
   test('no value is found outside of the container and its environment', async () => {
@@ -182,6 +212,30 @@ describe('secrets with a container engine', { ...skipFor(forTests.skip), timeout
     assert.ok((await checkFiles(service.dataDir)) > 0, 'the search finds what the database holds');
   });
 });
+
+/** A registry that has nothing but a manifest with the id of an image. @returns the name that leads to it */
+async function foreignRegistry(id: string): Promise<string> {
+  const mediaType = 'application/vnd.docker.distribution.manifest.v2+json';
+  const config = { mediaType: 'application/vnd.docker.container.image.v1+json', size: 1, digest: id };
+  const manifest = JSON.stringify({ schemaVersion: 2, mediaType, config, layers: [] });
+  const server = createServer(({ url = '' }, response) => {
+    if (url === '/v2/') response.end('{}');
+    else if (url.includes('/manifests/')) {
+      const digest = `sha256:${createHash('sha256').update(manifest).digest('hex')}`;
+      const headers = { 'Content-Length': Buffer.byteLength(manifest), 'Docker-Content-Digest': digest };
+      response.writeHead(200, { 'Content-Type': mediaType, ...headers }).end(manifest);
+    } else response.writeHead(404).end('{}');
+  });
+  onTestFinished(() => void server.close());
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  return `127.0.0.1:${typeof address === 'object' ? address?.port : ''}/x`;
+}
+
+async function untilEnd(report: AsyncIterable<unknown>): Promise<void> {
+  for await (const piece of report) void piece;
+}
 
 function assertUnseen(text: string, where: string): void {
   for (const value of VALUES) assert.ok(!text.includes(value), `${where} shows ${value}`);

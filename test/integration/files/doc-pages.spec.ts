@@ -73,6 +73,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/^sh docker\/make-env\.sh$/, 'test/integration/files/compose.spec.ts', 'makeEnv'],
   [/^\. docker\/\.env$/, 'test/integration/files/compose.spec.ts', 'makeEnv'],
   [/^docker build -f docker\/Dockerfile --target /, 'test/e2e/programs/images.spec.ts', 'ImagesInEngine'],
+  [/^iptables -I /, 'test/e2e/worker/docker-network.spec.ts', "'docs/security.md'"],
   [/^docker build -t example\/greet /, GENERAL, 'elsewhere'],
   [/^npx longshore run create example\/greet /, GENERAL, 'elsewhere'],
   [/^(?:npm pack|c[pd]) .*~\/team-extension/, 'test/e2e/docs/extending.spec.ts', "one('elsewhere')"],
@@ -93,6 +94,9 @@ const CHECKED: readonly (readonly [command: RegExp, check: (command: string) => 
 
 /** A path of the repository in code quotes. */
 const NAMED_PATH = /`((?:src|test|scripts|packages|migrations|docs|docker|examples|bench|demo)\/[^\s`:]+)`/g;
+
+/** A spec, and beginnings of titles of its tests. */
+const NAMED_TESTS = /`([\w/.-]+\.spec\.ts)`: ((?:"[^"|]+"(?:, )?)+)/g;
 
 /** What the build, the tools or the operator make. */
 const MADE_LATER = /\/dist\b|^docker\/(?:\.env|metrics\.key|compose\.override\.yaml)$/;
@@ -144,6 +148,23 @@ describe('the pages of the documentation', () => {
     }
     assert.deepEqual(missing, []);
     assert.ok(seen > 50, `${seen} paths`);
+  });
+
+  test('quote the beginnings of titles that the named tests have', async () => {
+    let seen = 0;
+    for (const page of pages) {
+      for (const [, path = '', quoted = ''] of page.text.matchAll(NAMED_TESTS)) {
+        const spec = await readFile(join(PROJECT, path), 'utf8');
+        for (const [, title = ''] of quoted.matchAll(/"([^"]+)"/g)) {
+          seen += 1;
+          assert.ok(
+            new RegExp(`(?:it|test)\\([\\s]*['\`]${title}`).test(spec),
+            `${page.path}: ${path}: ${title}`,
+          );
+        }
+      }
+    }
+    assert.ok(seen > 10, `${seen} titles`);
   });
 
   test('define the labels of their links, each once, and no others', () => {

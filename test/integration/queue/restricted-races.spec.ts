@@ -95,7 +95,7 @@ async function step(journal: RunJournal, context: ClaimContext, source: DataSour
       workerId: run.workerId ?? '',
       attempt: run.attempt,
       lastHeartbeatAt: null,
-      maxReclaims: 5,
+      lossLimits: { maxReclaims: 5, patienceS: 0 },
       nextAttempt,
     } as const,
   ]);

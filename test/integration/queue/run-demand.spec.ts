@@ -209,7 +209,7 @@ describe('the counts of pending runs by what they ask for', () => {
       workerId: 'w',
       attempt: run?.attempt ?? 0,
       lastHeartbeatAt: null,
-      maxReclaims: 2,
+      lossLimits: { maxReclaims: 2, patienceS: 0 },
       nextAttempt: { id: uuidv7(), jitter: 1 },
     });
   }

@@ -68,7 +68,7 @@ describe('logs that several processes write and read at once', () => {
           workerId: 'w',
           attempt: 1,
           lastHeartbeatAt: null,
-          maxReclaims: 3,
+          lossLimits: { maxReclaims: 3, patienceS: 0 },
           nextAttempt: { id: newId(), jitter: 0 },
         }),
     ];

@@ -269,6 +269,8 @@ describe('losses of workers', () => {
         const { state, attempt, reclaims, failures } = await scene.get(id);
         assert.deepEqual([state, attempt, reclaims, failures], ['PENDING', loss + 1, loss, 0]);
         await scene.heartbeat('w');
+        // Ends the pause after a second loss.
+        await scene.journal.change(id, { type: 'patch', keyName: 'test', state: 'PENDING' });
         assert.deepEqual(await scene.claim('w'), [id]);
       }
       await scene.letPass(TIMEOUT_MS + 1);

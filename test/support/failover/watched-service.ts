@@ -70,6 +70,7 @@ export class WatchedService {
           SERVICE_WORKER_TIMEOUT: String(CHAOS_SETTINGS.workerTimeout),
           SERVICE_REAPER_INTERVAL: String(CHAOS_SETTINGS.reaperInterval),
           SERVICE_MAX_RECLAIMS: String(CHAOS_SETTINGS.maxReclaims),
+          SERVICE_LOSS_PATIENCE: '0',
         },
       },
       SERVER_PROCESSES,

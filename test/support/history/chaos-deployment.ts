@@ -178,6 +178,7 @@ export class ChaosDeployment {
         SERVICE_WORKER_TIMEOUT: String(workerTimeout),
         SERVICE_REAPER_INTERVAL: String(reaperInterval),
         SERVICE_MAX_RECLAIMS: String(maxReclaims),
+        SERVICE_LOSS_PATIENCE: '0',
         SERVICE_LOG_LEVEL: 'error',
       },
     });

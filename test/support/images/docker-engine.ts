@@ -15,9 +15,10 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Docker from 'dockerode';
-import { connectEngine } from '@longshore/worker/runtime/docker/docker-engine';
+import { connectEngine } from '@longshore/worker/runtime/docker/engine/docker-engine';
 import { processStamp } from '@longshore/worker/runtime/process/process-table';
 import { cleanEngineFolder, sweepEngineFolders } from './engine-leftovers.js';
+import { SmallDisk } from '../postgres/small-disk.js';
 import { freePort } from '../programs/free-port.js';
 
 const READY_MS = 120_000;
@@ -39,6 +40,10 @@ export interface EngineForTests {
 export interface EngineOptions {
   /** Maps the users of containers to those from this number on (`userns-remap`). */
   readonly remappedTo?: number;
+  /** Gives the engine a network namespace, in which containers get networks, and its host this address with a web server. */
+  readonly hostAddress?: string;
+  /** Gives the engine a disk of this size in MB for images and containers. */
+  readonly diskMb?: number;
 }
 
 /**
@@ -79,8 +84,8 @@ function missingForEngine(): string | null {
 }
 
 /**
- * `dockerd` and a registry without passwords, all of their files in one temporary folder. Containers get loopback only:
- * the host's network and firewall stay as they are.
+ * `dockerd` and a registry without passwords, all of their files in one temporary folder. Containers get loopback only, unless
+ * the engine has its own namespace: the host's network and firewall stay as they are.
  */
 export class TestEngine {
   /** Folder of the tests that make images, removed with the engine. */
@@ -90,6 +95,8 @@ export class TestEngine {
   /** `127.0.0.1:port`, the first part of references to images in the registry. */
   readonly registry: string;
   readonly docker: Docker;
+  /** For images and containers, if it has one of its own. */
+  disk: SmallDisk | undefined;
   private daemon: ChildProcess | null = null;
   private registryProcess: ChildProcess | null = null;
   private hasBusybox = false;
@@ -114,6 +121,7 @@ export class TestEngine {
     const engine = new TestEngine(folder, await freePort(), docker, options);
     process.once('exit', () => engine.abandon());
     try {
+      await engine.mountDisk();
       await engine.startEngine();
       await engine.startRegistry();
     } catch (error) {
@@ -127,19 +135,15 @@ export class TestEngine {
     const { folder } = this;
     const roots = ['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'exec')];
     const own = [...roots, '--pidfile', join(folder, 'pid'), '--host', this.host];
-    const network = [
-      '--bridge=none',
-      '--iptables=false',
-      '--ip6tables=false',
-      '--ip-forward=false',
-      '--ip-masq=false',
-    ];
+    const { remappedTo, hostAddress } = this.options;
+    const hostsNetwork = ['--iptables=false', '--ip6tables=false', '--ip-forward=false', '--ip-masq=false'];
+    const network = ['--bridge=none', ...(hostAddress === undefined ? hostsNetwork : [])];
     const flags = [...own, ...network, '--userland-proxy=false', '--shutdown-timeout=5'];
-    const { remappedTo } = this.options;
-    this.daemon =
-      remappedTo === undefined
-        ? this.spawn('dockerd', flags)
-        : this.spawn('dockerd', [...this.remapping(remappedTo), ...flags], 'unshare');
+    if (remappedTo !== undefined)
+      this.daemon = this.spawn('dockerd', [...this.remapping(remappedTo), ...flags], 'unshare');
+    else if (hostAddress !== undefined)
+      this.daemon = this.spawn('dockerd', [...this.ownNetwork(hostAddress), ...flags], 'unshare');
+    else this.daemon = this.spawn('dockerd', flags);
     await this.ready(this.daemon, 'dockerd', () => this.docker.ping());
   }
 
@@ -191,6 +195,14 @@ export class TestEngine {
     return reference;
   }
 
+  /** Executes a command of a shell in the network namespace of an engine that has one. */
+  inNetwork(command: string): void {
+    const { pid } = this.daemon ?? {};
+    execFileSync('nsenter', ['--net', '--target', String(pid), 'sh', '-c', command], {
+      env: { ...process.env, PATH },
+    });
+  }
+
   /** Removes an image from the engine. */
   async removeImage(reference: string): Promise<void> {
     await this.docker.getImage(reference).remove({ force: true });
@@ -218,6 +230,14 @@ export class TestEngine {
     await end(this.daemon, 'SIGTERM');
     this.daemon = null;
     cleanEngineFolder(this.folder);
+  }
+
+  private async mountDisk(): Promise<void> {
+    const { diskMb } = this.options;
+    if (diskMb === undefined) return;
+    const data = join(this.folder, 'data');
+    mkdirSync(data);
+    this.disk = await SmallDisk.mount(diskMb, data);
   }
 
   private async publish(name: string, folder: string): Promise<string> {
@@ -288,6 +308,19 @@ export class TestEngine {
     const script =
       'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec dockerd --userns-remap=daemon "$@"';
     return ['--mount', '--propagation', 'private', 'sh', '-c', script, file];
+  }
+
+  /** Arguments of `unshare` that start dockerd in a network with nothing but this address. The web server ends with it. */
+  private ownNetwork(address: string): string[] {
+    const folder = join(this.folder, 'web');
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'index.html'), 'reached\n');
+    const script = [
+      'ip link set lo up && ip address add "$0/32" dev lo',
+      `setpriv --pdeathsig KILL ${BUSYBOX} httpd -f -p "$0:80" -h "$1" &`,
+      'shift && exec dockerd "$@"',
+    ];
+    return ['--net', 'sh', '-c', script.join('\n'), address, folder];
   }
 
   private spawn(name: string, args: readonly string[], command = name): ChildProcess {

@@ -14,9 +14,10 @@ export class SmallDisk {
   /**
    * Mounts a small file system in memory; undefined where this process may not mount.
    * @param megabytes its size
+   * @param at an empty folder whose owner unmounts it; default: a new one
    */
-  static async mount(megabytes: number): Promise<SmallDisk | undefined> {
-    const directory = await makeDataDir();
+  static async mount(megabytes: number, at?: string): Promise<SmallDisk | undefined> {
+    const directory = at ?? (await makeDataDir());
     try {
       await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m,mode=0755`, 'tmpfs', directory]);
     } catch {

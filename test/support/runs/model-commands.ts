@@ -37,6 +37,8 @@ type Fence = 'silent' | 'true' | 'other worker' | 'other attempt';
 /** SERVICE_MAX_RECLAIMS of the processes; more would pause a run for a random time. */
 export const MAX_RECLAIMS = 1;
 
+const LOSS_LIMITS = { maxReclaims: MAX_RECLAIMS, patienceS: 0 };
+
 const HOLDER = 'holder';
 /** The worker that has reported to both processes when a sequence begins. */
 const REGISTERED = 'a';
@@ -242,7 +244,7 @@ class Report implements Command {
     assert.ok(!('problems' in event));
     model.seen.add(
       target.answered(
-        { type: 'event', event, reporter, maxReclaims: MAX_RECLAIMS, nextAttempt: { id: 'next', jitter: 1 } },
+        { type: 'event', event, reporter, lossLimits: LOSS_LIMITS, nextAttempt: { id: 'next', jitter: 1 } },
         answer,
       ),
     );

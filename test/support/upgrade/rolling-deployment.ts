@@ -89,6 +89,7 @@ export class RollingDeployment {
         SERVICE_WORKER_TIMEOUT: String(CHAOS_SETTINGS.workerTimeout),
         SERVICE_REAPER_INTERVAL: String(CHAOS_SETTINGS.reaperInterval),
         SERVICE_MAX_RECLAIMS: String(CHAOS_SETTINGS.maxReclaims),
+        SERVICE_LOSS_PATIENCE: '0',
         SERVICE_LOG_LEVEL: 'warning',
       },
     });

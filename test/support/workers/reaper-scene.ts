@@ -71,6 +71,7 @@ export class ReaperScene {
   ) {
     const settings = loadSettings([], {
       SERVICE_MAX_RECLAIMS: String(maxReclaims),
+      SERVICE_LOSS_PATIENCE: '0',
       SERVICE_LOG_LEVEL: 'debug',
     });
     const destination = { write: (line: string): void => void this.logged.push(JSON.parse(line)) };

@@ -16,7 +16,7 @@ export interface EnginePauseOptions {
   readonly random: () => number;
   readonly obstacles: ClaimObstacles;
   /** @throws Error that says why the engine cannot execute anything now */
-  readonly probe: (image: string) => Promise<void>;
+  readonly probe: () => Promise<void>;
   readonly onResume: () => void;
   /** Ends a pause for good. */
   readonly signal: AbortSignal;
@@ -29,6 +29,7 @@ export interface EnginePauseOptions {
 export class EnginePause {
   private readonly backoff: Backoff;
   private state: 'working' | 'paused' | 'on trial' = 'working';
+
   /** Runs claimed since the failure. */
   private readonly trials = new Set<object>();
 
@@ -58,22 +59,21 @@ export class EnginePause {
   }
 
   /**
-   * @param image of the run that the engine failed
    * @param reason one line without secrets, which heartbeats tell
    */
-  recordFault(image: string, reason: string): void {
-    if (this.state !== 'paused') void this.pause(image, reason);
+  recordFault(reason: string): void {
+    if (this.state !== 'paused') void this.pause(reason);
   }
 
-  private async pause(image: string, reason: string): Promise<void> {
+  private async pause(reason: string): Promise<void> {
     const { clock, logger, signal, onResume } = this.options;
     const startedAtMs = clock.nowMs();
     this.state = 'paused';
     this.tell(reason);
-    logger.warn('the container engine failed: no claims until a probe succeeds');
+    logger.warn({ reason }, 'the container engine failed: no claims until a probe succeeds');
     for (let tries = 1; !signal.aborted; tries++) {
       await clock.sleep(this.backoff.nextMs(), signal);
-      if (signal.aborted || (await this.succeeds(image, tries))) break;
+      if (signal.aborted || (await this.succeeds(tries))) break;
     }
     if (signal.aborted) return;
     this.state = 'on trial';
@@ -90,9 +90,9 @@ export class EnginePause {
     obstacles.set(isFull ? 'disk_full' : 'engine_paused', message);
   }
 
-  private async succeeds(image: string, tries: number): Promise<boolean> {
+  private async succeeds(tries: number): Promise<boolean> {
     try {
-      await this.options.probe(image);
+      await this.options.probe();
       return true;
     } catch (error) {
       const level = tries === 1 ? 'warn' : 'info';

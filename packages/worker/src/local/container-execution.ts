@@ -30,6 +30,7 @@ export class ContainerExecution extends RunExecution {
   private container: RunningContainer | null = null;
   private hasEnded = false;
   private removed: Promise<void> = Promise.resolve();
+  private readonly releaseImage: () => void;
 
   /** Requests capacity at once, so that runs start in the order of their claims. */
   constructor(
@@ -40,17 +41,18 @@ export class ContainerExecution extends RunExecution {
     const { runtime, queue } = parts;
     this.unsuitable = missingCapabilities(runtime, claimed) ?? whyTooLarge(queue, claimed);
     this.capacity = this.unsuitable === null ? queue.request(claimed.constraints) : null;
+    this.releaseImage = runtime.keep(claimed.image);
   }
 
   protected async runSteps(): Promise<Outcome> {
-    const { id: runId, image, inputs, constraints, container } = this.claimed;
+    const { id: runId, inputs, constraints, container } = this.claimed;
     const preparing = new AbortController();
     // Pull while the service is asked for the run.
     const pulled = this.pull(AbortSignal.any([this.stopSignal.signal, preparing.signal]));
     pulled.catch(() => undefined);
     try {
       const { currentAttempt: attempt, outputs: outputTemplate } = await this.prepare();
-      const { gpuId, secrets } = await this.stopSignal.abortable(pulled);
+      const { gpuId, secrets, image } = await this.stopSignal.abortable(pulled);
       await this.reportStart(gpuId === null ? {} : { gpu_id: gpuId });
       const { command, args } = container;
       const env = { ...container.env, ...secrets.env };
@@ -66,7 +68,7 @@ export class ContainerExecution extends RunExecution {
 
   protected async beforeReport(outcome: Outcome): Promise<void> {
     if (outcome.kind === 'failed' && outcome.origin === 'engine')
-      this.parts.enginePause.recordFault(this.claimed.image, outcome.summary);
+      this.parts.enginePause.recordFault(outcome.summary);
     this.removed = this.removeContainer();
     if (!this.hasEnded) await Promise.race([this.removed, this.parts.context.clock.sleep(REMOVAL_MS)]);
   }
@@ -89,23 +91,26 @@ export class ContainerExecution extends RunExecution {
       await removeContainer(this.container, { ...this.parts.context, logger: this.logger });
     }
     this.capacity?.release();
+    this.releaseImage();
   }
 
   /** Waits for capacity, then reads the secrets and pulls the image. */
   private async pull(signal: AbortSignal): Promise<Preparation> {
-    const { image } = this.claimed;
+    const { image: name } = this.claimed;
     const { gpuId } = await (this.capacity?.granted ?? NEVER);
     signal.throwIfAborted();
     const secrets = await this.readSecrets();
     signal.throwIfAborted();
-    this.logger.info({ image }, 'pulling the image');
-    await this.trace.step('pull image', () => this.parts.runtime.pull(image, signal, secrets.registry));
-    return { gpuId, secrets };
+    this.logger.info({ image: name }, 'pulling the image');
+    const image = await this.trace.step('pull image', () =>
+      this.parts.runtime.pull(name, signal, secrets.registry),
+    );
+    return { gpuId, secrets, image };
   }
 
   private async runContainer(spec: ContainerSpec, step: TracedStep): Promise<Outcome> {
     this.stopSignal.check();
-    const container = await this.parts.runtime.start(spec);
+    const container = await this.parts.runtime.start(spec, this.stopSignal.signal);
     this.container = container;
     this.parts.enginePause.recordStart();
     const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal };
@@ -124,6 +129,8 @@ interface Preparation {
   /** The GPU that the container gets; null: none. */
   readonly gpuId: number | null;
   readonly secrets: RunSecrets;
+  /** What the container is created from. */
+  readonly image: string;
 }
 
 const NEVER = new Promise<never>(() => undefined);

@@ -7,9 +7,15 @@ import { lossReason } from '../execution/run-poll.js';
 const RETRY = { firstMs: 1000, maxMs: 30_000 };
 
 /** Interval between searches for containers that another process started, in milliseconds. */
-const SWEEP_MS = 5_000;
+const ABANDONED_MS = 5_000;
 
-/** Removes containers that other processes with this worker's id have started. */
+/** Interval between searches for containers of ended attempts, in milliseconds. */
+const OWN_MS = 60_000;
+
+/** Interval between searches for images that are beyond their budget, in milliseconds; a pull searches as well. */
+const IMAGES_MS = 600_000;
+
+/** Removes containers that belong to no attempt of this worker, and images that are not used any more. */
 export class LeftoverCleanup {
   constructor(
     private readonly context: WorkerContext,
@@ -34,11 +40,35 @@ export class LeftoverCleanup {
     }
   }
 
+  /** Searches until the signal is aborted. */
+  async sweep(signal: AbortSignal): Promise<void> {
+    await Promise.all([
+      this.removeAbandoned(signal),
+      this.removeEnded(signal),
+      this.removeUnusedImages(signal),
+    ]);
+  }
+
+  /** An engine may create a container after the worker gave up waiting for it, or fail to remove one. */
+  private async removeEnded(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.context;
+    for (;;) {
+      await clock.sleep(OWN_MS, signal);
+      if (signal.aborted) return;
+      try {
+        const containers = await this.runtime.removeLeftovers();
+        if (containers > 0) logger.warn({ containers }, 'removed containers of ended attempts');
+      } catch (error) {
+        logger.debug({ error: errorText(error) }, 'could not look for containers of ended attempts');
+      }
+    }
+  }
+
   /**
    * Removes containers that were started under another lock, as on a host that was replaced, once the service has given
    * their attempts away: until then their worker may still run. Ends when there are none.
    */
-  async removeAbandoned(signal: AbortSignal): Promise<void> {
+  private async removeAbandoned(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.context;
     let known = 0;
     while (!signal.aborted) {
@@ -53,7 +83,20 @@ export class LeftoverCleanup {
       } catch (error) {
         logger.debug({ error: errorText(error) }, 'could not look for containers of another process');
       }
-      await clock.sleep(SWEEP_MS, signal);
+      await clock.sleep(ABANDONED_MS, signal);
+    }
+  }
+
+  /** Removes images that are not used any more, until the signal is aborted. */
+  private async removeUnusedImages(signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.context;
+    while (!signal.aborted) {
+      try {
+        await this.runtime.removeUnusedImages();
+      } catch (error) {
+        logger.warn({ error: errorText(error) }, 'could not look for images that are not used any more');
+      }
+      await clock.sleep(IMAGES_MS, signal);
     }
   }
 

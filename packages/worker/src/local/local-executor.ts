@@ -38,7 +38,7 @@ export class LocalExecutor implements Executor {
     this.maxHeld = 2 * (maxRuns ?? resources.cpuCores);
     this.enginePause = new EnginePause({
       ...context,
-      probe: (image) => runtime.probe(image),
+      probe: () => runtime.probe(),
       onResume: onCapacityFreed,
       signal: draining,
     });
@@ -79,6 +79,6 @@ export class LocalExecutor implements Executor {
   }
 
   upkeep(signal: AbortSignal): Promise<void> {
-    return this.leftovers.removeAbandoned(signal);
+    return this.leftovers.sweep(signal);
   }
 }

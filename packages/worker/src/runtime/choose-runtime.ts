@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DockerRuntime, engineProblem } from './docker/docker.runtime.js';
-import { ImagePolicy } from './docker/image-policy.js';
+import { PULL_TIMING } from './docker/images/pull-watch.js';
+import { ImagePolicy } from './docker/images/image-policy.js';
+import type { ImageBudget } from './docker/images/image-store.js';
 import { ProcessRuntime } from './process/process.runtime.js';
 import { RunFolders } from './process/run-folders.js';
 import type { Runtime, RuntimeLog } from './runtime.js';
@@ -16,6 +18,11 @@ export interface RuntimeChoice {
   readonly allowedImages: readonly string[] | null;
   /** SERVICE_WORKER_LOCAL_REGISTRIES. */
   readonly localRegistries: boolean;
+  /** SERVICE_WORKER_PULL_SILENCE, in seconds; 0: none. */
+  readonly pullSilenceSeconds: number;
+  readonly imageBudget: ImageBudget;
+  /** SERVICE_WORKER_NETWORK. */
+  readonly network: string;
   /** DOCKER_HOST and what belongs to it, PATH, LANG, TZ. */
   readonly env: NodeJS.ProcessEnv;
   readonly workerId: string;
@@ -35,11 +42,14 @@ const DEFAULT_IMAGES_DIR = 'examples/images';
  * @throws Error fit for the operator when it cannot be used
  */
 export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
-  const { runtime, env, workerId, instance, log } = choice;
+  const { runtime, env, workerId, instance, log, pullSilenceSeconds, imageBudget, network } = choice;
   if (runtime === 'process') return processRuntime(choice);
   const problem = await engineProblem(env);
-  if (problem === null)
-    return new DockerRuntime({ env, workerId, instance, log, policy: new ImagePolicy(choice) });
+  if (problem === null) {
+    const policy = new ImagePolicy(choice);
+    const pullTiming = { ...PULL_TIMING, silentMs: pullSilenceSeconds * 1000 };
+    return new DockerRuntime({ env, workerId, instance, log, policy, pullTiming, imageBudget, network });
+  }
   throw new Error(
     `No runtime for containers: ${problem}. Start an engine, or point DOCKER_HOST to one. To run example programs as plain ` +
       'processes, without isolation, set SERVICE_WORKER_RUNTIME=process and SERVICE_WORKER_IMAGES_DIR',

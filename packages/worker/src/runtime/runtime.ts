@@ -20,6 +20,7 @@ export interface ContainerSpec {
   readonly runId: string;
   /** 1-based. */
   readonly attempt: number;
+  /** As `pull` has returned it. */
   readonly image: string;
   readonly inputs: JsonObject;
   /** Initial content of the output file unless empty. */
@@ -58,7 +59,7 @@ export interface RunningContainer {
    * container's end, with its last line.
    */
   readonly lines: AsyncIterable<LogLine>;
-  /** Resolves when the container has ended; rejects when the engine cannot report its exit. */
+  /** Resolves when the container has ended by itself; rejects when the engine cannot report its exit, or ended it. */
   readonly exit: Promise<ContainerExit>;
   /** Complete once `exit` has resolved, if the engine says them. */
   times(): ContainerTimes;
@@ -79,23 +80,29 @@ export interface Runtime {
   readonly name: 'docker' | 'process';
   readonly capabilities: readonly Capability[];
   /**
+   * Keeps an image on this machine for a claimed run, from its pull on.
+   * @returns ends that; idempotent
+   */
+  keep(image: string): () => void;
+  /**
    * Pulls the newest image.
    * @param login for its registry; the image is then never taken from this machine alone. Null: none
+   * @returns what {@link ContainerSpec.image} is for this run: names may move to other images
    * @throws RunFault when there is no such image
    * @throws EngineFault when the engine fails
    * @throws Error fit for a run's error_message when the image is not available now
    */
-  pull(image: string, signal: AbortSignal, login?: RegistryLogin | null): Promise<void>;
+  pull(image: string, signal: AbortSignal, login?: RegistryLogin | null): Promise<string>;
   /**
-   * Creates and starts the container.
+   * Creates and starts the container. Not started once the signal is aborted: then it is removed.
    * @throws RunFault when no machine could start it
    * @throws EngineFault when this machine cannot start containers now
    * @throws Error fit for a run's error_message when this machine cannot start this one
    */
-  start(spec: ContainerSpec): Promise<RunningContainer>;
+  start(spec: ContainerSpec, signal?: AbortSignal): Promise<RunningContainer>;
   /**
-   * Removes the containers that previous processes of this worker left, and their files. Requires the lock of the worker's
-   * id, and that no container was started yet.
+   * Removes the containers, and their files, that previous processes of this worker left, and those of this one that belong
+   * to no attempt any more. Requires the lock of the worker's id.
    * @returns the number of containers
    */
   removeLeftovers(): Promise<number>;
@@ -106,12 +113,13 @@ export interface Runtime {
    * @returns the number of containers that remain
    */
   removeAbandoned(isLost: (runId: string, attempt: number) => Promise<boolean>): Promise<number>;
+  /** Removes images that workers have pulled and that are beyond their budget. */
+  removeUnusedImages(): Promise<void>;
   /**
-   * Starts a container that executes nothing of a run, without a registry.
-   * @param image that could not be started before; the container is of this one or of any other local image
+   * Starts something that executes nothing of a run and that no client controls, without a registry.
    * @throws Error that says why this machine cannot start containers now
    */
-  probe(image: string): Promise<void>;
+  probe(): Promise<void>;
 }
 
 /**

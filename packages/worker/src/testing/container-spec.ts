@@ -1,5 +1,5 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { ImagePolicy } from '../runtime/docker/image-policy.js';
+import { ImagePolicy } from '../runtime/docker/images/image-policy.js';
 import type {
   ContainerExit,
   ContainerLimits,
@@ -51,8 +51,11 @@ export function textsOf(lines: readonly LogLine[], stream: LogLine['stream']): s
 
 export class MemoryLog implements RuntimeLog {
   readonly warnings: { fields: object; message: string }[] = [];
+  readonly infos: { fields: object; message: string }[] = [];
 
-  info(): void {}
+  info(fields: object, message: string): void {
+    this.infos.push({ fields, message });
+  }
 
   warn(fields: object, message: string): void {
     this.warnings.push({ fields, message });

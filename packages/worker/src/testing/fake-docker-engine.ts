@@ -4,9 +4,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { FakeImages } from './fake-images.js';
 
 export interface EngineCall {
-  /** Method and path with `ID` for the container's id: `POST /containers/ID/start`. */
+  /** Method and path with `ID` for the container's id: `POST /containers/ID/start`. An import is `POST /images/import`. */
   readonly route: string;
   readonly query: Readonly<Record<string, string>>;
   /** The JSON body, an archive's bytes, or null. */
@@ -15,7 +16,11 @@ export interface EngineCall {
 
 export interface FakeContainer {
   readonly id: string;
-  readonly create: { readonly Image: string; readonly Labels: Readonly<Record<string, string>> };
+  readonly create: {
+    readonly Image: string;
+    readonly Labels: Readonly<Record<string, string>>;
+    readonly Entrypoint?: readonly string[];
+  };
   state: {
     Running: boolean;
     ExitCode: number;
@@ -27,17 +32,18 @@ export interface FakeContainer {
   files: Buffer;
 }
 
-export type Answer = (response: ServerResponse, call: EngineCall) => void;
+/** @param goOn gives the usual answer */
+export type Answer = (response: ServerResponse, call: EngineCall, goOn: () => void) => void;
 
 /** A Docker Engine API on a Unix socket. Tests control output and end of its containers and can replace any answer. */
 export class FakeDockerEngine {
   readonly calls: EngineCall[] = [];
   readonly containers = new Map<string, FakeContainer>();
-  /** Local images. */
-  readonly images = new Set<string>();
+  readonly images = new FakeImages();
+  /** Names of its networks. */
+  readonly networks = new Set(['bridge', 'none']);
   /** Logins of pulls. */
   readonly logins: unknown[] = [];
-  private readonly otherNames = new Map<string, string[]>();
   private readonly replaced = new Map<string, Answer[]>();
   private readonly attached = new Map<string, Set<ServerResponse>>();
   private readonly waiting = new Map<string, Set<ServerResponse>>();
@@ -108,8 +114,9 @@ export class FakeDockerEngine {
     const url = new URL(request.url ?? '/', 'http://engine');
     const id = /^\/containers\/(c[0-9]+)/.exec(url.pathname)?.[1] ?? '';
     const path = id === '' ? url.pathname : url.pathname.replace(id, 'ID');
+    const isImport = url.searchParams.has('fromSrc');
     const call = {
-      route: `${request.method ?? ''} ${path}`,
+      route: isImport ? 'POST /images/import' : `${request.method ?? ''} ${path}`,
       query: Object.fromEntries(url.searchParams),
       body: await readBody(request),
     };
@@ -117,10 +124,12 @@ export class FakeDockerEngine {
     const login = request.headers['x-registry-auth'];
     if (typeof login === 'string') this.logins.push(JSON.parse(Buffer.from(login, 'base64url').toString()));
     const answer = this.replaced.get(call.route)?.shift();
-    if (answer !== undefined) answer(response, call);
-    else if (id !== '' && !this.containers.has(id))
-      json(response, 404, { message: `No such container: ${id}` });
-    else this.answer(response, call, id);
+    const goOn = (): void => {
+      if (id !== '' && !this.containers.has(id)) json(response, 404, { message: `No such container: ${id}` });
+      else this.answer(response, call, id);
+    };
+    if (answer === undefined) goOn();
+    else answer(response, call, goOn);
   }
 
   private answer(response: ServerResponse, call: EngineCall, id: string): void {
@@ -129,8 +138,8 @@ export class FakeDockerEngine {
       this.answerAbout(container, response, call);
     } else if (call.route === 'GET /_ping') {
       response.end('OK');
-    } else if (call.route === 'POST /images/create') {
-      report(response, { status: 'Pulling' }, { status: 'Downloaded newer image' });
+    } else if (call.route === 'GET /info') {
+      json(response, 200, { Plugins: { Log: ['json-file', 'local'] } });
     } else if (call.route === 'POST /containers/create') {
       this.created += 1;
       const made = {
@@ -141,23 +150,56 @@ export class FakeDockerEngine {
       };
       this.containers.set(made.id, made);
       json(response, 201, { Id: made.id, Warnings: [] });
-    } else if (call.route === 'GET /images/json') {
-      json(
-        response,
-        200,
-        [...this.images].map((name) => ({ Id: name, RepoTags: [name] })),
-      );
     } else if (call.route === 'GET /containers/json') {
       json(response, 200, this.list(call.query['filters'] ?? '{}'));
+    } else if (call.route.includes(' /networks/')) {
+      this.answerNetworks(response, call);
     } else {
-      const [, image = '', what] = /^(?:GET|POST) \/images\/(.+)\/(json|tag)$/.exec(call.route) ?? [];
-      const names = this.otherNames.get(image) ?? [];
-      if (this.images.has(image) && what === 'tag') {
-        this.otherNames.set(image, [...names, `${call.query['repo']}:${call.query['tag']}`]);
-        response.writeHead(201).end();
-      } else if (this.images.has(image) || [...this.otherNames.values()].flat().includes(image))
-        json(response, 200, { Id: 'sha256:0', RepoTags: [image, ...names] });
-      else json(response, 404, { message: `No such image: ${image}` });
+      this.answerImages(response, call);
+    }
+  }
+
+  private answerNetworks(response: ServerResponse, { route, body }: EngineCall): void {
+    const name = route === 'POST /networks/create' ? String(Object(body).Name) : (route.split('/')[2] ?? '');
+    const isThere = this.networks.has(name);
+    if (route.startsWith('POST')) {
+      this.networks.add(name);
+      if (isThere) json(response, 409, { message: `network with name ${name} already exists` });
+      else json(response, 201, { Id: name });
+    } else if (isThere) json(response, 200, { Name: name });
+    else json(response, 404, { message: `network ${name} not found` });
+  }
+
+  private answerImages(response: ServerResponse, { route, query }: EngineCall): void {
+    const { images } = this;
+    if (route === 'GET /images/json') {
+      json(response, 200, images.list());
+      return;
+    }
+    if (route === 'POST /images/create' || route === 'POST /images/import') {
+      const { fromImage, tag = '', repo } = query;
+      if (fromImage === undefined && repo === undefined) {
+        report(response, { status: images.addNameless() });
+        return;
+      }
+      if (fromImage === undefined) images.add(`${repo}:${tag}`);
+      else images.pull(`${fromImage}${tag.includes(':') ? '@' : ':'}${tag}`);
+      report(response, { status: 'Pulling' }, { status: 'Downloaded newer image' });
+      return;
+    }
+    const [, method, image = '', what] =
+      /^(GET|POST|DELETE) \/images\/(.+?)(?:\/(json|tag))?$/.exec(route) ?? [];
+    const found = images.find(image);
+    if (found === null) {
+      json(response, 404, { message: `No such image: ${image}` });
+    } else if (what === 'tag') {
+      images.add(`${query['repo']}:${query['tag']}`, found.Id);
+      response.writeHead(201).end();
+    } else if (method === 'DELETE') {
+      images.remove(image);
+      json(response, 200, []);
+    } else {
+      json(response, 200, found);
     }
   }
 
@@ -170,12 +212,19 @@ export class FakeDockerEngine {
         else response.end();
         return;
       case 'POST /start':
+        if (container.create.Entrypoint?.[0] === 'longshore-probe') {
+          json(response, 400, { message: 'exec: "longshore-probe": executable file not found in $PATH' });
+          return;
+        }
         container.state = { Running: true, ExitCode: 0, OOMKilled: false };
         response.writeHead(204).end();
         return;
       case 'PUT /archive':
         if (Buffer.isBuffer(body)) container.files = body;
         response.end();
+        return;
+      case 'GET /logs':
+        json(response, 500, { message: 'configured logging driver does not support reading' });
         return;
       case 'GET /archive':
         json(response, 404, { message: 'Could not find the file /longshore/output.json in container' });
@@ -215,13 +264,17 @@ export class FakeDockerEngine {
     this.waiting.delete(container.id);
   }
 
-  private list(filters: string): { Id: string; Labels: FakeContainer['create']['Labels'] }[] {
+  private list(
+    filters: string,
+  ): { Id: string; ImageID: string; Labels: FakeContainer['create']['Labels'] }[] {
     const asked: unknown = Reflect.get(Object(JSON.parse(filters)), 'label');
     const label = Array.isArray(asked) ? asked.map(String) : [];
     const matching = [...this.containers.values()].filter(({ create: { Labels } }) =>
       label.every((entry) => Object.entries(Labels).some(([name, value]) => `${name}=${value}` === entry)),
     );
-    return matching.map(({ id, create: { Labels } }) => ({ Id: id, Labels }));
+    return matching.map(({ id, create: { Image, Labels } }) => {
+      return { Id: id, ImageID: this.images.find(Image)?.Id ?? Image, Labels };
+    });
   }
 }
 
@@ -240,6 +293,15 @@ export const silence: Answer = () => undefined;
 /** The progress report of a pull. */
 export function reports(...lines: readonly object[]): Answer {
   return (response) => report(response, ...lines);
+}
+
+/** The end of a log with timestamps: an entry for each of the pieces. */
+export function logs(...entries: readonly (readonly [time: string, stream: 1 | 2, bytes: string])[]): Answer {
+  return (response) => {
+    response.writeHead(200);
+    for (const [time, stream, bytes] of entries) response.write(frame(stream, `${time} ${bytes}`));
+    response.end();
+  };
 }
 
 /** A frame of an attach stream. */
@@ -267,8 +329,10 @@ function add(map: Map<string, Set<ServerResponse>>, id: string, response: Server
 export function asCreate(body: unknown): FakeContainer['create'] {
   const image: unknown = Reflect.get(Object(body), 'Image');
   const labels: unknown = Reflect.get(Object(body), 'Labels');
+  const entrypoint: unknown = Reflect.get(Object(body), 'Entrypoint');
   const entries = Object.entries(Object(labels)).map(([name, value]) => [name, String(value)]);
-  return { Image: String(image), Labels: Object.fromEntries(entries) };
+  const command = Array.isArray(entrypoint) ? { Entrypoint: entrypoint.map(String) } : {};
+  return { Image: String(image), Labels: Object.fromEntries(entries), ...command };
 }
 
 async function readBody(request: IncomingMessage): Promise<unknown> {

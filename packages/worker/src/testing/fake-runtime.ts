@@ -75,27 +75,41 @@ export class FakeRuntime implements Runtime {
   readonly name = 'process';
   readonly containers: FakeContainer[] = [];
   readonly pulls: string[] = [];
+  /** Images of claimed runs. */
+  readonly kept: string[] = [];
   readonly logins: (RegistryLogin | null)[] = [];
   leftoversRemoved = 0;
   /** Containers of another lock: run and attempt. */
   abandoned: [string, number][] = [];
-  readonly probes: string[] = [];
-  onProbe: (image: string) => Promise<void> = async () => undefined;
+  probes = 0;
+  /** Containers that were not started because their run was stopped. */
+  refused = 0;
+  onProbe: () => Promise<void> = async () => undefined;
   onPull: (image: string, signal: AbortSignal) => Promise<void> = async () => undefined;
   onStart: (container: FakeContainer) => void | Promise<void> = () => undefined;
 
   constructor(readonly capabilities: readonly Capability[] = ['env', 'command', 'secrets', 'registry']) {}
 
-  async pull(image: string, signal: AbortSignal, login: RegistryLogin | null = null): Promise<void> {
+  keep(image: string): () => void {
+    this.kept.push(image);
+    return () => void this.kept.splice(this.kept.indexOf(image), 1);
+  }
+
+  async pull(image: string, signal: AbortSignal, login: RegistryLogin | null = null): Promise<string> {
     this.pulls.push(image);
     this.logins.push(login);
     await this.onPull(image, signal);
+    return image;
   }
 
-  async start(spec: ContainerSpec): Promise<RunningContainer> {
+  async removeUnusedImages(): Promise<void> {}
+
+  async start(spec: ContainerSpec, signal?: AbortSignal): Promise<RunningContainer> {
     const container = new FakeContainer(spec);
     this.containers.push(container);
     await this.onStart(container);
+    if (signal?.aborted === true) this.refused += 1;
+    signal?.throwIfAborted();
     return container;
   }
 
@@ -113,8 +127,8 @@ export class FakeRuntime implements Runtime {
     return kept.length;
   }
 
-  async probe(image: string): Promise<void> {
-    this.probes.push(image);
-    await this.onProbe(image);
+  async probe(): Promise<void> {
+    this.probes += 1;
+    await this.onProbe();
   }
 }

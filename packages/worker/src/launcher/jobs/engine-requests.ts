@@ -33,8 +33,8 @@ export class EngineRequests {
   async submit(spec: JobSpec): Promise<EngineJob> {
     const { engine, enginePause } = this.parts;
     const submit = () => this.trace.step('submit', () => engine.submit(spec));
-    const job = await this.untilAnswered('submit the job', submit, ({ message }) =>
-      enginePause.recordFault(spec.image, message),
+    const job = await this.untilAnswered('submit the job', submit, (reason) =>
+      enginePause.recordFault(reason),
     );
     enginePause.recordStart();
     return job;
@@ -59,7 +59,7 @@ export class EngineRequests {
   private async untilAnswered<T>(
     what: string,
     request: () => Promise<T>,
-    onFault: (fault: EngineFault) => void = () => undefined,
+    onFault: (reason: string) => void = () => undefined,
   ): Promise<T> {
     const { clock, random } = this.parts.context;
     const backoff = new Backoff(RETRY, random);
@@ -70,7 +70,7 @@ export class EngineRequests {
       } catch (error) {
         if (!(error instanceof EngineFault)) throw error;
         this.logger.warn({ error: error.message }, `could not ${what}, retrying`);
-        onFault(error);
+        onFault(error.message);
       }
       await clock.sleep(backoff.nextMs(), this.stopSignal.signal);
     }

@@ -13,8 +13,8 @@ import {
 } from '../../execution/run-execution.js';
 import type { StopReason } from '../../execution/stop-signal.js';
 import { RecordedEvents } from '../../logs/recorded-events.js';
-import type { ImagePolicy } from '../../runtime/docker/image-policy.js';
-import { parseImageReference } from '../../runtime/docker/image-reference.js';
+import type { ImagePolicy } from '../../runtime/docker/images/image-policy.js';
+import { parseImageReference } from '../../runtime/docker/images/image-reference.js';
 import { EngineFault } from '../../runtime/runtime.js';
 import { SecretMask } from '../../secrets/secret-mask.js';
 import type { ClaimedRun } from '../../service-api/service-api.js';

@@ -1,12 +1,19 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, it } from 'vitest';
-import { asCreate, cut, FakeDockerEngine, frame, refuse, silence } from '../../testing/fake-docker-engine.js';
+import { asCreate, cut, FakeDockerEngine, frame, refuse } from '../../testing/fake-docker-engine.js';
 import { ANY_IMAGE, containerSpec, MemoryLog, readToEnd } from '../../testing/container-spec.js';
-import type { ContainerTiming } from './docker.container.js';
+import { GAP_LINE } from './container/container-output.js';
+import type { ContainerTiming } from './container/docker.container.js';
 import { DockerRuntime } from './docker.runtime.js';
 
-const TIMING: ContainerTiming = { callMs: 5_000, waitMs: 5_000, outageMs: 3_000, retryMs: 5 };
+const TIMING: ContainerTiming = {
+  callMs: 5_000,
+  startMs: 120_000,
+  waitMs: 5_000,
+  outageMs: 3_000,
+  retryMs: 5,
+};
 
 describe('DockerRuntime', () => {
   let engine: FakeDockerEngine;
@@ -33,19 +40,21 @@ describe('DockerRuntime', () => {
   describe('create', () => {
     it('sends exactly this create request', async () => {
       const limits = { ramMb: 256, cpu: 2, gpuId: 1, vramMb: 1000 };
-      const spec = containerSpec('registry.example:5000/team/tool', {}, limits);
+      const spec = containerSpec('sha256:0123', {}, limits);
       await runtime().start({ ...spec, attempt: 3 });
-      const call = engine.calls[0];
-      assert.equal(call?.route, 'POST /containers/create');
+      const call = engine.calls.find(({ route }) => route === 'POST /containers/create');
+      assert.ok(call);
       assert.deepEqual(call.query, {});
       assert.deepEqual(call.body, {
-        Image: 'registry.example:5000/team/tool:latest',
+        Image: 'sha256:0123',
         AttachStdin: false,
         AttachStdout: true,
         AttachStderr: true,
         OpenStdin: false,
         Tty: false,
         Env: ['SERVICE_INPUT_PATH=/longshore/input.json', 'SERVICE_OUTPUT_PATH=/longshore/output.json'],
+        Healthcheck: { Test: ['NONE'] },
+        StopSignal: 'SIGTERM',
         Labels: {
           'longshore.worker': 'w-1',
           'longshore.instance': '1f3a90cc',
@@ -56,8 +65,11 @@ describe('DockerRuntime', () => {
           CapDrop: ['ALL'],
           SecurityOpt: ['no-new-privileges'],
           PidsLimit: 512,
-          LogConfig: { Type: 'none', Config: {} },
           RestartPolicy: { Name: 'no' },
+          LogConfig: {
+            Type: 'local',
+            Config: { 'max-size': '16m', 'max-file': '4', compress: 'false' },
+          },
           Memory: 268435456,
           MemorySwap: 268435456,
           NanoCpus: 2000000000,
@@ -89,8 +101,8 @@ describe('DockerRuntime', () => {
         'CapDrop',
         'SecurityOpt',
         'PidsLimit',
-        'LogConfig',
         'RestartPolicy',
+        'LogConfig',
       ]);
     });
 
@@ -105,6 +117,7 @@ describe('DockerRuntime', () => {
       engine.end(0);
       await container.exit;
       assert.deepEqual(engine.routes(), [
+        'GET /info',
         'POST /containers/create',
         'PUT /containers/ID/archive',
         'POST /containers/ID/attach',
@@ -115,10 +128,10 @@ describe('DockerRuntime', () => {
     });
 
     it('removes the container when it cannot be started, and logs the words of the engine', async () => {
-      engine.answerNext('POST /containers/ID/start', refuse(500, 'no such\nfile: /program'));
+      engine.answerNext('POST /containers/ID/start', refuse(400, 'no such\nfile: /program'));
       await assert.rejects(runtime().start(containerSpec('tool')), {
-        name: 'EngineFault',
-        message: 'The container could not be started: the container engine answered 500',
+        name: 'RunFault',
+        message: 'The container could not be started: the container engine answered 400',
       });
       assert.match(JSON.stringify(log.warnings), /no such file: \/program/);
       assert.equal(engine.containers.size, 0);
@@ -138,8 +151,27 @@ describe('DockerRuntime', () => {
       assert.doesNotMatch(printed, /first|part/);
     });
 
-    it('removes a container that was created although the answer was lost', async () => {
-      await runtime().start(containerSpec('tool'));
+    it('starts nothing after the run was cancelled during the create call, and leaves nothing', async () => {
+      for (const route of ['POST /containers/create', 'PUT /containers/ID/archive']) {
+        const cancel = new AbortController();
+        engine.answerNext(route, (_response, _call, goOn) => {
+          cancel.abort(new Error('cancelled'));
+          goOn();
+        });
+        await assert.rejects(runtime().start(containerSpec('tool'), cancel.signal), /cancelled/);
+        assert.equal(engine.containers.size, 0);
+      }
+      assert.ok(!engine.routes().includes('POST /containers/ID/start'));
+    });
+
+    it('creates nothing for a run that was cancelled before', async () => {
+      await assert.rejects(runtime().start(containerSpec('tool'), AbortSignal.abort()));
+      assert.deepEqual(engine.routes(), []);
+    });
+
+    it('finds a container that was created although the answer was lost, beside one that runs', async () => {
+      const own = runtime();
+      await own.start(containerSpec('tool'));
       const spec = containerSpec('tool');
       engine.answerNext('POST /containers/create', (response, { body }) => {
         engine.containers.set('c9', {
@@ -150,16 +182,19 @@ describe('DockerRuntime', () => {
         });
         response.destroy();
       });
-      await assert.rejects(runtime().start(spec), /could not be created/);
+      await assert.rejects(own.start(spec), /could not be created/);
+      assert.equal(await own.removeLeftovers(), 1);
       assert.deepEqual([...engine.containers.keys()], ['c1']);
     });
 
-    it('says what of the container cannot be had', async () => {
-      engine.answerNext('POST /containers/create', refuse(400, 'Range of CPUs is from 0.01 to 2.00'));
-      await assert.rejects(runtime().start(containerSpec('tool')), {
+    it('says what of the limits cannot be had, and believes it only of a run with such a limit', async () => {
+      const words = refuse(400, 'Range of CPUs is from 0.01 to 2.00');
+      engine.answerNext('POST /containers/create', words, words);
+      await assert.rejects(runtime().start(containerSpec('tool', {}, { cpu: 3 })), {
         name: 'Error',
         message: 'The container could not be created: the machine does not have so many CPUs',
       });
+      await assert.rejects(runtime().start(containerSpec('tool')), { name: 'RunFault' });
     });
   });
 
@@ -176,85 +211,16 @@ describe('DockerRuntime', () => {
       ]);
     });
 
-    it('attaches again when the connection breaks while the container runs', async () => {
-      const container = await runtime().start(containerSpec('tool'));
-      const lines = container.lines[Symbol.asyncIterator]();
-      engine.send(frame(1, 'before\n'));
-      assert.deepEqual((await lines.next()).value, { stream: 'stdout', text: 'before' });
-      engine.cutConnections();
-      const next = lines.next();
-      await until(() => engine.routes().filter((route) => route.endsWith('/attach')).length === 2);
-      engine.send(frame(1, 'after\n'));
-      assert.deepEqual((await next).value, { stream: 'stdout', text: 'after' });
-      engine.end(4);
-      assert.equal((await lines.next()).done, true);
-      assert.equal((await container.exit).exitCode, 4);
-    });
-
     it('survives output without frames', async () => {
       const container = await runtime().start(containerSpec('tool'));
       engine.send(Buffer.from('plain text, as with a terminal\n'));
       const reading = readToEnd(container);
       await until(() => log.warnings.length > 0);
       engine.end(0);
-      assert.deepEqual(await reading, { lines: [], exit: { exitCode: 0, outOfMemory: false } });
-    });
-  });
-
-  describe('end', () => {
-    it('is read from the state when the answer to wait is lost', async () => {
-      const container = await runtime().start(containerSpec('tool'));
-      await until(() => engine.routes().includes('POST /containers/ID/wait'));
-      engine.container().state = { Running: false, ExitCode: 5, OOMKilled: false };
-      engine.cutConnections();
-      assert.deepEqual(await container.exit, { exitCode: 5, outOfMemory: false });
-    });
-
-    it('is read from the state when wait is never answered', async () => {
-      engine.answerNext('POST /containers/ID/wait', silence);
-      const container = await runtime({ waitMs: 50 }).start(containerSpec('tool'));
-      engine.container().state = { Running: false, ExitCode: 6, OOMKilled: false };
-      assert.equal((await container.exit).exitCode, 6);
-    });
-
-    it('is read after a restart of the engine', async () => {
-      const refusals = Array.from({ length: 5 }, () => cut);
-      engine.answerNext('GET /containers/ID/json', ...refusals);
-      engine.answerNext('POST /containers/ID/wait', ...refusals);
-      const container = await runtime().start(containerSpec('tool'));
-      engine.container().state = { Running: false, ExitCode: 255, OOMKilled: false };
-      assert.equal((await container.exit).exitCode, 255);
-    });
-
-    it('fails when the engine stays unreachable', async () => {
-      const container = await runtime({ outageMs: 50 }).start(containerSpec('tool'));
-      await engine.stop();
-      await assert.rejects(container.exit, /engine cannot tell how the container ended/);
-      engine = await FakeDockerEngine.start();
-    });
-
-    it('fails when another client removed the container', async () => {
-      const container = await runtime().start(containerSpec('tool'));
-      await until(() => engine.routes().includes('POST /containers/ID/wait'));
-      engine.containers.clear();
-      engine.cutConnections();
-      await assert.rejects(container.exit, /removed externally/);
-    });
-
-    it('names the memory limit when the engine reports it late', async () => {
-      const container = await runtime().start(containerSpec('tool'));
-      engine.answerNext('GET /containers/ID/json', (response) => {
-        response.writeHead(200, { 'Content-Type': 'application/json' });
-        response.end(JSON.stringify({ State: { Running: false, ExitCode: 137, OOMKilled: false } }));
+      assert.deepEqual(await reading, {
+        lines: [{ stream: 'stderr', text: GAP_LINE }],
+        exit: { exitCode: 0, outOfMemory: false },
       });
-      engine.end(137, true);
-      assert.deepEqual(await container.exit, { exitCode: 137, outOfMemory: true });
-    });
-
-    it('ignores an out-of-memory kill when the program succeeded', async () => {
-      const container = await runtime().start(containerSpec('tool'));
-      engine.end(0, true);
-      assert.deepEqual(await container.exit, { exitCode: 0, outOfMemory: false });
     });
   });
 
@@ -347,5 +313,6 @@ async function until(condition: () => boolean): Promise<void> {
 
 /** The limits of the first create call. */
 function hostConfig({ calls }: FakeDockerEngine): object {
-  return Object(Reflect.get(Object(calls[0]?.body), 'HostConfig'));
+  const { body } = calls.find(({ route }) => route === 'POST /containers/create') ?? {};
+  return Object(Reflect.get(Object(body), 'HostConfig'));
 }

@@ -6,29 +6,36 @@ import {
   containerOptions,
   INSTANCE_LABEL,
   ownerLabels,
-  probeOptions,
   RUN_LABEL,
   WORKER_LABEL,
-} from './container-options.js';
-import { connectEngine, engineMessage, engineStatus, withLimit } from './docker-engine.js';
+} from './container/container-options.js';
+import { connectEngine, engineMessage, engineStatus, withLimit } from './engine/docker-engine.js';
+import { attachOutput } from './container/container-output.js';
 import {
-  attachOutput,
   CONTAINER_TIMING,
   DockerContainer,
   removeContainer,
   type ContainerTiming,
-} from './docker.container.js';
-import { putInputs } from './container-files.js';
+} from './container/docker.container.js';
+import { putInputs } from './container/container-files.js';
 import {
   describeEngineAddress,
   readEngineAddress,
   selectedContext,
   type EngineAddress,
-} from './engine-address.js';
-import { isBadCommand, lacksResource, startReason } from './engine-reason.js';
-import type { ImagePolicy } from './image-policy.js';
-import { ImagePull, PULL_STALL_MS } from './image-pull.js';
-import { localName, parseImageReference } from './image-reference.js';
+} from './engine/engine-address.js';
+
+import { createContainer, probeEngine } from './engine-probe.js';
+import { faultOf, isDiskFull, startVerdict } from './engine/engine-verdict.js';
+import type { ImagePolicy } from './images/image-policy.js';
+import { ImagePull } from './images/image-pull.js';
+import { canonicalName, parseImageReference } from './images/image-reference.js';
+import { PULL_TIMING, type PullTiming } from './images/pull-watch.js';
+import { ensureNetwork } from './container/run-network.js';
+import { ImageAccess, isMarkName } from './images/image-access.js';
+import { ImageStore, UNLIMITED, type ImageBudget } from './images/image-store.js';
+import { ImageUses } from './images/image-uses.js';
+import type { WorkerIdentity } from '../../identity/worker-identity.js';
 import { SecretMask } from '../../secrets/secret-mask.js';
 import type { RegistryLogin } from '../../service-api/service-api.js';
 import {
@@ -42,8 +49,6 @@ import {
 
 const PING_MS = 3_000;
 
-const START_MS = 120_000;
-
 const PUT_TRIES = 3;
 
 export interface DockerRuntimeOptions {
@@ -55,8 +60,14 @@ export interface DockerRuntimeOptions {
   readonly log: RuntimeLog;
   readonly policy: ImagePolicy;
   readonly timing?: ContainerTiming;
-  /** Longest time without progress of a pull, in milliseconds. */
-  readonly pullStallMs?: number;
+  readonly pullTiming?: PullTiming;
+
+  /** SERVICE_WORKER_NETWORK; absent: the default network of the engine. */
+  readonly network?: string;
+  /** Absent: pulled images are kept. */
+  readonly imageBudget?: ImageBudget;
+  /** Milliseconds since 1970; absent: of the system. */
+  readonly now?: () => number;
 }
 
 /** Whether an engine answers where DOCKER_HOST says, within 3 s. */
@@ -93,7 +104,13 @@ export class DockerRuntime implements Runtime {
   readonly capabilities = ['env', 'command', 'secrets', 'registry'] as const;
   private readonly address: EngineAddress;
   private readonly timing: ContainerTiming;
+  private readonly imageUses = new ImageUses();
   private connected: Promise<Dockerode> | null = null;
+  /** What the containers are for that are being started, run or wait for their removal. */
+  private readonly current = new Set<string>();
+  private probes = 0;
+  private store: Promise<ImageStore> | null = null;
+  private logDrivers: Promise<unknown> | null = null;
 
   /** @throws Error when DOCKER_HOST is invalid */
   constructor(private readonly options: DockerRuntimeOptions) {
@@ -101,32 +118,72 @@ export class DockerRuntime implements Runtime {
     this.timing = options.timing ?? CONTAINER_TIMING;
   }
 
-  async pull(image: string, signal: AbortSignal, login: RegistryLogin | null = null): Promise<void> {
-    const { pullStallMs = PULL_STALL_MS, policy, log } = this.options;
-    const reference = parseImageReference(image);
-    await policy.check(reference);
-    const engine = await this.engine();
-    await new ImagePull(engine, reference, { stallMs: pullStallMs, log, login }).run(signal);
+  keep(image: string): () => void {
+    try {
+      return this.imageUses.keep(canonicalName(parseImageReference(image)));
+    } catch {
+      // Its pull says what is wrong with it.
+      return () => undefined;
+    }
   }
 
-  async start(spec: ContainerSpec): Promise<RunningContainer> {
-    const engine = await this.engine();
-    const container = await this.create(engine, spec);
-    let attached: Readable | null = null;
+  async pull(image: string, signal: AbortSignal, login: RegistryLogin | null = null): Promise<string> {
+    const { pullTiming: timing = PULL_TIMING, policy, log } = this.options;
+    const reference = parseImageReference(image);
+    if (isMarkName(reference))
+      throw new RunFault(`'${image}' is a name that workers use`, { reported: 'image' });
+    await policy.check(reference);
+    const release = this.keep(image);
+    const store = await this.imageStore();
     try {
-      await this.putInputs(container, spec);
-      attached = await attachOutput(container, this.timing.callMs);
-      await withLimit(START_MS, 'start', (abortSignal) => container.start({ abortSignal }));
+      const access = new ImageAccess(reference, login !== null, store, this.imageUses);
+      const engine = await this.engine();
+      const id = await new ImagePull(engine, reference, { timing, log, login, access }).run(signal);
+      void this.sweep(store);
+      return id;
     } catch (error) {
-      attached?.destroy();
-      await this.discard(container);
-      throw this.startProblem('started', spec, error);
+      if (error instanceof EngineFault && isDiskFull(error.cause))
+        await this.sweep(store, { maxAgeMs: 0, maxBytes: 0 });
+      throw error;
+    } finally {
+      release();
     }
-    return new DockerContainer(container, attached, this.timing, this.options.log);
+  }
+
+  async removeUnusedImages(): Promise<void> {
+    await this.sweep(await this.imageStore());
+  }
+
+  async start(spec: ContainerSpec, signal?: AbortSignal): Promise<RunningContainer> {
+    const name = attemptName(spec.runId, spec.attempt);
+    const forget = (): void => void this.current.delete(name);
+    this.current.add(name);
+    try {
+      for (let isProven = false; ; isProven = true) {
+        signal?.throwIfAborted();
+        const started = await this.tryStart(spec, { signal, isProven, onRemoved: forget });
+        if (started !== null) return started;
+      }
+    } catch (error) {
+      forget();
+      throw error;
+    }
   }
 
   async removeLeftovers(): Promise<number> {
-    return this.removeLabelled([]);
+    const engine = await this.engine();
+    let removed = 0;
+    for (const { Id, Labels } of await this.list(engine, ownLabels(this.options))) {
+      const runId = Labels[RUN_LABEL];
+      const isNeeded =
+        runId === undefined
+          ? this.probes > 0
+          : this.current.has(attemptName(runId, Number(Labels[ATTEMPT_LABEL])));
+      if (isNeeded) continue;
+      await removeContainer(engine.getContainer(Id), this.timing);
+      removed += 1;
+    }
+    return removed;
   }
 
   async removeAbandoned(isLost: (runId: string, attempt: number) => Promise<boolean>): Promise<number> {
@@ -143,66 +200,81 @@ export class DockerRuntime implements Runtime {
     return remaining;
   }
 
-  async probe(image: string): Promise<void> {
-    const engine = await this.engine();
+  async probe(): Promise<void> {
+    this.probes += 1;
     try {
-      await withLimit(PING_MS, 'ping', () => engine.ping());
-      const candidate = await this.localImage(engine, image);
-      // Without any image there is nothing more to try.
-      if (candidate !== null) await this.probeWith(engine, candidate);
-    } catch (error) {
-      throw new Error(engineMessage(error), { cause: error });
-    }
-  }
-
-  /** @returns the image itself, else any local one, or null */
-  private async localImage(engine: Dockerode, image: string): Promise<string | null> {
-    const { callMs } = this.timing;
-    const name = localName(parseImageReference(image));
-    try {
-      await withLimit(callMs, 'image inspect', () => engine.getImage(name).inspect());
-      return name;
-    } catch (error) {
-      if (engineStatus(error) !== 404) throw error;
-    }
-    const [any] = await withLimit(callMs, 'images', (abortSignal) => engine.listImages({ abortSignal }));
-    return any?.Id ?? null;
-  }
-
-  private async probeWith(engine: Dockerode, image: string): Promise<void> {
-    const container = await this.request(engine, probeOptions(image, this.options));
-    try {
-      await withLimit(START_MS, 'start', (abortSignal) => container.start({ abortSignal }));
-    } catch (error) {
-      if (!isBadCommand(error)) throw error;
+      const engine = await this.engine();
+      await this.ensureNetwork(engine);
+      await probeEngine(engine, this.options, this.timing);
     } finally {
-      await this.discard(container);
+      this.probes -= 1;
     }
   }
 
-  private async create(engine: Dockerode, spec: ContainerSpec): Promise<Dockerode.Container> {
+  /**
+   * Tries once. A failure without a known cause is the run's if the engine can start something else and then fails again.
+   * @returns null: try again
+   */
+  private async tryStart(
+    spec: ContainerSpec,
+    { signal, isProven, onRemoved }: StartTry,
+  ): Promise<DockerContainer | null> {
+    const engine = await this.engine();
+    await this.ensureNetwork(engine);
+    const { timing } = this;
+    let created: Dockerode.Container | null = null;
+    let attached: Readable | null = null;
     try {
-      return await this.request(engine, containerOptions(spec, this.options));
+      const { network } = this.options;
+      const options = containerOptions(spec, this.options, { network, hasLog: await this.hasLog(engine) });
+      const container = (created = await createContainer(engine, options, timing.startMs));
+      await this.putInputs(container, spec);
+      attached = await attachOutput(container, timing.callMs);
+      signal?.throwIfAborted();
+      await withLimit(timing.startMs, 'start', (abortSignal) => container.start({ abortSignal }));
+      return new DockerContainer(container, { engine, timing, log: this.options.log, attached, onRemoved });
     } catch (error) {
-      // Without an answer, the engine may have created the container.
-      if (engineStatus(error) === null) await this.discardAttempt(spec);
-      throw this.startProblem('created', spec, error);
+      attached?.destroy();
+      // A container that the engine creates later than it answers is removed by the next search for leftovers.
+      if (created !== null) await this.discard(created);
+      signal?.throwIfAborted();
+      const what = created === null ? 'created' : 'started';
+      return this.judge(error, spec, { what, isProven });
     }
   }
 
-  private request(engine: Dockerode, body: Dockerode.ContainerCreateOptions): Promise<Dockerode.Container> {
-    return withLimit(START_MS, 'create', (abortSignal) => {
-      // Otherwise the library repeats the body in the query.
-      const cancellable = { _query: {}, _body: body, abortSignal };
-      return engine.createContainer(cancellable);
-    });
+  /**
+   * The words of the engine go to the log, the reason to the run.
+   * @returns null: the engine can start containers; whether it can start this one is not known
+   */
+  private async judge(
+    error: unknown,
+    { runId, env, limits }: ContainerSpec,
+    { what, isProven }: { readonly what: string; readonly isProven: boolean },
+  ): Promise<null> {
+    const { log } = this.options;
+    const { blame, reason } = startVerdict(error, limits);
+    const words = engineMessage(error, new SecretMask(Object.values(env)));
+    log.warn({ run: runId, error: words }, `container not ${what}`);
+    const message = `The container could not be ${what}: ${reason}`;
+    if (blame !== 'unproven') throw faultOf(blame, message, error);
+    if (isProven) throw faultOf('run', message, error);
+    try {
+      await this.probe();
+    } catch (cause) {
+      log.warn({ error: engineMessage(cause) }, 'the container engine cannot start a probe either');
+      throw faultOf('engine', message, error);
+    }
+    return null;
   }
 
   /** Repeats a call whose connection broke: it may be made twice. */
   private async putInputs(container: Dockerode.Container, spec: ContainerSpec): Promise<void> {
     for (let tries = 1; ; tries++) {
       try {
-        await withLimit(START_MS, 'archive', (abortSignal) => putInputs(container, spec, abortSignal));
+        await withLimit(this.timing.startMs, 'archive', (abortSignal) =>
+          putInputs(container, spec, abortSignal),
+        );
         return;
       } catch (error) {
         if (engineStatus(error) !== null || tries === PUT_TRIES) throw error;
@@ -217,26 +289,6 @@ export class DockerRuntime implements Runtime {
     );
   }
 
-  /** Removes containers of this worker's id and lock. */
-  private async removeLabelled(more: readonly string[]): Promise<number> {
-    const engine = await this.engine();
-    const own = Object.entries(ownerLabels(this.options)).map(([name, value]) => `${name}=${value}`);
-    const found = await this.list(engine, [...own, ...more]);
-    for (const { Id } of found) await removeContainer(engine.getContainer(Id), this.timing);
-    return found.length;
-  }
-
-  private async discardAttempt({ runId, attempt }: ContainerSpec): Promise<void> {
-    try {
-      await this.removeLabelled([`${RUN_LABEL}=${runId}`, `${ATTEMPT_LABEL}=${attempt}`]);
-    } catch (error) {
-      this.options.log.warn(
-        { run: runId, error: engineMessage(error) },
-        'a container may have been left behind',
-      );
-    }
-  }
-
   private async discard(container: Dockerode.Container): Promise<void> {
     try {
       await removeContainer(container, this.timing);
@@ -248,18 +300,60 @@ export class DockerRuntime implements Runtime {
     }
   }
 
-  /** The words of the engine go to the log, the reason to the run. */
-  private startProblem(what: string, { runId, env }: ContainerSpec, error: unknown): Error {
-    const words = engineMessage(error, new SecretMask(Object.values(env)));
-    this.options.log.warn({ run: runId, error: words }, `container not ${what}`);
-    const message = `The container could not be ${what}: ${startReason(error)}`;
-    if (lacksResource(error)) return new Error(message, { cause: error });
-    const isFault = engineStatus(error) === 400 || isBadCommand(error);
-    return isFault ? new RunFault(message, { cause: error }) : new EngineFault(message, { cause: error });
+  /** Whether the engine can keep a log of limited size: Podman cannot. */
+  private async hasLog(engine: Dockerode): Promise<boolean> {
+    this.logDrivers ??= withLimit(this.timing.callMs, 'info', (): Promise<unknown> => engine.info()).then(
+      (info) => Object(Object(info).Plugins).Log,
+    );
+    try {
+      const drivers: unknown = await this.logDrivers;
+      return Array.isArray(drivers) && drivers.includes('local');
+    } catch (error) {
+      this.logDrivers = null;
+      throw error;
+    }
+  }
+
+  private async ensureNetwork(engine: Dockerode): Promise<void> {
+    const { network } = this.options;
+    if (network !== undefined) await ensureNetwork(engine, network, this.timing.callMs);
+  }
+
+  /** Never rejects: images that stay are tried again. */
+  private async sweep(store: ImageStore, budget?: ImageBudget): Promise<void> {
+    try {
+      await store.sweep(budget);
+    } catch (error) {
+      this.options.log.warn({ error: engineMessage(error) }, 'images not compared with their budget');
+    }
+  }
+
+  private imageStore(): Promise<ImageStore> {
+    const { imageBudget: budget = UNLIMITED, log, now } = this.options;
+    this.store ??= this.engine().then(
+      (engine) => new ImageStore(engine, { uses: this.imageUses, budget, log, now }),
+    );
+    return this.store;
   }
 
   private engine(): Promise<Dockerode> {
     this.connected ??= connectEngine(this.address);
     return this.connected;
   }
+}
+
+interface StartTry {
+  readonly signal: AbortSignal | undefined;
+  /** Whether the engine started another container after this one failed. */
+  readonly isProven: boolean;
+  readonly onRemoved: () => void;
+}
+
+/** Filters of the containers of a worker's id and lock. */
+function ownLabels(owner: WorkerIdentity): string[] {
+  return Object.entries(ownerLabels(owner)).map(([name, value]) => `${name}=${value}`);
+}
+
+function attemptName(runId: string, attempt: number): string {
+  return `${runId}/${attempt}`;
 }

@@ -20,35 +20,29 @@ describe('a probe of the engine', () => {
     return new DockerRuntime({ env, workerId: 'w-1', instance, log: new MemoryLog(), policy: ANY_IMAGE });
   }
 
-  it('starts the image that failed, with a command that no image has, and leaves nothing', async () => {
+  it('starts an image that it makes itself, with a command that no image has, and leaves nothing', async () => {
     engine.images.add('team/tool:latest');
-    engine.answerNext(START, refuse(400, 'exec: "longshore-probe": executable file not found in $PATH'));
-    await runtime().probe('team/tool');
+    await runtime().probe();
+    const { query } = engine.calls[0] ?? {};
+    assert.deepEqual(query, { fromSrc: '-' }, 'nothing is pulled, and no name is given');
     const { body } = engine.calls.find(({ route }) => route === 'POST /containers/create') ?? {};
     const { Image, Entrypoint, User, WorkingDir } = Object(body);
-    assert.deepEqual(
-      [Image, Entrypoint, User, WorkingDir],
-      ['team/tool:latest', ['longshore-probe'], '0', '/'],
-    );
-    assert.equal(engine.containers.size, 0);
-    assert.ok(!engine.routes().includes('POST /images/create'), 'nothing is pulled');
+    assert.match(Image, /^sha256:[0-9a-f]{64}$/);
+    assert.deepEqual([Entrypoint, User, WorkingDir], [['longshore-probe'], '0', '/']);
+    const names = engine.images.list().flatMap(({ RepoTags }) => RepoTags);
+    assert.deepEqual([engine.containers.size, names], [0, ['team/tool:latest']]);
   });
 
-  it('uses any other local image when that one is not there, and without one asks only for a sign of life', async () => {
-    await runtime().probe('away');
-    assert.ok(!engine.routes().includes('POST /containers/create'));
-    engine.images.add('other:1');
-    await runtime().probe('away');
-    const { body } = engine.calls.find(({ route }) => route === 'POST /containers/create') ?? {};
-    assert.equal(Object(body).Image, 'other:1');
-  });
-
-  it('fails with what the engine says, and removes its container', async () => {
-    engine.images.add('tool:latest');
-    engine.answerNext(START, refuse(500, 'network bridge not found'));
-    await assert.rejects(runtime().probe('tool'), { message: 'network bridge not found' });
-    assert.equal(engine.containers.size, 0);
-    engine.answerNext('GET /_ping', refuse(500, 'shutting down'));
-    await assert.rejects(runtime().probe('tool'), { message: 'shutting down' });
+  it('fails with what the engine says, and removes its container and its image', async () => {
+    for (const [route, answer] of [
+      [START, refuse(500, 'network bridge not found')],
+      [START, refuse(500, 'exec: "runc": executable file not found in $PATH')],
+      ['POST /containers/create', refuse(500, 'no space left on device')],
+      ['POST /images/import', refuse(500, 'no space left on device')],
+    ] as const) {
+      engine.answerNext(route, answer);
+      await assert.rejects(runtime().probe(), { message: /not found|no space/ });
+      assert.deepEqual([engine.containers.size, engine.images.list()], [0, []]);
+    }
   });
 });

@@ -7,6 +7,7 @@ import { splitLines } from '../log-lines.js';
 import { readChunks } from '../output-chunks.js';
 import { signalGroup } from './process-table.js';
 import type { RunFolder } from './run-folders.js';
+import type { Sentinel } from './sentinel.js';
 import type { ContainerExit, LogLine, RunningContainer } from '../runtime.js';
 
 /** A program's child process, its output piped to the worker. */
@@ -16,6 +17,7 @@ export type PipedChild = ChildProcess & { readonly stdout: Readable; readonly st
 export class ProcessContainer implements RunningContainer {
   readonly lines: AsyncIterable<LogLine>;
   readonly exit: Promise<ContainerExit>;
+  private readonly ended: Promise<void>;
   private hasEnded = false;
   private finishedAtMs: number | null = null;
 
@@ -23,6 +25,7 @@ export class ProcessContainer implements RunningContainer {
    * @param child spawned detached, so that it leads its own group
    * @param startedAtMs milliseconds since 1970
    * @param onEnd called once, when the program and its group have ended
+   * @param sentinel runs since before the start of the program
    */
   constructor(
     child: PipedChild,
@@ -30,25 +33,29 @@ export class ProcessContainer implements RunningContainer {
     private readonly folder: RunFolder,
     private readonly startedAtMs: number,
     onEnd: () => void,
+    sentinel: Sentinel,
   ) {
-    this.exit = new Promise((resolve) => {
+    const exitCode = new Promise<number>((resolve) => {
       child.once('exit', (code, signal) => {
         this.hasEnded = true;
         this.finishedAtMs = Date.now();
         // As in a container, nothing outlives the first process.
         signalGroup(pid, 'SIGKILL');
         onEnd();
-        resolve({
-          exitCode: code ?? 128 + (signal === null ? 0 : constants.signals[signal]),
-          outOfMemory: false,
-        });
+        resolve(code ?? 128 + (signal === null ? 0 : constants.signals[signal]));
       });
     });
+    this.ended = exitCode.then(() => undefined);
+    this.exit = exitCode.then(async (code) => {
+      await sentinel.check();
+      return { exitCode: code, outOfMemory: false };
+    });
+    this.exit.catch(() => undefined);
     const sources = [
       { stream: 'stdout', readable: child.stdout },
       { stream: 'stderr', readable: child.stderr },
     ] as const;
-    this.lines = splitLines(readChunks<LogLine['stream']>(sources, this.exit));
+    this.lines = splitLines(readChunks<LogLine['stream']>(sources, this.ended));
   }
 
   times(): ContainerTimes {
@@ -60,10 +67,10 @@ export class ProcessContainer implements RunningContainer {
     signalGroup(this.pid, 'SIGTERM');
     const abort = new AbortController();
     const grace = sleep(graceSeconds * 1000, undefined, { signal: abort.signal }).catch(() => undefined);
-    await Promise.race([this.exit, grace]);
+    await Promise.race([this.ended, grace]);
     abort.abort();
     if (!this.hasEnded) signalGroup(this.pid, 'SIGKILL');
-    await this.exit;
+    await this.ended;
   }
 
   readOutputs(): Promise<Buffer | null> {

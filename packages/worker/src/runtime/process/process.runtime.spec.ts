@@ -37,7 +37,8 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 function runtime(dir = imagesDir): ProcessRuntime {
   const env = { ...process.env, SERVICE_API_KEY: 'secret', LANG: 'C', TZ: 'UTC' };
-  return new ProcessRuntime({ imagesDir: dir, notesDir, folders, log: new MemoryLog(), env });
+  const own = new RunFolders('w-1', root);
+  return new ProcessRuntime({ imagesDir: dir, notesDir, folders: own, log: new MemoryLog(), env });
 }
 
 function image(name: string, script: string): string {
@@ -276,6 +277,20 @@ describe('process runtime', () => {
     assert.equal(existsSync(notesDir), false);
     stranger.kill('SIGKILL');
     await once(stranger, 'exit');
+  });
+
+  it('keeps its files while leftovers are searched for', async () => {
+    const own = runtime();
+    await own.removeLeftovers();
+    const container = await own.start(
+      containerSpec(image('kept', 'echo ready; read -r x <"$SERVICE_INPUT_PATH"; sleep 60')),
+    );
+    assert.equal(await firstLine(container), 'ready');
+    const before = readdirSync(folders.root);
+    assert.equal(await own.removeLeftovers(), 0);
+    assert.deepEqual(readdirSync(folders.root), before);
+    await container.remove();
+    assert.deepEqual(readdirSync(folders.root), []);
   });
 
   it('refuses a folder for notes that other users may write to', () => {

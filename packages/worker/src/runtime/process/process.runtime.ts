@@ -3,10 +3,11 @@ import { constants, accessSync, readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { parseImageReference } from '../docker/image-reference.js';
+import { parseImageReference } from '../docker/images/image-reference.js';
 import { ProcessContainer, type PipedChild } from './process.container.js';
 import { ProcessNotes, type ProcessNote } from './process-notes.js';
 import type { FolderSpec, RunFolder, RunFolders } from './run-folders.js';
+import { Sentinel } from './sentinel.js';
 import { groupMembers, hasEnvironment, processStamp, signalGroup } from './process-table.js';
 import {
   EngineFault,
@@ -48,6 +49,9 @@ export class ProcessRuntime implements Runtime {
   private readonly imagesDir: string;
   private readonly notes: ProcessNotes;
   private readonly running = new Set<number>();
+  /** Paths in the last warning about folders that cannot be removed. */
+  private kept = '';
+  private readonly sentinel = new Sentinel();
 
   /** @throws Error when the folder of images, for notes or of the runs cannot be used */
   constructor(private readonly options: ProcessRuntimeOptions) {
@@ -58,15 +62,24 @@ export class ProcessRuntime implements Runtime {
     options.folders.open();
   }
 
-  async pull(image: string, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    this.programOf(image);
+  /** The folder of images is the operator's. */
+  keep(): () => void {
+    return () => undefined;
   }
 
-  async start(spec: ContainerSpec): Promise<RunningContainer> {
+  async removeUnusedImages(): Promise<void> {}
+
+  async pull(image: string, signal: AbortSignal): Promise<string> {
+    signal.throwIfAborted();
+    this.programOf(image);
+    return image;
+  }
+
+  async start(spec: ContainerSpec, signal?: AbortSignal): Promise<RunningContainer> {
     const program = this.programOf(spec.image);
     const folder = await this.createFolder(spec);
     try {
+      signal?.throwIfAborted();
       return await this.spawn(program, spec, folder);
     } catch (error) {
       await folder.remove();
@@ -113,12 +126,14 @@ export class ProcessRuntime implements Runtime {
   private async removeFolders(): Promise<void> {
     const { folders, log } = this.options;
     const { removed, kept } = await folders.removeLeftovers();
-    if (removed > 0) log.info({ removed }, 'removed run folders of a previous process');
-    if (kept.length > 0)
-      log.warn({ kept: kept.slice(0, 10) }, 'run folders of a previous process cannot be removed');
+    if (removed > 0) log.info({ removed }, 'removed run folders that no run uses');
+    if (kept.length > 0 && kept.join() !== this.kept)
+      log.warn({ kept: kept.slice(0, 10) }, 'run folders that no run uses cannot be removed');
+    this.kept = kept.join();
   }
 
   private async spawn(program: string, spec: ContainerSpec, folder: RunFolder): Promise<RunningContainer> {
+    this.sentinel.start();
     const [file = program, ...own] = spec.command ?? [];
     const startedAtMs = Date.now();
     const child = spawnPiped(spec.image, file, [...own, ...(spec.args ?? [])], {
@@ -134,10 +149,11 @@ export class ProcessRuntime implements Runtime {
     child.on('error', () => undefined);
     this.running.add(pid);
     this.notes.write({ pid, stamp: processStamp(pid), mark: inputEntry(folder.path) });
-    return new ProcessContainer(child, pid, folder, startedAtMs, () => {
+    const onEnd = (): void => {
       this.running.delete(pid);
       this.notes.remove(pid);
-    });
+    };
+    return new ProcessContainer(child, pid, folder, startedAtMs, onEnd, this.sentinel);
   }
 
   /**

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { chmodSync, lstatSync, mkdirSync } from 'node:fs';
-import { mkdtemp, readdir, writeFile } from 'node:fs/promises';
+import { chmodSync, lstatSync, mkdirSync, mkdtempSync } from 'node:fs';
+import { readdir, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jsonText } from '@longshore/common/json/json-text';
@@ -33,6 +33,8 @@ export interface Leftovers {
 /** The folders of a worker's runs, below a root folder that only the worker's user may enter. */
 export class RunFolders {
   readonly root: string;
+  /** Paths of the folders that this process uses. */
+  private readonly current = new Set<string>();
 
   /** @param instance of the worker's identity: a worker with the same id and another lock has other folders */
   constructor(workerId: string, base: string = tmpdir(), instance: string = '') {
@@ -57,34 +59,40 @@ export class RunFolders {
     if ((found.mode & 0o777) !== 0o700) chmodSync(this.root, 0o700);
   }
 
-  /** Removes what a previous process of this worker id left, as far as this user may. */
+  /** Removes what a previous process of this worker id left, or what this one could not remove, as far as this user may. */
   async removeLeftovers(): Promise<Leftovers> {
     this.open();
     const kept: string[] = [];
-    const found = await readdir(this.root);
-    for (const name of found) {
-      const path = join(this.root, name);
+    const found = (await readdir(this.root)).map((name) => join(this.root, name));
+    const left = found.filter((path) => !this.current.has(path));
+    for (const path of left) {
       await removeTree(path).catch(() => kept.push(path));
     }
-    return { removed: found.length - kept.length, kept };
+    return { removed: left.length - kept.length, kept };
   }
 
   /** Creates the folder of an attempt, under a unique name, with its input and output file. */
   async create({ runId, attempt, inputs, outputTemplate }: FolderSpec): Promise<RunFolder> {
     this.open();
     const name = runId.replace(/[^A-Za-z0-9-]+/g, '-').slice(0, 64);
-    const path = await mkdtemp(join(this.root, `${name}-${attempt}-`));
+    // At once, or a search for leftovers could find it before it is known.
+    const path = mkdtempSync(join(this.root, `${name}-${attempt}-`));
+    this.current.add(path);
+    const remove = (): Promise<void> => {
+      this.current.delete(path);
+      return removeTree(path);
+    };
     try {
       await writeFile(join(path, 'input.json'), jsonText(inputs));
       await writeFile(join(path, 'output.json'), templateText(outputTemplate));
     } catch (error) {
-      await removeTree(path);
+      await remove();
       throw error;
     }
     return {
       path,
       readOutputs: () => readOutputFile(join(path, 'output.json')),
-      remove: () => removeTree(path),
+      remove,
     };
   }
 }

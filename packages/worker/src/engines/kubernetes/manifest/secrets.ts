@@ -1,7 +1,7 @@
 import { jsonText } from '@longshore/common/json/json-text';
 import type { JobKey, JobSpec } from '../../../launcher/engine.js';
-import { engineLogin } from '../../../runtime/docker/registry-login.js';
-import { DEFAULT_REGISTRY, parseImageReference } from '../../../runtime/docker/image-reference.js';
+import { engineLogin } from '../../../runtime/docker/images/registry-login.js';
+import { DEFAULT_REGISTRY, parseImageReference } from '../../../runtime/docker/images/image-reference.js';
 import { templateText } from '../../../runtime/outputs.js';
 import { RunFault } from '../../../runtime/runtime.js';
 import type { KubernetesApi } from '../api/kubernetes-api.js';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { jsonText } from '@longshore/common/json/json-text';
 import type { JobSpec } from '../../../launcher/engine.js';
-import { parseImageReference } from '../../../runtime/docker/image-reference.js';
+import { parseImageReference } from '../../../runtime/docker/images/image-reference.js';
 import { templateText } from '../../../runtime/outputs.js';
 import { RunFault, traceEnvironment } from '../../../runtime/runtime.js';
 import { folderInContainer, hasImageFolders, type ContainerTool } from './container-tools.js';

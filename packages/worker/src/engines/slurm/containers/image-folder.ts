@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { parseImageReference } from '../../../runtime/docker/image-reference.js';
+import { parseImageReference } from '../../../runtime/docker/images/image-reference.js';
 import { RunFault } from '../../../runtime/runtime.js';
 
 const MAX_CONFIG_BYTES = 2 ** 20;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { containerSpec } from '../../testing/container-spec.js';
+import { containerSpec } from '../../../testing/container-spec.js';
 import { containerOptions } from './container-options.js';
 
 const OWNER = { workerId: 'w-1', instance: '1f3a90cc' };

@@ -1,7 +1,6 @@
 import type Dockerode from 'dockerode';
-import type { WorkerIdentity } from '../../identity/worker-identity.js';
-import { localName, parseImageReference } from './image-reference.js';
-import { traceEnvironment, type ContainerLimits, type ContainerSpec } from '../runtime.js';
+import type { WorkerIdentity } from '../../../identity/worker-identity.js';
+import { traceEnvironment, type ContainerLimits, type ContainerSpec } from '../../runtime.js';
 
 /** Folder of the input and the output file inside the container. */
 export const CONTAINER_FOLDER = '/longshore';
@@ -31,21 +30,42 @@ const RESTRICTIONS = {
   CapDrop: ['ALL'],
   SecurityOpt: ['no-new-privileges'],
   PidsLimit: PIDS_LIMIT,
-  LogConfig: { Type: 'none', Config: {} },
   RestartPolicy: { Name: 'no' },
 } satisfies Dockerode.HostConfig;
 
+/** The engine's log of a container: the newest 64 MB at most. It keeps every byte, which the more common `json-file` does not. */
+const BOUNDED_LOG = {
+  Type: 'local',
+  Config: { 'max-size': '16m', 'max-file': '4', compress: 'false' },
+} satisfies Dockerode.HostConfig['LogConfig'];
+
+const NO_LOG = { Type: 'none', Config: {} } satisfies Dockerode.HostConfig['LogConfig'];
+
+/** What an image says and a run does not get: health checks run beside its limits, and the stop signal may end nothing. */
+const OVERRIDES = {
+  Healthcheck: { Test: ['NONE'] },
+  StopSignal: 'SIGTERM',
+} satisfies Dockerode.ContainerCreateOptions;
+
+export interface EngineChoices {
+  /** Absent: the default of the engine. */
+  readonly network?: string | undefined;
+  /** Whether the engine has the log driver `local`. Absent: it does. */
+  readonly hasLog?: boolean;
+}
+
 /**
  * The body of the engine's create call for one attempt of a run. No capability, no new privileges, no engine socket and
- * nothing of the host's files; the network stays as the engine sets it up. The engine keeps no log of its own: the worker is
- * attached, and a log file would grow without bound. A memory limit below the engine's minimum becomes it.
+ * nothing of the host's files. The engine keeps a log of limited size, if it can, from which the worker continues when its
+ * attached connection breaks. A memory limit below the engine's minimum becomes it.
  */
 export function containerOptions(
   spec: ContainerSpec,
   owner: WorkerIdentity,
+  { network, hasLog = true }: EngineChoices = {},
 ): Dockerode.ContainerCreateOptions {
   return {
-    Image: localName(parseImageReference(spec.image)),
+    Image: spec.image,
     AttachStdin: false,
     AttachStdout: true,
     AttachStderr: true,
@@ -53,6 +73,7 @@ export function containerOptions(
     Tty: false,
     Env: environmentOf(spec),
     ...commandOf(spec),
+    ...OVERRIDES,
     Labels: {
       ...ownerLabels(owner),
       [RUN_LABEL]: spec.runId,
@@ -60,6 +81,8 @@ export function containerOptions(
     },
     HostConfig: {
       ...RESTRICTIONS,
+      LogConfig: hasLog ? BOUNDED_LOG : NO_LOG,
+      ...networkMode(network),
       ...memoryLimit(spec.limits),
       ...cpuLimit(spec.limits),
       ...gpuRequest(spec.limits),
@@ -100,21 +123,30 @@ function gpuRequest({ gpuId, vramMb }: ContainerLimits): Dockerode.HostConfig {
   return vramMb > 0 ? { DeviceRequests: [{ ...gpu, Count: 1 }] } : {};
 }
 
+function networkMode(network?: string): Dockerode.HostConfig {
+  return network === undefined ? {} : { NetworkMode: network };
+}
+
 /** A command that no image has. */
-const PROBE_COMMAND = 'longshore-probe';
+export const PROBE_COMMAND = 'longshore-probe';
 
 /**
  * The body of the create call for a container that shows whether the engine starts containers. Its command does not exist,
  * so nothing of the image is executed: an engine that says so has set up storage, network and limits.
  */
-export function probeOptions(image: string, owner: WorkerIdentity): Dockerode.ContainerCreateOptions {
+export function probeOptions(
+  image: string,
+  owner: WorkerIdentity,
+  network?: string,
+): Dockerode.ContainerCreateOptions {
   return {
     Image: image,
     User: '0',
     WorkingDir: '/',
     Entrypoint: [PROBE_COMMAND],
     Cmd: [],
+    ...OVERRIDES,
     Labels: ownerLabels(owner),
-    HostConfig: RESTRICTIONS,
+    HostConfig: { ...RESTRICTIONS, LogConfig: NO_LOG, ...networkMode(network) },
   };
 }

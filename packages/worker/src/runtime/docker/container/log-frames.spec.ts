@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import fc from 'fast-check';
-import { frame } from '../../testing/fake-docker-engine.js';
-import { demultiplex } from './log-frames.js';
+import { frame } from '../../../testing/fake-docker-engine.js';
+import { demultiplex, logEntries } from './log-frames.js';
 
 describe('demultiplex', () => {
   it('yields the bytes of each stream in order for every division into chunks', async () => {
@@ -37,6 +37,23 @@ describe('demultiplex', () => {
   it('refuses bytes that are not frames', async () => {
     for (const text of ['hello world\n', '\x04\0\0\0\0\0\0\x01x', '\x01\0\x01\0\0\0\0\x01x']) {
       await assert.rejects(demultiplex(pieces(Buffer.from(text, 'latin1'), [])).next(), /without frames/);
+    }
+  });
+});
+
+describe('a log with timestamps', () => {
+  it('has one entry for each frame, wherever the bytes are cut, and ends a line that is no full piece', async () => {
+    const time = '2026-01-01T00:00:00.000000001Z';
+    const piece = 'x'.repeat(16 * 1024);
+    const texts = ['one\n', '\n', piece, 'rest', piece, '', 'end\n'];
+    const bytes = Buffer.concat(texts.map((text) => frame(1, `${time} ${text}`)));
+    for (const cuts of [[], [3], [8, 1], Array.from({ length: 200 }, () => 1)]) {
+      const entries = [];
+      for await (const entry of logEntries(pieces(bytes, cuts))) entries.push(entry);
+      assert.deepEqual(
+        entries.map((entry) => [entry.stream, entry.time, entry.bytes.toString()]),
+        ['one\n', '\n', piece, 'rest\n', piece, '\n', 'end\n'].map((text) => ['stdout', time, text]),
+      );
     }
   });
 });

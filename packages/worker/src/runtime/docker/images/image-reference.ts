@@ -1,4 +1,4 @@
-import { RunFault } from '../runtime.js';
+import { RunFault } from '../../runtime.js';
 
 /** A container image reference in its parts. */
 export interface ImageReference {
@@ -17,6 +17,12 @@ export interface ImageReference {
 
 /** Where an image without a registry in its name comes from. */
 export const DEFAULT_REGISTRY = 'docker.io';
+
+/** Another name that engines have for it. */
+const LEGACY_REGISTRY = 'index.docker.io';
+
+/** Engines read `sha256:fc9`, and 64 hexadecimal digits, as the id of a local image or its beginning. */
+const ID = /^(?:sha(?:256|384|512)|[0-9a-f]{64})$/;
 
 const MAX_REPOSITORY_LENGTH = 255;
 const PATH_SEGMENT = /^[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*$/;
@@ -42,6 +48,7 @@ export function parseImageReference(image: string): ImageReference {
     repository.length <= MAX_REPOSITORY_LENGTH &&
     (path.length === segments.length || REGISTRY.test(segments[0] ?? '')) &&
     path.every((segment) => PATH_SEGMENT.test(segment)) &&
+    !ID.test(repository) &&
     (tag === null || TAG.test(tag)) &&
     (digest === null || DIGEST.test(digest));
   if (!valid) throw new RunFault(`'${image}' is not a valid image reference`, { reported: 'image' });
@@ -58,6 +65,18 @@ export function pullSelector(reference: ImageReference): string {
 export function localName(reference: ImageReference): string {
   const separator = reference.digest === null ? ':' : '@';
   return `${reference.repository}${separator}${pullSelector(reference)}`;
+}
+
+/** Registry and path as engines complete them: `busybox` and `index.docker.io/busybox` are `docker.io/library/busybox`. */
+export function canonicalRepository({ registry, path }: ImageReference): string {
+  const isDefault = registry === null || registry === DEFAULT_REGISTRY || registry === LEGACY_REGISTRY;
+  if (!isDefault) return `${registry}/${path}`;
+  return `${DEFAULT_REGISTRY}/${path.includes('/') ? '' : 'library/'}${path}`;
+}
+
+/** The local name in its complete form: two names are of the same image exactly if these are equal. */
+export function canonicalName(reference: ImageReference): string {
+  return localName({ ...reference, repository: canonicalRepository(reference) });
 }
 
 /** The first segment is a registry when it could not be a path: a dot, a port, `localhost`, upper case. */

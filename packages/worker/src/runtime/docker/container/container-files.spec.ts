@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { extract, pack, type Header } from 'tar-stream';
-import { ANY_IMAGE, containerSpec, MemoryLog } from '../../testing/container-spec.js';
-import { cut, FakeDockerEngine, refuse, type Answer } from '../../testing/fake-docker-engine.js';
-import { MAX_OUTPUT_BYTES, parseOutputs } from '../outputs.js';
-import type { RunningContainer } from '../runtime.js';
-import { DockerRuntime } from './docker.runtime.js';
+import { ANY_IMAGE, containerSpec, MemoryLog } from '../../../testing/container-spec.js';
+import { cut, FakeDockerEngine, refuse, type Answer } from '../../../testing/fake-docker-engine.js';
+import { MAX_OUTPUT_BYTES, parseOutputs } from '../../outputs.js';
+import type { RunningContainer } from '../../runtime.js';
+import { DockerRuntime } from '../docker.runtime.js';
 
 const ROUTE = 'GET /containers/ID/archive';
 const MB = 2 ** 20;
@@ -22,7 +22,7 @@ describe('files of a container', () => {
   afterEach(() => engine.stop());
 
   async function ended(...answers: Answer[]): Promise<RunningContainer> {
-    const timing = { callMs: 5_000, waitMs: 5_000, outageMs: 3_000, retryMs: 5 };
+    const timing = { callMs: 5_000, startMs: 120_000, waitMs: 5_000, outageMs: 3_000, retryMs: 5 };
     const env = { DOCKER_HOST: engine.host };
     const runtime = new DockerRuntime({
       env,
@@ -143,6 +143,16 @@ describe('files of a container', () => {
     };
     const container = await ended(cut, half, (response) => response.end(bytes));
     assert.deepEqual(parseOutputs(await container.readOutputs()), { a: 1 });
+  });
+
+  it('is the run’s fault when the engine can read the container but not them, such as a link to itself', async () => {
+    const container = await ended(refuse(500, 'evalSymlinksInScope: too many links in /var/lib/docker/x'));
+    engine.answerNext(`HEAD /containers/ID/archive`, (response) => response.end());
+    await assert.rejects(container.readOutputs(), {
+      name: 'RunFault',
+      message: "The run's output file cannot be used: it cannot be read",
+    });
+    assert.deepEqual(engine.calls.at(-1)?.query, { path: '/' });
   });
 
   it('fails by the engine when it cannot read them, and else when the container is gone', async () => {

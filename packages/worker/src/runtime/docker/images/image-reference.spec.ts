@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { localName, parseImageReference, pullSelector } from './image-reference.js';
+import { canonicalName, localName, parseImageReference, pullSelector } from './image-reference.js';
 
 const DIGEST = `sha256:${'0123456789abcdef'.repeat(4)}`;
 
@@ -22,6 +22,19 @@ describe('image references', () => {
       assert.equal(reference.name, name);
       assert.equal(pullSelector(reference), selector);
       assert.equal(localName(reference), local);
+    });
+  }
+
+  for (const [image, complete] of [
+    ['busybox', 'docker.io/library/busybox:latest'],
+    ['index.docker.io/busybox:1', 'docker.io/library/busybox:1'],
+    ['docker.io/team/tool', 'docker.io/team/tool:latest'],
+    ['fc9de9d33efb', 'docker.io/library/fc9de9d33efb:latest'],
+    ['localhost/tool', 'localhost/tool:latest'],
+    [`r.example:5000/tool:1@${DIGEST}`, `r.example:5000/tool@${DIGEST}`],
+  ] as const) {
+    it(`completes ${image} as engines do`, () => {
+      assert.equal(canonicalName(parseImageReference(image)), complete);
     });
   }
 
@@ -54,6 +67,13 @@ describe('image references', () => {
     `a:${'t'.repeat(129)}`,
     'https://registry.example/a',
     'registry.example:port/a',
+    'sha256',
+    'sha256:fc9',
+    `sha256:${'0123456789abcdef'.repeat(4)}`,
+    'sha512:fc9',
+    `sha256@${DIGEST}`,
+    '0123456789abcdef'.repeat(4),
+    `${'0123456789abcdef'.repeat(4)}:latest`,
   ]) {
     it(`refuses '${image.slice(0, 40)}'`, () => {
       assert.throws(() => parseImageReference(image), {

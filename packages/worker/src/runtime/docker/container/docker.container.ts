@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Readable } from 'node:stream';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import type Dockerode from 'dockerode';
-import { engineTime, NO_TIMES, type ContainerTimes } from '../../execution/container-times.js';
+import { engineTime, NO_TIMES, type ContainerTimes } from '../../../execution/container-times.js';
 import { readOutputFile } from './container-files.js';
-import { engineMessage, engineStatus, withLimit } from './docker-engine.js';
-import { demultiplex } from './log-frames.js';
-import { splitLines } from '../log-lines.js';
-import { readChunks } from '../output-chunks.js';
+import { engineMessage, engineStatus, withLimit } from '../engine/docker-engine.js';
+import { ContainerOutput, settlesWithin } from './container-output.js';
+import { refusedOutputs } from '../../outputs.js';
 import {
   EngineFault,
   RunFault,
@@ -14,12 +14,14 @@ import {
   type LogLine,
   type RunningContainer,
   type RuntimeLog,
-} from '../runtime.js';
+} from '../../runtime.js';
 
 /** Time limits of the calls about one container, in milliseconds. */
 export interface ContainerTiming {
   /** Timeout of a call that the engine answers at once. */
   readonly callMs: number;
+  /** Timeout of a call that sets up a container. */
+  readonly startMs: number;
   /** Timeout of a `wait` call; then the state is inspected, in case the answer was lost. */
   readonly waitMs: number;
   /** How long the engine may be unreachable before the exit counts as unknown. */
@@ -30,6 +32,7 @@ export interface ContainerTiming {
 
 export const CONTAINER_TIMING: ContainerTiming = {
   callMs: 30_000,
+  startMs: 120_000,
   waitMs: 60_000,
   outageMs: 300_000,
   retryMs: 250,
@@ -42,14 +45,11 @@ const STOP_MARGIN_MS = 3_000;
 
 const KILLED = 137;
 
-/** Attaches to both output streams of a container. */
-export async function attachOutput(container: Dockerode.Container, limitMs: number): Promise<Readable> {
-  const stream = await withLimit(limitMs, 'attach', (abortSignal) =>
-    container.attach({ stream: true, stdout: true, stderr: true, abortSignal }),
-  );
-  // Without hijacking, the library returns the response: a Readable that ends with the container.
-  if (!(stream instanceof Readable)) throw new Error('the container engine gave no output stream');
-  return stream;
+/** The engine ended the container because it was stopped itself. */
+class EngineStopped extends EngineFault {
+  constructor() {
+    super('The container engine stopped while the container was running, and the container with it');
+  }
 }
 
 /**
@@ -77,6 +77,16 @@ export async function removeContainer(
   }
 }
 
+export interface DockerContainerOptions {
+  readonly engine: Dockerode;
+  readonly timing: ContainerTiming;
+  readonly log: RuntimeLog;
+  /** Its output, attached before the start. */
+  readonly attached: Readable;
+  /** Called when the container is removed or could not be removed. */
+  readonly onRemoved: () => void;
+}
+
 /** A started container of a Docker engine. */
 export class DockerContainer implements RunningContainer {
   readonly lines: AsyncIterable<LogLine>;
@@ -84,23 +94,24 @@ export class DockerContainer implements RunningContainer {
   private hasEnded = false;
   private ranAt = NO_TIMES;
   private stopAsked = false;
-  private current: Readable;
+  private readonly output: ContainerOutput;
 
-  /**
-   * @param attached its output, attached before the start
-   */
+  private readonly engine: Dockerode;
+  private readonly timing: ContainerTiming;
+  private readonly log: RuntimeLog;
+
   constructor(
     private readonly container: Dockerode.Container,
-    attached: Readable,
-    private readonly timing: ContainerTiming,
-    private readonly log: RuntimeLog,
+    private readonly options: DockerContainerOptions,
   ) {
-    this.current = attached;
+    const { attached, timing, log } = options;
+    ({ engine: this.engine, timing: this.timing, log: this.log } = options);
     this.exit = this.waitForExit().finally(() => {
       this.hasEnded = true;
     });
     this.exit.catch(() => undefined);
-    this.lines = this.readLines();
+    this.output = new ContainerOutput(container, attached, this.exit, timing, log);
+    this.lines = this.output.lines();
   }
 
   times(): ContainerTimes {
@@ -117,7 +128,7 @@ export class DockerContainer implements RunningContainer {
     );
     // After a successful stop only the exit is awaited.
     let pauseMs = stopped ? this.timing.retryMs * 16 : this.timing.retryMs;
-    while (!(await this.endsWithin(pauseMs))) {
+    while (!(await settlesWithin(this.exit, pauseMs))) {
       if (Date.now() > deadline)
         throw new Error('the container could not be stopped: the engine does not end it');
       await this.request('kill', this.timing.callMs, (abortSignal) => this.container.kill({ abortSignal }));
@@ -125,7 +136,10 @@ export class DockerContainer implements RunningContainer {
     }
   }
 
-  /** Reads again while the engine is unreachable, as long as for the exit. */
+  /**
+   * Reads again while the engine is unreachable, as long as for the exit. An engine that can read the container's root but not
+   * the file does not fail: the program left something there that cannot be read, such as a link to itself.
+   */
   async readOutputs(): Promise<Buffer | null> {
     const deadline = performance.now() + this.timing.outageMs;
     for (let pauseMs = this.timing.retryMs; ; pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16)) {
@@ -138,6 +152,7 @@ export class DockerContainer implements RunningContainer {
         const status = engineStatus(error);
         const message = 'The outputs of the container could not be read';
         if (status === 404) throw new Error(message, { cause: error });
+        if (status !== null && (await this.isReadable())) throw refusedOutputs('it cannot be read');
         if (status !== null || performance.now() > deadline) throw new EngineFault(message, { cause: error });
         this.log.warn(
           { container: this.container.id, error: engineMessage(error) },
@@ -148,9 +163,25 @@ export class DockerContainer implements RunningContainer {
     }
   }
 
+  /** Whether the engine can read the files of the container at all. */
+  private async isReadable(): Promise<boolean> {
+    try {
+      await withLimit(this.timing.callMs, 'archive', (abortSignal) =>
+        this.container.infoArchive({ path: '/', abortSignal }),
+      );
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   async remove(): Promise<void> {
-    await removeContainer(this.container, this.timing);
-    this.current.destroy();
+    try {
+      await removeContainer(this.container, this.timing);
+    } finally {
+      this.options.onRemoved();
+      this.output.close();
+    }
   }
 
   /**
@@ -189,9 +220,12 @@ export class DockerContainer implements RunningContainer {
       answered = code ?? answered;
       try {
         const exit = await this.inspectExit();
-        if (exit !== null) return exit;
+        if (exit !== null && (awaySince === null || this.stopAsked || (await this.endedByItself())))
+          return exit;
+        if (exit !== null) throw new EngineStopped();
         awaySince = null;
       } catch (error) {
+        if (error instanceof EngineStopped) throw error;
         if (engineStatus(error) === 404) {
           if (answered !== null) return { exitCode: answered, outOfMemory: false };
           throw new Error('the container was removed externally while it was running', { cause: error });
@@ -212,6 +246,23 @@ export class DockerContainer implements RunningContainer {
           : this.timing.retryMs;
       await sleep(pauseMs);
     }
+  }
+
+  /**
+   * Whether a container that ended while the engine was away did so by itself. An engine stops its containers when it is
+   * stopped, and when it finds them after a crash; its events tell that, and begin with its start.
+   */
+  private async endedByItself(): Promise<boolean> {
+    const { callMs } = this.timing;
+    const info: unknown = await withLimit(callMs, 'info', () => this.engine.info());
+    if (Reflect.get(Object(info), 'LiveRestoreEnabled') === true) return true;
+    // The clock of the engine may be another one.
+    const until = Date.parse(String(Reflect.get(Object(info), 'SystemTime'))) / 1000;
+    const asked = { since: 1, until, filters: { container: [this.container.id], event: ['die', 'kill'] } };
+    const report = await withLimit(callMs, 'events', async (abortSignal) =>
+      text(await this.engine.getEvents({ ...asked, abortSignal })),
+    );
+    return report.includes('"Action":"die"') && !report.includes('"Action":"kill"');
   }
 
   /**
@@ -245,51 +296,5 @@ export class DockerContainer implements RunningContainer {
     const limit = this.timing.callMs;
     return (await withLimit(limit, 'inspect', (abortSignal) => this.container.inspect({ abortSignal })))
       .State;
-  }
-
-  /** Reads the attached output and attaches again when the connection broke while the container runs on. */
-  private async *readLines(): AsyncGenerator<LogLine, void, undefined> {
-    let pauseMs = this.timing.retryMs;
-    for (;;) {
-      try {
-        yield* splitLines(demultiplex(readChunks([{ stream: 'attach', readable: this.current }], this.exit)));
-      } catch (error) {
-        this.log.warn(
-          { container: this.container.id, error: engineMessage(error) },
-          'output of a container not readable',
-        );
-      }
-      do {
-        if (await this.endsWithin(pauseMs)) return;
-        pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16);
-      } while (!(await this.attachAgain()));
-    }
-  }
-
-  private async attachAgain(): Promise<boolean> {
-    try {
-      this.current = await attachOutput(this.container, this.timing.callMs);
-      this.log.warn(
-        { container: this.container.id },
-        'attached again to a container; some of its output may be lost',
-      );
-      return true;
-    } catch {
-      return false;
-    }
-  }
-
-  private async endsWithin(limitMs: number): Promise<boolean> {
-    const abort = new AbortController();
-    const pause = sleep(limitMs, false, { signal: abort.signal }).catch(() => false);
-    const ended = this.exit.then(
-      () => true,
-      () => true,
-    );
-    try {
-      return await Promise.race([ended, pause]);
-    } finally {
-      abort.abort();
-    }
   }
 }

@@ -105,6 +105,8 @@ describe('image policy', () => {
       'ghcr.io/acme/team/tool',
       'busybox:stable',
       'docker.io/library/busybox',
+      'docker.io/busybox',
+      'index.docker.io/busybox',
       'quay.io/shared/tool',
       'shared/tool',
       'r.example:5000/a.b',
@@ -119,6 +121,7 @@ describe('image policy', () => {
       'ghcr.io.evil.example/acme/tool',
       'docker.io/library/busybox2',
       'r.example:5000/axb',
+      'docker.io/shared',
     ]) {
       await assert.rejects(
         check(image, { allowedImages }),

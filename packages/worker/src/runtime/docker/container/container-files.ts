@@ -4,9 +4,9 @@ import type Dockerode from 'dockerode';
 import { jsonText } from '@longshore/common/json/json-text';
 import { extract, pack, type Header } from 'tar-stream';
 import { CONTAINER_FOLDER } from './container-options.js';
-import { engineStatus } from './docker-engine.js';
-import { MAX_OUTPUT_BYTES, refusedOutputs, templateText } from '../outputs.js';
-import type { ContainerSpec } from '../runtime.js';
+import { engineStatus } from '../engine/docker-engine.js';
+import { MAX_OUTPUT_BYTES, refusedOutputs, templateText } from '../../outputs.js';
+import type { ContainerSpec } from '../../runtime.js';
 
 /** Headers and padding of an archive of one file, in bytes at most. */
 const ARCHIVE_OVERHEAD = 64 * 1024;

@@ -1,7 +1,7 @@
 import http from 'node:http';
 import https from 'node:https';
 import type Dockerode from 'dockerode';
-import { NO_MASK, type SecretMask } from '../../secrets/secret-mask.js';
+import { NO_MASK, type SecretMask } from '../../../secrets/secret-mask.js';
 import type { EngineAddress } from './engine-address.js';
 
 const MAX_MESSAGE_LENGTH = 1_000;

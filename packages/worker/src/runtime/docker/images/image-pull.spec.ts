@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, it } from 'vitest';
-import { FakeDockerEngine, refuse, reports, silence } from '../../testing/fake-docker-engine.js';
-import { ANY_IMAGE, MemoryLog } from '../../testing/container-spec.js';
-import { DockerRuntime } from './docker.runtime.js';
+import { FakeDockerEngine, refuse, reports, silence } from '../../../testing/fake-docker-engine.js';
+import { imageId } from '../../../testing/fake-images.js';
+import { ANY_IMAGE, MemoryLog } from '../../../testing/container-spec.js';
+import { DockerRuntime } from '../docker.runtime.js';
 import { ImagePolicy } from './image-policy.js';
+import { PULL_TIMING, type PullTiming } from './pull-watch.js';
 
 const NEVER = new AbortController().signal;
 
@@ -19,7 +22,7 @@ describe('image pull', () => {
   afterEach(() => engine.stop());
 
   function runtime(
-    pullStallMs?: number,
+    pullTiming: Partial<PullTiming> = {},
     env: NodeJS.ProcessEnv = { DOCKER_HOST: engine.host },
   ): DockerRuntime {
     return new DockerRuntime({
@@ -28,8 +31,12 @@ describe('image pull', () => {
       instance: '1f3a90cc',
       log,
       policy: ANY_IMAGE,
-      pullStallMs,
+      pullTiming: { ...PULL_TIMING, retryMs: [], ...pullTiming },
     });
+  }
+
+  function pings(): number {
+    return engine.routes().filter((route) => route === 'GET /_ping').length;
   }
 
   const digest = `sha256:${'a'.repeat(64)}`;
@@ -42,7 +49,7 @@ describe('image pull', () => {
     it(`requests one image, not all tags: ${image}`, async () => {
       await runtime().pull(image, NEVER);
       assert.deepEqual(
-        engine.calls.map(({ query }) => query),
+        engine.calls.filter(({ route }) => route === 'POST /images/create').map(({ query }) => query),
         [{ fromImage, tag }],
       );
     });
@@ -159,7 +166,7 @@ describe('image pull', () => {
       });
       await assert.rejects(
         runtime().pull(image, NEVER, login),
-        /^Error: .* with its login: its registry did not/,
+        /^Error: .* with its login: its registry cannot be reached$/,
       );
       assert.deepEqual(log.warnings[0]?.fields, { image, reason: 'unauthorized: *** (Basic ***)' });
     });
@@ -172,7 +179,7 @@ describe('image pull', () => {
 
     it('fails when the engine does not mark the pulled image as private', async () => {
       engine.images.add(image);
-      engine.answerNext(`POST /images/${image}/tag`, refuse(500, 'no space left on device'));
+      engine.answerNext(`POST /images/${imageId(image)}/tag`, refuse(500, 'no space left on device'));
       await assert.rejects(
         runtime().pull(image, NEVER, login),
         /^EngineFault: .* could not be pulled with its login/,
@@ -205,40 +212,103 @@ describe('image pull', () => {
     });
   });
 
-  it('aborts a pull without progress', async () => {
-    engine.answerNext('POST /images/create', (response) =>
-      response.writeHead(200).write('{"status":"Pulling"}\n'),
-    );
-    await assert.rejects(
-      runtime(50).pull('tool', NEVER),
-      /^Error: .* could not be pulled.*no progress for 0.05 s/,
-    );
+  describe('in silence', () => {
+    const quick = { intervalMs: 10, awayMs: 50 };
+
+    it('goes on while the engine answers, and the log tells how far it is', async () => {
+      engine.images.add('tool:latest');
+      let stream: ServerResponse | null = null;
+      engine.answerNext('POST /images/create', (response) => {
+        response.writeHead(200).write('{"status":"Extracting","id":"a"}\n{"status":"Waiting","id":"b"}\n');
+        stream = response;
+      });
+      const pulling = runtime(quick).pull('tool', NEVER);
+      await until(() => pings() > 10);
+      Object(stream).end();
+      await pulling;
+      const { fields } = log.infos.at(-1) ?? {};
+      assert.deepEqual(Reflect.get(Object(fields), 'layers'), { Extracting: 1, Waiting: 1 });
+      assert.deepEqual(log.warnings, []);
+    });
+
+    it('also waits so for the first word', async () => {
+      engine.images.add('tool:latest');
+      engine.answerNext(
+        'POST /images/create',
+        (response) => void until(() => pings() > 10).then(() => response.end()),
+      );
+      await runtime(quick).pull('tool', NEVER);
+    });
+
+    it('is given up when the engine does not answer', async () => {
+      engine.answerNext('POST /images/create', (response) => response.writeHead(200).write('\n'));
+      engine.answerNext('GET /_ping', ...Array.from({ length: 1_000 }, () => refuse(500, 'broken')));
+      await assert.rejects(runtime(quick).pull('tool', NEVER), /^EngineFault: .*engine did not answer$/);
+    });
+
+    it('is given up after the limit of the operator', async () => {
+      engine.answerNext('POST /images/create', (response) => response.writeHead(200).write('\n'));
+      await assert.rejects(
+        runtime({ ...quick, silentMs: 50 }).pull('tool', NEVER),
+        /^Error: .* could not be pulled.*: its registry sent nothing more$/,
+      );
+    });
   });
 
-  it('allows a long pull that progresses', async () => {
-    engine.answerNext('POST /images/create', (response) => {
-      response.writeHead(200);
-      let layers = 0;
-      const timer = setInterval(() => {
-        layers += 1;
-        response.write('{"status":"Downloading"}\n');
-        if (layers < 6) return;
-        clearInterval(timer);
-        response.end();
-      }, 250);
+  describe('after an answer that would be the image’s fault', () => {
+    for (const words of [
+      'content digest sha256:0f: not found',
+      'unauthorized: authentication required',
+      'error pulling image: download failed after attempts=1: unknown blob (404 Not Found)',
+    ]) {
+      it(`asks again, because it may have passed: ${words}`, async () => {
+        engine.answerNext('POST /images/create', reports({ error: words }), refuse(500, words));
+        await runtime({ retryMs: [1, 1] }).pull('tool', NEVER);
+        assert.equal(engine.routes().filter((route) => route === 'POST /images/create').length, 3);
+      });
+
+      it(`believes it after the last try: ${words}`, async () => {
+        engine.answerNext('POST /images/create', ...Array.from({ length: 3 }, () => refuse(500, words)));
+        await assert.rejects(runtime({ retryMs: [1, 1] }).pull('tool', NEVER), {
+          name: 'RunFault',
+          reported: 'image',
+        });
+      });
+    }
+
+    it('ends at once when it is aborted in between', async () => {
+      const abort = new AbortController();
+      engine.answerNext('POST /images/create', refuse(404, 'manifest unknown'));
+      const pulling = runtime({ retryMs: [600_000] }).pull('tool', abort.signal);
+      await until(() => log.warnings.length > 0);
+      abort.abort();
+      await assert.rejects(pulling, /was given up/);
     });
-    await runtime(1_000).pull('tool', NEVER);
   });
+
+  for (const words of [
+    'Get "https://registry.test/v2/": dial tcp 10.0.0.1:443: connect: connection refused',
+    'Get "https://denied.test/v2/": dial tcp: lookup denied.test on 10.0.0.1:53: no such host',
+    'received unexpected HTTP status: 503 Service Unavailable',
+    'failed to fetch anonymous token: unexpected status: 503 Service Unavailable: denied',
+    'toomanyrequests: slow down',
+    'failed to register layer: open /var/lib/docker/x: permission denied',
+  ]) {
+    it(`counts against the machine, not the image: ${words}`, async () => {
+      engine.answerNext('POST /images/create', refuse(500, words));
+      await assert.rejects(runtime({ retryMs: [1] }).pull('tool', NEVER), { name: 'Error' });
+    });
+  }
 
   it('ends when it is aborted, without a lookup of a local image', async () => {
     engine.images.add('tool:latest');
     engine.answerNext('POST /images/create', silence);
     const abort = new AbortController();
     const pulling = runtime().pull('tool', abort.signal);
-    await until(() => engine.calls.length > 0);
+    await until(() => engine.routes().includes('POST /images/create'));
     abort.abort();
     await assert.rejects(pulling, /was given up/);
-    assert.deepEqual(engine.routes(), ['POST /images/create']);
+    assert.ok(!engine.routes().includes('GET /images/tool:latest/json'));
   });
 
   it('refuses a reference that would address other paths of the engine', async () => {
@@ -250,7 +320,7 @@ describe('image pull', () => {
   });
 
   it('reports an unreachable engine', async () => {
-    const away = runtime(50, { DOCKER_HOST: 'unix:///nowhere/docker.sock' });
+    const away = runtime({}, { DOCKER_HOST: 'unix:///nowhere/docker.sock' });
     await assert.rejects(away.pull('tool', NEVER), /^EngineFault: .*the container engine did not answer/);
   });
 });

@@ -1,8 +1,8 @@
 import { lookup } from 'node:dns/promises';
 import { BlockList, isIP } from 'node:net';
 import { withTimeout } from '@longshore/common/timeout';
-import { RunFault } from '../runtime.js';
-import { DEFAULT_REGISTRY, type ImageReference } from './image-reference.js';
+import { RunFault } from '../../runtime.js';
+import { canonicalRepository, DEFAULT_REGISTRY, type ImageReference } from './image-reference.js';
 
 /** How long the addresses of a registry are awaited, in milliseconds. */
 const LOOKUP_MS = 3_000;
@@ -41,9 +41,9 @@ export class ImagePolicy {
    * @throws RunFault that names the setting when the image is refused
    * @throws Error when this machine does not learn the addresses of the registry
    */
-  async check({ registry, path }: ImageReference): Promise<void> {
-    const isShort = registry === null && !path.includes('/');
-    const name = `${registry ?? DEFAULT_REGISTRY}/${isShort ? 'library/' : ''}${path}`;
+  async check(reference: ImageReference): Promise<void> {
+    const { registry } = reference;
+    const name = canonicalRepository(reference);
     if (this.allowed !== null && !this.allowed.some((pattern) => pattern.test(name)))
       throw new RunFault(
         `Image '${name}' is refused: SERVICE_WORKER_IMAGES of this worker does not allow it`,

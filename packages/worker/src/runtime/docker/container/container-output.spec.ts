@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, it } from 'vitest';
+import { ANY_IMAGE, containerSpec, MemoryLog, readToEnd } from '../../../testing/container-spec.js';
+import {
+  cut,
+  FakeDockerEngine,
+  frame,
+  logs,
+  refuse,
+  type Answer,
+} from '../../../testing/fake-docker-engine.js';
+import { GAP_LINE } from './container-output.js';
+import { DockerRuntime } from '../docker.runtime.js';
+import type { RunningContainer } from '../../runtime.js';
+
+const LOGS = 'GET /containers/ID/logs';
+const TIMING = { callMs: 5_000, startMs: 5_000, waitMs: 5_000, outageMs: 3_000, retryMs: 50 };
+
+/** A time of the container's log. */
+function at(seconds: number, nanoseconds = 0): string {
+  const second = new Date(Date.UTC(2026, 0, 1) + seconds * 1000).toISOString().slice(0, 19);
+  return `${second}.${String(nanoseconds).padStart(9, '0')}Z`;
+}
+
+describe('the output of a container whose connection breaks', { timeout: 30_000 }, () => {
+  let engine: FakeDockerEngine;
+  let container: RunningContainer;
+
+  beforeEach(async () => {
+    engine = await FakeDockerEngine.start();
+    const runtime = new DockerRuntime({
+      env: { DOCKER_HOST: engine.host },
+      workerId: 'w-1',
+      instance: '1f3a90cc',
+      log: new MemoryLog(),
+      policy: ANY_IMAGE,
+      timing: TIMING,
+    });
+    container = await runtime.start(containerSpec('tool'));
+  });
+  afterEach(() => engine.stop());
+
+  /** Breaks the connection after this output, and lets the container end while the log is read. */
+  async function readBroken(sent: Buffer, ...answers: Answer[]): Promise<string[]> {
+    const texts: string[] = [];
+    const reading = (async () => {
+      for await (const { text } of container.lines) texts.push(text);
+    })();
+    engine.send(sent);
+    const last = answers.at(-1) ?? cut;
+    engine.answerNext(LOGS, ...answers, ...Array.from({ length: 20 }, () => last));
+    // Otherwise the fake could end the connection before the worker has read it.
+    await until(() => texts.length > 0);
+    engine.cutConnections();
+    await until(() => engine.routes().filter((route) => route === LOGS).length >= answers.length);
+    engine.end(0);
+    await reading;
+    return texts;
+  }
+
+  it('goes on in the log of the engine without doubling or losing a line, also within one', async () => {
+    const log = logs(
+      [at(1), 1, 'one\n'],
+      [at(1, 5), 2, 'warning\n'],
+      [at(2), 1, 'two and more\n'],
+      [at(3), 2, 'last warning\n'],
+      [at(3, 1), 1, 'end'],
+    );
+    const sent = Buffer.concat([frame(1, 'one\ntwo '), frame(2, 'warning\n')]);
+    assert.deepEqual(await readBroken(sent, log, log), [
+      'one',
+      'warning',
+      'two and more',
+      'last warning',
+      'end',
+    ]);
+    const [, query] = engine.calls.filter(({ route }) => route === LOGS).map((call) => call.query);
+    assert.deepEqual(
+      { ...query },
+      {
+        follow: 'true',
+        stdout: 'true',
+        stderr: 'true',
+        timestamps: 'true',
+        since: String(Date.parse(at(1)) / 1000),
+      },
+    );
+  });
+
+  it('goes on again when the connection to the log breaks as well', async () => {
+    const first: Answer = (response) => {
+      response.writeHead(200).write(frame(1, `${at(1)} one\n`));
+      response.write(frame(1, `${at(2)} two\n`));
+      setTimeout(() => response.destroy(), 50);
+    };
+    const rest = logs([at(1), 1, 'one\n'], [at(2), 1, 'two\n'], [at(30), 1, 'three\n']);
+    const again = logs([at(2), 1, 'two\n'], [at(30), 1, 'three\n'], [at(31), 2, 'four\n']);
+    assert.deepEqual(await readBroken(frame(1, 'one\n'), cut, first, rest, again), [
+      'one',
+      'two',
+      'three',
+      'four',
+    ]);
+  });
+
+  it('has the order of each stream, whatever the order of both in the log', async () => {
+    const log = logs(
+      [at(1), 1, 'one\n'],
+      [at(1, 1), 1, 'two\n'],
+      [at(2), 2, 'warning\n'],
+      [at(3), 2, 'end\n'],
+    );
+    const sent = Buffer.concat([frame(2, 'warning\n'), frame(1, 'one\n')]);
+    assert.deepEqual(await readBroken(sent, log, log, log), ['warning', 'one', 'two', 'end']);
+  });
+
+  it('marks a gap when the log of the engine does not go back to where it was', async () => {
+    const now = new Date(Date.now() + 60_000).toISOString().replace('Z', '000000Z');
+    const log = logs([at(5), 1, 'much later\n'], [now, 1, 'end\n']);
+    assert.deepEqual(await readBroken(frame(1, 'one\n'), log, log), ['one', GAP_LINE, 'end']);
+  });
+
+  it('marks a gap when the engine has no log', async () => {
+    const none = refuse(500, 'configured logging driver does not support reading');
+    assert.deepEqual(await readBroken(frame(1, 'one\n'), none), ['one', GAP_LINE]);
+  });
+
+  it('has neither a gap nor a line twice when the connection ends with the container', async () => {
+    engine.send(frame(1, 'one\nrest'));
+    engine.end(3);
+    const { lines } = await readToEnd(container);
+    assert.deepEqual(
+      lines.map(({ text }) => text),
+      ['one', 'rest'],
+    );
+  });
+});
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await sleep(2);
+}

@@ -1,0 +1,227 @@
+import { IncomingMessage } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Readable } from 'node:stream';
+import type Dockerode from 'dockerode';
+import { engineMessage, engineStatus, withLimit } from '../engine/docker-engine.js';
+import type { ContainerTiming } from './docker.container.js';
+import { demultiplex, logEntries, type LogEntry } from './log-frames.js';
+import { splitLines } from '../../log-lines.js';
+import { readChunks, type OutputChunk } from '../../output-chunks.js';
+import type { LogLine, RuntimeLog } from '../../runtime.js';
+
+type Stream = LogLine['stream'];
+type Chunk = OutputChunk<Stream>;
+
+/** Bytes of the beginning of each stream by which it is recognized in the engine's log. */
+const BEGINNING_BYTES = 4096;
+
+/** Time after which reading continues at a newer entry of the log, in milliseconds. */
+const CHECKPOINT_MS = 10_000;
+
+/** By less than this, entries of a log may be out of order, in milliseconds. */
+const DISORDER_MS = 1000;
+
+/** Time within which the engine tells of the end of a container after that of its output, in milliseconds. */
+const ENDS_SOON_MS = 2000;
+
+/** How often the rest of an ended container's log is requested. */
+const REST_TRIES = 5;
+
+const LINE_FEED = 0x0a;
+
+/** Stands in the log where lines may be missing. */
+export const GAP_LINE =
+  '[worker] lines may be missing here: the connection to the container engine broke, and its log does not go back far enough';
+
+/** Attaches to both output streams of a container. */
+export async function attachOutput(container: Dockerode.Container, limitMs: number): Promise<Readable> {
+  const stream = await withLimit(limitMs, 'attach', (abortSignal) =>
+    container.attach({ stream: true, stdout: true, stderr: true, abortSignal }),
+  );
+  return asReadable(stream);
+}
+
+/**
+ * The output of a container. It is read from the attached connection, which slows the container down to the pace of the reader.
+ * When this connection breaks, the rest is read from the engine's log, without repeating what was read.
+ */
+export class ContainerOutput {
+  /** Bytes that were read of each stream since `checkpoint`. */
+  private seen: Record<Stream, number> = { stdout: 0, stderr: 0 };
+  private readonly beginning: Record<Stream, Buffer> = { stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) };
+  /** An entry of the engine's log; null: its beginning. */
+  private checkpoint: Pick<LogEntry, 'stream' | 'time'> | null = null;
+  private brokeAtMs = 0;
+  /** Whether the last byte of stderr was no line end. */
+  private isInLine = false;
+
+  /** @param exit settles when the container has ended */
+  constructor(
+    private readonly container: Dockerode.Container,
+    private current: Readable,
+    private readonly exit: Promise<unknown>,
+    private readonly timing: ContainerTiming,
+    private readonly log: RuntimeLog,
+  ) {}
+
+  lines(): AsyncGenerator<LogLine, void, undefined> {
+    return splitLines(this.chunks());
+  }
+
+  close(): void {
+    this.current.destroy();
+  }
+
+  private async *chunks(): AsyncGenerator<Chunk, void, undefined> {
+    try {
+      for await (const chunk of demultiplex(this.bytes())) {
+        this.count(chunk);
+        yield this.noted(chunk);
+      }
+    } catch (error) {
+      this.warn(error);
+    }
+    this.brokeAtMs = Date.now();
+    let pauseMs = this.timing.retryMs;
+    const isWhole = this.isWhole();
+    const endsSoon = settlesWithin(this.exit, ENDS_SOON_MS);
+    let hasEnded = await settlesWithin(this.exit, pauseMs);
+    if (hasEnded && isWhole) return;
+    this.log.warn({ container: this.container.id }, 'connection to a container broke, reading from its log');
+    for (let tries = 0; tries < REST_TRIES;) {
+      try {
+        const isFound = yield* this.fromLog();
+        if (hasEnded && this.isWhole()) {
+          if (!isFound) yield this.gap();
+          return;
+        }
+      } catch (error) {
+        this.warn(error);
+        if (hasEnded && engineStatus(error) === 404) break;
+      }
+      if (hasEnded) tries += 1;
+      hasEnded = await settlesWithin(this.exit, pauseMs);
+      if (hasEnded) await sleep(pauseMs);
+      pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16);
+    }
+    // The engine may have ended the connection with the container, before it told of the end.
+    if (!isWhole || !(await endsSoon)) yield this.gap();
+  }
+
+  /**
+   * What the engine's log has after the bytes that were read.
+   * @returns whether it has what was read before
+   */
+  private async *fromLog(): AsyncGenerator<Chunk, boolean, undefined> {
+    const { checkpoint } = this;
+    const since =
+      checkpoint === null ? {} : { since: String(Math.floor(Date.parse(checkpoint.time) / 1000) - 1) };
+    const follow = { follow: true, stdout: true, stderr: true, timestamps: true, ...since } as const;
+    const stream = await withLimit(this.timing.callMs, 'logs', (abortSignal) =>
+      this.container.logs({ ...follow, abortSignal }),
+    );
+    this.current = asReadable(stream);
+    const skip = { ...this.seen };
+    const compared = { stdout: 0, stderr: 0 };
+    let isFound = checkpoint === null;
+    let isLost = false;
+    for await (const entry of logEntries(this.bytes())) {
+      const { time, stream: name, bytes } = entry;
+      if (!isFound && checkpoint !== null) {
+        isFound = time === checkpoint.time && name === checkpoint.stream;
+        if (!isFound && Date.parse(time) - Date.parse(checkpoint.time) < DISORDER_MS) continue;
+      }
+      // The engine keeps the newest files of a log only.
+      const from = compared[name];
+      const known = this.beginning[name].subarray(from, from + bytes.length);
+      const isOther = checkpoint === null && !bytes.subarray(0, known.length).equals(known);
+      compared[name] += bytes.length;
+      if (!isLost && (!isFound || isOther)) {
+        isLost = true;
+        isFound = true;
+        this.log.warn({ container: this.container.id }, 'the log of a container does not go back far enough');
+        yield this.gap();
+      }
+      if (isLost) {
+        if (Date.parse(time) < this.brokeAtMs) continue;
+        skip.stdout = skip.stderr = 0;
+      }
+      const skipped = Math.min(skip[name], bytes.length);
+      skip[name] -= skipped;
+      if (skipped === bytes.length) continue;
+      this.advance(entry, skipped, skip);
+      yield this.noted({ stream: name, bytes: bytes.subarray(skipped) });
+    }
+    return isFound;
+  }
+
+  /**
+   * Counts an entry of the log, from a newer checkpoint on if the last one is old.
+   * @param ahead bytes of later entries that were read before: the attached connection has another order of the streams
+   */
+  private advance(entry: LogEntry, skipped: number, ahead: Readonly<Record<Stream, number>>): void {
+    const { stream, time, bytes } = entry;
+    const { checkpoint } = this;
+    const isOld = checkpoint === null || Date.parse(time) - Date.parse(checkpoint.time) > CHECKPOINT_MS;
+    if (isOld) {
+      this.checkpoint = { stream, time };
+      this.seen = { ...ahead };
+      this.seen[stream] += bytes.length;
+    } else {
+      this.seen[stream] += bytes.length - skipped;
+    }
+  }
+
+  private count({ stream, bytes }: Chunk): void {
+    this.seen[stream] += bytes.length;
+    const known = this.beginning[stream];
+    if (known.length < BEGINNING_BYTES)
+      this.beginning[stream] = Buffer.concat([known, bytes.subarray(0, BEGINNING_BYTES - known.length)]);
+  }
+
+  private noted(chunk: Chunk): Chunk {
+    if (chunk.stream === 'stderr' && chunk.bytes.length > 0) this.isInLine = chunk.bytes.at(-1) !== LINE_FEED;
+    return chunk;
+  }
+
+  private gap(): Chunk {
+    return this.noted({ stream: 'stderr', bytes: Buffer.from(`${this.isInLine ? '\n' : ''}${GAP_LINE}\n`) });
+  }
+
+  private bytes(): AsyncIterable<{ readonly bytes: Buffer }> {
+    return readChunks([{ stream: 'output', readable: this.current }], this.exit);
+  }
+
+  /** Whether the engine has ended the stream, instead of somebody in between. */
+  private isWhole(): boolean {
+    return this.current instanceof IncomingMessage && this.current.complete;
+  }
+
+  private warn(error: unknown): void {
+    this.log.warn(
+      { container: this.container.id, error: engineMessage(error) },
+      'output of a container not readable',
+    );
+  }
+}
+
+function asReadable(stream: unknown): Readable {
+  // Without hijacking, the library returns the response: a Readable that ends with the container.
+  if (!(stream instanceof Readable)) throw new Error('the container engine gave no output stream');
+  return stream;
+}
+
+/** Whether a promise settles in time. */
+export async function settlesWithin(promise: Promise<unknown>, limitMs: number): Promise<boolean> {
+  const abort = new AbortController();
+  const pause = sleep(limitMs, false, { signal: abort.signal }).catch(() => false);
+  const settled = promise.then(
+    () => true,
+    () => true,
+  );
+  try {
+    return await Promise.race([settled, pause]);
+  } finally {
+    abort.abort();
+  }
+}

@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, it } from 'vitest';
+import { cut, FakeDockerEngine, reports, silence } from '../../../testing/fake-docker-engine.js';
+import { ANY_IMAGE, containerSpec, MemoryLog } from '../../../testing/container-spec.js';
+import type { RunningContainer } from '../../runtime.js';
+import type { ContainerTiming } from './docker.container.js';
+import { DockerRuntime } from '../docker.runtime.js';
+
+const TIMING: ContainerTiming = {
+  callMs: 5_000,
+  startMs: 120_000,
+  waitMs: 5_000,
+  outageMs: 3_000,
+  retryMs: 5,
+};
+
+describe('the end of a container', { timeout: 60_000 }, () => {
+  let engine: FakeDockerEngine;
+
+  beforeEach(async () => {
+    engine = await FakeDockerEngine.start();
+  });
+  afterEach(() => engine.stop());
+
+  function runtime(timing: Partial<ContainerTiming> = {}): DockerRuntime {
+    return new DockerRuntime({
+      env: { DOCKER_HOST: engine.host },
+      workerId: 'w-1',
+      instance: '1f3a90cc',
+      log: new MemoryLog(),
+      policy: ANY_IMAGE,
+      timing: { ...TIMING, ...timing },
+    });
+  }
+
+  async function endedWhileAway(event: readonly object[], liveRestore = false): Promise<RunningContainer> {
+    engine.answerNext('GET /containers/ID/json', cut);
+    engine.answerNext('POST /containers/ID/wait', cut);
+    engine.answerNext('GET /events', reports(...event));
+    const container = await runtime().start(containerSpec('tool'));
+    engine.answerNext('GET /info', (response) =>
+      response.end(
+        JSON.stringify({ LiveRestoreEnabled: liveRestore, SystemTime: '2026-11-26T00:00:00.25Z' }),
+      ),
+    );
+    engine.container().state = { Running: false, ExitCode: 0, OOMKilled: false };
+    return container;
+  }
+
+  it('is read from the state when the answer to wait is lost', async () => {
+    const container = await runtime().start(containerSpec('tool'));
+    await until(() => engine.routes().includes('POST /containers/ID/wait'));
+    engine.container().state = { Running: false, ExitCode: 5, OOMKilled: false };
+    engine.cutConnections();
+    assert.deepEqual(await container.exit, { exitCode: 5, outOfMemory: false });
+  });
+
+  it('is read from the state when wait is never answered', async () => {
+    engine.answerNext('POST /containers/ID/wait', silence);
+    const container = await runtime({ waitMs: 50 }).start(containerSpec('tool'));
+    engine.container().state = { Running: false, ExitCode: 6, OOMKilled: false };
+    assert.equal((await container.exit).exitCode, 6);
+  });
+
+  it('is read after a restart of the engine', async () => {
+    const refusals = Array.from({ length: 5 }, () => cut);
+    engine.answerNext('GET /containers/ID/json', ...refusals);
+    engine.answerNext('POST /containers/ID/wait', ...refusals);
+    const container = await runtime().start(containerSpec('tool'));
+    engine.answerNext('GET /info', reports({ LiveRestoreEnabled: true, SystemTime: '2026-11-26T00:00:00Z' }));
+    engine.container().state = { Running: false, ExitCode: 255, OOMKilled: false };
+    assert.equal((await container.exit).exitCode, 255);
+  });
+
+  describe('while the engine is away', () => {
+    const stopped = { name: 'EngineFault', message: /^The container engine stopped while/ };
+
+    it('counts as the stop of the engine when its events, which begin with its start, have no end', async () => {
+      await assert.rejects((await endedWhileAway([])).exit, stopped);
+      const { query } = engine.calls.find(({ route }) => route === 'GET /events') ?? {};
+      assert.deepEqual([query?.['since'], query?.['until']], ['1', '1795651200.25']);
+    });
+
+    it('counts as the stop of the engine when that killed what it found after a crash', async () => {
+      const events = [{ Action: 'kill' }, { Action: 'die' }];
+      await assert.rejects((await endedWhileAway(events)).exit, stopped);
+    });
+
+    it('counts as its own when the engine saw it: only the connection was away', async () => {
+      assert.equal((await (await endedWhileAway([{ Action: 'die' }])).exit).exitCode, 0);
+    });
+
+    it('counts as its own when the engine leaves containers alone while it is stopped', async () => {
+      assert.equal((await (await endedWhileAway([], true)).exit).exitCode, 0);
+    });
+  });
+
+  it('fails when the engine stays unreachable', async () => {
+    const container = await runtime({ outageMs: 50 }).start(containerSpec('tool'));
+    await engine.stop();
+    await assert.rejects(container.exit, /engine cannot tell how the container ended/);
+    engine = await FakeDockerEngine.start();
+  });
+
+  it('fails when another client removed the container', async () => {
+    const container = await runtime().start(containerSpec('tool'));
+    await until(() => engine.routes().includes('POST /containers/ID/wait'));
+    engine.containers.clear();
+    engine.cutConnections();
+    await assert.rejects(container.exit, /removed externally/);
+  });
+
+  it('names the memory limit when the engine reports it late', async () => {
+    const container = await runtime().start(containerSpec('tool'));
+    engine.answerNext('GET /containers/ID/json', (response) => {
+      response.writeHead(200, { 'Content-Type': 'application/json' });
+      response.end(JSON.stringify({ State: { Running: false, ExitCode: 137, OOMKilled: false } }));
+    });
+    engine.end(137, true);
+    assert.deepEqual(await container.exit, { exitCode: 137, outOfMemory: true });
+  });
+
+  it('ignores an out-of-memory kill when the program succeeded', async () => {
+    const container = await runtime().start(containerSpec('tool'));
+    engine.end(0, true);
+    assert.deepEqual(await container.exit, { exitCode: 0, outOfMemory: false });
+  });
+
+  it('has the times of the engine, to the millisecond, and none that the engine does not know', async () => {
+    for (const [StartedAt, FinishedAt, startedAt, finishedAt] of [
+      [
+        '2026-05-04T10:00:00.123456789Z',
+        '2026-05-04T12:00:01.9999+02:00',
+        '2026-05-04T10:00:00.123Z',
+        '2026-05-04T10:00:01.999Z',
+      ],
+      ['2026-05-04T10:00:00Z', '0001-01-01T00:00:00Z', '2026-05-04T10:00:00.000Z', null],
+    ] as const) {
+      const container = await runtime().start(containerSpec('tool'));
+      assert.deepEqual(container.times(), { startedAt: null, finishedAt: null });
+      await until(() => engine.routes().at(-1) === 'POST /containers/ID/wait');
+      engine.container().state = { Running: false, ExitCode: 0, OOMKilled: false, StartedAt, FinishedAt };
+      engine.cutConnections();
+      await container.exit;
+      assert.deepEqual(container.times(), { startedAt, finishedAt });
+      await container.remove();
+    }
+  });
+});
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await sleep(2);
+}

@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, it } from 'vitest';
+import { ANY_IMAGE, containerSpec, MemoryLog } from '../../../testing/container-spec.js';
+import { FakeDockerEngine, refuse } from '../../../testing/fake-docker-engine.js';
+import { DockerRuntime } from '../docker.runtime.js';
+
+const CREATE = 'POST /networks/create';
+
+describe('the network of runs', { timeout: 30_000 }, () => {
+  let engine: FakeDockerEngine;
+
+  beforeEach(async () => {
+    engine = await FakeDockerEngine.start();
+  });
+  afterEach(() => engine.stop());
+
+  async function start(network: string): Promise<unknown> {
+    const env = { DOCKER_HOST: engine.host };
+    const log = new MemoryLog();
+    const options = { env, workerId: 'w-1', instance: '1f3a90cc', log, policy: ANY_IMAGE, network };
+    await new DockerRuntime(options).start(containerSpec('tool'));
+    const { body } = engine.calls.findLast(({ route }) => route === 'POST /containers/create') ?? {};
+    return Object(body).HostConfig.NetworkMode;
+  }
+
+  it('is created once, without traffic between containers', async () => {
+    assert.equal(await start('longshore'), 'longshore');
+    assert.equal(await start('longshore'), 'longshore');
+    const created = engine.calls.filter(({ route }) => route === CREATE);
+    assert.deepEqual(
+      created.map(({ body }) => body),
+      [
+        {
+          Name: 'longshore',
+          CheckDuplicate: true,
+          Driver: 'bridge',
+          Options: {
+            'com.docker.network.bridge.enable_icc': 'false',
+            'com.docker.network.bridge.name': 'longshore0',
+          },
+        },
+      ],
+    );
+  });
+
+  it('is that of another worker which was faster, also if the engine does not show it yet', async () => {
+    const conflict = refuse(403, 'networks have same bridge name');
+    engine.answerNext(CREATE, conflict, (response, call, goOn) => {
+      engine.networks.add('longshore');
+      conflict(response, call, goOn);
+    });
+    assert.equal(await start('longshore'), 'longshore');
+  });
+
+  it('is created again after somebody removed it', async () => {
+    await start('longshore');
+    engine.networks.delete('longshore');
+    await start('longshore');
+    assert.ok(engine.networks.has('longshore'));
+  });
+
+  for (const network of ['bridge', 'none']) {
+    it(`is ${network} if the setting says so`, async () => {
+      assert.equal(await start(network), network);
+      assert.ok(!engine.routes().includes(CREATE));
+    });
+  }
+
+  it('is never created under a name of the setting', async () => {
+    await assert.rejects(start('team-net'), {
+      name: 'EngineFault',
+      message: /network 'team-net' \(SERVICE_WORKER_NETWORK\) cannot be used/,
+    });
+    assert.ok(!engine.routes().includes('POST /containers/create'));
+  });
+
+  it('stops the start when the engine cannot create it: no run gets another one', async () => {
+    engine.answerNext(CREATE, refuse(400, 'unsupported bridge network option'));
+    await assert.rejects(start('longshore'), /SERVICE_WORKER_NETWORK.*unsupported bridge network option/);
+    assert.ok(!engine.routes().includes('POST /containers/create'));
+  });
+});

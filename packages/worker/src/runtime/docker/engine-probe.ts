@@ -1,0 +1,72 @@
+import { Readable } from 'node:stream';
+import { buffer, text } from 'node:stream/consumers';
+import type Dockerode from 'dockerode';
+import { pack } from 'tar-stream';
+import type { WorkerIdentity } from '../../identity/worker-identity.js';
+import { PROBE_COMMAND, probeOptions } from './container/container-options.js';
+import { removeContainer, type ContainerTiming } from './container/docker.container.js';
+import { engineMessage, withLimit } from './engine/docker-engine.js';
+
+interface ProbeOptions extends WorkerIdentity {
+  /** Absent: the default network of the engine. */
+  readonly network?: string;
+}
+
+/**
+ * Starts a container of an image that the worker makes itself, because no client must decide whether a probe succeeds, and
+ * removes both. Its command does not exist, so nothing is executed: an engine that says so has set up storage, network and
+ * limits.
+ * @throws Error with the words of the engine when it cannot start containers now
+ */
+export async function probeEngine(
+  engine: Dockerode,
+  options: ProbeOptions,
+  timing: ContainerTiming,
+): Promise<void> {
+  const { startMs } = timing;
+  try {
+    const image = await importImage(engine, startMs);
+    try {
+      const container = await createContainer(engine, probeOptions(image, options, options.network), startMs);
+      try {
+        await withLimit(startMs, 'start', (abortSignal) => container.start({ abortSignal }));
+      } catch (error) {
+        // An engine without its own programs has similar words.
+        if (!engineMessage(error).includes(PROBE_COMMAND)) throw error;
+      } finally {
+        await removeContainer(container, timing);
+      }
+    } finally {
+      await withLimit(timing.callMs, 'image remove', () => engine.getImage(image).remove({ force: true }));
+    }
+  } catch (error) {
+    throw new Error(engineMessage(error), { cause: error });
+  }
+}
+
+/** Creates a container. */
+export function createContainer(
+  engine: Dockerode,
+  body: Dockerode.ContainerCreateOptions,
+  limitMs: number,
+): Promise<Dockerode.Container> {
+  return withLimit(limitMs, 'create', (abortSignal) => {
+    // Otherwise the library repeats the body in the query.
+    const cancellable = { _query: {}, _body: body, abortSignal };
+    return engine.createContainer(cancellable);
+  });
+}
+
+/** @returns the id of an image with one small file: some engines refuse empty ones */
+async function importImage(engine: Dockerode, limitMs: number): Promise<string> {
+  const archive = pack();
+  archive.entry({ name: 'longshore-probe.txt' }, 'An image of the Longshore worker.\n');
+  archive.finalize();
+  const content = Readable.from([await buffer(archive)]);
+  const report = await withLimit(limitMs, 'import', async (abortSignal) =>
+    text(await engine.importImage(content, { abortSignal })),
+  );
+  const id = /"(sha256:[0-9a-f]{64})"/.exec(report)?.[1];
+  if (id === undefined) throw new Error(`the container engine did not import an image: ${report.trim()}`);
+  return id;
+}

@@ -1,0 +1,158 @@
+import { engineMessage, engineStatus } from './docker-engine.js';
+import { EngineFault, RunFault, type ContainerLimits } from '../../runtime.js';
+
+/**
+ * Whose fault an error of the engine is. `run`: it would fail on every worker; `image`: the same, because the image cannot be
+ * had; `machine`: another machine may execute the run; `engine`: this machine can execute nothing now; `unproven`: `run` if
+ * the engine starts a container that no client controls, else `engine`.
+ */
+export type Blame = 'run' | 'image' | 'machine' | 'engine' | 'unproven';
+
+type PullBlame = Exclude<Blame, 'run' | 'unproven'>;
+
+export interface Verdict<B extends Blame = Blame> {
+  readonly blame: B;
+  /** Fit for a run's error_message: the engine's own words may hold paths of the machine and what a registry answered. */
+  readonly reason: string;
+}
+
+type Rule<B extends Blame> = readonly [pattern: RegExp, blame: B, reason: string];
+
+/** The reason of a pull that found no such image. */
+export const NOT_FOUND = 'it was not found';
+
+/** The errors of the system stand at the end, so that a name in the middle cannot imitate them. */
+const DISK_FULL: Rule<'engine'> = [
+  /no space left on device(?:: unknown)?$/i,
+  'engine',
+  "the engine's disk is full",
+];
+const NO_PERMISSION: Rule<'machine'> = [
+  /(?:: permission denied|operation not permitted)(?:: unknown)?$/i,
+  'machine',
+  'the container engine lacks a permission',
+];
+
+const NO_PROGRESS = /^no progress for/;
+
+/** What a registry or the network to it says, in the engine's words. The first rule that matches counts. */
+const PULL_RULES: readonly Rule<PullBlame>[] = [
+  DISK_FULL,
+  NO_PERMISSION,
+  [/toomanyrequests|too many requests/i, 'machine', 'the registry limits requests'],
+  [
+    /dial tcp|no such host|server misbehaving|connection (?:refused|reset)|timeout|deadline exceeded|context canceled|\bEOF\b|status:? 5\d\d/i,
+    'machine',
+    'its registry cannot be reached',
+  ],
+  [NO_PROGRESS, 'machine', 'its registry sent nothing more'],
+  [
+    /no matching manifest|does not match the specified platform/i,
+    'machine',
+    'it is not made for this kind of machine',
+  ],
+  [/content digest \S+ not found|unexpected status.* 404/i, 'image', 'its registry has not all of it'],
+  [/not found|manifest unknown|does not exist|access denied/i, 'image', NOT_FOUND],
+  [
+    /unauthorized|denied|forbidden|authentication|no basic auth credentials/i,
+    'image',
+    'the registry refused access',
+  ],
+];
+
+/**
+ * Only with the status 400 the engine says that the run is wrong. Older engines, and all of them about images that they cannot
+ * set up, answer with others, in words that can also be about their own files.
+ */
+const START_RULES: readonly Rule<Blame>[] = [
+  DISK_FULL,
+  [/^no such image/i, 'machine', 'the worker does not have the image'],
+  [
+    /executable file not found|exec format error|attempted to invoke a command that was not|exec: /i,
+    'unproven',
+    'its command cannot be executed',
+  ],
+  [/argument list too long/i, 'unproven', 'its environment and arguments are too large'],
+  [/no command specified/i, 'unproven', 'the image has no command'],
+  [/unable to find (?:user|group)/i, 'unproven', "the image's user does not exist"],
+  [
+    /cannot mount volume|error mounting|error processing tar file/i,
+    'unproven',
+    'a volume of the image is where the container needs something else',
+  ],
+  [/cannot mkdir|not a directory/i, 'unproven', "the image's working directory is no folder"],
+];
+
+/** What a machine lacks for the limits of a run. Only a run with such a limit may meet it: an image could have the same words. */
+const LACKS_CPU: Rule<'machine'> = [
+  /range of cpus|nano ?cpus/i,
+  'machine',
+  'the machine does not have so many CPUs',
+];
+const LACKS_GPU: Rule<'machine'> = [
+  /gpu|device driver|nvidia/i,
+  'machine',
+  'the machine cannot provide the GPU',
+];
+
+/** An error that a pull reported after it had begun. */
+export class PullError extends Error {}
+
+/** Whose fault a failed pull is. The faults of an image may pass: a registry that is being restarted answers the same. */
+export function pullVerdict(error: unknown): Verdict<PullBlame> {
+  const status = engineStatus(error);
+  if (status === null && !(error instanceof PullError)) return noAnswer();
+  const missing: Verdict<PullBlame> = { blame: 'image', reason: NOT_FOUND };
+  const other: Verdict<PullBlame> = { blame: 'machine', reason: 'its registry did not provide it' };
+  return firstOf(PULL_RULES, error) ?? (status === 404 ? missing : other);
+}
+
+/** Whether the engine says that its disk is full. */
+export function isDiskFull(error: unknown): boolean {
+  return DISK_FULL[0].test(engineMessage(error));
+}
+
+/** Whose fault it is that a container was not created, filled or started. */
+export function startVerdict(error: unknown, { cpu, gpuId, vramMb }: ContainerLimits): Verdict {
+  const status = engineStatus(error);
+  if (status === null) return noAnswer();
+  const needsGpu = gpuId !== null || vramMb > 0;
+  const rules = [...(cpu > 0 ? [LACKS_CPU] : []), ...(needsGpu ? [LACKS_GPU] : []), ...START_RULES];
+  const known = firstOf(rules, error);
+  if (known !== null && known.blame !== 'unproven') return known;
+  const reason = known?.reason ?? `the container engine answered ${status}`;
+  switch (status) {
+    case 400:
+      return { blame: 'run', reason };
+    case 404:
+      return { blame: 'machine', reason: 'it is gone' };
+    case 503:
+      return { blame: 'engine', reason };
+    default:
+      return { blame: 'unproven', reason };
+  }
+}
+
+/** The error to throw. @param message fit for a run's error_message */
+export function faultOf(blame: Exclude<Blame, 'unproven'>, message: string, cause: unknown): Error {
+  switch (blame) {
+    case 'image':
+      return new RunFault(message, { cause, reported: 'image' });
+    case 'run':
+      return new RunFault(message, { cause });
+    case 'machine':
+      return new Error(message, { cause });
+    case 'engine':
+      return new EngineFault(message, { cause });
+  }
+}
+
+function noAnswer(): Verdict<'engine'> {
+  return { blame: 'engine', reason: 'the container engine did not answer' };
+}
+
+function firstOf<B extends Blame>(rules: readonly Rule<B>[], error: unknown): Verdict<B> | null {
+  const words = engineMessage(error);
+  const found = rules.find(([pattern]) => pattern.test(words));
+  return found === undefined ? null : { blame: found[1], reason: found[2] };
+}

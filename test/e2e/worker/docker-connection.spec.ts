@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { afterAll, onTestFinished, test } from 'vitest';
+import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
+import { ANY_IMAGE, containerSpec, MemoryLog, textsOf } from '@longshore/worker/testing/container-spec';
+import { startTestEngine } from '../../support/images/docker-engine.js';
+import { EngineProxy } from '../../support/images/engine-proxy.js';
+import { skipFor } from '../../support/skip.js';
+
+const forTests = await startTestEngine();
+afterAll(async () => {
+  if (forTests.skip === false) await forTests.engine.stop();
+});
+
+test(
+  'continues in the log of the engine when its connection breaks, byte for byte, also to the end',
+  { ...skipFor(forTests.skip), timeout: 120_000 },
+  async () => {
+    const long = 'x'.repeat(40_000);
+    const script = `
+    printf 'one\\nbefore '; sleep 1; echo warning >&2;
+    while [ ! -e /longshore/go ]; do sleep 0.1; done
+    printf 'and after \\377\\000 bytes\\n'; echo ${long}; echo late >&2; printf end`;
+    const image = await forTests.engine.buildScript('cut', script);
+    const proxy = await EngineProxy.start(forTests.engine.host);
+    onTestFinished(() => proxy.close());
+    const container = await new DockerRuntime({
+      env: { DOCKER_HOST: proxy.host },
+      workerId: 'e2e-worker',
+      instance: '1f3a90cc',
+      log: new MemoryLog(),
+      policy: ANY_IMAGE,
+    }).start(containerSpec(image));
+    onTestFinished(() => container.remove());
+    const lines = container.lines[Symbol.asyncIterator]();
+    const read = [(await lines.next()).value, (await lines.next()).value];
+    proxy.cut();
+    const [id = ''] = await forTests.engine.containerIds();
+    const go = await forTests.engine.docker
+      .getContainer(id)
+      .exec({ Cmd: ['/bin/busybox', 'touch', '/longshore/go'], User: '0' });
+    await go.start({});
+    for await (const line of { [Symbol.asyncIterator]: () => lines }) read.push(line);
+    const texts = read.flatMap((line) => (line === undefined ? [] : [line]));
+    assert.deepEqual(textsOf(texts, 'stdout'), ['one', 'before and after \uFFFD\0 bytes', long, 'end']);
+    assert.deepEqual(textsOf(texts, 'stderr'), ['warning', 'late']);
+  },
+);

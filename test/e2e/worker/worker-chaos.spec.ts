@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, test } from 'vitest';
+import { GAP_LINE } from '@longshore/worker/runtime/docker/container/container-output';
+import { atDepth, testSeed } from '../../support/depth.js';
+import { senderTo, type Send } from '../../support/app/test-app.js';
+import { SeededRandom } from '../../support/history/seeded-random.js';
+import { ContainerStarts } from '../../support/images/container-starts.js';
+import { startTestEngine, type TestEngine } from '../../support/images/docker-engine.js';
+import { EngineProxy } from '../../support/images/engine-proxy.js';
+import { launch, makeDataDir, startService, until, type TestProcess } from '../../support/service-process.js';
+import { skipFor } from '../../support/skip.js';
+import { FaultProxy } from '../../support/workers/fault-proxy.js';
+import { WORKER_MAIN } from '../../support/workers/worker-process.js';
+
+/* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
+
+const RUNS = atDepth({ fast: 30, all: 30, soak: 300 });
+const IMAGES = 5;
+
+/** How long faults come, in milliseconds. */
+const FAULTS_MS = atDepth({ fast: 90_000, all: 90_000, soak: 3_600_000 });
+const SILENCE_MS = atDepth({ fast: 10_000, all: 10_000, soak: 30_000 });
+const PAUSE_MS = atDepth({ fast: 3_000, all: 3_000, soak: 20_000 });
+const LINES = 20;
+
+const ADMIN = 'e2e-admin-key-of-the-tests';
+const WORKER = 'e2e-worker-key-of-the-tests';
+
+/** Copies its inputs to its outputs, waits for space where the disk is full, and ends as its inputs say. */
+const PROGRAM = `
+i=0; while [ $i -lt ${LINES} ]; do echo "line $i"; i=$((i+1)); sleep 0.1; done
+until cat "$SERVICE_INPUT_PATH" >"$SERVICE_OUTPUT_PATH"; do sleep 0.5; done
+if grep -q '"fails": *true' "$SERVICE_INPUT_PATH"; then exit 7; fi`;
+
+const forTests = await startTestEngine({ diskMb: 300 });
+afterAll(async () => {
+  if (forTests.skip === false) await forTests.engine.stop();
+});
+
+test(
+  'a worker among faults executes each attempt once, and fails no run for another reason than its own',
+  { ...skipFor(forTests.skip), timeout: FAULTS_MS * 4 + 1_200_000 },
+  async () => {
+    const seed = testSeed(20261126);
+    const random = SeededRandom.for(seed, 'worker');
+    const { engine } = forTests;
+    const starts = new ContainerStarts(engine.docker);
+    const service = await startService({
+      env: {
+        SERVICE_API_KEYS: `admin:${ADMIN},worker:${WORKER}`,
+        SERVICE_WORKER_TIMEOUT: '30',
+        SERVICE_REAPER_INTERVAL: '1',
+      },
+    });
+    const proxy = await FaultProxy.start(service.url, SeededRandom.for(seed, 'network'), {
+      percent: 20,
+      silenceMs: SILENCE_MS,
+    });
+    const engineProxy = await EngineProxy.start(engine.host);
+    const state = await makeDataDir();
+    const worker = await launch(WORKER_MAIN, {
+      env: {
+        SERVICE_URL: proxy.url,
+        SERVICE_API_KEY: WORKER,
+        SERVICE_WORKER_ID: 'chaos',
+        SERVICE_WORKER_TICK: '0.2',
+        SERVICE_WORKER_MAX_RUNS: '4',
+        SERVICE_WORKER_CPU: '8',
+        DOCKER_HOST: engineProxy.host,
+        SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
+        SERVICE_WORKER_NETWORK: 'none',
+        SERVICE_WORKER_STATE_DIR: join(state, 'state'),
+        TMPDIR: state,
+      },
+    });
+    try {
+      const send = senderTo(service.url, ADMIN);
+      const images: string[] = [];
+      for (let n = 0; n < IMAGES; n += 1) images.push(await engine.publishScript(`chaos-${n}`, PROGRAM));
+      const runs = await createRuns(send, images, random);
+      await showFaults({ engine, engineProxy, random, images, worker });
+      proxy.percent = 0;
+      await untilEnded(send, worker);
+      for (const [id, inputs] of runs) await checkRun(send, starts, id, inputs);
+      await until(async () => (await engine.containerIds()).length === 0, 'no container is left');
+      worker.signal('SIGTERM');
+      assert.deepEqual(await worker.exited, { code: 0, signal: null }, worker.output);
+    } finally {
+      console.log(`seed ${seed}, answers of the proxy:`, Object.fromEntries(proxy.met));
+      await starts.close();
+      engineProxy.close();
+      proxy.close();
+    }
+  },
+);
+
+interface Inputs {
+  readonly number: number;
+  readonly fails: boolean;
+  readonly text: string;
+}
+
+/** @returns the inputs of each run by its id */
+async function createRuns(
+  send: Send,
+  images: readonly string[],
+  random: SeededRandom,
+): Promise<ReadonlyMap<string, Inputs>> {
+  const runs = new Map<string, Inputs>();
+  for (let number = 0; number < RUNS; number += 1) {
+    // Some are large: a slow link needs seconds for them.
+    const text = 'x'.repeat(random.chance(20) ? 100_000 : 10);
+    const inputs = { number, fails: random.chance(10), text };
+    const { status, body } = await send('POST', '/runs', { body: { image: random.pick(images), inputs } });
+    assert.equal(status, 201);
+    runs.set(body.id, inputs);
+  }
+  return runs;
+}
+
+interface Scene {
+  readonly engine: TestEngine;
+  readonly engineProxy: EngineProxy;
+  readonly random: SeededRandom;
+  readonly images: readonly string[];
+  readonly worker: TestProcess;
+}
+
+/** Shows each kind of fault in turn. */
+async function showFaults({ engine, engineProxy, random, images, worker }: Scene): Promise<void> {
+  const end = performance.now() + FAULTS_MS;
+  const kinds: readonly (() => Promise<void>)[] = [
+    () => Promise.resolve(engineProxy.cut()),
+    async () => {
+      await engine.stopRegistry();
+      await engine.removeImage(random.pick(images) ?? '').catch(() => undefined);
+      await sleep(SILENCE_MS);
+      await engine.startRegistry();
+    },
+    () => engine.restartEngine('SIGTERM'),
+    async () => {
+      await engine.disk?.fill();
+      await sleep(SILENCE_MS);
+      await engine.disk?.free();
+    },
+    async () => {
+      engineProxy.silence();
+      await sleep(SILENCE_MS);
+      engineProxy.resume();
+    },
+    () => engine.restartEngine('SIGKILL'),
+  ];
+  for (let n = 0; n < kinds.length || performance.now() < end; n += 1) {
+    await kinds[n % kinds.length]?.();
+    assert.equal(worker.child.exitCode, null, worker.output);
+    await sleep(random.int(PAUSE_MS / 2, PAUSE_MS * 2));
+  }
+}
+
+async function untilEnded(send: Send, worker: TestProcess): Promise<void> {
+  for (;;) {
+    const open = await Promise.all(
+      ['PENDING', 'ASSIGNED', 'RUNNING'].map((state) => send('GET', `/runs?limit=1&state=${state}`)),
+    );
+    if (open.every(({ body }) => body.data.length === 0)) return;
+    assert.equal(worker.child.exitCode, null, worker.output);
+    await sleep(500);
+  }
+}
+
+async function checkRun(send: Send, starts: ContainerStarts, id: string, inputs: Inputs): Promise<void> {
+  const { body: run } = await send('GET', `/runs/${id}`);
+  const story = JSON.stringify({ ...run, inputs: inputs.number, outputs: undefined });
+  if (inputs.fails) {
+    const { cause, exit_code: code } = run.execution_summary;
+    assert.deepEqual([run.state, cause, code], ['FAILED', 'exit', 7], story);
+  } else {
+    assert.equal(run.state, 'COMPLETED', story);
+    assert.deepEqual(run.outputs, inputs, story);
+  }
+  const last: number = run.current_attempt;
+  for (const [key, containers] of starts.byAttempt) {
+    const [of = '', attempt] = key.split('/');
+    if (of !== id) continue;
+    assert.equal(containers.size, 1, `attempt ${attempt} was executed ${containers.size} times: ${story}`);
+    assert.ok(Number(attempt) <= last, story);
+  }
+  assert.ok(starts.byAttempt.has(`${id}/${last}`), story);
+  const { text, headers } = await send('GET', `/runs/${id}/logs`);
+  const lines: { readonly text: string }[] = text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line));
+  if (headers.get('X-Log-Complete') !== 'true' || lines.some((line) => line.text === GAP_LINE)) return;
+  assert.deepEqual(
+    lines.map((line) => line.text).filter((line) => line.startsWith('line ')),
+    Array.from({ length: LINES }, (_, n) => `line ${n}`),
+    story,
+  );
+}
