@@ -95,7 +95,9 @@ describe('reclaim', () => {
       run = after(run, ASSIGN, progress, { ...RECLAIM, attempt: loss });
       assert.deepEqual([run.state, run.reclaims], ['PENDING', 1], `loss ${loss}`);
     }
-    for (let loss = 7; loss <= 8; loss += 1) run = after(run, ASSIGN, { ...RECLAIM, attempt: loss });
+    for (let loss = 7; loss <= 8; loss += 1) {
+      run = { ...after(run, ASSIGN, { ...RECLAIM, attempt: loss }), notBefore: null };
+    }
     assert.deepEqual([run.state, run.reclaims], ['PENDING', 3]);
     assert.equal(after(run, ASSIGN, { ...RECLAIM, attempt: 9 }).state, 'FAILED');
   });
