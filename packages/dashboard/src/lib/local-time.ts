@@ -7,8 +7,11 @@ export function toLocalInput(iso: string): string {
   return local.slice(0, local.slice(16, 19) === ':00' ? 16 : 19);
 }
 
-/** The time of a browser's input in ISO 8601; empty when it is none. */
+/** The time of a browser's input in ISO 8601; empty when it is none that the clock here shows. */
 export function fromLocalInput(text: string): string {
   const time = Date.parse(text);
-  return Number.isNaN(time) ? '' : new Date(time).toISOString().replace('.000Z', 'Z');
+  if (Number.isNaN(time)) return '';
+  const iso = new Date(time).toISOString();
+  // Date takes February 30 for a day of March, and moves a time that the clocks skip.
+  return toLocalInput(iso).slice(0, 16) === text.slice(0, 16) ? iso.replace('.000Z', 'Z') : '';
 }
