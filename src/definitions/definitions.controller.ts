@@ -138,7 +138,8 @@ export class DefinitionsController {
   @ApiOperation({
     operationId: 'deleteDefinition',
     summary: 'Delete a version of a definition, or all of them',
-    description: 'All of them, unless `version` is given. Runs of the definition stay as they are.',
+    description:
+      'Either `version` or `all=true` is required: else 400. Runs of the definition stay as they are.',
   })
   @ApiParam(DEFINITION_NAME_PARAM)
   @ApiNoContentResponse({ description: 'Deleted.' })
@@ -148,7 +149,7 @@ export class DefinitionsController {
     @Query() query: DeleteDefinitionQueryDto,
     @CurrentCaller() caller: Caller,
   ): Promise<void> {
-    return this.definitions.delete(name, query.version, caller);
+    return this.definitions.delete(name, query, caller);
   }
 
   @Post('definitions/:name/runs')

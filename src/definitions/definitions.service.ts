@@ -31,7 +31,8 @@ import {
   toDefinitionDto,
   type DefinitionDto,
   type LatestDefinitionDto,
-  type ListDefinitionsQueryDto,
+  type DeleteDefinitionQueryDto,
+  ListDefinitionsQueryDto,
   type ListLatestQueryDto,
   type ListVersionsQueryDto,
 } from './dto/definition.dto.js';
@@ -73,7 +74,12 @@ export class DefinitionsService {
   }
 
   /** Deletes a version, or all of them; runs keep their copies. @throws DefinitionNotFound */
-  async delete(id: string, version: string | undefined, by: Author): Promise<void> {
+  async delete(id: string, { version, all = false }: DeleteDefinitionQueryDto, by: Author): Promise<void> {
+    if (all === (version !== undefined)) {
+      throw new InvalidRequest(VALIDATION_FAILED, [
+        all ? 'all must not be given with version' : 'version is required, or all=true for all versions',
+      ]);
+    }
     if ((await this.definitions.remove(id, version, by)) === 0) throw new DefinitionNotFound(id, version);
   }
 

@@ -61,12 +61,12 @@ function logText(contentMediaType: string): object {
   return { type: 'string', contentMediaType, contentSchema };
 }
 
-const LINES_EXAMPLE = `{"cursor":"AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ","line":0,"t":"2026-01-02T03:04:05.678Z","stream":"stdout","text":"hi"}
+const LINES_EXAMPLE = `{"cursor":"AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ","line":0,"t":"2026-01-02T03:04:05.678Z","stream":"stdout","text":"counting"}
 {"cursor":"AAEAAAAAA-kAAAAAAAEAAgAAAABnK1yQ","line":1,"gap":{"lines":1000,"bytes":65536}}
 `;
 
 const STREAM_EXAMPLE = `id: AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ
-data: {"cursor":"AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ","line":0,"t":"2026-01-02T03:04:05.678Z","stream":"stdout","text":"hi"}
+data: {"cursor":"AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ","line":0,"t":"2026-01-02T03:04:05.678Z","stream":"stdout","text":"counting"}
 
 id: AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ
 event: end
@@ -170,7 +170,7 @@ export class LogsController {
     description: 'The lines.',
     content: {
       [NDJSON]: { schema: logText(NDJSON), example: LINES_EXAMPLE },
-      [PLAIN]: { schema: { type: 'string' }, example: 'hi\n[... 1000 lines left out ...]\n' },
+      [PLAIN]: { schema: { type: 'string' }, example: 'counting\n[... 1000 lines left out ...]\n' },
     },
     headers: {
       'X-Log-Attempt': header('The attempt whose log it is.', { type: 'integer', minimum: 1 }),

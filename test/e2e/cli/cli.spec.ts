@@ -137,6 +137,13 @@ describe('the command line', { timeout: 300_000 }, () => {
     const refused = await cli.run('def', 'run', 'words', '--version', '1');
     assert.equal(refused.code, 1);
     assert.equal(refused.stderr, 'longshore: Invalid inputs: inputs.text is required\n');
+    for (const flags of [[], ['--version', '1', '--all']]) {
+      assert.equal((await cli.run('def', 'delete', 'words', ...flags)).code, 2);
+    }
+    assert.equal((await ok('def', 'delete', 'words', '--version', '1')).stdout, 'words/1 deleted\n');
+    assert.equal(jsonLines(await ok('def', 'list', '--json')).length, 1);
+    assert.equal((await ok('def', 'delete', 'words', '--all')).stdout, 'words deleted\n');
+    assert.equal(jsonLines(await ok('def', 'list', '--json')).length, 0);
   });
 
   test('lists, drains and resumes workers', async () => {

@@ -1,7 +1,8 @@
 import type { Schemas } from '@longshore/client';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { readWarnings } from '@longshore/common/warnings';
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
+import { usageError } from '../cli-error.js';
 import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
 import { readJsonFile } from '../inputs.js';
 import { makeRun, type NewRunFlags, readNewRun, takesNewRunFlags } from '../new-run.js';
@@ -37,6 +38,7 @@ export function addDefinitions(program: Command, context: CliContext): void {
   addList(parent, context);
   addGet(parent, context);
   addRun(parent, context);
+  addDelete(parent, context);
 }
 
 function addApply(parent: Command, context: CliContext): void {
@@ -132,6 +134,28 @@ function addRun(parent: Command, context: CliContext): void {
       session.client.POST('/definitions/{name}/runs', { params, body, ...init }),
     );
   });
+}
+
+function addDelete(parent: Command, context: CliContext): void {
+  const command = parent
+    .command('delete')
+    .description('delete a version of a definition, or all of them; its runs stay')
+    .argument('<name>', 'id of the definition')
+    .addOption(new Option('--version <version>', 'the version').conflicts('all'))
+    .option('--all', 'all versions');
+  callsService(command, 'def delete word-count --version 1').action(
+    async (name: string, flags: VersionFlags & { readonly all?: true }) => {
+      const { all } = flags;
+      if (flags.version === undefined && !all) throw usageError('name the --version, or give --all');
+      const session = await openSession(flags, context);
+      await session.ask(async (init) => {
+        const params = { path: { name }, query: all ? { all } : versionOf(flags) };
+        const { error, response } = await session.client.DELETE('/definitions/{name}', { params, ...init });
+        return { data: response.status, error, response };
+      });
+      if (!flags.json) await context.output.line(`${name}${all ? '' : `/${flags.version}`} deleted`);
+    },
+  );
 }
 
 function versionOf({ version }: VersionFlags): { version?: string } {
