@@ -23,5 +23,5 @@ export function linkNextPage(response: Response, after: string | number): void {
   const { searchParams } = new URL(response.req.originalUrl, 'http://service');
   searchParams.set('after', String(after));
   // Relative: a proxy may add a prefix to the path.
-  response.setHeader('Link', `<?${searchParams}>; rel="next"`);
+  response.setHeader('Link', `<?${searchParams.toString()}>; rel="next"`);
 }

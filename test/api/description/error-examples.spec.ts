@@ -128,7 +128,7 @@ describe('the example of an error response is what the service answers', () => {
     for (const operation of withStatus(409)) {
       const path = filled(operation).replaceAll(EXAMPLE_RUN_ID, id);
       const isCreation = operation.path.endsWith('/runs');
-      const headers = isCreation
+      const headers: Record<string, string> = isCreation
         ? { 'Idempotency-Key': operation.id }
         : { 'X-Worker-Id': 'worker-2', 'X-Run-Attempt': '1' };
       if (isCreation) await send(operation, { headers, body: { ...Object(bodyOf(operation)), inputs: {} } });
