@@ -54,7 +54,7 @@ describe('splitLines', () => {
     const expected = [
       { stream, text: longest, part: 'start' },
       { stream, text: longest, part: 'rest' },
-      { stream, text: 'yz', part: 'rest' },
+      { stream, text: 'yz', part: 'end' },
       { stream, text: 'next' },
     ];
     for (const cuts of [[], [5, MAX_LINE_BYTES - 5, 1], [MAX_LINE_BYTES, MAX_LINE_BYTES, 1]]) {
@@ -64,8 +64,15 @@ describe('splitLines', () => {
     const unfinished = whole.subarray(0, MAX_LINE_BYTES + 1);
     assert.deepEqual(await collect([{ stream, bytes: unfinished }]), [
       { stream, text: longest, part: 'start' },
-      { stream, text: 'x', part: 'rest' },
+      { stream, text: 'x', part: 'end' },
     ]);
+  });
+
+  it('knows CR LF as the end of a line that it has split before the LF', async () => {
+    const longest = 'x'.repeat(MAX_LINE_BYTES - 1);
+    assert.deepEqual(await textsOf([Buffer.from(`${longest}\r`), Buffer.from('\nnext')]), [longest, 'next']);
+    const texts = await textsOf([Buffer.from(`${longest}\ry\r\n`)]);
+    assert.deepEqual(texts, [longest, '\ry']);
   });
 
   it('splits between characters and loses none', async () => {

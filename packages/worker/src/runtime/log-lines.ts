@@ -26,7 +26,8 @@ export async function* splitLines(
 class LineBuffer {
   private held: Buffer | null = null;
   private length = 0;
-  private inParts = false;
+  /** Whether a part of the line is handed on. */
+  private isBegun = false;
 
   constructor(private readonly stream: LogLine['stream']) {}
 
@@ -40,41 +41,40 @@ class LineBuffer {
   }
 
   *last(): Generator<LogLine> {
-    if (this.length > 0) yield* this.finish(Buffer.alloc(0));
+    if (this.length > 0 || this.isBegun) yield* this.finish(Buffer.alloc(0));
   }
 
   private *finish(part: Buffer): Generator<LogLine> {
     const { stream } = this;
-    if (this.length === 0 && !this.inParts && part.length <= MAX_LINE_BYTES) {
+    if (this.length === 0 && !this.isBegun && part.length <= MAX_LINE_BYTES) {
       yield { stream, text: decode(part) };
       return;
     }
     yield* this.hold(part);
     const text = decode((this.held ?? part).subarray(0, this.length));
-    yield this.inParts ? { stream, text, part: 'rest' } : { stream, text };
+    yield this.isBegun ? { stream, text, part: 'end' } : { stream, text };
     this.length = 0;
-    this.inParts = false;
+    this.isBegun = false;
   }
 
   /** Buffers bytes, and yields a part when the buffer is full. */
   private *hold(bytes: Buffer): Generator<LogLine> {
     const held = (this.held ??= Buffer.allocUnsafeSlow(MAX_LINE_BYTES));
     for (let from = 0; from < bytes.length;) {
-      if (this.length === MAX_LINE_BYTES) yield this.emitPart(held);
+      if (this.length === MAX_LINE_BYTES) yield this.handOn(held, MAX_LINE_BYTES - openEnd(held));
       const copied = bytes.copy(held, this.length, from);
       this.length += copied;
       from += copied;
     }
   }
 
-  private emitPart(held: Buffer): LogLine {
+  private handOn(held: Buffer, end: number): LogLine {
     const { stream } = this;
-    const end = MAX_LINE_BYTES - brokenEnd(held);
     const text = held.toString('utf8', 0, end);
-    held.copyWithin(0, end);
-    this.length = MAX_LINE_BYTES - end;
-    const part = this.inParts ? 'rest' : 'start';
-    this.inParts = true;
+    held.copyWithin(0, end, this.length);
+    this.length -= end;
+    const part = this.isBegun ? 'rest' : 'start';
+    this.isBegun = true;
     return { stream, text, part };
   }
 }
@@ -84,8 +84,9 @@ function decode(bytes: Buffer): string {
   return bytes.toString('utf8', 0, end);
 }
 
-/** How many bytes at the end begin a UTF-8 character whose rest is not there. */
-function brokenEnd(bytes: Buffer): number {
+/** How many bytes at the end begin a UTF-8 character whose rest is not there, or may be a part of the line end. */
+function openEnd(bytes: Buffer): number {
+  if (bytes.at(-1) === CARRIAGE_RETURN) return 1;
   for (let back = 1; back < MAX_CHARACTER; back++) {
     const byte = bytes.at(-back) ?? 0;
     const isContinuation = (byte & 0xc0) === 0x80;

@@ -290,6 +290,11 @@ export function isIdRefusal({ status, detail }: Refusal): boolean {
   return status === 403 && detail.startsWith('API key is not bound to worker');
 }
 
+/** Whether the service refuses what was sent, whoever sends it. */
+export function isContentRefused({ status }: Refusal): boolean {
+  return [400, 413, 415, 422].includes(status);
+}
+
 /** Whether a refused event means that the run has ended or is assigned to another worker. */
 export function isRunLost({ status, detail }: Refusal): boolean {
   // An event of another process of this worker has the key.
