@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { describe, it } from 'vitest';
 import fc from 'fast-check';
 import { MAX_LINE_BYTES, splitLines } from './log-lines.js';
@@ -73,6 +74,62 @@ describe('splitLines', () => {
     assert.deepEqual(await textsOf([Buffer.from(`${longest}\r`), Buffer.from('\nnext')]), [longest, 'next']);
     const texts = await textsOf([Buffer.from(`${longest}\ry\r\n`)]);
     assert.deepEqual(texts, [longest, '\ry']);
+  });
+
+  it('hands on what is there of a line that is not finished in time, each byte once', async () => {
+    const steps: (Buffer | null)[] = [
+      Buffer.from('begin'),
+      null,
+      Buffer.from(' of é').subarray(0, -1),
+      null,
+      Buffer.from([0xa9, 0x0d]),
+      null,
+      Buffer.from('\nwhole\n10%'),
+      null,
+      Buffer.from('\r20%\r'),
+      null,
+      Buffer.from('\rnext'),
+    ];
+    let proceed: () => void = () => undefined;
+    async function* source() {
+      for (const bytes of steps) {
+        if (bytes !== null) yield { stream: 'stdout' as const, bytes };
+        else await new Promise<void>((resolve) => (proceed = resolve));
+      }
+    }
+    const lines: LogLine[] = [];
+    for await (const line of splitLines(source(), 1)) {
+      lines.push(line);
+      if (line.part === 'start' || line.part === 'rest') proceed();
+    }
+    const stream = 'stdout';
+    assert.deepEqual(lines, [
+      { stream, text: 'begin', part: 'start' },
+      { stream, text: ' of ', part: 'rest' },
+      { stream, text: 'é', part: 'rest' },
+      { stream, text: '', part: 'end' },
+      { stream, text: 'whole' },
+      { stream, text: '10%', part: 'start' },
+      { stream, text: '\r20%', part: 'rest' },
+      { stream, text: '\r\rnext', part: 'end' },
+    ]);
+  });
+
+  it('ends when its reader leaves while a line is not finished', async () => {
+    let isLeft = false;
+    async function* source() {
+      try {
+        yield { stream: 'stdout' as const, bytes: Buffer.from('x') };
+        yield { stream: 'stdout' as const, bytes: Buffer.from('y') };
+      } finally {
+        isLeft = true;
+      }
+    }
+    for await (const line of splitLines(source(), 0)) {
+      assert.equal(line.text[0], 'x');
+      break;
+    }
+    while (!isLeft) await yieldToEventLoop();
   });
 
   it('splits between characters and loses none', async () => {
