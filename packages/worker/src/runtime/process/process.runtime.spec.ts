@@ -220,9 +220,24 @@ describe('process runtime', () => {
     await gone(Number(lines[0]?.text));
   });
 
+  onLinux('ends what has left the process group, at the end of the program and at a cancel', async () => {
+    const ending = await readToEnd(
+      await start('daemon', `setsid -f sh -c 'echo $$; exec sleep 600' | head -n 1`),
+    );
+    assert.equal(ending.exit.exitCode, 0);
+    await gone(Number(ending.lines[0]?.text));
+    // The shell of the session has children that have no mark.
+    const script = `setsid sh -c 'env -i sleep 600 & echo $!; wait' & wait`;
+    const cancelled = await start('session', script);
+    const child = Number(await firstLine(cancelled));
+    await cancelled.stop(3_600);
+    await gone(child);
+    await cancelled.remove();
+  });
+
   onLinux('ends reading although a process outside the group holds the pipe', async () => {
     const pidFile = join(root, 'escaped');
-    const script = `setsid sh -c 'echo $$ >${pidFile}; exec sleep 600' & until [ -s ${pidFile} ]; do sleep 0.05; done`;
+    const script = `env -i setsid sh -c 'echo $$ >${pidFile}; exec sleep 600' & until [ -s ${pidFile} ]; do sleep 0.05; done`;
     const spec = containerSpec(image('escaped', script));
     const { exit, lines } = await readToEnd(await runtime().start(spec));
     assert.deepEqual({ exit, lines }, { exit: { exitCode: 0, outOfMemory: false }, lines: [] });
@@ -311,7 +326,7 @@ async function run(name: string, inputs: JsonObject) {
   await examples.pull(spec.image, NEVER);
   const container = await examples.start(spec);
   const read = await readToEnd(container);
-  const outputs = parseOutputs(await container.readOutputs());
+  const outputs = parseOutputs(await container.readOutputs())?.outputs;
   await container.remove();
   return { ...read, outputs };
 }
