@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { namesProxy, useEnvironmentProxy } from '@longshore/common/environment-proxy';
 import { CommanderError } from 'commander';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
 import { Output } from './output.js';
@@ -35,6 +36,7 @@ let exitCode: ExitCode = EXIT.ok;
 async function main(): Promise<void> {
   try {
     const { env, stdin } = process;
+    if (namesProxy(env)) await useEnvironmentProxy();
     const program = makeProgram({ env, stdin, output, argv, stop, end: (code) => (exitCode = code) });
     await program.parseAsync(argv, { from: 'user' });
   } catch (error) {
