@@ -8,7 +8,12 @@ import type { TraceContext } from '@longshore/common/tracing/trace-context';
 export type Answer<T> =
   | { readonly kind: 'ok'; readonly value: T }
   | { readonly kind: 'refused'; readonly status: number; readonly detail: string }
-  | { readonly kind: 'unreachable'; readonly reason: string; readonly retryAfterSeconds?: number };
+  | {
+      readonly kind: 'unreachable';
+      readonly reason: string;
+      readonly status?: number;
+      readonly retryAfterSeconds?: number;
+    };
 
 export type Refusal = Extract<Answer<never>, { kind: 'refused' }>;
 
