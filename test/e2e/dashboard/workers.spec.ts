@@ -178,6 +178,22 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
     await opened.close();
   });
 
+  test('shows why a worker does not claim, until it does again', async () => {
+    const reasons = [{ reason: 'disk_full', message: "the engine's disk is full" }];
+    await steps.heartbeat('full-1', { not_claiming: reasons });
+    const opened = await show({ path: '/workers?q=full-1', width: 1920 });
+    const { page } = opened;
+    const row = page.getByRole('row').filter({ hasText: 'full-1' });
+    await row.getByText('not claiming').waitFor();
+    await page.getByRole('button', { name: /^full-1/ }).click();
+    const dialog = page.getByRole('dialog', { name: 'full-1' });
+    await dialog.getByText("disk full: the engine's disk is full").waitFor();
+    await steps.heartbeat('full-1');
+    await dialog.getByText('Does not claim').waitFor({ state: 'detached' });
+    await dialog.getByText('active', { exact: true }).waitFor();
+    await opened.close();
+  });
+
   test('shows the jobs of a launcher in its engine, and finds it by that', async () => {
     const opened = await show({ width: 1920 });
     const { page } = opened;

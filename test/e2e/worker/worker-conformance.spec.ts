@@ -18,7 +18,7 @@ async function checkWorker(command: string): Promise<void> {
   assert.match(kit.stdout, /the worker conforms/);
 }
 
-describe('the conformance kit passes', { timeout: 400_000, concurrent: true }, () => {
+describe('the conformance kit passes', { timeout: 3_600_000, concurrent: true }, () => {
   test('our own worker', () => checkWorker(`'${process.execPath}' '${WORKER_MAIN}'`));
 
   test('the example worker in Python', skipFor(whyNoPython()), () =>
