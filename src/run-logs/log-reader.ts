@@ -136,11 +136,11 @@ export class LogReader {
     const pieces = new LinePieces();
     let end = from;
     const take = (line: readonly LogEntry[]): boolean => {
-      const last = line.at(-1);
-      if (last === undefined) return true;
+      const newest = line.at(-1);
+      if (newest === undefined) return true;
       if (limits.areReached) return false;
       if (limits.takes(line)) entries.push(...line);
-      end = last.end;
+      end = newest.end;
       return true;
     };
     for (let read = from; read.line < last.line;) {

@@ -18,6 +18,21 @@ const line = (text: string) => ({
   text,
 });
 
+/** What batches of entries print. */
+async function printed(shown: LogStyle, ...batches: object[][]): Promise<string> {
+  let text = '';
+  const out = new Writable({
+    write(chunk, _encoding, done) {
+      text += String(chunk);
+      done();
+    },
+  });
+  const printer = new LogPrinter(shown, new Output(out, out, {}));
+  for (const batch of batches) await printer.print(batch.map((entry) => JSON.stringify(entry)));
+  await printer.end();
+  return text;
+}
+
 describe('a line of a log', () => {
   const style = { json: false, timestamps: false };
 
@@ -56,19 +71,6 @@ describe('a line of a log', () => {
   test('that comes in pieces is one line, also when the pieces come one after the other', async () => {
     const [first, second] = [line('x'.repeat(16_384)), { ...line('y'), line: 1, continued: true }];
     const other = { ...line('z'), line: 2, stream: 'stderr', continued: true };
-    const printed = async (shown: LogStyle, ...batches: object[][]): Promise<string> => {
-      let text = '';
-      const out = new Writable({
-        write(chunk, _encoding, done) {
-          text += String(chunk);
-          done();
-        },
-      });
-      const printer = new LogPrinter(shown, new Output(out, out, {}));
-      for (const batch of batches) await printer.print(batch.map((entry) => JSON.stringify(entry)));
-      await printer.end();
-      return text;
-    };
     const whole = `${first.text}y\nz\n`;
     assert.equal(await printed(style, [first, second, other]), whole);
     assert.equal(await printed(style, [first], [second], [other]), whole);

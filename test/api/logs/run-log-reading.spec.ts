@@ -144,54 +144,6 @@ describe('GET /runs/{id}/logs', () => {
     }
   });
 
-  test('shows the pieces of a line as one: in the text, in a search, and in what limits count', async () => {
-    const { id: run } = await steps.running();
-    const t = '2026-01-02T03:04:05.678Z';
-    const longest = 'x'.repeat(16_383);
-    const lines = [
-      { t, stream: 'stdout', text: 'first' },
-      { t, stream: 'stdout', text: `${longest}b` },
-      { t, stream: 'stdout', text: 'order', continued: true },
-      { t, stream: 'stdout', text: ' end', continued: true },
-      { t, stream: 'stderr', text: 'other', continued: true },
-      { t, stream: 'stdout', text: 'last' },
-    ];
-    const headers = { 'X-Worker-Id': 'w', 'X-Run-Attempt': '1' };
-    for (const [chunk, [from, to]] of [
-      [0, 2],
-      [2, 6],
-    ].entries()) {
-      const body = { first_line: from, lines: lines.slice(from, to), is_last: to === lines.length };
-      assert.equal((await send('PUT', `/runs/${run}/logs/${chunk}`, { body, headers })).status, 200);
-    }
-    const plain = await send('GET', `/runs/${run}/logs`, { headers: { Accept: 'text/plain' } });
-    assert.equal(plain.text, `first\n${longest}border end\nother\nlast\n`);
-    const pieces = [`${longest}b`, 'order', ' end'];
-    for (const query of ['contains=BORDER', 'contains=r%20end&tail=1']) {
-      const found = await readLog(send, run, query);
-      assert.deepEqual(told(found.entries), pieces, query);
-    }
-    assert.deepEqual(told((await readLog(send, run, 'contains=endother')).entries), []);
-    assert.deepEqual(told((await readLog(send, run, 'limit=2')).entries), ['first', ...pieces]);
-    assert.deepEqual(told((await readLog(send, run, 'tail=3')).entries), [...pieces, 'other', 'last']);
-    const all = await readWhole(send, run, 'limit=1');
-    assert.deepEqual(told(all), ['first', ...pieces, 'other', 'last']);
-    for (let page = await readLog(send, run, 'tail=1'), rest = all; ;) {
-      assert.deepEqual(page.entries, rest.slice(rest.length - page.entries.length));
-      rest = rest.slice(0, rest.length - page.entries.length);
-      if (!page.hasPrevious) break;
-      page = await readLog(send, run, `limit=1&before=${page.previous}`);
-    }
-    assert.deepEqual(
-      told((await readLog(send, run, `after=${all[1]?.cursor}&limit=1`)).entries),
-      pieces.slice(1),
-    );
-    assert.deepEqual(
-      told((await readLog(send, run, `before=${all[2]?.cursor}&limit=1`)).entries),
-      pieces.slice(0, 2),
-    );
-  });
-
   test('continues behind the cursor of a line or a page without a gap or a repeat', async () => {
     const run = await logged(95);
     const all = await readWhole(send, run);
@@ -299,11 +251,6 @@ describe('GET /runs/{id}/logs', () => {
     assert.equal(whole.filter(({ gap }) => gap !== undefined).length, 1);
     const tail = await readLog(send, run, 'tail=5000');
     assert.ok(tail.entries.length < 300);
-    assert.deepEqual(tail.lines, null);
-    await putChunk(send, { run }, 20, { firstLine: 20 * 56, texts: [], isLast: true });
-    const gap = whole.find((entry) => entry.gap !== undefined)?.gap;
-    const { lines, isComplete } = await readLog(send, run, 'tail=1');
-    assert.deepEqual([isComplete, lines], [true, { printed: 20 * 56, leftOut: gap?.lines }]);
     assert.equal(tail.entries.at(-1)?.line, 20 * 56 - 1);
     const searched = await readLog(send, run, 'contains=nowhere');
     assert.ok(searched.entries.every(({ gap }) => gap !== undefined));

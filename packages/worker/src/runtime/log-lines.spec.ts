@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { EventEmitter, once } from 'node:events';
 import { describe, it } from 'vitest';
 import fc from 'fast-check';
 import { MAX_LINE_BYTES, splitLines } from './log-lines.js';
@@ -90,17 +90,17 @@ describe('splitLines', () => {
       null,
       Buffer.from('\rnext'),
     ];
-    let proceed: () => void = () => undefined;
+    const unfinished = new EventEmitter();
     async function* source() {
       for (const bytes of steps) {
         if (bytes !== null) yield { stream: 'stdout' as const, bytes };
-        else await new Promise<void>((resolve) => (proceed = resolve));
+        else await once(unfinished, 'shown');
       }
     }
     const lines: LogLine[] = [];
     for await (const line of splitLines(source(), 1)) {
       lines.push(line);
-      if (line.part === 'start' || line.part === 'rest') proceed();
+      if (line.part === 'start' || line.part === 'rest') unfinished.emit('shown');
     }
     const stream = 'stdout';
     assert.deepEqual(lines, [
@@ -116,20 +116,21 @@ describe('splitLines', () => {
   });
 
   it('ends when its reader leaves while a line is not finished', async () => {
-    let isLeft = false;
+    const reader = new EventEmitter();
+    const left = once(reader, 'left');
     async function* source() {
       try {
         yield { stream: 'stdout' as const, bytes: Buffer.from('x') };
         yield { stream: 'stdout' as const, bytes: Buffer.from('y') };
       } finally {
-        isLeft = true;
+        reader.emit('left');
       }
     }
     for await (const line of splitLines(source(), 0)) {
       assert.equal(line.text[0], 'x');
       break;
     }
-    while (!isLeft) await yieldToEventLoop();
+    await left;
   });
 
   it('splits between characters and loses none', async () => {

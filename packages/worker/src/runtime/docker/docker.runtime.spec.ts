@@ -42,6 +42,14 @@ describe('DockerRuntime', () => {
     });
   }
 
+  async function limitsOf(info: object, pids: number | null = null): Promise<object> {
+    engine.info = info;
+    await runtime({}, '1f3a90cc', pids).start(containerSpec('tool'));
+    const { PidsLimit, Init } = Object(hostConfig(engine));
+    engine.calls.length = 0;
+    return { PidsLimit, Init };
+  }
+
   describe('create', () => {
     it('sends exactly this create request', async () => {
       const limits = { ramMb: 256, cpu: 2, gpuId: 1, vramMb: 1000 };
@@ -85,19 +93,12 @@ describe('DockerRuntime', () => {
     });
 
     it('limits processes by the cores of the engine, or by the setting, and needs no first process', async () => {
-      const created = async (info: object, pids: number | null = null): Promise<object> => {
-        engine.info = info;
-        await runtime({}, '1f3a90cc', pids).start(containerSpec('tool'));
-        const { PidsLimit, Init } = Object(hostConfig(engine));
-        engine.calls.length = 0;
-        return { PidsLimit, Init };
-      };
-      assert.deepEqual(await created({ NCPU: 64, InitBinary: 'docker-init' }), {
+      assert.deepEqual(await limitsOf({ NCPU: 64, InitBinary: 'docker-init' }), {
         PidsLimit: 17_408,
         Init: true,
       });
-      assert.deepEqual(await created({ InitBinary: '' }), { PidsLimit: 1280, Init: undefined });
-      assert.deepEqual(await created({ NCPU: 64 }, 100), { PidsLimit: 100, Init: undefined });
+      assert.deepEqual(await limitsOf({ InitBinary: '' }), { PidsLimit: 1280, Init: undefined });
+      assert.deepEqual(await limitsOf({ NCPU: 64 }, 100), { PidsLimit: 100, Init: undefined });
     });
 
     it('passes the trace context to a traced container', async () => {

@@ -43,10 +43,10 @@ export class ProcessContainer implements RunningContainer {
         this.finishedAtMs = Date.now();
         // As in a container, nothing outlives the first process.
         signalGroup(pid, 'SIGKILL');
-        const exitCode = code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
+        const endCode = code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
         void killMarked(mark).finally(() => {
           onEnd();
-          resolve(exitCode);
+          resolve(endCode);
         });
       });
     });

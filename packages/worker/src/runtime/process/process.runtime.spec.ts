@@ -213,27 +213,16 @@ describe('process runtime', () => {
     assert.equal((await container.exit).exitCode, 137);
   });
 
-  it('kills background processes when the program ends', async () => {
-    const container = await start('parent', 'sleep 600 & echo $!');
-    const { lines, exit } = await readToEnd(container);
-    assert.equal(exit.exitCode, 0);
-    await gone(Number(lines[0]?.text));
-  });
-
-  onLinux('ends what has left the process group, at the end of the program and at a cancel', async () => {
-    const ending = await readToEnd(
-      await start('daemon', `setsid -f sh -c 'echo $$; exec sleep 600' | head -n 1`),
-    );
-    assert.equal(ending.exit.exitCode, 0);
-    await gone(Number(ending.lines[0]?.text));
-    // The shell of the session has children that have no mark.
-    const script = `setsid sh -c 'env -i sleep 600 & echo $!; wait' & wait`;
-    const cancelled = await start('session', script);
-    const child = Number(await firstLine(cancelled));
-    await cancelled.stop(3_600);
-    await gone(child);
-    await cancelled.remove();
-  });
+  for (const [what, script, test] of [
+    ['background processes', 'sleep 600 & echo $!', it],
+    ['what has left the process group', `setsid -f sh -c 'echo $$; exec sleep 600' | head -n 1`, onLinux],
+  ] as const) {
+    test(`kills ${what} when the program ends`, async () => {
+      const { lines, exit } = await readToEnd(await start('parent', script));
+      assert.equal(exit.exitCode, 0);
+      await gone(Number(lines[0]?.text));
+    });
+  }
 
   onLinux('ends reading although a process outside the group holds the pipe', async () => {
     const pidFile = join(root, 'escaped');
