@@ -46,6 +46,7 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
     '10 seconds',
     '100 a second',
     '15 s',
+    '3 s',
     '3 seconds',
     '30 s',
     '30 seconds',
