@@ -59,7 +59,7 @@ def call(method, path, body=None, headers=None, limit=30.0, begin=lambda connect
 
 def understood(status, text, media_type):
     """What the service says. ValueError: it is not the service that speaks, but a proxy."""
-    if status == 204:
+    if status in (204, 304):
         return ""
     answer = json.loads(text)
     if not isinstance(answer, dict):
@@ -202,11 +202,15 @@ class Attempt:
 
     def watch(self):
         """Looks at the run, if the service is older, until a 200 says that the attempt is not ours any more."""
-        asked = 0
+        asked, seen = 0, {}  # the ETag of the last 200
+
+        def keep(headers):
+            seen.update({"If-None-Match": headers["ETag"]}) if "ETag" in headers else seen.clear()
+
         while not self.ended.wait(max(TICK, asked)):
             if tells:
                 continue
-            status, run, asked = call("GET", self.path + "?include_events=false", limit=10)
+            status, run, asked = call("GET", self.path + "?include_events=false", headers=seen, limit=10, heads=keep)
             if status == 200 and not self.shows_ours(run):
                 return self.stop("lost")
 

@@ -5,9 +5,10 @@ import { precompress } from './precompress.ts';
 /** The service that the development server passes API calls on to. */
 const SERVICE = process.env['SERVICE_URL'] ?? 'http://127.0.0.1:5555';
 
-export default defineConfig({
+export default defineConfig(({ command }) => ({
   root: import.meta.dirname,
-  base: '/ui/',
+  // Relative: a proxy may serve the page under a prefix. The service makes it relative to the address (dashboard.controller.ts).
+  base: command === 'build' ? './' : '/ui/',
   plugins: [react(), precompress()],
   build: {
     outDir: 'dist',
@@ -26,4 +27,4 @@ export default defineConfig({
     },
   },
   server: { proxy: { '^/(?!ui/)': { target: SERVICE } } },
-});
+}));

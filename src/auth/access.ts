@@ -9,7 +9,7 @@ import {
 import { PATH_METADATA } from '@nestjs/common/constants.js';
 import { DiscoveryService, MetadataScanner, Reflector } from '@nestjs/core';
 import { ApiBearerAuth, ApiSecurity } from '@nestjs/swagger';
-import { ApiErrors } from '../common/http/errors/error.dto.js';
+import { ApiErrors, ApiScopeError } from '../common/http/errors/error.dto.js';
 import type { KeyBinding } from '../config/api-key-setting.js';
 
 /** What an API key permits. `admin` includes the others. */
@@ -49,7 +49,10 @@ const BOUND_KEYS = 'longshore:bound-keys';
 /** The route requires a key with one of the scopes, or with `admin`. */
 export function AllowScopes(...scopes: [Scope, ...Scope[]]): MethodDecorator & ClassDecorator {
   const excludesScope = SCOPES.some((scope) => scope !== 'admin' && !scopes.includes(scope));
-  return applyDecorators(requireKey({ kind: 'scopes', scopes }), ...(excludesScope ? [ApiErrors(403)] : []));
+  return applyDecorators(
+    requireKey({ kind: 'scopes', scopes }),
+    ...(excludesScope ? [ApiScopeError(scopes[0])] : []),
+  );
 }
 
 /**

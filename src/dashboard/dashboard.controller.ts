@@ -5,7 +5,7 @@ import type { Request, Response } from 'express';
 import { Public } from '../auth/access.js';
 import { NotFound } from '../common/http/errors/domain-error.js';
 import { IgnoreQuery } from '../common/http/request/handler-inputs.js';
-import { sendStaticFile } from '../common/http/server/static-file.js';
+import { sendStaticFile, staticFile, type StaticFile } from '../common/http/server/static-file.js';
 import { loadDashboard, type DashboardFiles } from './dashboard-files.js';
 
 // Only the dashboard's own files and the API; no inline scripts or styles.
@@ -41,12 +41,12 @@ export class DashboardController implements OnModuleInit {
     if (this.files.size === 0) this.logger.warn('the dashboard is not built: /ui answers 404');
   }
 
-  /** Relative links need the slash. */
+  /** Relative links need the slash. The target is relative too: a proxy may add a prefix to the path. */
   @Get()
   @Public()
   @IgnoreQuery()
-  redirect(@Req() request: Request, @Res() response: Response): void {
-    response.redirect(308, `${request.path}/`);
+  redirect(@Res() response: Response): void {
+    response.redirect(308, 'ui/');
   }
 
   /** Paths other than files and assets are routes of the page. */
@@ -59,10 +59,22 @@ export class DashboardController implements OnModuleInit {
     @Param('path') path: readonly string[] = [],
   ): void {
     const name = path.join('/');
-    const file =
-      this.files.get(name) ?? (name.startsWith('assets/') ? undefined : this.files.get('index.html'));
+    const file = this.files.get(name) ?? (name.startsWith('assets/') ? undefined : this.pageAt(request.path));
     if (file === undefined) throw new NotFound();
     response.setHeader('Content-Security-Policy', CONTENT_SECURITY_POLICY);
     sendStaticFile(request, response, file);
   }
+
+  /** The page for this path, below which it finds its files. */
+  private pageAt(path: string): StaticFile | undefined {
+    const page = this.files.get('index.html');
+    const depth = path.split('/').length - '/ui/'.split('/').length;
+    return page === undefined || depth === 0 ? page : toDepth(page, depth);
+  }
+}
+
+/** The page with the links of the build, which are relative to `/ui/`, from so many folders below. */
+function toDepth({ bodies }: StaticFile, depth: number): StaticFile {
+  const html = String(bodies.get('identity')).replaceAll('="./', `="${'../'.repeat(depth)}`);
+  return staticFile('index.html', new Map([['identity', Buffer.from(html)]]));
 }

@@ -31,11 +31,12 @@ import {
   toDefinitionDto,
   type DefinitionDto,
   type LatestDefinitionDto,
-  type ListDefinitionsQueryDto,
+  type DeleteDefinitionQueryDto,
+  ListDefinitionsQueryDto,
   type ListLatestQueryDto,
   type ListVersionsQueryDto,
 } from './dto/definition.dto.js';
-import { checkDefaults, completeInputs } from './input-specs.js';
+import { checkDefaults, completeInputs, typeWarnings } from './input-specs.js';
 
 @Injectable()
 export class DefinitionsService {
@@ -46,25 +47,39 @@ export class DefinitionsService {
   ) {}
 
   /**
-   * Stores a version or replaces it.
+   * Stores a version or replaces it. `warnings` are texts about what may be a mistake.
    * @throws InvalidRequest if a default does not have its input's type, DefinitionTooLarge, TooManyVersions
    */
   async upsert(
     body: CreateDefinitionDto,
     by: Author,
-  ): Promise<{ readonly definition: DefinitionDto; readonly created: boolean }> {
+  ): Promise<{
+    readonly definition: DefinitionDto;
+    readonly created: boolean;
+    readonly warnings: readonly string[];
+  }> {
     const toStore = toRow(body);
-    const problems = checkDefaults(new Map(Object.entries(toStore.inputSpecs)));
+    const specs = new Map(Object.entries(toStore.inputSpecs));
+    const problems = checkDefaults(specs);
     if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
     const { maxDefinitionBytes, maxDefinitionVersions } = this.settings;
     if (bytesOf(toStore) > maxDefinitionBytes) throw new DefinitionTooLarge(maxDefinitionBytes);
     const stored = await this.definitions.upsert(toStore, maxDefinitionVersions, by);
     if (!stored) throw new TooManyVersions(body.id, maxDefinitionVersions);
-    return { definition: toDefinitionDto(stored.row), created: stored.created };
+    return {
+      definition: toDefinitionDto(stored.row),
+      created: stored.created,
+      warnings: typeWarnings(specs),
+    };
   }
 
   /** Deletes a version, or all of them; runs keep their copies. @throws DefinitionNotFound */
-  async delete(id: string, version: string | undefined, by: Author): Promise<void> {
+  async delete(id: string, { version, all = false }: DeleteDefinitionQueryDto, by: Author): Promise<void> {
+    if (all === (version !== undefined)) {
+      throw new InvalidRequest(VALIDATION_FAILED, [
+        all ? 'all must not be given with version' : 'version is required, or all=true for all versions',
+      ]);
+    }
     if ((await this.definitions.remove(id, version, by)) === 0) throw new DefinitionNotFound(id, version);
   }
 

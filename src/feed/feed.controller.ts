@@ -19,7 +19,7 @@ const DEFAULT_LIMIT = 100;
 
 const STREAM_EXAMPLE = `id: AAAAAAAAAAEm6-5TRbw
 data: {"cursor":"AAAAAAAAAAEm6-5TRbw","run_id":"019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b","attempt":1,"type":"STARTED",\
-"msg":"","t":"2026-01-02T03:04:05.678Z","state":"RUNNING","payload":{"worker_id":"w1"}}
+"msg":"","t":"2026-01-02T03:04:05.678Z","state":"RUNNING","payload":{"worker_id":"worker-1"}}
 
 `;
 

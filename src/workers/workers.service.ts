@@ -16,6 +16,8 @@ import { WorkerHoldsRuns, WorkerNotFound, WorkerTooLarge } from './workers.error
 export interface WorkerStatus {
   readonly worker: PooledWorker;
   readonly free: FreeResources;
+  /** The runs that are assigned to it, in the order of their ids. */
+  readonly assigned: readonly string[];
 }
 
 @Injectable()
@@ -93,5 +95,6 @@ export class WorkersService {
 }
 
 function statusOf(worker: PooledWorker, held: ReadonlyMap<string, readonly HeldRun[]>): WorkerStatus {
-  return { worker, free: freeResources(worker, held.get(worker.id) ?? []) };
+  const runs = held.get(worker.id) ?? [];
+  return { worker, free: freeResources(worker, runs), assigned: runs.map(({ runId }) => runId).toSorted() };
 }

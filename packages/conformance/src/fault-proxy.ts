@@ -41,6 +41,7 @@ const PIECES = 20;
 /** Called once per request; null: no fault. */
 export interface ProxyFaults {
   readonly onRequest?: (exchange: Exchange) => RequestFault | null;
+  /** May need the whole answer: with it, the service sees no `If-None-Match`, to which it could answer 304. */
   readonly onAnswer?: (exchange: Exchange) => AnswerFault | null | Promise<AnswerFault | null>;
 }
 
@@ -159,7 +160,10 @@ export class FaultProxy {
       return;
     }
     const said = after?.kind === 'alter' ? Buffer.from(JSON.stringify(after.body)) : given.bytes;
-    answer.writeHead(given.status, { ...given.headers, 'content-length': said.length });
+    // The ETag of the service names what it said: with it, a later 304 would confirm the altered body.
+    const { etag, ...headers } = given.headers;
+    const tag = after?.kind === 'alter' || etag === undefined ? {} : { etag };
+    answer.writeHead(given.status, { ...headers, ...tag, 'content-length': said.length });
     if (after?.kind === 'trickle') await trickle(answer, said, after.ms);
     exchange.delivered = !answer.destroyed;
     exchange.doneAtMs ??= performance.now();
@@ -169,7 +173,13 @@ export class FaultProxy {
   /** @returns null without a complete answer. A worker that closes its connection aborts the request. */
   private forward(asked: IncomingMessage, bytes: Buffer, answer: ServerResponse): Promise<RawAnswer | null> {
     return new Promise((resolve) => {
-      const { connection: _, 'transfer-encoding': __, ...headers } = asked.headers;
+      const {
+        connection: _,
+        'transfer-encoding': __,
+        'if-none-match': ifNoneMatch,
+        ...headers
+      } = asked.headers;
+      const isWhole = ifNoneMatch === undefined || this.faults.onAnswer !== undefined;
       const sent = request(
         {
           agent: this.agent,
@@ -177,7 +187,11 @@ export class FaultProxy {
           port: this.servicePort,
           method: asked.method,
           path: asked.url,
-          headers: { ...headers, ...(bytes.length > 0 ? { 'content-length': bytes.length } : {}) },
+          headers: {
+            ...headers,
+            ...(isWhole ? {} : { 'if-none-match': ifNoneMatch }),
+            ...(bytes.length > 0 ? { 'content-length': bytes.length } : {}),
+          },
         },
         (response) => {
           resolve(wholeAnswer(response));

@@ -1,5 +1,6 @@
 import { Router } from 'wouter';
 import { Toasts } from './components/feedback/toasts.js';
+import { DASHBOARD_PATH } from './lib/addresses.js';
 import { ROUTES } from './routes.js';
 import { SessionGate } from './session/session-gate.js';
 import { Pages } from './shell/pages.js';
@@ -10,7 +11,7 @@ import { Shell } from './shell/shell.js';
 export function App() {
   return (
     <RoutesContext value={ROUTES}>
-      <Router base="/ui">
+      <Router base={DASHBOARD_PATH}>
         <SessionGate>
           <Shell>
             <Pages />

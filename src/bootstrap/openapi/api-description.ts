@@ -3,9 +3,11 @@ import { DocumentBuilder, SwaggerModule, type OpenAPIObject } from '@nestjs/swag
 import { eventSchemas } from '../../runs/http/dto/event-schemas.js';
 import {
   addCommonParts,
+  addErrorExamples,
   allowNullInOptionalInput,
   closeInputSchemas,
   declarePublicOperations,
+  describeOptionalExamples,
   removeLengthOfIntegers,
   sortPathsByTag,
   unwrapSingleAllOf,
@@ -27,7 +29,7 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
     .setDescription(DESCRIPTION)
     .setVersion(version)
     .setOpenAPIVersion('3.1.0')
-    .addServer('/')
+    .addServer('.')
     .addApiKey({ type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'An API key.' }, 'api-key')
     .addBearerAuth({ type: 'http', bearerFormat: 'API key', description: 'The same API key.' }, 'bearer')
     .addTag('runs', 'Create runs and follow them')
@@ -46,6 +48,8 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
   allowNullInOptionalInput(document);
   closeInputSchemas(document);
   declarePublicOperations(document);
+  describeOptionalExamples(document);
+  addErrorExamples(document);
   addCommonParts(document);
   sortPathsByTag(document);
   return document;

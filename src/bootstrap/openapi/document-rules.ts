@@ -1,14 +1,62 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
+import { errorExample } from './error-examples.js';
 import { IGNORES_UNKNOWN_FIELDS } from '../../common/http/validation/dto-decorators.js';
 
 type OperationObject = NonNullable<OpenAPIObject['paths'][string]['get']>;
 type Response = OperationObject['responses'][string];
 type ReferenceObject = Extract<Response, { readonly $ref: string }>;
+type ParameterObject = Exclude<NonNullable<OperationObject['parameters']>[number], ReferenceObject>;
 type Schema = NonNullable<NonNullable<OpenAPIObject['components']>['schemas']>[string];
 type SchemaObject = Exclude<Schema, ReferenceObject>;
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete', 'head', 'options'] as const;
 const NULL = { type: 'null' } as const;
+const ERROR_SCHEMA = { $ref: '#/components/schemas/Error' } as const;
+
+/**
+ * Moves the examples of optional parameters, and of everything that deletes, into their descriptions: Swagger UI fills its
+ * form with examples, so that "Execute" would filter by them, or delete what they name.
+ */
+export function describeOptionalExamples(document: OpenAPIObject): void {
+  for (const item of Object.values(document.paths)) {
+    for (const method of METHODS) {
+      const operation = item[method];
+      if (operation?.parameters === undefined) continue;
+      operation.parameters = operation.parameters.map((parameter) =>
+        '$ref' in parameter || (parameter.required === true && method !== 'delete')
+          ? parameter
+          : withDescribedExample(parameter),
+      );
+    }
+  }
+}
+
+function withDescribedExample(parameter: ParameterObject): ParameterObject {
+  const { schema = {}, description = '', example: own, ...others } = parameter;
+  const { example = own, ...rest }: SchemaObject = '$ref' in schema ? {} : schema;
+  if (example === undefined) return parameter;
+  const text = Array.isArray(example) ? example.join(',') : String(example);
+  return { ...others, description: `${description} For example: \`${text}\`.`.trim(), schema: rest };
+}
+
+/** Gives every error response an example, unless it has one. */
+export function addErrorExamples(document: OpenAPIObject): void {
+  for (const [path, item] of Object.entries(document.paths)) {
+    for (const method of METHODS) {
+      const { operationId = '', responses = {} } = item[method] ?? {};
+      for (const [status, response] of Object.entries(responses)) {
+        if (response === undefined || '$ref' in response) continue;
+        const media = response.content?.['application/json'];
+        const example = errorExample(operationId, path, Number(status));
+        if (media && isError(media.schema) && example) media.example ??= example;
+      }
+    }
+  }
+}
+
+function isError(schema: Schema | undefined): boolean {
+  return schema !== undefined && '$ref' in schema && schema.$ref === ERROR_SCHEMA.$ref;
+}
 
 function operationsOf(document: OpenAPIObject): OperationObject[] {
   return Object.values(document.paths).flatMap((item) => METHODS.flatMap((method) => item[method] ?? []));
@@ -59,7 +107,7 @@ export function declarePublicOperations(document: OpenAPIObject): void {
 
 /** Documents what every operation has in common: the request id and the 408 response. */
 export function addCommonParts(document: OpenAPIObject): void {
-  const requestId = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,64}$', example: 'req-42' };
+  const requestId = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,64}$' };
   document.components = {
     ...document.components,
     parameters: {
@@ -76,7 +124,7 @@ export function addCommonParts(document: OpenAPIObject): void {
     responses: {
       RequestTimeout: {
         description: 'The request did not arrive in time. The service closes the connection.',
-        content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+        content: { 'application/json': { schema: ERROR_SCHEMA, example: errorExample('', '', 408) } },
       },
     },
   };

@@ -2,9 +2,11 @@
 
 export const EXAMPLE_RUN_ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 export const EXAMPLE_WORKER_ID = 'worker-1';
+export const EXAMPLE_API_KEY_ID = '019a2b3c-0000-7000-8000-0c1d2e3f4a5b';
+export const EXAMPLE_CURSOR = 'AAAAAAAAAAEm6-5TRbw';
+export const EXAMPLE_TOPIC = 'word-counts';
 
-const IMAGE = 'longshore/word-count:1.0';
-const TOPIC = 'word-counts';
+const IMAGE = 'longshore/word-count';
 const INPUTS = { text: 'to be or not to be' };
 const OUTPUTS = { words: 6 };
 const CONSTRAINTS = { cpu: 1, ram_mb: 256 };
@@ -14,7 +16,7 @@ const TIMEOUTS = { start_within_s: 3600, attempt_s: 900 };
 /** Path parameters, for `@ApiParam`. */
 export const RUN_ID_PARAM = {
   name: 'id',
-  description: 'Id of the run.',
+  description: 'Id of the run, as in the response to its creation. The one of the example is not found: 404.',
   format: 'uuid',
   example: EXAMPLE_RUN_ID,
 } as const;
@@ -30,9 +32,9 @@ export const DEFINITION_NAME_PARAM = {
 } as const;
 export const API_KEY_ID_PARAM = {
   name: 'id',
-  description: 'Id of the API key.',
+  description: 'Id of the API key, as in the response to its creation.',
   format: 'uuid',
-  example: '019a2b3c-0000-7000-8000-0c1d2e3f4a5b',
+  example: EXAMPLE_API_KEY_ID,
 } as const;
 
 /** Events of each type by name, for `@ApiBody`. */
@@ -53,7 +55,7 @@ export const EVENT_EXAMPLES = {
 /** Request bodies by operation and name, for `@ApiBody`. */
 export const BODY_EXAMPLES = {
   createRun: {
-    minimal: { image: IMAGE },
+    minimal: { image: IMAGE, inputs: INPUTS },
     full: {
       image: IMAGE,
       priority: 5,
@@ -62,7 +64,7 @@ export const BODY_EXAMPLES = {
       constraints: { ...CONSTRAINTS, vram_mb: 0 },
       retry_policy: RETRY_POLICY,
       timeouts: TIMEOUTS,
-      event_delivery: { topic: TOPIC, attributes: { team: 'search' } },
+      event_delivery: { topic: EXAMPLE_TOPIC, attributes: { team: 'search' } },
     },
   },
   patchRun: { priority: { priority: 9 }, outputs: { outputs: OUTPUTS }, state: { state: 'CANCELLED' } },
@@ -76,7 +78,7 @@ export const BODY_EXAMPLES = {
       constraints: CONSTRAINTS,
       retry_policy: RETRY_POLICY,
       timeouts: TIMEOUTS,
-      event_delivery: { topic: TOPIC },
+      event_delivery: { topic: EXAMPLE_TOPIC },
     },
   },
   createDefinitionRun: { 'word-count': { inputs: INPUTS, priority: 5 } },
@@ -118,7 +120,7 @@ export const BODY_EXAMPLES = {
     'two runs': {
       runs: [
         { image: IMAGE, inputs: INPUTS },
-        { image: IMAGE, priority: 5 },
+        { image: IMAGE, inputs: INPUTS, priority: 5 },
       ],
     },
   },

@@ -10,7 +10,7 @@ export function ApiPage(type: Type, description: string): MethodDecorator {
       description,
       headers: {
         Link: {
-          description: 'On every page but the last: `<URL of the next page>; rel="next"` (RFC 8288).',
+          description: 'On every page but the last: `<?QUERY of the next page>; rel="next"` (RFC 8288).',
           schema: { type: 'string' },
         },
       },
@@ -20,7 +20,8 @@ export function ApiPage(type: Type, description: string): MethodDecorator {
 
 /** Says in the header `Link` that the list goes on. @param after of the next page; other parameters stay */
 export function linkNextPage(response: Response, after: string | number): void {
-  const url = new URL(response.req.originalUrl, 'http://service');
-  url.searchParams.set('after', String(after));
-  response.setHeader('Link', `<${url.pathname}${url.search}>; rel="next"`);
+  const { searchParams } = new URL(response.req.originalUrl, 'http://service');
+  searchParams.set('after', String(after));
+  // Relative: a proxy may add a prefix to the path.
+  response.setHeader('Link', `<?${searchParams.toString()}>; rel="next"`);
 }

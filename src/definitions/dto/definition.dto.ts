@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
-import { QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
+import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
 import { ExecutionOptionsDto, toExecutionOptionsDto } from '../../runs/http/dto/execution-options.dto.js';
 import {
   ConstraintsDto,
@@ -55,10 +55,15 @@ export class DefinitionVersionQueryDto {
 }
 
 export class DeleteDefinitionQueryDto {
-  /** All versions unless given. */
+  /** The version to delete. Either this or `all` is required. */
   @IsOptional()
   @QueryString({ max: 128 })
   version?: string;
+
+  /** `true` deletes all versions. Not together with `version`. */
+  @IsOptional()
+  @QueryBoolean()
+  all?: boolean;
 }
 
 export class ListDefinitionsQueryDto {

@@ -1,5 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
+import { EXAMPLE_TOPIC } from '../../common/http/api-examples.js';
 import { QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 
@@ -13,7 +14,7 @@ const TOPIC = {
 class TopicQueryDto {
   /** Topic that runs name in their event_delivery. */
   @QueryString(TOPIC)
-  @ApiProperty({ example: 'orders' })
+  @ApiProperty({ example: EXAMPLE_TOPIC })
   topic: string;
 }
 

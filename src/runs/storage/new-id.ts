@@ -31,3 +31,8 @@ export function newId(): string {
 export function isRunId(text: string): boolean {
   return UUID.test(text);
 }
+
+/** True when the service may have made the run's id: it is of version 7, and its time has come. @param id in the form of a run's id */
+export function isIssuedId(id: string): boolean {
+  return id[14] === '7' && Number.parseInt(id.slice(0, 13).replace('-', ''), 16) <= Date.now();
+}

@@ -18,6 +18,16 @@ export class ListWorkersQueryDto {
   after?: string;
 }
 
+/** Ids of assigned runs in a response. */
+const ASSIGNED_IDS = 100;
+
+@ApiSchema({ name: 'AssignedRuns', description: 'The runs that are assigned to a worker.' })
+export class AssignedRunsDto {
+  @ApiProperty({ type: 'integer' }) count: number;
+  /** Ids of the oldest 100 of them. */
+  ids: string[];
+}
+
 @ApiSchema({ name: 'Worker', description: 'A registered worker.' })
 export class WorkerDto {
   id: string;
@@ -28,7 +38,8 @@ export class WorkerDto {
   /** Only of a launcher, as in its newest heartbeat. */
   @ApiPropertyOptional({ type: EngineJobsDto }) engine?: EngineJobsDto;
   /**
-   * Runs that the worker reports to be executing. Inputs, constraints and further runs are left out where all come to more
+   * Runs that the worker has last reported to be executing. Other workers may have those of a stale worker: see `assigned`.
+   * Inputs, constraints and further runs are left out where all come to more
    * than the setting SERVICE_MAX_WORKER_BYTES.
    */
   @ApiProperty({ type: [RunningOpDto] }) running_ops: RunningOpDto[];
@@ -44,12 +55,15 @@ export class WorkerDto {
   @ApiProperty({ type: [NotClaimingDto] }) not_claiming: NotClaimingDto[];
   /** Absent in the response to a heartbeat. */
   @ApiPropertyOptional({ type: FreeResourcesDto }) free?: FreeResourcesDto;
+  /** The runs that are assigned to it at present. Absent in the response to a heartbeat. */
+  @ApiPropertyOptional({ type: AssignedRunsDto }) assigned?: AssignedRunsDto;
 }
 
-/** The worker as clients see it. Without `free`, its free resources are left out. */
+/** The worker as clients see it. Without `free` and `assigned`, these are left out. */
 export function toWorkerDto({
   worker,
   free,
+  assigned,
 }: Pick<WorkerStatus, 'worker'> & Partial<WorkerStatus>): WorkerDto {
   const dto: WorkerDto = {
     id: worker.id,
@@ -78,5 +92,6 @@ export function toWorkerDto({
     const gpus = free.gpus.map(({ id, vramMb }) => ({ id, vram_mb: vramMb }));
     dto.free = { cpu_cores: free.cpu, ram_mb: free.ramMb, gpus };
   }
+  if (assigned) dto.assigned = { count: assigned.length, ids: assigned.slice(0, ASSIGNED_IDS) };
   return dto;
 }

@@ -4,7 +4,11 @@ import type { PooledWorker } from '../pool/worker-pool.js';
 import type { WorkerStatus } from '../workers.service.js';
 import { summariseWorkers } from './workers-summary.js';
 
-function workerStatus(isActive: boolean, isDraining: boolean, isPaused = false): WorkerStatus {
+function workerStatus(
+  isActive: boolean,
+  isDraining: boolean,
+  isPaused = false,
+): Omit<WorkerStatus, 'assigned'> {
   const worker: PooledWorker = {
     id: 'w',
     cpuCores: 4,

@@ -7,7 +7,7 @@ export interface Usage {
 }
 
 /** Workers by group, and the resources of the active group; GPU memory over all GPUs. */
-export function summariseWorkers(workers: Iterable<WorkerStatus>) {
+export function summariseWorkers(workers: Iterable<Omit<WorkerStatus, 'assigned'>>) {
   const counts = { active: 0, draining: 0, not_claiming: 0, stale: 0 };
   const cpu = { total: 0, used: 0 };
   const ramMb = { total: 0, used: 0 };

@@ -101,8 +101,8 @@ describe('the audit log of keys, workers and definitions', () => {
     assert.equal((await service.send('POST', '/definitions', { body })).status, 200);
     assert.equal(await post('2', { image: 'c' }), 201);
     assert.equal((await service.send('DELETE', '/definitions/audited?version=2')).status, 204);
-    assert.equal((await service.send('DELETE', '/definitions/audited')).status, 204);
-    assert.equal((await service.send('DELETE', '/definitions/audited')).status, 404);
+    assert.equal((await service.send('DELETE', '/definitions/audited?all=true')).status, 204);
+    assert.equal((await service.send('DELETE', '/definitions/audited?all=true')).status, 404);
     const { body: entries, text } = await read('?limit=5');
     assert.deepEqual(
       entries.map(({ action, subject, before: was, after: is }: Json) => [

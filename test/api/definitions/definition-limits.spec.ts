@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { assertError } from '../../support/http/answer-shapes.js';
+import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 describe('limits of definitions', () => {
@@ -80,10 +80,22 @@ describe('DELETE /definitions/{name}', () => {
     assert.equal((await put('3')).status, 201);
   });
 
+  test('takes no version away unless it is told which, or all of them', async () => {
+    for (const [query, problem] of [
+      ['', 'version is required, or all=true for all versions'],
+      ['?all=false', 'version is required, or all=true for all versions'],
+      ['?all=true&version=1', 'all must not be given with version'],
+      ['?all=yes', 'all must be true or false'],
+    ] as const) {
+      assertInvalid(await service.send('DELETE', `/definitions/d${query}`), [problem]);
+    }
+    assert.equal((await service.send('GET', '/definitions/d/versions')).body.length, 2);
+  });
+
   test('takes all versions away, and says when there are none', async () => {
-    assert.equal((await service.send('DELETE', '/definitions/d')).status, 204);
+    assert.equal((await service.send('DELETE', '/definitions/d?all=true')).status, 204);
     assertError(await service.send('GET', '/definitions/d'), 404, "OpDefinition 'd' not found");
-    assertError(await service.send('DELETE', '/definitions/d'), 404, "OpDefinition 'd' not found");
+    assertError(await service.send('DELETE', '/definitions/d?all=true'), 404, "OpDefinition 'd' not found");
     assertError(
       await service.send('DELETE', '/definitions/d?version=1'),
       404,

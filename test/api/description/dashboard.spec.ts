@@ -12,8 +12,8 @@ describe('the files of the dashboard', () => {
   beforeAll(async () => {
     service = await startTestApp();
     page = await (await fetch(`${service.url}/ui/`)).text();
-    script = /src="(\/ui\/assets\/[\w-]+\.js)"/.exec(page)?.[1] ?? '';
-    assert.notEqual(script, '', page);
+    const name = /src="\.\/(assets\/[\w-]+\.js)"/.exec(page)?.[1] ?? assert.fail(page);
+    script = `/ui/${name}`;
   });
   afterAll(() => service.close());
 
@@ -36,22 +36,26 @@ describe('the files of the dashboard', () => {
   });
 
   test('are the page for every path that the page itself may know, with any query', async () => {
+    const links = linksOf(page, '/ui/');
+    assert.ok(links.includes(`/prefix${script}`), links.join());
     for (const path of [
       '/ui/runs',
       '/ui/runs/0190-x',
+      '/ui/runs/0190-x/',
+      '/ui//runs',
       '/ui/definitions/a.b',
-      '/ui/runs?state=&x=1&x=2&y=%zz',
+      '/ui/runs?state=&x=1&x=2&y=/a/%zz',
     ]) {
       const { status, headers, text } = await service.send('GET', path, { key: null });
       assert.deepEqual([status, headers.get('content-type')], [200, 'text/html; charset=utf-8'], path);
-      assert.equal(text, page);
+      assert.deepEqual(linksOf(text, path), links, path);
       assert.equal(headers.get('cache-control'), 'no-cache');
     }
   });
 
   test('are found from the address without the slash', async () => {
     const { status, headers } = await fetchRaw('/ui');
-    assert.deepEqual([status, headers.location], [308, '/ui/']);
+    assert.deepEqual([status, headers.location], [308, 'ui/']);
   });
 
   test('with a hash in their names may be kept for ever; the page is asked for anew and costs a 304', async () => {
@@ -114,3 +118,10 @@ describe('the files of the dashboard', () => {
     assert.equal((await fetch(`${service.url}/ui/`, { method: 'HEAD' })).status, 200);
   });
 });
+
+/** Paths to which the links of a page at this path lead. */
+function linksOf(html: string, path: string): string[] {
+  const links = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, link = '']) => link);
+  for (const link of links) assert.match(link, /^\.\.?\//);
+  return links.map((link) => new URL(link, `http://proxy/prefix${path}`).pathname);
+}

@@ -58,7 +58,9 @@ describe('GET /feed/stream', () => {
     const [head = '', body = ''] = text.split(/\r\n\r\n(.*)/s);
     assert.match(head, /^HTTP\/1\.1 200 /);
     assert.match(head, /^content-type: text\/event-stream; charset=utf-8$/im);
-    assert.match(head, /^cache-control: no-cache$/im);
+    // Proxies neither compress nor buffer it.
+    assert.match(head, /^content-encoding: identity$/im);
+    assert.match(head, /^cache-control: no-cache, no-transform$/im);
     assert.match(head, /^x-accel-buffering: no$/im);
     const frames = page.map(
       (event: { cursor: string }) => `id: ${event.cursor}\ndata: ${JSON.stringify(event)}\n\n`,

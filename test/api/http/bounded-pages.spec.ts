@@ -29,8 +29,10 @@ describe('a page', () => {
       assert.ok(answer.text.length < 2 * MAX_BYTES, `${next}: ${answer.text.length} bytes`);
       assert.ok(answer.body.length > 0 || pages.length === 0, `${next}: no page is empty but the only one`);
       pages.push(answer.body);
-      next = /^<([^>]+)>; rel="next"$/.exec(answer.headers.get('link') ?? '')?.[1];
-      assert.equal(next === undefined, answer.headers.get('link') === null);
+      const query = /^<(\?[^>]+)>; rel="next"$/.exec(answer.headers.get('link') ?? '')?.[1];
+      assert.equal(query === undefined, answer.headers.get('link') === null);
+      // The reference has no path: it holds behind a proxy that adds a prefix.
+      next = query === undefined ? undefined : path.replace(/\?.*|$/, query);
     }
     return pages;
   }

@@ -81,6 +81,9 @@ describe('GET /runs/{id}/logs/stream', () => {
     assert.equal((await of('?limit=1')).status, 400);
     const head = await service.send('HEAD', `/runs/${run}/logs/stream`);
     assert.match(head.headers.get('content-type') ?? '', /^text\/event-stream/);
+    assert.equal(head.headers.get('content-encoding'), 'identity');
+    assert.equal(head.headers.get('cache-control'), 'no-cache, no-transform');
+    assert.equal(head.headers.get('x-accel-buffering'), 'no');
   });
 
   async function silenceFor(run: string, time: string): Promise<void> {

@@ -117,12 +117,12 @@ describe('a heartbeat', () => {
 
   /** The workers as listed, but for what they have left, which the answer to a heartbeat does not tell. */
   const list = async (): Promise<{ readonly id: string }[]> => {
-    const workers: { readonly id: string; free?: object }[] = bodyOf(
+    const workers: { readonly id: string; free?: object; assigned?: object }[] = bodyOf(
       await service.send('GET', '/workers'),
       'Workers',
     );
     return workers.map((listed) => {
-      const { free: _, ...worker } = listed;
+      const { free: _, assigned: __, ...worker } = listed;
       return worker;
     });
   };

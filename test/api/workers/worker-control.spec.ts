@@ -5,6 +5,8 @@ import { RunSteps } from '../../support/runs/run-steps.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
+const reported = (id: string) => ({ id, image: 'image', inputs: {}, constraints: {} });
+
 for (const kind of ['memory', 'shared']) {
   describe(`control of workers, pool ${kind}`, () => {
     const env = { SERVICE_WORKER_POOL: kind };
@@ -61,6 +63,24 @@ for (const kind of ['memory', 'shared']) {
         assertError(await remove('mine', KEYS.client), 403, "API key lacks scope 'worker'");
         assert.notEqual(await listed('mine'), undefined);
       });
+    });
+
+    test('the list says which runs are assigned to a worker, whatever it last reported', async () => {
+      await steps.emptyQueue('idle');
+      const [first, second] = [await steps.running({}, 'lost'), await steps.assigned({}, 'lost')];
+      await steps.heartbeat('lost', { running_ops: [reported(first.id), reported(second.id)] });
+      assert.deepEqual((await listed('lost')).assigned, { count: 2, ids: [first.id, second.id] });
+      await service.send('PATCH', `/runs/${first.id}`, { body: { state: 'PENDING' } });
+      await steps.heartbeat('taker');
+      assert.deepEqual(
+        (await steps.claim('taker')).map(({ id }) => id),
+        [first.id],
+      );
+      const worker = await listed('lost');
+      assert.deepEqual(worker.assigned, { count: 1, ids: [second.id] });
+      assert.equal(worker.running_ops.length, 2);
+      assert.deepEqual((await listed('taker')).assigned, { count: 1, ids: [first.id] });
+      for (const { id } of [first, second]) await service.send('POST', `/runs/${id}/cancel`);
     });
 
     describe('drain and resume', () => {
@@ -193,7 +213,7 @@ describe('the shared pool over HTTP', () => {
     try {
       const steps = new RunSteps(first.send);
       const worker = await steps.heartbeat('w');
-      const { free: _, ...seen } = bodyOf(await second.send('GET', '/workers'), 'Workers')[0];
+      const { free: _, assigned: __, ...seen } = bodyOf(await second.send('GET', '/workers'), 'Workers')[0];
       assert.deepEqual(seen, worker);
       const { id } = await steps.create();
       assert.deepEqual(

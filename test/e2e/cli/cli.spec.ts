@@ -137,6 +137,13 @@ describe('the command line', { timeout: 300_000 }, () => {
     const refused = await cli.run('def', 'run', 'words', '--version', '1');
     assert.equal(refused.code, 1);
     assert.equal(refused.stderr, 'longshore: Invalid inputs: inputs.text is required\n');
+    for (const flags of [[], ['--version', '1', '--all']]) {
+      assert.equal((await cli.run('def', 'delete', 'words', ...flags)).code, 2);
+    }
+    assert.equal((await ok('def', 'delete', 'words', '--version', '1')).stdout, 'words/1 deleted\n');
+    assert.equal(jsonLines(await ok('def', 'list', '--json')).length, 1);
+    assert.equal((await ok('def', 'delete', 'words', '--all')).stdout, 'words deleted\n');
+    assert.equal(jsonLines(await ok('def', 'list', '--json')).length, 0);
   });
 
   test('lists, drains and resumes workers', async () => {
@@ -246,7 +253,17 @@ describe('the command line', { timeout: 300_000 }, () => {
 
   test('ends with 2 for wrong arguments, 1 for a refusal, 3 for a wrong key and for nobody there', async () => {
     const cases: readonly (readonly [number, RegExp, readonly string[]])[] = [
-      [2, /^longshore: unknown command 'creat'\n\(Did you mean create\?\)\n$/, ['run', 'creat']],
+      [2, /^longshore: unknown command 'creat': the commands are create, get, [a-z, ]+\n$/, ['run', 'creat']],
+      [
+        2,
+        /^longshore: unknown command 'patch': the commands are create, get, [a-z, ]+\n$/,
+        ['run', 'patch', '--help'],
+      ],
+      [
+        2,
+        /^longshore: unknown command 'rum': the commands are serve, worker, [a-z, ]+\n$/,
+        ['rum', '--help'],
+      ],
       [
         2,
         /^longshore: option '-p, --priority <n>' argument '1\.5' is invalid/,

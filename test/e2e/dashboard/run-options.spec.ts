@@ -92,6 +92,29 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     await opened.close();
   });
 
+  test('have a start whose offset is shown; a time that the clocks skip is refused', async () => {
+    const opened = await show('/runs', { timezone: 'Europe/Berlin' });
+    const { page } = opened;
+    await page.getByRole('button', { name: 'New run' }).first().click();
+    const dialog = page.getByRole('dialog', { name: 'New run' });
+    await dialog.getByLabel('Image', { exact: true }).fill('made/in-berlin');
+    await dialog.getByText(/^Advanced/).click();
+    const start = dialog.getByLabel('Start at');
+    await start.fill('2027-03-27T02:30');
+    await dialog.getByText('UTC+01:00, Europe/Berlin').waitFor();
+    await start.fill('2027-03-28T02:30');
+    await dialog.getByRole('button', { name: 'Create run' }).click();
+    await dialog.getByText(/does not exist in Europe\/Berlin.*2027-03-28 03:30 UTC\+02:00/).waitFor();
+    assert.equal((await send('GET', '/runs?image=made%2Fin-berlin')).body.data.length, 0);
+    await start.fill('2027-03-28T03:30');
+    await dialog.getByText('UTC+02:00, Europe/Berlin').waitFor();
+    await dialog.getByRole('button', { name: 'Create run' }).click();
+    await page.getByText(/^Created run/).waitFor();
+    const { body } = await send('GET', '/runs?image=made%2Fin-berlin');
+    assert.equal(body.data[0].start_at, '2027-03-28T01:30:00.000Z');
+    await opened.close();
+  });
+
   test('are entered in the form of a definition, as fields or as JSON', async () => {
     const opened = await show('/definitions');
     const { page } = opened;
@@ -161,7 +184,7 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
       start_at: '2001-02-03T04:05:06Z',
       retry_policy: { max_attempts: 2, retry_on: ['oom'] },
     });
-    const opened = await show(`/runs/${run.id}`);
+    const opened = await show(`/runs/${run.id}`, { timezone: 'Europe/Berlin' });
     const { page } = opened;
     const facts = page.getByRole('main').locator('dl').first();
     for (const text of ['gpu, eu', 'shown', 'oom']) await facts.getByText(text, { exact: true }).waitFor();
@@ -170,6 +193,9 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     for (const text of ['hub-token', 'two words', 'registry']) await page.getByText(text).first().waitFor();
     await opened.checkAccessibility();
     await page.getByRole('button', { name: 'Run again' }).click();
+    await page
+      .getByText('The start time of this run, 2001-02-03 05:05:06 UTC+01:00, is not taken over.')
+      .waitFor();
     await page.getByRole('button', { name: 'Start a new run' }).click();
     await page.waitForURL(
       (url) => /\/runs\/[0-9a-f-]{36}$/.test(url.pathname) && !url.pathname.endsWith(run.id),

@@ -43,6 +43,30 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
     await opened.close();
   });
 
+  test('shows a silent worker without the runs that others have, and in grey what it last reported', async () => {
+    const short = await startService({
+      env: { SERVICE_WORKER_TIMEOUT: '5', SERVICE_REAPER_INTERVAL: '0.2' },
+    });
+    const of = new RunSteps(senderTo(short.url, short.adminKey));
+    const run = await of.create();
+    await reportRuns(of, 'silent', []);
+    await of.claimUntil(run.id, 'silent');
+    await reportRuns(of, 'silent', [run.id]);
+    const opened = await openPage({ url: short.url, path: '/workers', apiKey: short.adminKey, width: 1920 });
+    const { page } = opened;
+    const row = page.getByRole('row').filter({ hasText: 'silent' });
+    await row.getByText('stale').waitFor();
+    await row.getByText('last reported: 1').waitFor();
+    assert.equal(await row.getByTitle(run.id).count(), 0);
+    await page.getByRole('button', { name: /^silent/ }).click();
+    const dialog = page.getByRole('dialog', { name: 'silent' });
+    await dialog.getByText('No run is assigned to the worker.').waitFor();
+    await dialog.getByRole('heading', { name: 'Last reported (1)' }).waitFor();
+    await opened.checkAccessibility();
+    await opened.close();
+    await short.stop();
+  });
+
   test('does not move while it is live', async () => {
     const opened = await show({ width: 1024 });
     const { page } = opened;
@@ -53,7 +77,7 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
         .getByRole('row')
         .filter({ hasText: 'worker-2' })
         .first()
-        .getByText(change % 2 === 0 ? '+2 more' : 'idle')
+        .getByText(change % 2 === 0 ? 'last reported: 3' : 'idle')
         .waitFor();
     }
     assert.ok((await opened.layoutShift()) < 0.01, String(await page.evaluate('window.layoutShifts.join()')));

@@ -5,6 +5,7 @@ import type { Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { setTimeout as delay } from 'node:timers/promises';
 import * as fc from 'fast-check';
+import { readApiDocument } from '../../support/fuzz/api-document.js';
 import { get, JSON_HEADER, post, postChunks } from '../../support/http/edge-requests.js';
 import { MAX_BODY_BYTES, startEdge } from '../../support/app/http-edge-app.js';
 import type { EdgeApp } from '../../support/app/http-edge-app.js';
@@ -228,6 +229,8 @@ describe('connections to the HTTP edge', () => {
         const answer = await connection.send(text).next();
         assert.equal(answer.status, 408);
         assert.equal(answer.body, '{"detail":"Request took too long to arrive"}');
+        const { content } = Object(readApiDocument()).components.responses.RequestTimeout;
+        assert.equal(answer.body, JSON.stringify(content['application/json'].example));
         assert.equal(await connection.closed(), '');
         assert.equal(strict.state.calls, 0);
       });

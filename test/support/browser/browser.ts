@@ -32,6 +32,8 @@ export interface PageOptions {
   readonly apiKey?: string;
   readonly theme?: TestTheme;
   readonly width?: number;
+  /** Time zone of the browser, such as `Europe/Berlin`; default: that of the machine. */
+  readonly timezone?: string;
 }
 
 /** A page under test. */
@@ -68,6 +70,7 @@ export async function openPage({
   apiKey,
   theme = 'light',
   width = 1024,
+  timezone,
 }: PageOptions): Promise<TestPage> {
   launched ??= launch();
   const browser = await launched;
@@ -75,6 +78,7 @@ export async function openPage({
     viewport: { width, height: width < 600 ? 740 : 900 },
     colorScheme: theme,
     reducedMotion: 'reduce',
+    ...(timezone !== undefined && { timezoneId: timezone }),
   });
   context.setDefaultTimeout(PATIENCE_MS);
   await context.addInitScript(WATCH_LAYOUT);

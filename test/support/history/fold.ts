@@ -5,6 +5,8 @@ interface Counts {
   readonly attempt: number;
   readonly failures: number;
   readonly reclaims: number;
+  /** Of the current attempt. */
+  readonly progress: number;
 }
 
 /** How far a timeline has been folded. Several states where a PATCH may or may not have come between. */
@@ -41,7 +43,7 @@ const STEPS: Readonly<Record<string, { readonly from: readonly State[]; readonly
 
 /** A run before its first entry. */
 export function emptyFold({ patched }: Bounds): Folded {
-  return { states: closure(['PENDING'], patched), attempt: 1, failures: 0, reclaims: 0 };
+  return { states: closure(['PENDING'], patched), attempt: 1, failures: 0, reclaims: 0, progress: 0 };
 }
 
 /**
@@ -60,7 +62,10 @@ export function foldEntry(
   const step = STEPS[entry.type];
   const from = [...folded.states].filter((state) => (step?.from ?? LIVE).includes(state));
   if (from.length === 0) return 'impossible-transition';
-  if (step === undefined) return { ...folded, states: closure(from, bounds.patched) };
+  if (step === undefined) {
+    const progress = entry.type === 'PROGRESS' ? Number(entry.msg) : folded.progress;
+    return { ...folded, progress, states: closure(from, bounds.patched) };
+  }
   const states = closure([step.to], bounds.patched);
   if (entry.type === 'FAILED') {
     const failures = folded.failures + 1;
@@ -71,7 +76,7 @@ export function foldEntry(
     return { ...folded, failures, states: new Set<State>(['PENDING']) };
   }
   if (entry.type === 'RECLAIMED') {
-    const reclaims = folded.reclaims + 1;
+    const reclaims = folded.progress > 0 ? 1 : folded.reclaims + 1;
     const goesOn = next === undefined ? undefined : next.attempt > entry.attempt;
     if (reclaims > bounds.maxReclaims) {
       return goesOn === true ? 'reclaims-over-bound' : { ...folded, reclaims, states };
@@ -80,6 +85,7 @@ export function foldEntry(
       attempt: folded.attempt + 1,
       failures: folded.failures,
       reclaims,
+      progress: 0,
       states: closure(['PENDING'], bounds.patched),
     };
   }
@@ -91,7 +97,9 @@ function foldRetry(folded: Folded, entry: FinalEntry, bounds: Bounds): Folded | 
     if (folded.failures >= bounds.maxAttempts) return 'failures-over-bound';
     if (![...folded.states].some((state) => LIVE.includes(state))) return 'impossible-transition';
   }
-  return { ...folded, attempt: folded.attempt + 1, states: closure(['PENDING'], bounds.patched) };
+  const budget = entry.force === true ? { failures: 0, reclaims: 0 } : {};
+  const states = closure(['PENDING'], bounds.patched);
+  return { ...folded, ...budget, attempt: folded.attempt + 1, progress: 0, states };
 }
 
 /** The states and those that a claim or a PATCH, which leave no entry, make of them. */

@@ -135,6 +135,7 @@ const FREE = objectOf({
   ram_mb: integer,
   gpus: listOf(objectOf({ id: integer, vram_mb: integer })),
 });
+const ASSIGNED = objectOf({ count: integer, ids: listOf(uuidV7) });
 const LOST_OP = objectOf({
   id: uuidV7,
   state: oneOf(...RUN_STATES),
@@ -143,7 +144,7 @@ const LOST_OP = objectOf({
 });
 const OF_LAUNCHERS = { engine: objectOf({ name: text, pending: integer, running: integer }) };
 const HEARTBEAT_RESPONSE = objectOf({ ...WORKER_FIELDS, lost_ops: listOf(LOST_OP) }, OF_LAUNCHERS);
-const WORKER_WITH_FREE = objectOf({ ...WORKER_FIELDS, free: FREE }, OF_LAUNCHERS);
+const WORKER_WITH_FREE = objectOf({ ...WORKER_FIELDS, free: FREE, assigned: ASSIGNED }, OF_LAUNCHERS);
 
 const CLAIMED_OPS = objectOf({
   ops: listOf(

@@ -1,9 +1,12 @@
 import type { Schemas } from '@longshore/client';
 import { stringifyJson } from '@longshore/common/json/json-text';
-import type { Command } from 'commander';
+import { readWarnings } from '@longshore/common/warnings';
+import { Option, type Command } from 'commander';
+import { usageError } from '../cli-error.js';
 import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
 import { readJsonFile } from '../inputs.js';
 import { makeRun, type NewRunFlags, readNewRun, takesNewRunFlags } from '../new-run.js';
+import { oneLine } from '../style.js';
 import { ago, type Column } from '../table.js';
 
 type Definition = Schemas['OpDefinition'];
@@ -35,6 +38,7 @@ export function addDefinitions(program: Command, context: CliContext): void {
   addList(parent, context);
   addGet(parent, context);
   addRun(parent, context);
+  addDelete(parent, context);
 }
 
 function addApply(parent: Command, context: CliContext): void {
@@ -50,11 +54,18 @@ function addApply(parent: Command, context: CliContext): void {
       for (const definition of Array.isArray(content) ? content : [content]) {
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service says what is wrong with it
         const body = definition as Schemas['OpDefinitionCreate'];
-        const { stored, isNew } = await session.ask(async (init) => {
-          const { data, error, response } = await session.client.POST('/definitions', { body, ...init });
-          return { ...(data && { data: { stored: data, isNew: response.status === 201 } }), error, response };
+        const { stored, response } = await session.ask(async (init) => {
+          const answer = await session.client.POST('/definitions', { body, ...init });
+          const { data, error, response: received } = answer;
+          return {
+            ...(data && { data: { stored: data, response: received } }),
+            error,
+            response: received,
+          };
         });
-        const done = isNew ? 'created' : 'replaced';
+        for (const text of readWarnings(response.headers))
+          output.note(`longshore: warning: ${oneLine(text)}`);
+        const done = response.status === 201 ? 'created' : 'replaced';
         await (flags.json ? output.json(stored) : output.line(`${stored.id}/${stored.version} ${done}`));
       }
     },
@@ -123,6 +134,28 @@ function addRun(parent: Command, context: CliContext): void {
       session.client.POST('/definitions/{name}/runs', { params, body, ...init }),
     );
   });
+}
+
+function addDelete(parent: Command, context: CliContext): void {
+  const command = parent
+    .command('delete')
+    .description('delete a version of a definition, or all of them; its runs stay')
+    .argument('<name>', 'id of the definition')
+    .addOption(new Option('--version <version>', 'the version').conflicts('all'))
+    .option('--all', 'all versions');
+  callsService(command, 'def delete word-count --version 1').action(
+    async (name: string, flags: VersionFlags & { readonly all?: true }) => {
+      const { all } = flags;
+      if (flags.version === undefined && !all) throw usageError('name the --version, or give --all');
+      const session = await openSession(flags, context);
+      await session.ask(async (init) => {
+        const params = { path: { name }, query: all ? { all } : versionOf(flags) };
+        const { error, response } = await session.client.DELETE('/definitions/{name}', { params, ...init });
+        return { data: response.status, error, response };
+      });
+      if (!flags.json) await context.output.line(`${name}${all ? '' : `/${flags.version}`} deleted`);
+    },
+  );
 }
 
 function versionOf({ version }: VersionFlags): { version?: string } {

@@ -9,7 +9,7 @@ import {
 } from '../command-kit.js';
 import { readStream } from '../event-source.js';
 import { followRun } from '../follow-run.js';
-import { LogPrinter } from '../log-text.js';
+import { type LogStyle, printLog } from '../log-text.js';
 import { followOptions, takesWatchFlags, type WatchFlags } from '../new-run.js';
 import type { Session } from '../session.js';
 
@@ -60,23 +60,8 @@ export function addRunWatching(parent: Command, context: CliContext): void {
 }
 
 async function printLogs(session: Session, id: string, flags: LogFlags): Promise<void> {
-  const { output } = session;
-  const style = { json: flags.json === true, timestamps: flags.timestamps === true };
-  const printer = new LogPrinter(style, output);
-  try {
-    await printEach(session, id, flags, (entries) => printer.print(entries));
-  } finally {
-    await printer.end();
-  }
-}
-
-async function printEach(
-  session: Session,
-  id: string,
-  flags: LogFlags,
-  print: (entries: readonly string[]) => Promise<void>,
-): Promise<void> {
-  const { client, output } = session;
+  const { output, client } = session;
+  const style: LogStyle = { json: flags.json === true, timestamps: flags.timestamps === true };
   let place: { readonly attempt?: number; readonly after?: string } =
     flags.attempt === undefined ? {} : { attempt: flags.attempt };
   if (!flags.follow || flags.tail !== undefined) {
@@ -86,9 +71,8 @@ async function printEach(
         ...(tail === undefined ? { limit: MOST_LINES } : { tail }),
         ...(flags.grep === undefined ? {} : { contains: flags.grep }),
       });
-      await print(page.lines);
+      await printLog(page.lines, style, output);
       place = { after: page.next };
-      if (page.leftOut > 0) output.note(`${page.leftOut} of ${page.printed} lines of the log are left out`);
       if (page.isComplete || (flags.follow && !page.hasMore)) break;
       if (!page.hasMore) return;
     }
@@ -104,7 +88,11 @@ async function printEach(
     patienceMs: FOLLOW_PATIENCE_MS,
   });
   for await (const batch of batches) {
-    await print(batch.map(({ data }) => data));
+    await printLog(
+      batch.map(({ data }) => data),
+      style,
+      output,
+    );
   }
 }
 
@@ -114,10 +102,6 @@ interface LogPage {
   readonly next: string;
   readonly hasMore: boolean;
   readonly isComplete: boolean;
-  /** Number of lines of a complete log. */
-  readonly printed: number;
-  /** How many of them are not stored. */
-  readonly leftOut: number;
 }
 
 function readPage(
@@ -140,8 +124,6 @@ function readPage(
       next: response.headers.get('X-Log-Next-Cursor') ?? '',
       hasMore: response.headers.get('X-Log-Has-More') === 'true',
       isComplete: response.headers.get('X-Log-Complete') === 'true',
-      printed: Number(response.headers.get('X-Log-Lines')),
-      leftOut: Number(response.headers.get('X-Log-Lines-Left-Out')),
     };
     return { data: page, error, response };
   });

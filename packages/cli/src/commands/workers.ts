@@ -51,7 +51,7 @@ const WORKER_COLUMNS: readonly Column<Worker>[] = [
   { title: 'CPU', text: ({ free, resources }) => `${free?.cpu_cores ?? '-'}/${resources.cpu_cores}` },
   { title: 'RAM MB', text: ({ free, resources }) => `${free?.ram_mb ?? '-'}/${resources.ram_mb}` },
   { title: 'GPUS', text: ({ resources }) => String(resources.gpus.length) },
-  { title: 'RUNS', text: ({ running_ops: runs }) => String(runs.length) },
+  { title: 'RUNS', text: ({ assigned }) => String(assigned?.count ?? '-') },
   { title: 'NOT CLAIMING', text: reasonsOf, isElastic: true },
   { title: 'ENGINE', text: engineOf, isElastic: true },
   { title: 'TAGS', text: ({ tags }) => tags.join(',') || '-', isElastic: true },

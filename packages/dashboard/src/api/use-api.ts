@@ -1,5 +1,6 @@
 import { useMemo } from 'react';
 import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
+import { SERVICE_URL } from '../lib/addresses.js';
 import { useSession } from '../session/session-context.js';
 import { serviceFetch } from './service-fetch.js';
 
@@ -7,7 +8,7 @@ export type { LongshoreClient, Schemas } from '@longshore/client';
 
 /** A typed client that calls the service with a key. */
 export function createApi(apiKey: string): LongshoreClient {
-  return createLongshoreClient({ baseUrl: location.origin, apiKey, fetch: serviceFetch });
+  return createLongshoreClient({ baseUrl: SERVICE_URL, apiKey, fetch: serviceFetch });
 }
 
 /**

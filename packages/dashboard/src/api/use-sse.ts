@@ -1,5 +1,6 @@
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { useEffect, useEffectEvent, useState } from 'react';
+import { SERVICE_URL } from '../lib/addresses.js';
 import { useSession } from '../session/session-context.js';
 import { ApiError } from './api-error.js';
 import { serviceFetch } from './service-fetch.js';
@@ -95,7 +96,7 @@ async function follow(stream: Stream): Promise<void> {
 async function readOnce(stream: Stream): Promise<'ended' | 'lost'> {
   const headers = new Headers({ 'X-API-Key': stream.apiKey, Accept: 'text/event-stream' });
   if (stream.lastId !== undefined) headers.set('Last-Event-ID', stream.lastId);
-  const response = await serviceFetch(stream.path, { headers, signal: stream.signal });
+  const response = await serviceFetch(SERVICE_URL + stream.path, { headers, signal: stream.signal });
   if (response.status === 204) return 'ended';
   if (!response.ok || response.body === null) {
     throw toApiError(response.status, await response.json().catch(() => undefined));

@@ -1,6 +1,7 @@
 import { useState, type ReactNode } from 'react';
 import { Field, type ControlProps } from '../components/controls/field.js';
 import { TextArea, TextInput } from '../components/controls/inputs.js';
+import { offsetHint } from '../lib/local-time.js';
 import {
   pairsOf,
   textOf,
@@ -97,9 +98,10 @@ function FormControl({ field, hasFocus, values, errors, onChange }: ControlOfPro
       />
     );
   }
+  const text = textOf(values, path);
   return (
-    <Field label={label} hint={hint} error={errors[path]}>
-      {(control) => controlOf(field, { ...control, ...(hasFocus && FIRST) }, textOf(values, path), change)}
+    <Field label={label} hint={(kind === 'time' && offsetHint(text)) || hint} error={errors[path]}>
+      {(control) => controlOf(field, { ...control, ...(hasFocus && FIRST) }, text, change)}
     </Field>
   );
 }

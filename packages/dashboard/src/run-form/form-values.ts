@@ -1,4 +1,4 @@
-import { fromLocalInput, toLocalInput } from '../lib/local-time.js';
+import { readLocalInput, toLocalInput } from '../lib/local-time.js';
 
 /**
  * How a field is entered: `words` one per line and `list` separated by commas, or both as a JSON list; `pairs` in rows; `time`
@@ -112,10 +112,8 @@ function readText(kind: Exclude<FieldKind, 'pairs'>, text: string): Read {
         ? readJson(text, isTexts, 'Enter a JSON list of texts, or one without brackets.')
         : { value: items.filter((item) => item !== '') };
     }
-    case 'time': {
-      const value = fromLocalInput(text);
-      return value === '' ? { problem: 'Enter a date and a time.' } : { value };
-    }
+    case 'time':
+      return readLocalInput(text);
   }
 }
 

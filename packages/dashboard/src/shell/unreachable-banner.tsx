@@ -1,6 +1,7 @@
 import { useEffect, useEffectEvent } from 'react';
 import { useIsAway } from '../api/reachability.js';
 import { serviceFetch } from '../api/service-fetch.js';
+import { SERVICE_URL } from '../lib/addresses.js';
 import { Icon } from '../components/controls/icon.js';
 import styles from './unreachable-banner.module.css';
 
@@ -16,7 +17,10 @@ export function UnreachableBanner({ onBack }: { readonly onBack: () => void }) {
   useEffect(() => {
     if (!isAway) return undefined;
     // Any response shows that the service is reachable again.
-    const timer = setInterval(() => void serviceFetch('/health').catch(() => undefined), TRY_EVERY_MS);
+    const timer = setInterval(
+      () => void serviceFetch(`${SERVICE_URL}/health`).catch(() => undefined),
+      TRY_EVERY_MS,
+    );
     return () => {
       clearInterval(timer);
       back();

@@ -40,7 +40,7 @@ test('replaces a value as it is written in a JSON string, with and without escap
   assert.equal(url.text(String.raw`db:\/\/ada:\u00e9@h?a=1&b=2`), '***');
 });
 
-test('replaces values in strings and keys of a JSON object, and keeps numbers and literals', async () => {
+test('replaces values in strings, keys and numbers of a JSON object, and keeps the digits of other numbers', async () => {
   const mask = new SecretMask(['hunter22', '12345', 'a"b\\c']);
   const text =
     '{"a":"x hunter22","hunter22":[{"n":12345,"big":1795358081062000001.50}],"t":true,"e":"a\\u0022b\\\\c"}';
@@ -48,11 +48,11 @@ test('replaces values in strings and keys of a JSON object, and keeps numbers an
   assert.ok(isJsonObject(object));
   assert.equal(
     jsonText(await mask.json(object)),
-    '{"a":"x ***","***":[{"n":12345,"big":1795358081062000001.50}],"t":true,"e":"***"}',
+    '{"a":"x ***","***":[{"n":"***","big":1795358081062000001.50}],"t":true,"e":"***"}',
   );
   const untouched = { a: 1, hunter: 'x' };
   assert.equal(await mask.json(untouched), untouched);
-  assert.deepEqual({ ...(await mask.json({ hunter22: 1, '12345': 2 })) }, { '***': 2, '***-2': 1 });
+  await assert.rejects(mask.json({ hunter22: 1, '12345': 2 }), /duplicate/i);
 });
 
 test('finds a value that is cut anywhere between the parts of a long line', () => {
@@ -71,7 +71,6 @@ test('finds a value that is cut anywhere between the parts of a long line', () =
           text,
           part: index === 0 ? 'start' : 'rest',
         })),
-        { stream: 'stdout', text: '', part: 'end' },
         { stream: 'stderr', text: values.join(' ') },
       ]);
       const ofLine = shown.filter(({ stream }) => stream === 'stdout');
@@ -79,11 +78,7 @@ test('finds a value that is cut anywhere between the parts of a long line', () =
       for (const value of values) assert.ok(!text.join('').includes(value), `${value} in ${text.join('|')}`);
       const whole = mask.text(parts.join(''));
       if (values.length === 1) assert.equal(text.join(''), whole);
-      const expected = ofLine.map((_, index) => (index === 0 ? 'start' : 'rest'));
-      assert.deepEqual(
-        ofLine.map(({ part }) => part),
-        ofLine.length === 1 ? [undefined] : [...expected.slice(0, -1), 'end'],
-      );
+      assert.ok(ofLine.every(({ part }, index) => part === (index === 0 ? 'start' : 'rest')));
     },
   );
   return fc.assert(property, { numRuns: 500 });
@@ -115,12 +110,12 @@ test('masks a value of several lines, and a line in parts, that lines of the oth
     { stream: 'stdout', text: 'cd2' },
     { stream: 'stdout', text: 'a long-', part: 'start' },
     { stream: 'stderr', text: 'cd2' },
-    { stream: 'stdout', text: 'value', part: 'end' },
+    { stream: 'stdout', text: 'value', part: 'rest' },
   ]);
   const textOf = (wanted: LogLine['stream']): string =>
     shown
       .filter(({ stream }) => stream === wanted)
-      .map(({ text, part }) => (part === 'rest' || part === 'end' ? text : `|${text}`))
+      .map(({ text, part }) => (part === 'rest' ? text : `|${text}`))
       .join('');
   assert.equal(textOf('stdout'), '|***|***|a ***');
   assert.equal(textOf('stderr'), '|a warning|cd2');
@@ -170,7 +165,7 @@ test('finds a value with escapes that is cut anywhere between the parts of a lon
     for (let cut = 1; cut < line.length; cut++) {
       const shown = await collect(mask, [
         { stream: 'stdout', text: line.slice(0, cut), part: 'start' },
-        { stream: 'stdout', text: line.slice(cut), part: 'end' },
+        { stream: 'stdout', text: line.slice(cut), part: 'rest' },
       ]);
       assert.equal(shown.map(({ text }) => text).join(''), mask.text(line), `cut at ${cut}`);
     }
@@ -230,7 +225,7 @@ test('passes the held end of a long line on before the next line of its stream',
   const shown = await collect(new SecretMask(['long-value']), [
     { stream: 'stdout', text: 'begin long-', part: 'start' },
     { stream: 'stderr', text: 'other' },
-    { stream: 'stdout', text: 'value end', part: 'end' },
+    { stream: 'stdout', text: 'value end', part: 'rest' },
     { stream: 'stdout', text: 'next' },
   ]);
   const stdout = shown.filter(({ stream }) => stream === 'stdout');

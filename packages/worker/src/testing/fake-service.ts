@@ -96,8 +96,6 @@ export class FakeService implements ServiceApi {
   workerTimeoutSeconds: number | null = null;
   maxBodyBytes: number | null = null;
   onCall: (call: Call) => Fault = () => undefined;
-  /** How long it takes for a chunk of a log, in milliseconds. */
-  chunkMs = 0;
   /** Whether it supports waiting heartbeats and names lost runs; an older service does not. */
   tellsLostRuns = true;
   /** Whether it supports waiting claims; an older service refuses them. */
@@ -233,9 +231,7 @@ export class FakeService implements ServiceApi {
   putLogChunk(address: ChunkAddress, chunk: LogChunk, signal: AbortSignal): Promise<Answer<LogPosition>> {
     const { runId } = address;
     const act = () => this.logs.store(address, chunk);
-    const ready = () => this.clock.sleep(this.chunkMs, signal);
-    const handling = this.chunkMs === 0 ? { signal } : { signal, ready };
-    return this.answer({ what: 'putLogChunk', runId, address, chunk }, act, handling);
+    return this.answer({ what: 'putLogChunk', runId, address, chunk }, act, { signal });
   }
 
   private async answer<T>(

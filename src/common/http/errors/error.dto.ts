@@ -10,7 +10,7 @@ import {
 @ApiSchema({ name: 'Error', description: 'The body of every error response.' })
 export class ErrorDto {
   /** What went wrong, in one sentence. */
-  @ApiProperty({ type: 'string', example: 'Request validation failed' })
+  @ApiProperty({ type: 'string' })
   detail: string;
 
   /** One line per invalid field or input. */
@@ -66,6 +66,12 @@ export function ApiErrors(...statuses: (keyof typeof DESCRIPTIONS)[]): MethodDec
       return ApiResponse(headers ? { ...response, headers } : response);
     }),
   );
+}
+
+/** Documents the 403 response of a route that needs a scope. */
+export function ApiScopeError(scope: string): MethodDecorator & ClassDecorator {
+  const example = { detail: `API key lacks scope '${scope}'` };
+  return ApiResponse({ status: 403, description: DESCRIPTIONS[403], type: ErrorDto, example });
 }
 
 /** Documents the 503 response of a route whose feature can be switched off. */

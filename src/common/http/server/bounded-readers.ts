@@ -91,7 +91,9 @@ export class EventStreamResponse {
     const { response } = this;
     response.statusCode = 200;
     response.setHeader('Content-Type', 'text/event-stream; charset=utf-8');
-    response.setHeader('Cache-Control', 'no-cache');
+    // A proxy that compresses holds events back until it has a block of them. Some look at the first header, some at the second.
+    response.setHeader('Content-Encoding', 'identity');
+    response.setHeader('Cache-Control', 'no-cache, no-transform');
     response.setHeader('X-Accel-Buffering', 'no');
     response.flushHeaders();
     response.once('close', () => clearInterval(this.#comments));

@@ -1,12 +1,13 @@
 import { Button } from '../../components/controls/button.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import { EmptyState } from '../../components/feedback/empty-state.js';
+import { SERVICE_URL } from '../../lib/addresses.js';
 import styles from './definitions-page.module.css';
 
 /** Says what definitions are for, and how to make the first one. */
 export function NoDefinitions({ onCreate }: { readonly onCreate: () => void }) {
   const example = [
-    `curl ${location.origin}/definitions \\`,
+    `curl ${SERVICE_URL}/definitions \\`,
     `  -H "X-API-Key: $SERVICE_API_KEY" -H "Content-Type: application/json" \\`,
     `  -d '{"id": "word-count", "version": "1.0.0", "image": "longshore/word-count",`,
     `       "input_specs": {"text": {"type": "string", "required": true}}}'`,

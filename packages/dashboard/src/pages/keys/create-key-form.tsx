@@ -6,12 +6,11 @@ import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { Field } from '../../components/controls/field.js';
 import { Checkbox, Select, TextInput } from '../../components/controls/inputs.js';
-import { serviceNow } from '../../lib/clock.js';
+import { fromLocalInput, offsetHint, readLocalInput } from '../../lib/local-time.js';
 import type { Scope } from '../../session/session-context.js';
 import styles from './keys-page.module.css';
 import { SCOPES } from './key-view.js';
 
-const DAY_MS = 86_400_000;
 const LIFETIMES = [
   ['', 'Never'],
   ['1', 'In a day'],
@@ -53,10 +52,11 @@ export function CreateKeyForm({ onMade, onCancel }: Props) {
       await queries.invalidateQueries({ queryKey: ['api-keys'] });
     },
   });
+  const entered = readLocalInput(date);
   const problems = {
     name: name.trim() === '' ? 'Say whose key it is.' : undefined,
     scopes: scopes.size === 0 ? 'Choose at least one.' : undefined,
-    date: lifetime === 'date' && Number.isNaN(Date.parse(date)) ? 'Enter a date and a time.' : undefined,
+    date: lifetime === 'date' && 'problem' in entered ? entered.problem : undefined,
   };
   const shown = isTried ? problems : { name: undefined, scopes: undefined, date: undefined };
   const submit = (event: FormEvent): void => {
@@ -110,7 +110,7 @@ export function CreateKeyForm({ onMade, onCancel }: Props) {
         {(control) => <Select {...control} value={lifetime} options={LIFETIMES} onChange={setLifetime} />}
       </Field>
       {lifetime === 'date' && (
-        <Field label="Date and time, here" error={shown.date}>
+        <Field label="Date and time, here" hint={offsetHint(date)} error={shown.date}>
           {(control) => <TextInput {...control} type="datetime-local" value={date} onChange={setDate} />}
         </Field>
       )}
@@ -129,8 +129,7 @@ export function CreateKeyForm({ onMade, onCancel }: Props) {
 
 function expiryOf(lifetime: Lifetime, date: string): string | undefined {
   if (lifetime === '') return undefined;
-  if (lifetime === 'date') return new Date(date).toISOString();
-  return new Date(serviceNow() + Number(lifetime) * DAY_MS).toISOString();
+  return lifetime === 'date' ? fromLocalInput(date) : `${lifetime}d`;
 }
 
 /** What the service said about a field, if it did. */

@@ -1,13 +1,13 @@
 import { CopyButton } from '../../components/controls/copy-button.js';
+import { SERVICE_URL } from '../../lib/addresses.js';
 import { useSession } from '../../session/session-context.js';
 import styles from './first-steps.module.css';
 
 /** Shown while there is neither a run nor a worker: how to get both. */
 export function FirstSteps() {
   const { may } = useSession();
-  const url = location.origin;
-  const worker = `SERVICE_URL=${url} SERVICE_API_KEY="$KEY" npm run worker`;
-  const run = `curl -sS ${url}/runs -H "X-API-Key: $KEY" -H 'Content-Type: application/json' \\
+  const worker = `SERVICE_URL=${SERVICE_URL} SERVICE_API_KEY="$KEY" npm run worker`;
+  const run = `curl -sS ${SERVICE_URL}/runs -H "X-API-Key: $KEY" -H 'Content-Type: application/json' \\
   -d '{"image": "busybox", "inputs": {"text": "hello"}}'`;
   return (
     <section className={styles.steps}>

@@ -10,6 +10,7 @@ import { Field } from '../../components/controls/field.js';
 import { TextArea, TextInput } from '../../components/controls/inputs.js';
 import { RunLink } from '../../components/values/run-link.js';
 import { showToast } from '../../components/feedback/toast-store.js';
+import { describeLocal } from '../../lib/local-time.js';
 import styles from './form.module.css';
 import { readInteger, readObject, writeObject } from './json-object.js';
 import { copyOfDefinitionRun, copyOfRun, editableFields } from './rerun-body.js';
@@ -112,6 +113,9 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
           A new run of the definition <strong>{definition}</strong> {version}: image, needs, timeouts and
           topic come from there, everything else from this run. It starts as soon as it can.
         </p>
+      )}
+      {typeof run.start_at === 'string' && (
+        <p>The start time of this run, {describeLocal(run.start_at)}, is not taken over.</p>
       )}
       <Field label="Inputs" error={shown(typed.inputs.error)}>
         {(control) => <TextArea {...control} rows={10} value={inputs} onChange={setInputs} data-autofocus />}

@@ -5,7 +5,16 @@ import { Time } from '../../components/values/time.js';
 import { formatMb } from '../../lib/format.js';
 import { DrainButton } from './drain-button.js';
 import { WorkerStateBadge } from './worker-state-badge.js';
-import { cpuUse, gpuUses, jobsOf, ramUse, stateOf, whyNotClaiming, type Worker } from './worker-view.js';
+import {
+  cpuUse,
+  formerRuns,
+  gpuUses,
+  jobsOf,
+  ramUse,
+  stateOf,
+  whyNotClaiming,
+  type Worker,
+} from './worker-view.js';
 import styles from './workers-page.module.css';
 
 /** What fits into a row; the rest is counted, and shown when the worker is opened, as the runs of a launcher are. */
@@ -97,7 +106,8 @@ function Gpus({ worker }: { readonly worker: Worker }) {
   );
 }
 
-function Runs({ worker: { engine, running_ops: runs } }: { readonly worker: Worker }) {
+function Runs({ worker }: { readonly worker: Worker }) {
+  const { engine, assigned = { count: 0, ids: [] } } = worker;
   if (engine !== undefined) {
     return (
       <ul className={styles.runs} aria-label={`Jobs in ${engine.name}`}>
@@ -107,17 +117,20 @@ function Runs({ worker: { engine, running_ops: runs } }: { readonly worker: Work
       </ul>
     );
   }
-  if (runs.length === 0) return <span className="muted">idle</span>;
-  const more = runs.length - RUNS_SHOWN;
-  const shown = runs.slice(0, more > 0 ? RUNS_SHOWN - 1 : RUNS_SHOWN);
+  const former = formerRuns(worker).length;
+  if (assigned.count + former === 0) return <span className="muted">idle</span>;
+  const fit = assigned.count + Math.min(former, 1) <= RUNS_SHOWN;
+  const shown = assigned.ids.slice(0, fit ? RUNS_SHOWN : RUNS_SHOWN - 1);
+  const more = assigned.count - shown.length;
+  const rest = [...(more > 0 ? [`+${more} more`] : []), ...(former > 0 ? [`last reported: ${former}`] : [])];
   return (
     <ul className={styles.runs}>
-      {shown.map(({ id }) => (
+      {shown.map((id) => (
         <li key={id}>
           <RunLink id={id} />
         </li>
       ))}
-      {more > 0 && <li className="muted">+{more + 1} more</li>}
+      {rest.length > 0 && <li className="muted">{rest.join(', ')}</li>}
     </ul>
   );
 }

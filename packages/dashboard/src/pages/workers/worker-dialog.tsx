@@ -4,11 +4,20 @@ import { ResourceBar } from '../../components/values/resource-bar.js';
 import { RunLink } from '../../components/values/run-link.js';
 import { Time } from '../../components/values/time.js';
 import { useSession } from '../../session/session-context.js';
-import { formatMb } from '../../lib/format.js';
+import { formatCount, formatMb } from '../../lib/format.js';
 import { DrainButton } from './drain-button.js';
 import styles from './worker-dialog.module.css';
 import { WorkerStateBadge } from './worker-state-badge.js';
-import { cpuUse, gpuUses, jobsOf, ramUse, stateOf, whyNotClaiming, type Worker } from './worker-view.js';
+import {
+  cpuUse,
+  formerRuns,
+  gpuUses,
+  jobsOf,
+  ramUse,
+  stateOf,
+  whyNotClaiming,
+  type Worker,
+} from './worker-view.js';
 
 interface Props {
   /** The worker that is asked for; empty for none. */
@@ -42,6 +51,8 @@ export function WorkerDialog({ id, worker, onClose }: Props) {
 
 function Details({ worker }: { readonly worker: Worker }) {
   const gpus = gpuUses(worker);
+  const { assigned = { count: 0, ids: [] } } = worker;
+  const former = formerRuns(worker);
   return (
     <div className={styles.details}>
       <dl className={styles.facts}>
@@ -102,20 +113,45 @@ function Details({ worker }: { readonly worker: Worker }) {
         </div>
       </section>
       <section>
-        <h3>Runs ({worker.running_ops.length})</h3>
-        {worker.running_ops.length === 0 && <p className="muted">The worker reports no run.</p>}
-        <ul className={styles.runs}>
-          {worker.running_ops.map(({ id, image }) => (
-            <li key={id}>
-              <RunLink id={id} />
-              <span className="truncate" title={image}>
-                {image}
-              </span>
-            </li>
-          ))}
-        </ul>
+        <h3>Runs ({assigned.count})</h3>
+        {assigned.count === 0 && <p className="muted">No run is assigned to the worker.</p>}
+        <RunList
+          runs={assigned.ids.map((id) => ({
+            id,
+            image: worker.running_ops.find((run) => run.id === id)?.image ?? '',
+          }))}
+        />
+        {assigned.count > assigned.ids.length && (
+          <p className="muted">+{formatCount(assigned.count - assigned.ids.length)} more</p>
+        )}
       </section>
+      {former.length > 0 && (
+        <section className="muted">
+          <h3>Last reported ({former.length})</h3>
+          <p>No longer assigned to the worker: they have ended, or wait, or others have them.</p>
+          <RunList runs={former} />
+        </section>
+      )}
     </div>
+  );
+}
+
+function RunList({
+  runs,
+}: {
+  readonly runs: readonly Pick<Worker['running_ops'][number], 'id' | 'image'>[];
+}) {
+  return (
+    <ul className={styles.runs}>
+      {runs.map(({ id, image }) => (
+        <li key={id}>
+          <RunLink id={id} />
+          <span className="truncate" title={image}>
+            {image}
+          </span>
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -57,6 +57,13 @@ export function jobsOf({ pending, running }: Schemas['EngineJobs']): string[] {
   return [`${formatCount(pending)} pending`, `${formatCount(running)} running`];
 }
 
+/** The runs that a worker has last reported and that are not assigned to it: others may have them, or they have ended. */
+export function formerRuns({ assigned, running_ops: reported }: Worker): Worker['running_ops'] {
+  // Of more runs than it has ids the answer does not tell.
+  if (assigned === undefined || assigned.count > assigned.ids.length) return [];
+  return reported.filter(({ id }) => !assigned.ids.includes(id));
+}
+
 /** How many workers are in each state. */
 export function countStates(workers: readonly Worker[]): Readonly<Record<WorkerState, number>> {
   const counts = { active: 0, draining: 0, 'not claiming': 0, stale: 0 };
@@ -65,7 +72,10 @@ export function countStates(workers: readonly Worker[]): Readonly<Record<WorkerS
 }
 
 /** Whether the worker has the text in its id, its tags, its engine, its GPUs' tags or the runs on it. */
-export function matches({ id, tags, engine, resources, running_ops: runs }: Worker, text: string): boolean {
+export function matches(
+  { id, tags, engine, resources, running_ops: runs, assigned }: Worker,
+  text: string,
+): boolean {
   const wanted = text.trim().toLowerCase();
   if (wanted === '') return true;
   const words = [
@@ -74,6 +84,7 @@ export function matches({ id, tags, engine, resources, running_ops: runs }: Work
     engine?.name ?? '',
     ...resources.gpus.flatMap((gpu) => gpu.tags),
     ...runs.flatMap((run) => [run.id, run.image]),
+    ...(assigned?.ids ?? []),
   ];
   return words.some((word) => word.toLowerCase().includes(wanted));
 }

@@ -4,7 +4,6 @@ import type Dockerode from 'dockerode';
 import {
   ATTEMPT_LABEL,
   containerOptions,
-  type EngineFeatures,
   INSTANCE_LABEL,
   ownerLabels,
   RUN_LABEL,
@@ -65,8 +64,6 @@ export interface DockerRuntimeOptions {
 
   /** SERVICE_WORKER_NETWORK; absent: the default network of the engine. */
   readonly network?: string;
-  /** SERVICE_WORKER_PIDS; absent or null: by the cores. */
-  readonly pids?: number | null;
   /** Absent: pulled images are kept. */
   readonly imageBudget?: ImageBudget;
   /** Milliseconds since 1970; absent: of the system. */
@@ -113,7 +110,7 @@ export class DockerRuntime implements Runtime {
   private readonly current = new Set<string>();
   private probes = 0;
   private store: Promise<ImageStore> | null = null;
-  private features: Promise<EngineFeatures> | null = null;
+  private logDrivers: Promise<unknown> | null = null;
 
   /** @throws Error when DOCKER_HOST is invalid */
   constructor(private readonly options: DockerRuntimeOptions) {
@@ -228,9 +225,8 @@ export class DockerRuntime implements Runtime {
     let created: Dockerode.Container | null = null;
     let attached: Readable | null = null;
     try {
-      const { network, pids } = this.options;
-      const choices = { network, pids, engine: await this.featuresOf(engine) };
-      const options = containerOptions(spec, this.options, choices);
+      const { network } = this.options;
+      const options = containerOptions(spec, this.options, { network, hasLog: await this.hasLog(engine) });
       const container = (created = await createContainer(engine, options, timing.startMs));
       await this.putInputs(container, spec);
       attached = await attachOutput(container, timing.callMs);
@@ -304,23 +300,16 @@ export class DockerRuntime implements Runtime {
     }
   }
 
-  /** Podman cannot keep a log of limited size, and does not say whether it has a first process for containers. */
-  private async featuresOf(engine: Dockerode): Promise<EngineFeatures> {
-    this.features ??= withLimit(this.timing.callMs, 'info', (): Promise<unknown> => engine.info()).then(
-      (info) => {
-        const { Plugins, InitBinary, NCPU } = Object(info);
-        const drivers: unknown = Object(Plugins).Log;
-        return {
-          hasLog: Array.isArray(drivers) && drivers.includes('local'),
-          hasInit: typeof InitBinary === 'string' && InitBinary !== '',
-          cores: typeof NCPU === 'number' && NCPU > 0 ? NCPU : 1,
-        };
-      },
+  /** Whether the engine can keep a log of limited size: Podman cannot. */
+  private async hasLog(engine: Dockerode): Promise<boolean> {
+    this.logDrivers ??= withLimit(this.timing.callMs, 'info', (): Promise<unknown> => engine.info()).then(
+      (info) => Object(Object(info).Plugins).Log,
     );
     try {
-      return await this.features;
+      const drivers: unknown = await this.logDrivers;
+      return Array.isArray(drivers) && drivers.includes('local');
     } catch (error) {
-      this.features = null;
+      this.logDrivers = null;
       throw error;
     }
   }

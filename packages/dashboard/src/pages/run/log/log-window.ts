@@ -18,8 +18,6 @@ export interface LogWindow {
   readonly isAtEnd: boolean;
   /** Nothing will follow. */
   readonly isComplete: boolean;
-  /** As in LogPage. */
-  readonly leftOut: number;
 }
 
 /** The window that shows one page. */
@@ -31,7 +29,6 @@ export function windowOf(page: LogPage): LogWindow {
     after: page.next,
     isAtEnd: !page.hasMore,
     isComplete: page.isComplete,
-    leftOut: page.leftOut,
   };
 }
 
@@ -49,7 +46,7 @@ export function prepend(window: LogWindow, page: LogPage): LogWindow {
 export function append(
   window: LogWindow,
   entries: readonly LogEntry[],
-  place: Pick<LogWindow, 'after' | 'isAtEnd' | 'isComplete' | 'leftOut'>,
+  place: Pick<LogWindow, 'after' | 'isAtEnd' | 'isComplete'>,
 ): LogWindow {
   const all = entries.length === 0 ? window.entries : [...window.entries, ...entries];
   const newer = { ...window, ...place, entries: all };

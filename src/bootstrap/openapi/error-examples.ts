@@ -1,0 +1,80 @@
+import {
+  EXAMPLE_API_KEY_ID,
+  EXAMPLE_CURSOR,
+  EXAMPLE_RUN_ID,
+  EXAMPLE_WORKER_ID,
+} from '../../common/http/api-examples.js';
+import type { ErrorDto } from '../../common/http/errors/error.dto.js';
+import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
+
+type Examples = Readonly<Partial<Record<number, ErrorDto>>>;
+
+/** Responses of every operation, unless its family or the operation itself has another one. */
+const COMMON: Examples = {
+  400: invalid('unknown is not a known query parameter'),
+  401: { detail: 'Missing API key' },
+  408: { detail: 'Request took too long to arrive' },
+  413: { detail: 'Request body is larger than 1048576 bytes' },
+  415: { detail: 'Request body must be application/json in UTF-8' },
+  429: { detail: 'Too many requests' },
+  503: { detail: 'The database is not available' },
+};
+
+const KEY_REUSED: ErrorDto = { detail: 'Idempotency-Key was used with another request body' };
+const NOT_ASSIGNED: ErrorDto = { detail: `Run '${EXAMPLE_RUN_ID}' is not assigned to worker 'worker-2'` };
+
+/** By the first part of the path. */
+const BY_FAMILY: Readonly<Record<string, Examples>> = {
+  runs: { 404: { detail: `OpRun '${EXAMPLE_RUN_ID}' not found` }, 409: KEY_REUSED },
+  definitions: { 404: { detail: "OpDefinition 'word-count' not found" }, 409: KEY_REUSED },
+  feed: {
+    400: invalid('topic is required'),
+    410: {
+      detail: `Events after this cursor are no longer kept; the oldest cursor that still works is '${EXAMPLE_CURSOR}'`,
+    },
+    503: { detail: 'Event feed is not configured' },
+  },
+  workers: {
+    404: { detail: `Worker '${EXAMPLE_WORKER_ID}' not found` },
+    409: { detail: `Worker '${EXAMPLE_WORKER_ID}' still holds 1 run` },
+  },
+  secrets: { 404: { detail: "Secret 'database-password' not found" } },
+  'api-keys': { 404: { detail: `API key '${EXAMPLE_API_KEY_ID}' not found` } },
+};
+
+/** By the id of the operation. */
+const BY_OPERATION: Readonly<Record<string, Examples>> = {
+  createRun: { 400: invalid('image is required') },
+  patchRun: { 400: invalid('priority must be an integer from -2147483648 to 2147483647') },
+  cancelRun: { 400: { detail: 'Run is already in terminal state COMPLETED' } },
+  addEvent: { 400: invalid('msg must be an integer from 0 to 100'), 409: NOT_ASSIGNED },
+  upsertDefinition: { 400: invalid('id is required', 'version is required', 'image is required') },
+  deleteDefinition: { 400: invalid('version is required, or all=true for all versions') },
+  createDefinitionRun: { 400: { detail: 'Invalid inputs', errors: ['inputs.text is required'] } },
+  sendHeartbeat: { 400: invalid('worker_id is required', 'resources is required', 'tags is required') },
+  putLogChunk: {
+    400: invalid('first_line is required', 'lines is required'),
+    409: { detail: `Attempt 1 of OpRun '${EXAMPLE_RUN_ID}' was not assigned to this worker` },
+  },
+  getRunSecrets: { 409: NOT_ASSIGNED },
+  createRuns: { 400: invalid('runs is required') },
+  cancelRuns: { 400: invalid('ids is required') },
+  retryRuns: { 400: invalid('ids is required') },
+  reportEvents: { 400: invalid('events is required') },
+  putSecret: { 400: invalid('kind is required', 'value is required') },
+  createApiKey: { 400: invalid('name is required', 'scopes is required') },
+  getMetrics: {
+    403: { detail: 'API key is bound to workers and cannot use this route' },
+    503: { detail: 'Metrics are not available now' },
+  },
+};
+
+/** The error that an operation answers with a status; undefined for one that is not known. */
+export function errorExample(operationId: string, path: string, status: number): ErrorDto | undefined {
+  const family = path.split('/')[1] ?? '';
+  return BY_OPERATION[operationId]?.[status] ?? BY_FAMILY[family]?.[status] ?? COMMON[status];
+}
+
+function invalid(...errors: string[]): ErrorDto {
+  return { detail: VALIDATION_FAILED, errors };
+}

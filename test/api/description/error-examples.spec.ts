@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { JournalDataSource } from '../../../src/database/connections/reserved-connection.js';
+import { encodeCursor } from '../../../src/feed/feed-cursor.fixtures.js';
+import { issueKey } from '../../support/app/api-keys.js';
+import { newSecretsKey } from '../../support/app/secrets.js';
+import { createRun, note } from '../../support/app/feed-app.js';
+import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { ApiDescription, readApiDocument, type Operation } from '../../support/fuzz/api-document.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+
+const EXAMPLE_RUN_ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
+const EXAMPLE_CURSOR = 'AAAAAAAAAAEm6-5TRbw';
+
+/** Bodies that an operation refuses with 400; `{}` unless given. */
+const WRONG_BODIES: Readonly<Record<string, object>> = {
+  patchRun: { priority: 'high' },
+  createDefinitionRun: { inputs: {} },
+  addEvent: { type: 'PROGRESS', msg: 101 },
+};
+
+/** Queries that an operation refuses with 400; an unknown parameter unless given. */
+const WRONG_QUERIES: Readonly<Record<string, string>> = {
+  deleteDefinition: '',
+  cancelRun: '',
+  readFeed: '',
+  getFeedCursor: '',
+  streamFeed: '',
+};
+
+/** Operations that may answer without the database, or whose 503 has a body of its own. */
+const WITHOUT_DATABASE = ['getMetrics', 'getHealth', 'whoami', 'sendHeartbeat', 'listWorkers'];
+
+interface Request {
+  readonly path?: string;
+  readonly query?: string;
+  readonly body?: unknown;
+  readonly key?: string | null;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+describe('the example of an error response is what the service answers', () => {
+  const api = new ApiDescription(readApiDocument());
+  let service: TestApp;
+  let steps: RunSteps;
+
+  beforeAll(async () => {
+    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
+    steps = new RunSteps(service.send);
+  });
+  afterAll(() => service.close());
+
+  /** Responses whose example is another one, all of them in one failure. */
+  const problems: string[] = [];
+  afterEach(() => assert.deepEqual(problems.splice(0), []));
+
+  const withStatus = (status: number): readonly Operation[] =>
+    api.operations.filter(({ responses }) => String(status) in responses);
+
+  /** Sends the operation with its required examples. */
+  function send(operation: Operation, request: Request = {}, to = service): Promise<TestAnswer> {
+    const { query = '', body = bodyOf(operation), path = filled(operation), ...options } = request;
+    const headers = { ...requiredHeaders(operation), ...options.headers };
+    return to.send(operation.method, path + query, { ...options, body, headers });
+  }
+
+  function assertExample(
+    operation: Operation,
+    status: number,
+    answer: TestAnswer,
+    run = EXAMPLE_RUN_ID,
+  ): void {
+    if (answer.status !== status) {
+      problems.push(`${operation.id}: ${answer.status}, not ${status}: ${answer.text}`);
+      return;
+    }
+    api.check(operation, answer);
+    const content = operation.responses[String(answer.status)]?.content?.['application/json'];
+    const text = JSON.stringify(answer.body)
+      .replaceAll(run, EXAMPLE_RUN_ID)
+      .replace(/(?<=cursor that still works is ')[^']+/, EXAMPLE_CURSOR);
+    const example = JSON.stringify(Object(content).example);
+    if (example !== text) problems.push(`${operation.id} ${answer.status}: ${example} is not ${text}`);
+  }
+
+  test('400 of every operation', async () => {
+    await service.send('POST', '/definitions', {
+      body: {
+        id: 'word-count',
+        version: '1.0.0',
+        image: 'longshore/word-count',
+        input_specs: { text: { type: 'string', required: true } },
+      },
+    });
+    const ended = await steps.inState('COMPLETED');
+    for (const operation of withStatus(400)) {
+      const { id, body } = operation;
+      const query = body === undefined ? (WRONG_QUERIES[id] ?? '?unknown=1') : '';
+      const path = id === 'cancelRun' ? `/runs/${ended.id}/cancel` : filled(operation);
+      const answer = await send(operation, { query, path, body: body && (WRONG_BODIES[id] ?? {}) });
+      assertExample(operation, 400, answer);
+    }
+    await service.send('DELETE', '/definitions/word-count?all=true');
+  });
+
+  test('401 and 403', async () => {
+    const bound = await issueKey(service, ['worker'], { worker_ids: ['w'] });
+    for (const operation of withStatus(401))
+      assertExample(operation, 401, await send(operation, { key: null }));
+    for (const operation of withStatus(403)) {
+      const keys = operation.id === 'getMetrics' ? [bound.key] : [KEYS.metrics];
+      for (const key of keys) assertExample(operation, 403, await send(operation, { key }));
+    }
+  });
+
+  test('404', async () => {
+    for (const operation of withStatus(404)) {
+      const query = operation.id === 'deleteDefinition' ? '?all=true' : '';
+      const answer = await send(operation, { query });
+      assertExample(operation, 404, answer);
+    }
+  });
+
+  test('409', async () => {
+    const { id } = await steps.running({}, 'worker-1');
+    const body = { id: 'word-count', version: '1.0.0', image: 'longshore/word-count' };
+    await service.send('POST', '/definitions', { body });
+    for (const operation of withStatus(409)) {
+      const path = filled(operation).replaceAll(EXAMPLE_RUN_ID, id);
+      const isCreation = operation.path.endsWith('/runs');
+      const headers: Record<string, string> = isCreation
+        ? { 'Idempotency-Key': operation.id }
+        : { 'X-Worker-Id': 'worker-2', 'X-Run-Attempt': '1' };
+      if (isCreation) await send(operation, { headers, body: { ...Object(bodyOf(operation)), inputs: {} } });
+      const answer = await send(operation, { path, headers });
+      assertExample(operation, 409, answer, id);
+    }
+    await service.send('DELETE', '/definitions/word-count?all=true');
+  });
+
+  test('410', async () => {
+    const id = await createRun(service.send, 'word-counts');
+    for (let n = 0; n < 3; n += 1) await note(service.send, id, n);
+    await service.dataSource.query(
+      `with d as (delete from feed_entries where topic = 'word-counts' and position <= 2)
+       update feed_topics set first_position = 3 where topic = 'word-counts'`,
+    );
+    const query = `?topic=word-counts&after=${encodeCursor('word-counts', 1)}`;
+    for (const operation of withStatus(410)) assertExample(operation, 410, await send(operation, { query }));
+  });
+
+  test('413 and 415', async () => {
+    const large = `{"text":"${'x'.repeat(1_048_576)}"}`;
+    for (const operation of withStatus(413))
+      assertExample(operation, 413, await send(operation, { body: large }));
+    for (const operation of withStatus(415)) {
+      const headers = { 'Content-Type': 'text/plain' };
+      assertExample(operation, 415, await send(operation, { headers }));
+    }
+  });
+
+  test('429', async () => {
+    const limited = await startTestApp({ env: { SERVICE_RATE_LIMIT: '1' } });
+    try {
+      await limited.send('GET', '/whoami');
+      for (const operation of withStatus(429))
+        assertExample(operation, 429, await send(operation, {}, limited));
+    } finally {
+      await limited.close();
+    }
+  });
+
+  test('503', async () => {
+    const off = await startTestApp({
+      env: {
+        SERVICE_FEED_ENABLED: 'false',
+
+        SERVICE_SECRETS_KEY: newSecretsKey(),
+      },
+    });
+    try {
+      await Promise.all([off.dataSource.destroy(), off.app.get(JournalDataSource).dataSource.destroy()]);
+      for (const operation of withStatus(503)) {
+        const { id } = operation;
+        const query = operation.path.startsWith('/feed')
+          ? '?topic=word-counts'
+          : id === 'deleteDefinition'
+            ? '?all=true'
+            : '';
+        const answer = await send(operation, { query }, off);
+        if (!WITHOUT_DATABASE.includes(id)) assertExample(operation, 503, answer);
+      }
+    } finally {
+      await off.close();
+    }
+  });
+
+  const documented = Object(readApiDocument()).paths;
+  const bodyOf = ({ path, method }: Operation): unknown => {
+    const examples = documented[path][method.toLowerCase()].requestBody?.content['application/json'].examples;
+    return examples && Object(Object.values(examples)[0]).value;
+  };
+});
+
+function requiredHeaders({ parameters }: Operation): Record<string, string> {
+  return Object.fromEntries(
+    parameters.flatMap(({ name, in: place, required, schema }) =>
+      place === 'header' && required === true ? [[name, String(Object(schema).example)]] : [],
+    ),
+  );
+}
+
+/** The path with its examples, or what its descriptions name as such. */
+function filled({ path, parameters }: Operation): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, wanted: string) => {
+    const { schema, description = '' } = Object(parameters.find(({ name }) => name === wanted));
+    return encodeURIComponent(String(schema.example ?? /For example: `(.+)`/.exec(description)?.[1]));
+  });
+}
