@@ -1,6 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { parseEnv } from 'node:util';
 import { defineConfig } from 'vitest/config';
 
 /** `fast` (npm test), `all` (npm run test:all) or `soak`; a file that is named on the command line runs in each. */
@@ -31,7 +30,8 @@ const SLOW = [
 // Settings of the person who runs the tests must not change what they see. Those of a .env file are set to the empty
 // string, which the service takes for unset.
 const SETTINGS = /^(?:SERVICE_|OTEL_|DATABASE_URL$)/;
-const ofFile = existsSync('.env') ? Object.keys(parseEnv(readFileSync('.env', 'utf8'))) : [];
+const linesOfFile = existsSync('.env') ? readFileSync('.env', 'utf8').split('\n') : [];
+const ofFile = linesOfFile.map((line) => line.trim().replace(/=.*/s, ''));
 for (const name of Object.keys(process.env)) if (SETTINGS.test(name)) delete process.env[name];
 for (const name of ofFile) if (SETTINGS.test(name)) process.env[name] = '';
 

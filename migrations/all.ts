@@ -23,6 +23,7 @@ import { AddSecrets1795000000023 } from './023-add-secrets.js';
 import { ListRunsByTagAndKey1795000000024 } from './024-list-runs-by-tag-and-key.js';
 import { CountDemandByRequirements1795000000025 } from './025-count-demand-by-requirements.js';
 import { BindKeysToTags1795000000026 } from './026-bind-keys-to-tags.js';
+import { HoldConcurrencySlots1795000000027 } from './027-hold-concurrency-slots.js';
 
 /** Every migration, in order. One that has landed is never edited. */
 export const MIGRATIONS = [
@@ -51,4 +52,5 @@ export const MIGRATIONS = [
   ListRunsByTagAndKey1795000000024,
   CountDemandByRequirements1795000000025,
   BindKeysToTags1795000000026,
+  HoldConcurrencySlots1795000000027,
 ];

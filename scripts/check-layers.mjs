@@ -16,7 +16,7 @@ const LAYERS = {
   'packages/worker': ['packages/common', 'packages/client'],
   'packages/conformance': ['packages/common', 'packages/client'],
   'packages/cli': ['packages/common', 'packages/client', 'packages/worker'],
-  'packages/dashboard': ['packages/client'],
+  'packages/dashboard': ['packages/client', 'packages/common'],
   migrations: ['src/database'],
   'src/common': [...BASE, 'src/auth/access'],
   'src/config': BASE,

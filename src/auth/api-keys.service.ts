@@ -15,7 +15,7 @@ import {
   type CreatedApiKeyDto,
   type ListApiKeysQueryDto,
 } from './dto/api-key.dto.js';
-import { readTimestamp } from '@longshore/common/json/read-timestamp';
+import { readTime } from '@longshore/common/json/read-time';
 import { ApiKeyCache } from './api-key-cache.js';
 
 /** Fields that bind a key. */
@@ -56,7 +56,7 @@ export class ApiKeysService {
         workerCapabilities: body.worker_capabilities ?? null,
         prefix: prefixOf(key),
         hash: hashApiKey(key),
-        expiresAt: body.expires_at === undefined ? null : readTimestamp(body.expires_at),
+        expiresAt: body.expires_at === undefined ? null : readTime(body.expires_at, Date.now()),
       },
       by,
     );

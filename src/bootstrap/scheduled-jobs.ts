@@ -104,7 +104,7 @@ export function scheduledJobs({
       {
         name: 'restricted_queue_cleanup',
         description:
-          'removes concurrency keys and requirements that no run uses, and corrects counts of keys',
+          'frees overdue slots of concurrency keys, removes keys and requirements that no run uses, corrects counts',
         ...every(MINUTE),
         processes: 'one',
         level: 'debug',

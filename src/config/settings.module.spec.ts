@@ -89,7 +89,7 @@ describe('SettingsModule', () => {
     const saved = { ...process.env };
     await writeFile(
       join(folder, '.env'),
-      'SERVICE_PORT=1\nSERVICE_WORKERS=1\nSERVICE_MAX_RECLAIMS=1\nTEST_QUOTA_LIMIT=9\n',
+      '\ufeffSERVICE_PORT=1\nSERVICE_WORKERS=1\nSERVICE_MAX_RECLAIMS=1\nTEST_QUOTA_LIMIT=9\nSERVICE_DATA_DIR=a"#b\n',
     );
     process.chdir(folder);
     Object.assign(process.env, { SERVICE_PORT: '2', SERVICE_WORKERS: '2' });
@@ -98,6 +98,11 @@ describe('SettingsModule', () => {
       assert.deepEqual([settings.port, settings.workers, settings.maxReclaims], [3, 2, 1]);
       assert.equal(config.get('SERVICE_MAX_RECLAIMS'), 1);
       assert.equal(config.get('TEST_QUOTA_LIMIT'), '9');
+      assert.equal(settings.dataDir, 'a"#b');
+      await writeFile(join(folder, '.env'), 'SERVICE_PORT=1\n"SERVICE_WORKERS" = 1\n');
+      await assert.rejects(SettingsModule.load([]), {
+        problems: ['.env, line 2: the name of the variable has white space'],
+      });
       assert.deepEqual(quota, { limit: 9 });
       assert.equal(process.env['SERVICE_MAX_RECLAIMS'], '1');
     } finally {

@@ -2,6 +2,7 @@ import { Module, type DynamicModule } from '@nestjs/common';
 import { ConfigModule, registerAs } from '@nestjs/config';
 import { plainToInstance } from 'class-transformer';
 import { validateSync } from 'class-validator';
+import { parseEnvFile } from '@longshore/common/settings/env-file';
 import { SettingsReader } from '@longshore/common/settings/settings-reader';
 import { SETTING_KEYS, Settings } from './settings.js';
 
@@ -48,7 +49,7 @@ export class SettingsModule {
    * The variables of the file are added to `process.env`.
    * @param argv arguments after the script's name
    * @param env variables to use in place of those of the file and of the environment
-   * @throws SettingsError with a line for every wrong setting
+   * @throws SettingsError with a line for every wrong setting, or for every wrong line of the file
    */
   static async load(argv: readonly string[], env?: Readonly<NodeJS.ProcessEnv>): Promise<Configuration> {
     let settings: Settings | undefined;
@@ -57,6 +58,7 @@ export class SettingsModule {
       isGlobal: true,
       skipProcessEnv: true,
       ignoreEnvFile: env !== undefined,
+      parser: (bytes) => parseEnvFile(bytes, '.env', process.env),
       validatePredefined: env === undefined,
       validate: (found) => {
         const variables = withoutEmpty(env ?? found);

@@ -17,6 +17,7 @@ import {
   ApiOkResponse,
   ApiOperation,
   ApiParam,
+  type ApiResponseOptions,
   ApiTags,
 } from '@nestjs/swagger';
 import type { Response } from 'express';
@@ -30,6 +31,7 @@ import { OpRunDto } from '../runs/http/dto/op-run.dto.js';
 import { sendRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/idempotency/idempotency.js';
 import type { Idempotency } from '../runs/journal/idempotency-ledger.js';
 import { ApiTraceparent, TraceOf } from '../runs/http/request-headers.js';
+import { toWarnings } from '@longshore/common/warnings';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { DefinitionsService } from './definitions.service.js';
 import { CreateDefinitionDto, CreateDefinitionRunDto } from './dto/create-definition.dto.js';
@@ -42,6 +44,13 @@ import {
   ListLatestQueryDto,
   ListVersionsQueryDto,
 } from './dto/definition.dto.js';
+
+const WARNING = {
+  Warning: {
+    description: '`299 - "text"` (RFC 7234) for each input whose type may be misspelled: it is not checked.',
+    schema: { type: 'string' },
+  },
+} as const satisfies ApiResponseOptions['headers'];
 
 @ApiTags('definitions')
 @Controller()
@@ -56,16 +65,21 @@ export class DefinitionsController {
     description: 'Other versions of the definition stay unchanged.',
   })
   @ApiBody({ type: CreateDefinitionDto, examples: namedExamples(BODY_EXAMPLES.upsertDefinition) })
-  @ApiCreatedResponse({ type: DefinitionDto, description: 'The version was created.' })
-  @ApiOkResponse({ type: DefinitionDto, description: 'The version was replaced; its createdAt stays.' })
+  @ApiCreatedResponse({ type: DefinitionDto, description: 'The version was created.', headers: WARNING })
+  @ApiOkResponse({
+    type: DefinitionDto,
+    description: 'The version was replaced; its createdAt stays.',
+    headers: WARNING,
+  })
   @ApiErrors(400, 413, 415, 429, 503)
   async upsert(
     @Body() body: CreateDefinitionDto,
     @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: Response,
   ): Promise<DefinitionDto> {
-    const { definition, created } = await this.definitions.upsert(body, caller);
+    const { definition, created, warnings } = await this.definitions.upsert(body, caller);
     response.status(created ? 201 : 200);
+    if (warnings.length > 0) response.setHeader('Warning', toWarnings(warnings));
     return definition;
   }
 

@@ -36,7 +36,7 @@ import {
   type ListLatestQueryDto,
   type ListVersionsQueryDto,
 } from './dto/definition.dto.js';
-import { checkDefaults, completeInputs } from './input-specs.js';
+import { checkDefaults, completeInputs, typeWarnings } from './input-specs.js';
 
 @Injectable()
 export class DefinitionsService {
@@ -47,21 +47,30 @@ export class DefinitionsService {
   ) {}
 
   /**
-   * Stores a version or replaces it.
+   * Stores a version or replaces it. `warnings` are texts about what may be a mistake.
    * @throws InvalidRequest if a default does not have its input's type, DefinitionTooLarge, TooManyVersions
    */
   async upsert(
     body: CreateDefinitionDto,
     by: Author,
-  ): Promise<{ readonly definition: DefinitionDto; readonly created: boolean }> {
+  ): Promise<{
+    readonly definition: DefinitionDto;
+    readonly created: boolean;
+    readonly warnings: readonly string[];
+  }> {
     const toStore = toRow(body);
-    const problems = checkDefaults(new Map(Object.entries(toStore.inputSpecs)));
+    const specs = new Map(Object.entries(toStore.inputSpecs));
+    const problems = checkDefaults(specs);
     if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
     const { maxDefinitionBytes, maxDefinitionVersions } = this.settings;
     if (bytesOf(toStore) > maxDefinitionBytes) throw new DefinitionTooLarge(maxDefinitionBytes);
     const stored = await this.definitions.upsert(toStore, maxDefinitionVersions, by);
     if (!stored) throw new TooManyVersions(body.id, maxDefinitionVersions);
-    return { definition: toDefinitionDto(stored.row), created: stored.created };
+    return {
+      definition: toDefinitionDto(stored.row),
+      created: stored.created,
+      warnings: typeWarnings(specs),
+    };
   }
 
   /** Deletes a version, or all of them; runs keep their copies. @throws DefinitionNotFound */

@@ -1,5 +1,6 @@
 import { composeJson, memberText, memberTexts } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
+import { clip } from '@longshore/common/json/text';
 import type { InputSpec } from '../database/entities/definition.entity.js';
 
 interface CheckedType {
@@ -18,31 +19,27 @@ const CHECKED_TYPES: readonly CheckedType[] = [
   { names: ['array', 'list'], description: 'an array', accepts: Array.isArray },
 ];
 
-/** Before the name of a type that is not checked. */
+/** Before the name of a type that is meant as a label. */
 const LABEL = 'label:';
 
-const TYPE_NAMES = CHECKED_TYPES.flatMap(({ names }) => names);
-
-/** Names of the checked types in any case, and labels. */
-export const TYPE_PATTERN = new RegExp(`^(?:${TYPE_NAMES.map(inAnyCase).join('|')}|${LABEL}.+)$`);
-
-/** Characters of a type, prefix included. */
-export const MAX_TYPE_LENGTH = 128;
-
-/** The type of an input, to follow "must be". */
-export const TYPE_FORM = `one of ${TYPE_NAMES.join(', ')} in upper or lower case, or ${LABEL}NAME (1 to ${MAX_TYPE_LENGTH} characters, not checked)`;
-
-/** A regular expression without flags, which JSON Schema lacks. */
-function inAnyCase(name: string): string {
-  return [...name].map((letter) => `[${letter.toUpperCase()}${letter}]`).join('');
+/** A text for each input whose type is neither a checked one nor marked as a label: it may be misspelled. */
+export function typeWarnings(specs: ReadonlyMap<string, InputSpec>): string[] {
+  return [...specs].flatMap(([name, { type }]) =>
+    checkedTypeOf(type) === undefined && !type.startsWith(LABEL)
+      ? [
+          `input_specs.${clip(name, 128)}.type ${JSON.stringify(type)} is none of the checked types: its values are not checked`,
+        ]
+      : [],
+  );
 }
 
-/**
- * Why a value does not fit a type, to follow its name; undefined if it fits or the type is a label. Definitions from before
- * labels had a prefix may have any other name as a label.
- */
+function checkedTypeOf(type: string): CheckedType | undefined {
+  return CHECKED_TYPES.find(({ names }) => names.includes(type.toLowerCase()));
+}
+
+/** Why a value does not fit a type, to follow its name; undefined if it fits or the type is a label: none of the checked ones. */
 export function typeProblem(type: string, value: JsonValue): string | undefined {
-  const checked = CHECKED_TYPES.find(({ names }) => names.includes(type.toLowerCase()));
+  const checked = checkedTypeOf(type);
   return !checked || checked.accepts(value) ? undefined : `must be ${checked.description}`;
 }
 

@@ -23,6 +23,7 @@ import { AvoidingRuns } from './queue/avoiding-runs.js';
 import { ConcurrencyKeys } from './queue/concurrency-keys.js';
 import { LowWaterMarks } from './queue/low-water-marks.js';
 import { QueueRepository } from './queue/queue.repository.js';
+import { ConcurrencySlots } from './queue/concurrency-slots.js';
 import { RestrictedQueueJob } from './queue/restricted-queue.job.js';
 import { RestrictedQueueRepository } from './queue/restricted-queue.repository.js';
 import { RestrictedRuns } from './queue/restricted-runs.js';
@@ -51,6 +52,7 @@ import { RunCountsMetrics } from './counts/run-counts.metrics.js';
 
 const EXPORTS = [
   RunJournal,
+  ConcurrencySlots,
   RunEvents,
   HeldRunRepository,
   RunCountsRepository,

@@ -27,6 +27,7 @@ import { BodyQuota } from '../common/http/request/body-quota.js';
 import { ApiPage } from '../common/http/next-page.js';
 import { answerPage } from '../runs/http/json-stream.js';
 import { Settings } from '../config/settings.js';
+import { ConcurrencySlots } from '../runs/queue/concurrency-slots.js';
 import { HeartbeatDto, HeartbeatQueryDto, toHeartbeat } from './dto/heartbeat.dto.js';
 import { HeartbeatAnswerDto, toLostOpDto } from './dto/heartbeat-answer.dto.js';
 import { ListWorkersQueryDto, toWorkerDto, WorkerDto } from './dto/worker.dto.js';
@@ -40,6 +41,7 @@ export class WorkersController {
   constructor(
     private readonly workers: WorkersService,
     private readonly held: HeldHeartbeats,
+    private readonly slots: ConcurrencySlots,
     private readonly bodies: BodyQuota,
     private readonly settings: Settings,
   ) {}
@@ -158,6 +160,10 @@ export class WorkersController {
   async #record(body: HeartbeatDto, request: Request): Promise<{ worker: PooledWorker; named: NamedRuns }> {
     const heartbeat = toHeartbeat(body);
     const worker = await this.workers.heartbeat(heartbeat);
+    await this.slots.noteHeartbeat(
+      worker.id,
+      heartbeat.runningOps?.map(({ id }) => id),
+    );
     this.bodies.forget(request);
     // Nest keeps the arguments of the handler until the response.
     delete body.running_ops;

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { readTime, TIME_FORM } from '@longshore/common/json/read-time';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { ExitCode } from './cli-error.js';
 import { readLogin } from './config-file.js';
@@ -92,25 +93,13 @@ export function several(value: string, before: readonly string[] = []): readonly
   return [...before, value];
 }
 
-/** {@link instantMs} in UNIX seconds, rounded down. */
-export function instant(direction: 1 | -1): (text: string) => number {
-  return (text) => Math.floor(instantMs(text, direction) / 1000);
-}
-
 /**
- * A time in milliseconds since 1970: a time span from now (`90s`, `15m`, `2h`, `3d`), ISO 8601, or UNIX seconds.
- * @param direction -1: spans lie in the past; 1: in the future
+ * Checks a time: ISO 8601 with a zone, or a span such as `15m`. It stays a text, because a span is counted by the service's clock.
+ * @throws InvalidArgumentError for anything else
  */
-export function instantMs(text: string, direction: 1 | -1): number {
-  const [, count = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? [];
-  const seconds = { s: 1, m: 60, h: 3600, d: 86_400 }[unit];
-  if (seconds !== undefined) return Date.now() + direction * Number(count) * seconds * 1000;
-  if (/^\d{1,12}$/.test(text)) return Number(text) * 1000;
-  const at = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isFinite(at)) return at;
-  throw new InvalidArgumentError(
-    'It must be a span such as 15m, 2h or 3d, a time in ISO 8601, or UNIX seconds.',
-  );
+export function time(text: string): string {
+  if (readTime(text, Date.now()) === null) throw new InvalidArgumentError(`It must be ${TIME_FORM}.`);
+  return text;
 }
 
 /** The process as the commands see it. Tests replace it. */

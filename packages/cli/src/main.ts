@@ -1,8 +1,9 @@
 #!/usr/bin/env node
+import { SettingsError } from '@longshore/common/settings/setting';
 import { CommanderError } from 'commander';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
 import { Output } from './output.js';
-import { makeProgram } from './program.js';
+import { checkCommandNames, makeProgram } from './program.js';
 import { oneLine } from './style.js';
 
 const stopping = new AbortController();
@@ -36,6 +37,7 @@ async function main(): Promise<void> {
   try {
     const { env, stdin } = process;
     const program = makeProgram({ env, stdin, output, argv, stop, end: (code) => (exitCode = code) });
+    checkCommandNames(program, argv);
     await program.parseAsync(argv, { from: 'user' });
   } catch (error) {
     if (error instanceof CommanderError) {
@@ -44,8 +46,10 @@ async function main(): Promise<void> {
       return;
     }
     output.live.clear();
-    output.note(`longshore: ${oneLine(error instanceof Error ? error.message : String(error))}`);
-    exitCode = error instanceof CliError ? error.exitCode : EXIT.failed;
+    const isUsage = error instanceof SettingsError;
+    const text = isUsage ? error.problems.join('; ') : error instanceof Error ? error.message : String(error);
+    output.note(`longshore: ${oneLine(text)}`);
+    exitCode = isUsage ? EXIT.usage : error instanceof CliError ? error.exitCode : EXIT.failed;
   }
 }
 

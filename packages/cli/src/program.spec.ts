@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
-import { PassThrough } from 'node:stream';
-import { test } from 'vitest';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { PassThrough, Readable } from 'node:stream';
+import { describe, test } from 'vitest';
 import type { Command } from 'commander';
 import type { CliContext } from './command-kit.js';
 import { Output } from './output.js';
-import { makeProgram } from './program.js';
+import { checkCommandNames, makeProgram } from './program.js';
 
 /** The commands that do something. `serve` and `worker` start programs for their help, `complete` is for shells. */
 function leaves(command: Command): readonly Command[] {
@@ -43,14 +45,139 @@ test('every example of a help is a command line that starts with the program', (
   assert.ok(count > 20, `${count} examples`);
 });
 
-test('a key that would end in the past is refused before the service is asked', async () => {
-  for (const expires of ['90', '0d', '2001-01-01']) {
-    const program = makeProgram(contextOf());
-    for (const command of leaves(program)) command.configureOutput({ writeErr: () => undefined });
-    const args = ['keys', 'create', 'y', '--scope', 'client', '--expires', expires];
-    await assert.rejects(program.parseAsync(args, { from: 'user' }), {
-      code: 'commander.invalidArgument',
-      message: /It must be a span such as 90d, or a time in the future\.$/,
+/** Runs a command line against a service whose clock shows another time. @returns the requests that it got */
+async function requestsOf(serviceTime: string, ...argv: readonly string[]): Promise<readonly string[]> {
+  return (await runAgainst({ Date: new Date(serviceTime).toUTCString() }, argv)).requests;
+}
+
+/** Runs a command line against a service. @returns the requests that it got, and the standard error of the command */
+async function runAgainst(
+  headers: Readonly<Record<string, string | string[]>>,
+  argv: readonly string[],
+  stdin = '',
+): Promise<{ readonly requests: readonly string[]; readonly notes: string }> {
+  const requests: string[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      requests.push(`${request.method} ${request.url} ${Buffer.concat(chunks).toString()}`.trimEnd());
+      response.writeHead(200, { 'Content-Type': 'application/json', ...headers });
+      response.end('{"id": "1", "data": [], "has_more": false, "scopes": []}');
     });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+  try {
+    const env = { SERVICE_URL: url, SERVICE_API_KEY: 'k' };
+    const error = new PassThrough();
+    const output = new Output(new PassThrough(), error, {});
+    const program = makeProgram({ ...contextOf(), argv, env, output, stdin: Readable.from([stdin]) });
+    await program.parseAsync(argv, { from: 'user' });
+    return { requests, notes: String(error.read() ?? '') };
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+}
+
+test('def apply shows what the service warns of', async () => {
+  const headers = { Warning: ['299 - "a \\"b\\" is none"', '299 - "c, too"'] };
+  const { notes } = await runAgainst(headers, ['def', 'apply', '-f', '-'], '{}');
+  assert.equal(notes, 'longshore: warning: a "b" is none\nlongshore: warning: c, too\n');
+  assert.equal((await runAgainst({}, ['def', 'apply', '-f', '-'], '{}')).notes, '');
+});
+
+describe('a command with a span', () => {
+  const SERVICE_TIME = '2031-05-06T07:08:09Z';
+
+  test('lists runs by the clock of the service, not by its own', async () => {
+    const requests = await requestsOf(SERVICE_TIME, 'run', 'list', '--since', '2h', '--until', '90s');
+    const seconds = Date.parse(SERVICE_TIME) / 1000;
+    assert.deepEqual(requests, [
+      'GET /whoami',
+      `GET /runs?include_events=false&created[gte]=${seconds - 7200}&created[lte]=${seconds - 90}&limit=20`,
+    ]);
+  });
+
+  test('asks for no time where none is needed', async () => {
+    const requests = await requestsOf(SERVICE_TIME, 'run', 'list', '--since', '2027-06-01T02:00:00+02:00');
+    assert.deepEqual(requests, ['GET /runs?include_events=false&created[gte]=1811808000&limit=20']);
+  });
+
+  test('sends the start of a run, and the end of a key, for the service to count', async () => {
+    const create = ['run', 'create', 'i', '--start-at', '10m', '--idempotency-key', 'k'];
+    const first = await requestsOf(SERVICE_TIME, ...create);
+    assert.deepEqual(first, ['POST /runs {"image":"i","start_at":"10m","inputs":{}}']);
+    assert.deepEqual(await requestsOf('2032-01-01T00:00:00Z', ...create), first);
+    assert.deepEqual(
+      await requestsOf(SERVICE_TIME, 'keys', 'create', 'y', '-s', 'client', '--expires', '90d'),
+      ['POST /api-keys {"name":"y","scopes":["client"],"expires_at":"90d"}'],
+    );
+  });
+});
+
+for (const option of [
+  ['keys', 'create', 'y', '--scope', 'client', '--expires'],
+  ['run', 'list', '--since'],
+  ['run', 'list', '--until'],
+]) {
+  test(`${option.join(' ')} takes ISO 8601 with a zone or a span, and no other time`, async () => {
+    for (const time of [
+      '90',
+      '20270601',
+      '2027-02-30T09:00:00Z',
+      '2027-06-01 junk',
+      '2027-06-01',
+      '2027-06-01T00:00',
+    ]) {
+      const program = makeProgram(contextOf());
+      for (const command of leaves(program)) command.configureOutput({ writeErr: () => undefined });
+      await assert.rejects(program.parseAsync([...option, time], { from: 'user' }), {
+        code: 'commander.invalidArgument',
+        message: /It must be an ISO 8601 date and time with a zone /,
+      });
+    }
+  });
+}
+
+for (const [words, names] of [
+  [['run', 'patch'], 'create, get, list, explain, watch, logs, cancel, retry'],
+  [['runs'], 'serve, worker, run, def, workers, capacity, feed, keys, secrets, login, logout, completion'],
+  [['help'], 'serve, worker, run, def, workers, capacity, feed, keys, secrets, login, logout, completion'],
+  [['workers', 'lst'], 'list, drain, resume'],
+] as const) {
+  test(`${words.join(' ')} is refused with the commands there are, also with --help`, () => {
+    for (const more of [[], ['--help'], ['x', '-h']]) {
+      const program = makeProgram(contextOf());
+      let said = '';
+      program.configureOutput({ writeErr: (text) => (said += text) });
+      for (const one of program.commands) one.configureOutput({ writeErr: (text) => (said += text) });
+      assert.throws(() => checkCommandNames(program, [...words, ...more]), {
+        code: 'commander.unknownCommand',
+        exitCode: 1,
+      });
+      assert.match(said, new RegExp(`unknown command '${words.at(-1)}': the commands are ${names}\n`));
+    }
+  });
+}
+
+test('--help of every command shows the help of that command', async () => {
+  const paths = leaves(makeProgram(contextOf())).map(pathOf);
+  assert.ok(paths.length > 20, `${paths.length} commands`);
+  for (const [index, path] of paths.entries()) {
+    const program = makeProgram(contextOf());
+    let help = '';
+    leaves(program)[index]?.configureOutput({ writeOut: (text) => (help += text) });
+    const argv = [...path, '--help'];
+    checkCommandNames(program, argv);
+    await assert.rejects(program.parseAsync(argv, { from: 'user' }), { code: 'commander.helpDisplayed' });
+    assert.ok(help.startsWith(`Usage: longshore ${path.join(' ')} `), help);
   }
 });
+
+/** The words that name a command. */
+function pathOf(command: Command): readonly string[] {
+  return command.parent === null ? [] : [...pathOf(command.parent), command.name()];
+}

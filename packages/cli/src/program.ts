@@ -30,7 +30,6 @@ export function makeProgram(context: CliContext): Command {
     .helpCommand(false)
     .enablePositionalOptions()
     .exitOverride()
-    .showSuggestionAfterError()
     .addHelpText('after', AFTERWORD)
     .configureOutput({
       outputError: (text, write) => write(text.replace(/^error: /, 'longshore: ')),
@@ -50,4 +49,27 @@ export function makeProgram(context: CliContext): Command {
   addLogin(program, context);
   tab(program, { completionCommandName: 'completion' });
   return program;
+}
+
+/**
+ * Checks the names of the commands of a command line. Commander shows the help of the command above an unknown one with `--help`.
+ * @throws CommanderError that names the commands there are, after it has printed it
+ */
+export function checkCommandNames(program: Command, argv: readonly string[]): void {
+  let command = program;
+  for (const word of argv) {
+    if (command.commands.length === 0 || word.startsWith('-')) return;
+    const next = command.commands.find((one) => one.name() === word);
+    if (next !== undefined) {
+      command = next;
+      continue;
+    }
+    const names = command
+      .createHelp()
+      .visibleCommands(command)
+      .map((one) => one.name());
+    command.error(`error: unknown command '${word}': the commands are ${names.join(', ')}`, {
+      code: 'commander.unknownCommand',
+    });
+  }
 }

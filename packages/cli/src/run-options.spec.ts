@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, onTestFinished, test, vi } from 'vitest';
+import { describe, test } from 'vitest';
 import { Command } from 'commander';
 import { CliError, EXIT } from './cli-error.js';
 import {
@@ -19,7 +19,7 @@ async function optionsOf(...argv: readonly string[]): Promise<RunOptions & Pick<
   command.configureOutput({ writeErr: () => undefined }).action(() => undefined);
   command.parse(argv, { from: 'user' });
   const flags = command.opts<RunOptionFlags>();
-  const options = await readRunOptions(flags, command.args.slice(1), { argv });
+  const options = await readRunOptions(flags, command.args.slice(1), { argv, env: { HOME_TOWN: 'Ulm' } });
   return { ...options, ...(flags.retryOn === undefined ? {} : { retryOn: flags.retryOn }) };
 }
 
@@ -51,17 +51,33 @@ describe('the flags of a new run', () => {
     await assert.rejects(optionsOf('i', '--concurrency-limit', '2'), isUsage);
   });
 
-  test('take a start as a span from now on', async () => {
-    vi.useFakeTimers({ toFake: ['Date'], now: Date.parse('2030-01-01T00:00:00Z') });
-    onTestFinished(() => void vi.useRealTimers());
-    for (const span of ['10m', '+10m']) {
-      const { start_at: at = '' } = await optionsOf('i', '--start-at', span);
-      assert.equal(Date.parse(at), Date.parse('2030-01-01T00:10:00Z'));
-    }
-    for (const time of ['tomorrow', '999999999d']) {
-      await assert.rejects(optionsOf('i', '--start-at', time), { code: 'commander.invalidArgument' });
+  test('pass a start on as it is given, so that the service counts a span and repeats are equal', async () => {
+    for (const start of ['10m', '2030-06-01T09:00:00+02:00']) {
+      assert.deepEqual(await optionsOf('i', '--start-at', start), { start_at: start });
     }
   });
+
+  for (const start of [
+    'tomorrow',
+    '20270601',
+    '1780000000',
+    '2027-02-30T09:00:00Z',
+    '2027-06-01 junk',
+    '2027-06-01',
+    '2027-06-01T00:00',
+    '2027-06-01T00:00:00',
+    '999999999d',
+    '+10m',
+    '10 m',
+  ]) {
+    test(`refuse the start ${start} and say which form and zone a time has`, async () => {
+      await assert.rejects(optionsOf('i', '--start-at', start), {
+        code: 'commander.invalidArgument',
+        message:
+          /It must be an ISO 8601 date and time with a zone .* or a span such as 90s, 15m, 2h or 3d\.$/,
+      });
+    });
+  }
 
   test('take no argument of the container that does not follow --', async () => {
     await assert.rejects(optionsOf('i', 'echo'), isUsage);
@@ -73,11 +89,16 @@ describe('the flags of a new run', () => {
     const folder = await mkdtemp(join(tmpdir(), 'longshore-env-'));
     try {
       const [first, second] = [join(folder, 'a.env'), join(folder, 'b.env')];
-      await writeFile(first, '# comment\nA=1\nB="two words"\n\nexport C=3\n');
+      await writeFile(first, '# comment\nA=1\nB="two words" # no\n\nHOME_TOWN\nC=3\n');
       await writeFile(second, 'C=4\n');
       const { env } = await optionsOf('i', '--env-file', first, '--env-file', second, '-e', 'A=0');
-      assert.deepEqual(env, { A: '0', B: 'two words', C: '4' });
+      assert.deepEqual(env, { A: '0', B: '"two words" # no', HOME_TOWN: 'Ulm', C: '4' });
       await assert.rejects(optionsOf('i', '--env-file', join(folder, 'none')), isUsage);
+      await writeFile(second, 'C=4\nexport D=5\n');
+      await assert.rejects(optionsOf('i', '--env-file', second), {
+        name: 'SettingsError',
+        message: `${second}, line 2: the name of the variable has white space`,
+      });
     } finally {
       await rm(folder, { recursive: true });
     }

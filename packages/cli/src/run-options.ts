@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import { parseEnv } from 'node:util';
-import { type Command, InvalidArgumentError } from 'commander';
+import { parseEnvFile } from '@longshore/common/settings/env-file';
+import type { Command } from 'commander';
 import { usageError } from './cli-error.js';
-import { type CliContext, instantMs, integerOption, several } from './command-kit.js';
+import { type CliContext, integerOption, several, time } from './command-kit.js';
 import { splitAssignment } from './inputs.js';
 import { oneLine } from './style.js';
 
@@ -17,7 +17,7 @@ export interface RunOptionFlags {
   readonly selector?: readonly string[];
   readonly concurrencyKey?: string;
   readonly concurrencyLimit?: number;
-  /** ISO 8601. */
+  /** ISO 8601, or a span that the service adds to its time. */
   readonly startAt?: string;
   readonly retryOn?: readonly string[];
 }
@@ -39,7 +39,11 @@ export function takesRunOptions(command: Command): Command {
   return command
     .argument('[args...]', 'after --: arguments in place of those of the image')
     .option('-e, --env <name=value>', 'an environment variable of the container', several)
-    .option('--env-file <file>', 'environment variables, a name=value in each line; --env overrides', several)
+    .option(
+      '--env-file <file>',
+      'environment variables, a name=value in each line as for docker run; --env overrides',
+      several,
+    )
     .option('--command <word>', "a word of the command in place of the image's entrypoint", several)
     .option('--arg <word>', 'an argument, as after --', several)
     .option('--secret <variable=secret>', 'an environment variable with the value of a secret', several)
@@ -54,7 +58,7 @@ export function takesRunOptions(command: Command): Command {
         10_000,
       ),
     )
-    .option('--start-at <time>', 'not before: 10m, 2h, ISO 8601 or UNIX seconds', startTime)
+    .option('--start-at <time>', 'not before: 10m, 2h, or ISO 8601 with a zone', time)
     .option(
       '--retry-on <causes>',
       'retry only these failures: error, exit, oom, timeout, image, exit:75, exit:100-110',
@@ -65,12 +69,12 @@ export function takesRunOptions(command: Command): Command {
 /**
  * Reads the options from their flags.
  * @param operands what stands on the command line besides flags, without the image or definition
- * @throws CliError when they contradict each other or a file cannot be read
+ * @throws CliError when they contradict each other or a file cannot be read, SettingsError for a wrong line of a file
  */
 export async function readRunOptions(
   flags: RunOptionFlags,
   operands: readonly string[],
-  { argv }: Pick<CliContext, 'argv'>,
+  { argv, env: ownEnv }: Pick<CliContext, 'argv' | 'env'>,
 ): Promise<RunOptions> {
   // A word that a flag with several values left over must not become an argument of the container.
   if (operands.length > 0 && argv.at(-operands.length - 1) !== '--') {
@@ -80,7 +84,7 @@ export async function readRunOptions(
   if (concurrencyLimit !== undefined && concurrencyKey === undefined) {
     throw usageError('--concurrency-limit needs --concurrency-key');
   }
-  const env = { ...(await readEnvFiles(flags.envFile ?? [])), ...pairs(flags.env) };
+  const env = { ...(await readEnvFiles(flags.envFile ?? [], ownEnv)), ...pairs(flags.env) };
   const secrets = pairs(flags.secret);
   const args = [...(flags.arg ?? []), ...operands];
   return {
@@ -110,24 +114,21 @@ export function shellWords(words: readonly string[]): string {
     .join(' ');
 }
 
-async function readEnvFiles(files: readonly string[]): Promise<Record<string, string>> {
-  const all: Record<string, string> = {};
+/** @throws CliError for a file that cannot be read, SettingsError for a wrong line */
+async function readEnvFiles(
+  files: readonly string[],
+  env: Readonly<NodeJS.ProcessEnv>,
+): Promise<Record<string, string>> {
+  let all: Record<string, string> = {};
   for (const file of files) {
-    const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    const bytes = await readFile(file).catch((error: unknown) => {
       throw usageError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
     });
-    for (const [name, value] of Object.entries(parseEnv(text))) all[name] = value ?? '';
+    all = { ...all, ...parseEnvFile(bytes, file, env) };
   }
   return all;
 }
 
 function pairs(assignments: readonly string[] = []): Record<string, string> {
   return Object.fromEntries(assignments.map(splitAssignment));
-}
-
-/** A time to start, with its milliseconds: spans lie in the future. */
-function startTime(text: string): string {
-  const at = new Date(instantMs(text.replace(/^\+(?=\d)/, ''), 1));
-  if (Number.isNaN(at.getTime())) throw new InvalidArgumentError('It is too far ahead.');
-  return at.toISOString();
 }

@@ -63,6 +63,15 @@ export class Session {
     return randomUUID();
   }
 
+  /** The service's time by the header `Date`, in milliseconds since 1970, to the second. @throws CliError */
+  serviceNow(): Promise<number> {
+    return this.ask(async (init) => {
+      const { error, response } = await this.client.GET('/whoami', { ...init });
+      // A proxy may remove the header.
+      return { data: Date.parse(response.headers.get('Date') ?? '') || Date.now(), error, response };
+    });
+  }
+
   /** Makes a call that may be repeated, until there is a response. @throws CliError */
   ask<T>(call: (init: CallInit) => Promise<Answered<T>>, patienceMs?: number): Promise<T> {
     return this.call(call, { isRepeatable: true, ...(patienceMs === undefined ? {} : { patienceMs }) });

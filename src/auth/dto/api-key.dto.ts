@@ -8,10 +8,11 @@ import {
   QueryInteger,
   QueryString,
 } from '../../common/http/validation/dto-decorators.js';
+import { IsTimeOrSpan } from '../../common/http/validation/time-field.js';
 import { LONGEST_NAME, WORKER_ID_OR_PREFIX, type KeyBinding } from '../../config/api-key-setting.js';
 import { SCOPES, type Caller, type Scope } from '../access.js';
 import type { ApiKeyRow } from '../api-keys.repository.js';
-import { readTimestamp } from '@longshore/common/json/read-timestamp';
+import { readTime } from '@longshore/common/json/read-time';
 
 /** Tags, and as many capabilities, to which a key may be bound: those that a worker may have. */
 const MAX_NAMES = 100;
@@ -68,14 +69,12 @@ export class CreateApiKeyDto {
   @IsTextList({ min: 1, max: LONGEST_NAME }, { max: MAX_NAMES })
   worker_capabilities?: string[];
 
-  /** From then on the key is refused; never unless given. @example 2100-01-31T09:00:00Z */
+  /**
+   * From then on the key is refused; never unless given. An ISO 8601 date and time with a zone, or a span from the service's time on,
+   * such as `12h` or `90d`. @example 90d
+   */
   @OptionalField()
-  @Check(
-    'isTimestamp',
-    (value) => typeof value === 'string' && readTimestamp(value) !== null,
-    'must be an ISO 8601 date and time with a zone',
-  )
-  @ApiProperty({ type: 'string', format: 'date-time', required: false })
+  @IsTimeOrSpan((value) => readTime(value, Date.now()) !== null)
   expires_at?: string;
 }
 

@@ -9,6 +9,7 @@ import { IdempotencyKeyEntity } from './idempotency-key.entity.js';
 import { QueueEntryEntity, RunDeadlineEntity } from './queue.entity.js';
 import {
   ConcurrencyKeyEntity,
+  ConcurrencySlotEntity,
   RestrictedEntryEntity,
   RunRequirementsEntity,
 } from './restricted-queue.entity.js';
@@ -42,6 +43,7 @@ export const ENTITIES = [
   RestrictedEntryEntity,
   RunRequirementsEntity,
   ConcurrencyKeyEntity,
+  ConcurrencySlotEntity,
   RunCountsEntity,
   RunDemandEntity,
   RunDemandChangeEntity,

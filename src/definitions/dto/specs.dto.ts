@@ -2,7 +2,6 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { Allow, IsBoolean } from 'class-validator';
 import { IsText, OptionalField } from '../../common/http/validation/dto-decorators.js';
 import { AsJsonText } from '../../common/http/validation/free-form-json.js';
-import { MAX_TYPE_LENGTH, TYPE_FORM, TYPE_PATTERN } from '../input-specs.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
 
 const ANY_VALUE = [
@@ -17,9 +16,10 @@ const ANY_VALUE = [
 export class InputSpecInputDto {
   /**
    * string, integer, number, boolean, object or array, or their aliases str, int, float, bool, dict and list, in upper or lower
-   * case: checked in the inputs of runs. `label:NAME` is not checked. @example string
+   * case: checked in the inputs of runs. Any other name is a label, which is not checked; without the prefix `label:` the answer
+   * has a warning. @example string
    */
-  @IsText({ min: 1, max: MAX_TYPE_LENGTH, pattern: TYPE_PATTERN, form: TYPE_FORM, formHasBounds: true })
+  @IsText({ min: 1, max: 128 })
   type: string;
 
   /** Whether a run must have it; false unless given. */

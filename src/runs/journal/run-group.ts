@@ -20,6 +20,7 @@ import {
   type TimelineEntry,
 } from '../machine/run.js';
 import { isClaimable, timerOf } from '../machine/timers.js';
+import { SLOT_MS, type ConcurrencySlot } from '../queue/concurrency-keys.js';
 import type { RestrictedChange } from '../queue/restricted-queue.repository.js';
 import { RunNotFound, RunRejected } from '../run.errors.js';
 import type { RunTimer } from '../timeouts/run-timers.js';
@@ -115,6 +116,8 @@ export class RunGroup {
     const add = ({ concurrencyKey: key }: Run, executing: number): void => {
       if (key !== null) keys.set(key, (keys.get(key) ?? 0) + executing);
     };
+    const slots = this.#slots;
+    for (const { key } of slots) keys.set(key, (keys.get(key) ?? 0) + 1);
     for (const run of [...entering, ...leaving]) add(run, 0);
     for (const [id, after] of this.#after) {
       const before = this.#before.get(id);
@@ -122,7 +125,18 @@ export class RunGroup {
       const executing = Number(isInExecution(after.state)) - Number(isInExecution(before.state));
       if (executing !== 0) add(after, executing);
     }
-    return entering.length + leaving.length + keys.size === 0 ? null : { entering, leaving, keys };
+    return entering.length + leaving.length + keys.size === 0 ? null : { entering, leaving, keys, slots };
+  }
+
+  /** Containers with a key that may still be executed, because somebody else than their worker ended the attempt. */
+  get #slots(): ConcurrencySlot[] {
+    return this.changes.flatMap(({ command, before, run }) => {
+      const { id: runId, concurrencyKey: key, assignedAt } = before;
+      const [workerId] = workersThatLose(before, run);
+      if (key === null || workerId === undefined || !leavesContainer(command, workerId)) return [];
+      const endsAt = new Date(this.now.getTime() + SLOT_MS);
+      return [{ runId, key, workerId, assignedAt: assignedAt ?? this.now, endsAt }];
+    });
   }
 
   get #entering(): Run[] {
@@ -222,6 +236,13 @@ export class RunGroup {
 function workersThatLose({ state, workerId }: Run, after: Run): string[] {
   if (workerId === null || !isInExecution(state)) return [];
   return isInExecution(after.state) && after.workerId === workerId ? [] : [workerId];
+}
+
+/** Whether the worker of an attempt learns of its end by this command. A reclaim comes after the worker timeout. */
+function leavesContainer(command: RunCommand, workerId: string): boolean {
+  if (command.type !== 'event') return command.type === 'patch' || command.type === 'elapse';
+  const { kind } = command.event.effect;
+  return (kind === 'CANCELLED' || kind === 'RETRIED') && command.reporter.workerId !== workerId;
 }
 
 /** Whether the worker reports the end of a run. */

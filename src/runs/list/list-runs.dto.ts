@@ -21,12 +21,12 @@ export class ListRunsQueryDto {
   @QueryInteger({ min: 1, max: 100 })
   limit?: number;
 
-  /** Id of a run: the page holds runs older than it. */
+  /** Id of a run, which retention may have removed: the page holds runs older than it. */
   @IsOptional()
   @QueryString()
   starting_after?: string;
 
-  /** Id of a run: the page holds runs newer than it. */
+  /** Id of a run, which retention may have removed: the page holds runs newer than it. */
   @IsOptional()
   @QueryString()
   ending_before?: string;

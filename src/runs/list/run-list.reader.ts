@@ -3,6 +3,7 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { RunTagEntity } from '../../database/entities/run-tag.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { Settings } from '../../config/settings.js';
 import { rows } from '../../database/sql/sql.js';
 import { toTimelineEventDto } from '../http/dto/event.dto.js';
 import { toOpRunDto } from '../http/dto/op-run.dto.js';
@@ -10,7 +11,7 @@ import { RunViews } from '../storage/run-views.js';
 import { RUN_STATES } from '../machine/run-state.js';
 import { RECORD_COLUMNS, RUN_BYTES, RUNS } from '../storage/run-columns.js';
 import type { RunRecord } from '../machine/run.js';
-import { isRunId } from '../storage/new-id.js';
+import { isIssuedId, isRunId } from '../storage/new-id.js';
 import type { ListRunsQueryDto, OpRunListDto } from './list-runs.dto.js';
 import { CREATED_BOUNDS, readFilter, readPage, type CreatedBound, type RunFilter } from './run-filter.js';
 
@@ -52,14 +53,15 @@ export class RunListReader {
   constructor(
     private readonly dataSource: DataSource,
     private readonly views: RunViews,
+    private readonly settings: Settings,
   ) {}
 
-  /** @throws InvalidRequest for invalid filters and for a cursor that is not a run */
+  /** @throws InvalidRequest for invalid filters and for a cursor that is neither a run nor one that retention has removed */
   async list(query: ListRunsQueryDto): Promise<OpRunListDto> {
     const filter = readFilter(query);
     const { limit, direction, cursor } = readPage(query);
     const { manager } = this.dataSource;
-    const place = cursor === undefined ? null : await findPlace(manager, cursor);
+    const place = cursor === undefined ? null : await this.#findPlace(manager, cursor, direction);
     const walk = { place, direction, limit, maxBytes: this.views.maxBytes };
     const page = await listRuns(manager, filter, walk);
     const hasMore = Number(page[0]?.found ?? 0) > page.length;
@@ -72,21 +74,32 @@ export class RunListReader {
       url: '/runs',
     };
   }
-}
 
-/** @throws InvalidRequest for an unknown id */
-async function findPlace(manager: EntityManager, id: string): Promise<RunPlace> {
-  const [place] = isRunId(id)
-    ? await rows<RunPlace>(
+  /**
+   * The place of a run in the list. Ids are in the order of creation: for a run that retention has removed, the walk starts after
+   * the nearest run that it has passed, or at the end of the list if there is none.
+   * @throws InvalidRequest for an id that cannot be that of a removed run
+   */
+  async #findPlace(
+    manager: EntityManager,
+    id: string,
+    direction: RunWalk['direction'],
+  ): Promise<RunPlace | null> {
+    if (isRunId(id)) {
+      const order = direction === 'older' ? '>= $1::uuid order by r.id' : '<= $1::uuid order by r.id desc';
+      const [place] = await rows<RunPlace>(
         manager,
         `select ${RUNS.select('r', ['createdAt', 'id'])}
            from ${RUNS.name} r
-          where r.id = $1::uuid`,
+          where r.id ${order}
+          limit 1`,
         [id],
-      )
-    : [];
-  if (!place) throw new InvalidRequest('The cursor is not the id of a run');
-  return place;
+      );
+      if (place?.id === id) return place;
+      if (this.settings.runRetentionDays > 0 && isIssuedId(id)) return place ?? null;
+    }
+    throw new InvalidRequest('The cursor is not the id of a run');
+  }
 }
 
 /**

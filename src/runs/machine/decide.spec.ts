@@ -124,13 +124,32 @@ test('the last allowed failure ends the run and keeps its message', () => {
   assert.equal(endedAttempt, undefined);
 });
 
-test('a forced retry does not give failures back', () => {
-  const failed = after({ ...FRESH, maxAttempts: 1 }, ASSIGN, FAILED);
-  const again = after(failed, command(MANUAL_RETRY), ASSIGN, FAILED);
-  assert.equal(again.state, 'FAILED');
-  assert.equal(again.failures, 2);
-  const pending = after(again, command(MANUAL_RETRY));
-  assert.equal(refusal(decide(pending, RETRY_POLITELY, later(90))), "Run 'run-1' has no retries left");
+test('a manual retry starts a fresh budget of failures and of losses', () => {
+  const used = after(
+    { ...FRESH, maxAttempts: 3, reclaims: 3 },
+    ASSIGN,
+    FAILED,
+    ASSIGN,
+    FAILED,
+    ASSIGN,
+    FAILED,
+  );
+  assert.deepEqual([used.state, used.failures, used.reclaims], ['FAILED', 3, 3]);
+  const again = after(used, command(MANUAL_RETRY));
+  assert.deepEqual([again.state, again.attempt, again.failures, again.reclaims], ['PENDING', 4, 0, 0]);
+  const failing = after(again, ASSIGN, FAILED, ASSIGN, FAILED);
+  assert.equal(failing.state, 'PENDING', 'two of three attempts have failed');
+  assert.equal(after(failing, ASSIGN, FAILED).state, 'FAILED');
+  assert.equal(after(again, RETRY_POLITELY).failures, 0);
+});
+
+test('a retry that a worker reports, and one that is not forced, leave the counts as they are', () => {
+  const running = { ...IN_STATE.RUNNING, maxAttempts: 3, failures: 2, reclaims: 2 };
+  const forced = { type: 'RETRIED', msg: '', payload: { force: true } };
+  for (const retry of [event(forced, { workerId: 'w1', attempt: running.attempt }), RETRY_POLITELY]) {
+    const { failures, reclaims } = after(running, retry);
+    assert.deepEqual([failures, reclaims], [2, 2]);
+  }
 });
 
 test('a retry of an attempt that had not ended cancels that attempt; one that had ended keeps its state', () => {

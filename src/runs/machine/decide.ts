@@ -4,8 +4,7 @@ import { decideFailed, decideInfrastructureFailure, decideReclaim } from './fail
 import { recordNote } from './note.js';
 import { openAttempt, record, transitionOf } from './record.js';
 import type { Rejection, Command, Outcome, Reporter, RunCommand } from './run-command.js';
-import { MAX_ATTEMPTS_OF_A_RUN, waitForStart, type NextAttempt, type Run } from './run.js';
-import type { RunEvent } from './run-event.js';
+import { MAX_ATTEMPTS_OF_A_RUN, waitForStart, type Run } from './run.js';
 import { isInExecution, isTerminal } from './run-state.js';
 import { decideElapse } from './timers.js';
 import { findTransition } from './transitions.js';
@@ -94,19 +93,23 @@ function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
       return record(run, event, { state: transition.to, finishedAt: t, updatedAt: t });
     }
     case 'RETRIED':
-      return decideRetried(run, event, effect.force, nextAttempt, t);
+      return decideRetried(
+        forced && reporter.workerId === undefined ? withFreshBudget(run) : run,
+        command,
+        effect.force,
+        t,
+      );
     default:
       return assertNever(effect);
   }
 }
 
-function decideRetried(
-  run: Run,
-  event: RunEvent,
-  force: boolean,
-  nextAttempt: NextAttempt,
-  t: Date,
-): Outcome {
+/** A run whose failures and losses are counted anew: somebody who is not its worker wants it to be tried again. */
+function withFreshBudget(run: Run): Run {
+  return { ...run, failures: 0, reclaims: 0 };
+}
+
+function decideRetried(run: Run, { event, nextAttempt }: Command<'event'>, force: boolean, t: Date): Outcome {
   if (!force && run.failures >= run.maxAttempts) return { rejection: { reason: 'retries-used-up' } };
   if (run.attempt >= MAX_ATTEMPTS_OF_A_RUN) return { rejection: { reason: 'attempt-limit' } };
   const transition = transitionOf(run, 'RETRIED', force ? 'forced' : 'not forced, retries remain');

@@ -88,6 +88,27 @@ describe('reclaim', () => {
     assert.equal(endedAttempt, undefined);
   });
 
+  test('is counted anew after an attempt that reported progress', () => {
+    const progress = event({ type: 'PROGRESS', msg: 40 });
+    let run: Run = FRESH;
+    for (let loss = 1; loss <= 6; loss += 1) {
+      run = after(run, ASSIGN, progress, { ...RECLAIM, attempt: loss });
+      assert.deepEqual([run.state, run.reclaims], ['PENDING', 1], `loss ${loss}`);
+    }
+    for (let loss = 7; loss <= 8; loss += 1) {
+      run = { ...after(run, ASSIGN, { ...RECLAIM, attempt: loss }), notBefore: null };
+    }
+    assert.deepEqual([run.state, run.reclaims], ['PENDING', 3]);
+    assert.equal(after(run, ASSIGN, { ...RECLAIM, attempt: 9 }).state, 'FAILED');
+  });
+
+  test('is not counted anew for an attempt that only started, or reported a progress of 0', () => {
+    const started = event({ type: 'STARTED', msg: '', payload: { worker_id: 'w1' } });
+    const lost: Run = { ...FRESH, reclaims: 2 };
+    assert.equal(after(lost, ASSIGN, started, RECLAIM).reclaims, 3);
+    assert.equal(after(lost, ASSIGN, event({ type: 'PROGRESS', msg: 0 }), RECLAIM).reclaims, 3);
+  });
+
   test('fails the run at the first loss when none is allowed', () => {
     assert.equal(
       accepted(
@@ -302,4 +323,12 @@ describe('a failure of the infrastructure', () => {
     const run = after(FRESH, ASSIGN, NODE_LOST, ASSIGN, FAILED);
     assert.deepEqual([run.attempt, run.avoidedWorker], [3, null]);
   });
+});
+
+test('failures of the infrastructure are counted anew after progress, as losses are', () => {
+  const progress = event({ type: 'PROGRESS', msg: 1 });
+  const run: Run = { ...FRESH, reclaims: 3 };
+  assert.equal(after(run, ASSIGN, NODE_LOST).state, 'FAILED');
+  const { state, reclaims } = after(run, ASSIGN, progress, NODE_LOST);
+  assert.deepEqual([state, reclaims], ['PENDING', 1]);
 });

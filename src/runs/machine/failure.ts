@@ -49,7 +49,7 @@ export function decideInfrastructureFailure(
   { lossLimits, nextAttempt }: Pick<Command<'event'>, 'lossLimits' | 'nextAttempt'>,
   t: Date,
 ): Outcome {
-  const reclaims = run.reclaims + 1;
+  const reclaims = lossesWith(run);
   const remain = lossesRemain({ ...run, reclaims }, lossLimits);
   const when = remain ? 'losses remain' : 'no losses remain';
   const transition = transitionOf(run, 'INFRASTRUCTURE FAILURE', when);
@@ -68,7 +68,7 @@ export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): O
     if (run.workerId !== workerId) return { rejection: { reason: 'other-worker', workerId } };
     if (run.attempt !== attempt) return { rejection: { reason: 'stale-attempt', attempt } };
   }
-  const reclaims = run.reclaims + 1;
+  const reclaims = lossesWith(run);
   const remain = lossesRemain({ ...run, reclaims }, lossLimits);
   const transition = transitionOf(run, 'RECLAIMED', remain ? 'losses remain' : 'no losses remain');
   if ('rejection' in transition) return transition;
@@ -105,6 +105,11 @@ function lossesRemain(run: Run, limits: LossLimits | undefined): boolean {
 
 function sumOf(count: number, value: (before: number) => number): number {
   return Array.from({ length: count }, (_, before) => value(before)).reduce((sum, one) => sum + one, 0);
+}
+
+/** Losses of the run in a row, with that of its current attempt: an attempt that reported progress starts the count anew. */
+function lossesWith({ progress, reclaims }: Run): number {
+  return progress > 0 ? 1 : reclaims + 1;
 }
 
 function asFailed(run: Run, { errorMessage, cause, exitCode, times }: ReportedFailure, t: Date): Run {

@@ -1,6 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { ConcurrencyKeyEntity } from '../../database/entities/restricted-queue.entity.js';
+import {
+  ConcurrencyKeyEntity,
+  ConcurrencySlotEntity,
+} from '../../database/entities/restricted-queue.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows, unnestRows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
@@ -8,6 +11,21 @@ import { RESTRICTED } from '../storage/run-columns.js';
 import { byIndexOrder } from './by-index-order.js';
 
 export const KEYS = new EntityTable(ConcurrencyKeyEntity);
+export const SLOTS = new EntityTable(ConcurrencySlotEntity);
+const SLOT_FIELDS = SLOTS.except('id');
+const NEW_SLOTS = SLOTS.unnest(SLOT_FIELDS);
+
+/** Channel that announces, by id, workers that may still execute the container of a run with a key that they have lost. */
+export const SLOTS_CHANNEL = 'longshore_slots';
+
+/** A container that counts for its key until its worker no longer names it, or until `endsAt`. */
+export type ConcurrencySlot = Readonly<Omit<ConcurrencySlotEntity, 'id'>>;
+
+/** Milliseconds for which a slot is held at most; the clean-up of the queue frees it after that. */
+export const SLOT_MS = 30_000;
+
+/** Milliseconds after the assignment in which a heartbeat that does not name the run may have been sent before it. */
+const UNNAMED_MS = 5_000;
 
 /** Runs of one kind and key that claims see at once, at most. */
 const MAX_ADMITTED = 100;
@@ -93,6 +111,68 @@ export class ConcurrencyKeys {
           set executing = greatest(0, k.executing + excluded.executing)`,
       source.params,
     );
+  }
+
+  /** Stores slots, whose keys count them already, and announces their workers. */
+  async holdSlots(manager: EntityManager, slots: readonly ConcurrencySlot[]): Promise<void> {
+    await execute(
+      manager,
+      `with held as (
+         insert into ${SLOTS.name} (${SLOTS.columns(SLOT_FIELDS)})
+         select ${SLOTS.columns(SLOT_FIELDS)}
+           from ${NEW_SLOTS.sql}
+      returning worker_id
+       )
+       select pg_notify('${SLOTS_CHANNEL}', worker_id)
+         from held`,
+      NEW_SLOTS.params(slots),
+    );
+  }
+
+  /**
+   * Removes the slots of a worker but those of the named runs, and subtracts them from their keys.
+   * @param named ids in the form of a run's id
+   * @returns the keys, and whether the worker holds no more slots
+   */
+  async releaseSlotsOf(
+    manager: EntityManager,
+    workerId: string,
+    named: readonly string[],
+  ): Promise<{ readonly keys: readonly string[]; readonly isLast: boolean }> {
+    const found = `s.worker_id = $1::text
+                 and not s.run_id = any($2::uuid[])
+                 and s.assigned_at <= now() - interval '${UNNAMED_MS} milliseconds'`;
+    const keys = await this.#release(manager, found, [workerId, named]);
+    const [left] = await rows<{ exists: boolean }>(
+      manager,
+      `select exists (select from ${SLOTS.name} where worker_id = $1::text) as "exists"`,
+      [workerId],
+    );
+    return { keys, isLast: left?.exists !== true };
+  }
+
+  /** Removes slots whose time is over, and subtracts them from their keys. @returns the keys */
+  releaseOverdueSlots(manager: EntityManager): Promise<readonly string[]> {
+    return this.#release(manager, 's.ends_at <= now()', []);
+  }
+
+  async #release(manager: EntityManager, condition: string, params: readonly unknown[]): Promise<string[]> {
+    const removed = await rows<{ key: string }>(
+      manager,
+      `delete from ${SLOTS.name}
+        where id in (
+                select s.id
+                  from ${SLOTS.name} s
+                 where ${condition}
+                   for update skip locked
+              )
+    returning key`,
+      params,
+    );
+    const counts = new Map<string, number>();
+    for (const { key } of removed) counts.set(key, (counts.get(key) ?? 0) - 1);
+    if (counts.size > 0) await this.add(manager, counts);
+    return [...counts.keys()];
   }
 
   /** Locks those of the keys that no other transaction holds. @returns how many runs of each are in execution */
@@ -184,11 +264,17 @@ export function countByKey(runs: Iterable<Pick<Run, 'concurrencyKey'>>): Map<str
 
 function executingOf(key: string): string {
   return `(
-           select count(*)::integer
-             from runs r
-            where r.concurrency_key = ${key}
-              and r.state in ('ASSIGNED', 'RUNNING')
-         )`;
+           (
+             select count(*)
+               from runs r
+              where r.concurrency_key = ${key}
+                and r.state in ('ASSIGNED', 'RUNNING')
+           ) + (
+             select count(*)
+               from ${SLOTS.name} s
+              where s.key = ${key}
+           )
+         )::integer`;
 }
 
 function firstKind(key: string, condition: string): string {

@@ -231,7 +231,7 @@ export class QueueRepository {
     const ids = new Set(moved.map(({ id }) => id));
     const entering = runs.filter(({ id }) => ids.has(id));
     const keys = new Map(entering.flatMap(({ concurrencyKey: key }) => (key === null ? [] : [[key, 0]])));
-    const claimable = await this.restricted.write(manager, { entering, leaving: [], keys });
+    const claimable = await this.restricted.write(manager, { entering, leaving: [], keys, slots: [] });
     if (claimable.length > 0) await this.restricted.announce(manager, claimable);
   }
 

@@ -14,7 +14,10 @@ const CLEAN_UP_LOCK = '6031175942280522';
 /** One batch. @returns the last row that was looked at (null: there are no more), and how many rows were changed */
 type Batch = (manager: EntityManager, after: string) => Promise<{ last: string | null; changed: number }>;
 
-/** Removes keys and requirements that no run uses, and corrects keys that a process of the previous version did not count. */
+/**
+ * Frees slots whose time is over, removes keys and requirements that no run uses, and corrects keys that a process of the previous version did not
+ * count.
+ */
 @Injectable()
 export class RestrictedQueueJob {
   constructor(
@@ -26,6 +29,9 @@ export class RestrictedQueueJob {
 
   /** One pass in short transactions, by one process at a time. @returns how many rows were removed or corrected */
   async runOnce(stop?: AbortSignal): Promise<number> {
+    const slots = await whenAlone(this.dataSource, CLEAN_UP_LOCK, (manager) =>
+      this.queue.releaseOverdueSlots(manager),
+    );
     const keys = await this.#walk('', stop, async (manager, after) => {
       const batch = await this.keys.reconcile(manager, after, ROWS_PER_BATCH);
       if (batch.admitted.length > 0) await this.queue.announce(manager, batch.admitted);
@@ -35,7 +41,7 @@ export class RestrictedQueueJob {
       const { last, removed } = await this.requirements.removeUnused(manager, after, ROWS_PER_BATCH);
       return { last, changed: removed };
     });
-    return keys + requirements;
+    return (slots ?? 0) + keys + requirements;
   }
 
   async #walk(first: string, stop: AbortSignal | undefined, batch: Batch): Promise<number> {

@@ -3,7 +3,7 @@ import type { EntityManager } from 'typeorm';
 import { execute, plainArray } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
 import { RESTRICTED } from '../storage/run-columns.js';
-import { ConcurrencyKeys, countByKey, type AdmittedRun } from './concurrency-keys.js';
+import { ConcurrencyKeys, countByKey, type AdmittedRun, type ConcurrencySlot } from './concurrency-keys.js';
 import { MAX_NAMED, RESTRICTED_CHANNEL } from './restricted-notifications.js';
 import { RestrictedRuns } from './restricted-runs.js';
 import { NO_REQUIREMENTS, REQUIREMENTS, RunRequirementsRepository } from './run-requirements.repository.js';
@@ -30,8 +30,10 @@ export interface RestrictedChange {
   /** Runs that enter the queue or change in it. */
   readonly entering: readonly Run[];
   readonly leaving: readonly Run[];
-  /** Keys whose runs change, and by how many the number of those in execution changes. */
+  /** Keys whose runs change, and by how many the number of those in execution changes; new slots are counted. */
   readonly keys: ReadonlyMap<string, number>;
+  /** Containers that may still be executed after a change. */
+  readonly slots: readonly ConcurrencySlot[];
 }
 
 /** SQL of the table `restricted_queue`: the pending runs that have requirements on their worker, or a concurrency key. */
@@ -47,7 +49,10 @@ export class RestrictedQueueRepository {
    * Writes the change. The caller has locked the runs; then come their requirements, their keys and the queue.
    * @returns runs that claims may read now: those without a key that entered, and those that their keys admit
    */
-  async write(manager: EntityManager, { entering, leaving, keys }: RestrictedChange): Promise<AdmittedRun[]> {
+  async write(
+    manager: EntityManager,
+    { entering, leaving, keys, slots }: RestrictedChange,
+  ): Promise<AdmittedRun[]> {
     this.claimable.expect();
     await this.requirements.ensure(manager, entering);
     const [, , , admitted] = await Promise.all([
@@ -55,6 +60,7 @@ export class RestrictedQueueRepository {
       leaving.length > 0 && this.remove(manager, leaving),
       entering.length > 0 && this.put(manager, entering),
       keys.size > 0 ? this.keys.admit(manager, [...keys.keys()]) : [],
+      slots.length > 0 && this.keys.holdSlots(manager, slots),
     ]);
     const free = entering.filter(({ concurrencyKey }) => concurrencyKey === null);
     return [
@@ -65,6 +71,25 @@ export class RestrictedQueueRepository {
       })),
       ...admitted,
     ];
+  }
+
+  /** As {@link ConcurrencyKeys.releaseSlotsOf}, and lets runs of the keys start. @returns whether the worker holds no more slots */
+  async releaseSlotsOf(manager: EntityManager, workerId: string, named: readonly string[]): Promise<boolean> {
+    const { keys, isLast } = await this.keys.releaseSlotsOf(manager, workerId, named);
+    await this.#admitAndAnnounce(manager, keys);
+    return isLast;
+  }
+
+  /** Frees slots whose time is over, and lets runs of their keys start. @returns the number of these keys */
+  async releaseOverdueSlots(manager: EntityManager): Promise<number> {
+    const keys = await this.keys.releaseOverdueSlots(manager);
+    await this.#admitAndAnnounce(manager, keys);
+    return keys.length;
+  }
+
+  async #admitAndAnnounce(manager: EntityManager, keys: readonly string[]): Promise<void> {
+    const admitted = keys.length === 0 ? [] : await this.keys.admit(manager, keys);
+    if (admitted.length > 0) await this.announce(manager, admitted);
   }
 
   /** Those with a key are not admitted yet, or stay as they are. */

@@ -149,9 +149,17 @@ export class HeldRunRepository {
     const holders = await rows<KeyHolder & { readonly count: number }>(
       executor,
       `select ${RUNS.select('r', ['id', 'state', 'workerId'])}, count(*) over ()::integer as count
-         from ${RUNS.name} r
-        where r.concurrency_key = $1::text
-          and r.state in ('ASSIGNED', 'RUNNING')
+         from (
+           select e.id
+             from ${RUNS.name} e
+            where e.concurrency_key = $1::text
+              and e.state in ('ASSIGNED', 'RUNNING')
+            union
+           select run_id
+             from concurrency_slots
+            where key = $1::text
+         ) held
+         join ${RUNS.name} r on r.id = held.id
         order by r.id
         limit $2::integer`,
       [key, limit],

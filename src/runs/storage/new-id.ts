@@ -31,3 +31,12 @@ export function newId(): string {
 export function isRunId(text: string): boolean {
   return UUID.test(text);
 }
+
+/**
+ * True when the service may have made the run's id: it is of version 7, and its time has come, or had come before the clock was put
+ * back. @param id in the form of a run's id
+ */
+export function isIssuedId(id: string): boolean {
+  const time = Number.parseInt(id.slice(0, 13).replace('-', ''), 16);
+  return id[14] === '7' && time <= Math.max(Date.now(), msecs);
+}

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { TIME_FORM } from '@longshore/common/json/read-time';
 import { afterAll, beforeAll, describe, onTestFinished, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hashApiKey, isApiKey } from '../../../src/auth/api-key.js';
@@ -112,7 +113,7 @@ describe('API keys', () => {
       'worker_ids must be a list of 1 to 100 items, each a worker id, or the beginning of one followed by * of 1 to 128 characters';
     const NAMES = 'must be a list of at most 100 items, each a string of 1 to 128 characters';
     const bound = { name: 'n', scopes: ['worker'] };
-    const EXPIRY = 'expires_at must be an ISO 8601 date and time with a zone';
+    const EXPIRY = `expires_at must be ${TIME_FORM}`;
     const good = { name: 'n', scopes: ['client'] };
     for (const [title, body, errors] of [
       ['nothing', {}, ['name is required', 'scopes is required']],

@@ -45,6 +45,14 @@ describe('GET /whoami', () => {
     assert.ok(!text.includes(made.body.key));
   });
 
+  test('tells when a key ends whose lifetime was given as a span', async () => {
+    const body = { name: 'span', scopes: ['client'], expires_at: '90d' };
+    const [before, made, after] = [Date.now(), await service.send('POST', '/api-keys', { body }), Date.now()];
+    const { expires_at: end } = (await service.send('GET', '/whoami', { key: made.body.key })).body;
+    const days = 90 * 86_400_000;
+    assert.ok(Date.parse(end) >= before + days && Date.parse(end) <= after + days, end);
+  });
+
   test('refuses a key that was revoked', async () => {
     const made = await service.send('POST', '/api-keys', { body: { name: 'gone', scopes: ['client'] } });
     await service.send('DELETE', `/api-keys/${made.body.id}`);

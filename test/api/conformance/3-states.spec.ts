@@ -135,7 +135,7 @@ describe('section 3: states and transitions', () => {
       assert.equal((await steps.event(id, 'RETRIED')).current_attempt, 2);
       const { id: failed } = await steps.running();
       await steps.event(failed, 'FAILED');
-      await service.send('POST', `/runs/${failed}/retry`);
+      await service.send('PATCH', `/runs/${failed}`, { body: { state: 'PENDING' } });
       const answer = await steps.report(failed, { type: 'RETRIED', msg: '', payload: { force: false } });
       assertError(answer, 400, `Run '${failed}' has no retries left`);
     });
@@ -168,10 +168,12 @@ describe('section 3: states and transitions', () => {
       assert.deepEqual([run.progress, run.outputs, run.execution_summary], [0, { template: 1 }, {}]);
     });
 
-    test('a forced retry leaves the count of failures as it is', async () => {
+    test('a manual retry starts a fresh budget of failures', async () => {
       const { id } = await steps.running({ retry_policy: { max_attempts: 2 } });
       await steps.event(id, 'FAILED');
       await service.send('POST', `/runs/${id}/retry`);
+      await steps.claimUntil(id);
+      assert.equal((await steps.event(id, 'FAILED')).state, 'PENDING');
       await steps.claimUntil(id);
       assert.equal((await steps.event(id, 'FAILED')).state, 'FAILED');
     });

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readWarnings } from '@longshore/common/warnings';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
@@ -167,40 +168,54 @@ describe('section 4: definitions', () => {
       ]);
     });
 
-    for (const type of ['duration', 'strings', 'label:', 'Label:x', ' string', 'label']) {
-      test(`a type '${type}' is refused, and nothing is stored`, async () => {
-        const answer = await upsert({
-          id: 'mistyped',
-          version: '1',
-          image: 'i',
-          input_specs: { a: { type }, b: { type: 'int' } },
-        });
-        assert.equal(answer.status, 400);
-        const [line = '', ...others] = answer.body.errors;
-        assert.match(
-          line,
-          /^input_specs\.a\.type must be one of string, str, integer, .* or label:NAME \(1 to 128 characters, not checked\)$/,
-        );
-        assert.deepEqual(others, []);
-        assert.equal((await get('mistyped')).status, 404);
+    for (const type of ['duration', 'strng', 'Label:x', ' string', 'label', 'PREFECT']) {
+      test(`a type '${type}' is a label that nothing is checked against; the answer warns of it`, async () => {
+        const id = `labelled-${encodeURIComponent(type).replaceAll('%', '')}`;
+        const body = { id, version: '1', image: 'i', input_specs: { a: { type }, b: { type: 'int' } } };
+        for (const status of [201, 200]) {
+          const answer = await upsert(body);
+          assert.equal(answer.status, status);
+          assert.deepEqual(readWarnings(answer.headers), [
+            `input_specs.a.type "${type}" is none of the checked types: its values are not checked`,
+          ]);
+        }
+        assert.equal((await get(id)).body.input_specs.a.type, type);
+        for (const value of ['x', 1, [], {}, true]) {
+          assert.equal((await run(`${id}/runs`, { inputs: { a: value } })).status, 201);
+        }
+        assertError(await run(`${id}/runs`, { inputs: { b: 'x' } }), 400, 'Invalid inputs', [
+          'inputs.b must be an integer',
+        ]);
       });
     }
 
-    test('a definition from before labels had a prefix reads its unknown types as labels', async () => {
-      const id = await define({ input_specs: { a: { type: 'int' } } });
-      await service.dataSource.query(
-        `update definitions set input_specs = '{"a": {"type": "duration", "required": false, "default": null}}' where id = $1`,
-        [id],
-      );
-      assert.equal((await run(`${id}/runs`, { inputs: { a: [] } })).status, 201);
-    });
-
-    test('a type after label: is a label that nothing is checked against', async () => {
-      const id = await define({ input_specs: { a: { type: 'label:duration' } } });
+    test('a checked type, and one after label:, has no warning', async () => {
+      const specs = { a: { type: 'label:duration' }, b: { type: 'String' }, c: { type: 'list' } };
+      const answer = await upsert({ id: 'no-warning', version: '1', image: 'i', input_specs: specs });
+      assert.deepEqual([answer.status, answer.headers.get('Warning')], [201, null]);
       for (const value of ['x', 1, [], {}, true]) {
-        assert.equal((await run(`${id}/runs`, { inputs: { a: value } })).status, 201);
+        assert.equal((await run('no-warning/runs', { inputs: { a: value } })).status, 201);
       }
     });
+
+    test('many labels have a warning of a few kilobytes', async () => {
+      const specs = Object.fromEntries(
+        Array.from({ length: 300 }, (_, n) => [`ä${n}`, { type: '\u{1f600}' }]),
+      );
+      const answer = await upsert({ id: 'many-labels', version: '1', image: 'i', input_specs: specs });
+      assert.equal(answer.status, 201);
+      assert.match(readWarnings(answer.headers).at(-1) ?? '', /^\d{3} more warnings are left out$/);
+    });
+
+    for (const type of ['', 'x'.repeat(129), 5]) {
+      test(`a type ${JSON.stringify(type).slice(0, 20)} is refused, and nothing is stored`, async () => {
+        const body = { id: 'mistyped', version: '1', image: 'i', input_specs: { a: { type } } };
+        assertError(await upsert(body), 400, 'Request validation failed', [
+          'input_specs.a.type must be a string of 1 to 128 characters',
+        ]);
+        assert.equal((await get('mistyped')).status, 404);
+      });
+    }
 
     test('every input that does not fit has a line of its own', async () => {
       const specs = { a: { type: 'int' }, b: { type: 'str', required: true }, c: { type: 'list' } };

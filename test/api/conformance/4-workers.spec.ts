@@ -76,8 +76,8 @@ describe('section 4: endpoints of workers', () => {
       const { cpu_cores, ram_mb } = a.resources;
       const free = { cpu_cores, ram_mb, gpus: [] };
       assert.deepEqual(listed, [
-        { ...a, free },
-        { ...b, free },
+        { ...a, free, assigned: { count: 0, ids: [] } },
+        { ...b, free, assigned: { count: 0, ids: [] } },
       ]);
     });
 
@@ -127,11 +127,12 @@ describe('section 4: endpoints of workers', () => {
 
     test('a claim is no heartbeat and changes nothing of the worker', async () => {
       const worker = await steps.heartbeat('still');
-      await steps.create();
-      await steps.claim('still');
+      const { id: run } = await steps.create();
+      await steps.claimUntil(run, 'still');
       const { body } = await service.send('GET', '/workers');
-      const { free: _, assigned: __, ...seen } = body.find(({ id }: { id: string }) => id === 'still');
+      const { free: _, assigned, ...seen } = body.find(({ id }: { id: string }) => id === 'still');
       assert.deepEqual(seen, worker);
+      assert.ok(assigned.ids.includes(run));
     });
 
     test('ids of workers may hold : and /, and begin with a letter or digit', async () => {

@@ -171,23 +171,25 @@ describe('attempts of a run', () => {
     }
   });
 
-  test('a polite retry is refused once the failures are used up, also after a forced one', async () => {
+  test('a polite retry is refused once the failures are used up, also after a PATCH', async () => {
     const { id } = await steps.inState('FAILED');
     const locked = await steps.report(id, { type: 'RETRIED', msg: '', payload: { force: false } });
     assertError(locked, 400, 'Run is already in terminal state FAILED');
-    await service.send('POST', `/runs/${id}/retry`);
+    await service.send('PATCH', `/runs/${id}`, { body: { state: 'PENDING' } });
     const answer = await steps.report(id, { type: 'RETRIED', msg: '' });
     assertError(answer, 400, `Run '${id}' has no retries left`);
-    assert.equal((await steps.get(id)).current_attempt, 2);
+    assert.equal((await steps.get(id)).current_attempt, 1);
   });
 
-  test('a forced retry does not give failures back', async () => {
-    const { id } = await steps.running({ retry_policy: { max_attempts: 2 } });
-    await steps.event(id, 'FAILED');
-    await service.send('POST', `/runs/${id}/retry`);
-    await steps.claimUntil(id);
-    const run = await steps.event(id, 'FAILED');
-    assert.deepEqual([run.state, run.current_attempt], ['FAILED', 3]);
+  test('after the last failure, a manual retry allows as many failures as at first', async () => {
+    const { id } = await steps.running({ retry_policy: { max_attempts: 3 } });
+    const states = [(await steps.event(id, 'FAILED')).state];
+    for (let attempt = 2; attempt <= 6; attempt += 1) {
+      if (attempt === 4) await service.send('POST', `/runs/${id}/retry`);
+      await steps.claimUntil(id);
+      states.push((await steps.event(id, 'FAILED')).state);
+    }
+    assert.deepEqual(states, ['PENDING', 'PENDING', 'FAILED', 'PENDING', 'PENDING', 'FAILED']);
   });
 
   test('outputs of a completed attempt stay with it, and the next one starts from the template', async () => {

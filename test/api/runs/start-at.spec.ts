@@ -5,7 +5,8 @@ import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const DAY_MS = 86_400_000;
-const START_RULE = 'start_at must be an ISO 8601 date and time with a zone, at most 366 days ahead';
+const START_RULE =
+  'start_at must be an ISO 8601 date and time with a zone (2030-01-31T09:00:00Z), or a span such as 90s, 15m, 2h or 3d, at most 366 days ahead';
 
 describe('start_at', () => {
   let service: TestApp;
@@ -44,11 +45,29 @@ describe('start_at', () => {
     assertInvalid(await service.send('POST', '/runs', { body: later }), [START_RULE]);
   });
 
+  test('may be a span from the time of the service on; the same request with its key makes one run', async () => {
+    const body = { image: 'i', start_at: '10m' };
+    const headers = { 'Idempotency-Key': 'span' };
+    const before = Date.now();
+    const made = bodyOf(await service.send('POST', '/runs', { body, headers }), 'OpRun', 201);
+    const after = Date.now();
+    const start = Date.parse(made.start_at ?? '');
+    assert.ok(start >= before + 600_000 && start <= after + 600_000, made.start_at ?? 'null');
+    const again = bodyOf(await service.send('POST', '/runs', { body, headers }), 'OpRun', 201);
+    assert.deepEqual([again.id, again.start_at], [made.id, made.start_at]);
+    const ofDefinition = bodyOf(await runOf({ start_at: '0s' }), 'OpRun', 201);
+    assert.ok(Date.parse(ofDefinition.start_at ?? '') >= before);
+  });
+
   for (const time of [
     'tomorrow',
     '2020-01-31',
     '2020-01-31T09:00:00',
     '2020-02-30T09:00:00Z',
+    '20270601',
+    '367d',
+    '1w',
+    '-10m',
     '0000-12-31T00:00:00Z',
     '9999-12-31T23:59:59Z',
     '',

@@ -109,13 +109,13 @@ describe('a claim', () => {
 
   test('is no heartbeat and does not change running_ops', async () => {
     const worker = await steps.heartbeat('claimer', { running_ops: [] });
-    await steps.create();
+    const { id: run } = await steps.create();
     assert.equal((await steps.claim('claimer')).length, 1);
     const workers: { id: string; free: object }[] = bodyOf(await service.send('GET', '/workers'), 'Workers');
     const { free } = workers.find(({ id }) => id === 'claimer') ?? {};
     assert.deepEqual(
       workers.filter(({ id }) => id === 'claimer'),
-      [{ ...worker, free }],
+      [{ ...worker, free, assigned: { count: 1, ids: [run] } }],
     );
   });
 

@@ -253,7 +253,17 @@ describe('the command line', { timeout: 300_000 }, () => {
 
   test('ends with 2 for wrong arguments, 1 for a refusal, 3 for a wrong key and for nobody there', async () => {
     const cases: readonly (readonly [number, RegExp, readonly string[]])[] = [
-      [2, /^longshore: unknown command 'creat'\n\(Did you mean create\?\)\n$/, ['run', 'creat']],
+      [2, /^longshore: unknown command 'creat': the commands are create, get, [a-z, ]+\n$/, ['run', 'creat']],
+      [
+        2,
+        /^longshore: unknown command 'patch': the commands are create, get, [a-z, ]+\n$/,
+        ['run', 'patch', '--help'],
+      ],
+      [
+        2,
+        /^longshore: unknown command 'rum': the commands are serve, worker, [a-z, ]+\n$/,
+        ['rum', '--help'],
+      ],
       [
         2,
         /^longshore: option '-p, --priority <n>' argument '1\.5' is invalid/,

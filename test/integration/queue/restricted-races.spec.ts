@@ -200,6 +200,10 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
                           from runs e
                          where e.concurrency_key = r.concurrency_key
                            and e.state in ('ASSIGNED', 'RUNNING')
+                      ) + (
+                        select count(*)
+                          from concurrency_slots s
+                         where s.key = r.concurrency_key
                       ))`,
           [workerId.split('+')],
         );

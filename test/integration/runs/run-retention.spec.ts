@@ -278,7 +278,13 @@ describe('the retention of runs', () => {
     );
     const goes = ['attempts', 'events'];
     const stays = ['audit_entries', 'idempotency_keys'];
-    const isGoneBefore = ['feed_entries', 'restricted_queue', 'run_deadlines', 'run_queue'];
+    const isGoneBefore = [
+      'concurrency_slots',
+      'feed_entries',
+      'restricted_queue',
+      'run_deadlines',
+      'run_queue',
+    ];
     const goesByTrigger = ['run_log_removals', 'run_log_rows', 'run_logs', 'run_tags'];
     assert.deepEqual(
       found.map(({ name }) => name),

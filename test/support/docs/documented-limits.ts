@@ -35,7 +35,7 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
   ],
   'docs/reliability.md': ['0.5 s', '1 s', '10 s', '100 ms', '15 s', '2 s', '20 s', '3 s', '5 s'],
   'docs/run-logs.md': ['60 seconds'],
-  'docs/run-options.md': ['300 seconds'],
+  'docs/run-options.md': ['30 seconds', '300 seconds'],
   'docs/security.md': ['10 s', '30 s', '5 s'],
   'docs/tracing.md': ['5 s'],
   'docs/worker-faults.md': ['30 s'],

@@ -52,8 +52,7 @@ export class SchemaValues {
       const text = this.draw.text(minLength, maxLength);
       if (fits(text, schema)) return text;
     }
-    const fallback = ['TYPE', 'label:a'].find((text) => name === 'type' && fits(text, schema));
-    return fallback ?? 'a'.repeat(Math.max(1, minLength));
+    return fits('15m', schema) ? '15m' : 'a'.repeat(Math.max(1, minLength));
   }
 
   #number({ minimum = -INT, maximum = INT }: Schema, name: string): number {

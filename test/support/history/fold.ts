@@ -5,6 +5,10 @@ interface Counts {
   readonly attempt: number;
   readonly failures: number;
   readonly reclaims: number;
+  /** Whether a budget was started anew. */
+  readonly isFresh: boolean;
+  /** Of the current attempt. */
+  readonly progress: number;
 }
 
 /** How far a timeline has been folded. Several states where a PATCH may or may not have come between. */
@@ -18,6 +22,8 @@ export interface Bounds {
   /** Causes of failures that are retried; null: all. */
   readonly retryOn: readonly string[] | null;
   readonly maxReclaims: number;
+  /** Whether a version may have decided that starts no fresh budget with a manual retry or after progress. */
+  readonly mayKeepBudgets?: boolean;
   /** States that somebody may have patched it into, at any time. */
   readonly patched: ReadonlySet<State>;
 }
@@ -41,7 +47,14 @@ const STEPS: Readonly<Record<string, { readonly from: readonly State[]; readonly
 
 /** A run before its first entry. */
 export function emptyFold({ patched }: Bounds): Folded {
-  return { states: closure(['PENDING'], patched), attempt: 1, failures: 0, reclaims: 0 };
+  return {
+    states: closure(['PENDING'], patched),
+    attempt: 1,
+    failures: 0,
+    reclaims: 0,
+    isFresh: false,
+    progress: 0,
+  };
 }
 
 /**
@@ -60,26 +73,35 @@ export function foldEntry(
   const step = STEPS[entry.type];
   const from = [...folded.states].filter((state) => (step?.from ?? LIVE).includes(state));
   if (from.length === 0) return 'impossible-transition';
-  if (step === undefined) return { ...folded, states: closure(from, bounds.patched) };
+  if (step === undefined) {
+    const progress = entry.type === 'PROGRESS' ? Number(entry.msg) : folded.progress;
+    return { ...folded, progress, states: closure(from, bounds.patched) };
+  }
   const states = closure([step.to], bounds.patched);
   if (entry.type === 'FAILED') {
     const failures = folded.failures + 1;
     const isRetried = bounds.retryOn?.includes(entry.cause ?? 'error') ?? true;
     if (failures >= bounds.maxAttempts || !isRetried) return { ...folded, failures, states };
+    const mayEnd = bounds.mayKeepBudgets === true && folded.isFresh;
+    if (mayEnd && next?.type !== 'RETRIED') return { ...folded, failures, states };
     if (next?.type !== 'RETRIED' || next.force !== false) return 'impossible-transition';
     // Only the retry behind it may come now.
     return { ...folded, failures, states: new Set<State>(['PENDING']) };
   }
   if (entry.type === 'RECLAIMED') {
-    const reclaims = folded.reclaims + 1;
+    const reclaims = folded.progress > 0 ? 1 : folded.reclaims + 1;
     const goesOn = next === undefined ? undefined : next.attempt > entry.attempt;
     if (reclaims > bounds.maxReclaims) {
       return goesOn === true ? 'reclaims-over-bound' : { ...folded, reclaims, states };
     }
+    const isFresh = folded.isFresh || folded.progress > 0;
+    if (bounds.mayKeepBudgets === true && isFresh && goesOn !== true) return { ...folded, reclaims, states };
     return {
       attempt: folded.attempt + 1,
       failures: folded.failures,
+      isFresh,
       reclaims,
+      progress: 0,
       states: closure(['PENDING'], bounds.patched),
     };
   }
@@ -91,7 +113,9 @@ function foldRetry(folded: Folded, entry: FinalEntry, bounds: Bounds): Folded | 
     if (folded.failures >= bounds.maxAttempts) return 'failures-over-bound';
     if (![...folded.states].some((state) => LIVE.includes(state))) return 'impossible-transition';
   }
-  return { ...folded, attempt: folded.attempt + 1, states: closure(['PENDING'], bounds.patched) };
+  const budget = entry.force === true ? { failures: 0, reclaims: 0, isFresh: true } : {};
+  const states = closure(['PENDING'], bounds.patched);
+  return { ...folded, ...budget, attempt: folded.attempt + 1, progress: 0, states };
 }
 
 /** The states and those that a claim or a PATCH, which leave no entry, make of them. */

@@ -167,6 +167,7 @@ export class IdealService {
     const run = this.#get(runId);
     this.history.push({ kind: 'retry', runId, ...this.#sent('client', heard(null, hears)) });
     if (!isEnded(run.state)) Object.assign(this.#current(run), { state: 'CANCELLED', finishedAt: this.#now });
+    Object.assign(run, { failures: 0, reclaims: 0 });
     this.#open(run, { type: 'RETRIED', msg: 'Manual retry', force: true });
   }
 

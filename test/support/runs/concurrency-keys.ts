@@ -17,7 +17,7 @@ interface StoredKind {
 }
 
 /**
- * Checks that the numbers of keys are those of their runs in execution, and that of each kind of a key's runs as many are
+ * Checks that the numbers of keys are those of their runs in execution and slots, and that of each kind of a key's runs as many are
  * admitted as there is room for, the first ones.
  */
 export async function checkKeys(dataSource: DataSource): Promise<void> {
@@ -25,7 +25,8 @@ export async function checkKeys(dataSource: DataSource): Promise<void> {
     dataSource,
     `select r.concurrency_key as key,
             coalesce(max(k.executing), 0) as counted,
-            (count(*) filter (where r.state in ('ASSIGNED', 'RUNNING')))::integer as executing
+            (count(*) filter (where r.state in ('ASSIGNED', 'RUNNING'))
+              + (select count(*) from concurrency_slots s where s.key = r.concurrency_key))::integer as executing
        from runs r
        left join concurrency_keys k on k.key = r.concurrency_key
       where r.concurrency_key is not null

@@ -107,6 +107,7 @@ export async function runUpgrade(
   const violations = checkHistory(service.history, final, {
     workerTimeoutMs: workerTimeout * 1000,
     maxReclaims,
+    mayKeepBudgets: true,
   });
   return {
     violations,

@@ -1,10 +1,12 @@
 import type { Schemas } from '@longshore/client';
 import { stringifyJson } from '@longshore/common/json/json-text';
+import { readWarnings } from '@longshore/common/warnings';
 import { Option, type Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
 import { readJsonFile } from '../inputs.js';
 import { makeRun, type NewRunFlags, readNewRun, takesNewRunFlags } from '../new-run.js';
+import { oneLine } from '../style.js';
 import { ago, type Column } from '../table.js';
 
 type Definition = Schemas['OpDefinition'];
@@ -52,11 +54,18 @@ function addApply(parent: Command, context: CliContext): void {
       for (const definition of Array.isArray(content) ? content : [content]) {
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service says what is wrong with it
         const body = definition as Schemas['OpDefinitionCreate'];
-        const { stored, isNew } = await session.ask(async (init) => {
-          const { data, error, response } = await session.client.POST('/definitions', { body, ...init });
-          return { ...(data && { data: { stored: data, isNew: response.status === 201 } }), error, response };
+        const { stored, response } = await session.ask(async (init) => {
+          const answer = await session.client.POST('/definitions', { body, ...init });
+          const { data, error, response: received } = answer;
+          return {
+            ...(data && { data: { stored: data, response: received } }),
+            error,
+            response: received,
+          };
         });
-        const done = isNew ? 'created' : 'replaced';
+        for (const text of readWarnings(response.headers))
+          output.note(`longshore: warning: ${oneLine(text)}`);
+        const done = response.status === 201 ? 'created' : 'replaced';
         await (flags.json ? output.json(stored) : output.line(`${stored.id}/${stored.version} ${done}`));
       }
     },

@@ -1,14 +1,16 @@
 import type { Schemas } from '@longshore/client';
+import { readSpan, readTime } from '@longshore/common/json/read-time';
 import { type Command, Option } from 'commander';
 import {
   callsService,
   type CliContext,
-  instant,
   integerOption,
   openSession,
   type ServiceFlags,
+  time,
 } from '../command-kit.js';
 import { tags } from '../run-options.js';
+import type { Session } from '../session.js';
 import { holdersText, isTerminal, RUN_COLUMNS, runDetails } from '../run-view.js';
 import { colourOfState, oneLine, paint } from '../style.js';
 import { type Column, formatFields, formatTable, span, type TableStyle } from '../table.js';
@@ -30,8 +32,8 @@ interface ListFlags extends ServiceFlags {
   readonly topic?: string;
   readonly selector?: readonly string[];
   readonly concurrencyKey?: string;
-  readonly since?: number;
-  readonly until?: number;
+  readonly since?: string;
+  readonly until?: string;
   readonly limit: number;
   readonly all?: true;
 }
@@ -79,19 +81,20 @@ function addList(parent: Command, context: CliContext): void {
     .option('-t, --topic <topic>', 'runs with this topic')
     .option('--selector <tag>', 'runs whose selector has this tag; a list is separated by commas', tags)
     .option('--concurrency-key <key>', 'runs with this concurrency key')
-    .option('--since <time>', 'created at or after: 2h, 3d, ISO 8601 or UNIX seconds', instant(-1))
-    .option('--until <time>', 'created at or before', instant(-1))
+    .option('--since <time>', 'created at or after: 2h, 3d, or ISO 8601 with a zone', time)
+    .option('--until <time>', 'created at or before', time)
     .addOption(integerOption('-n, --limit <n>', 'so many at most', 1, 1_000_000).default(20))
     .option('--all', 'all of them');
   callsService(command, 'run list --state FAILED --since 24h', 'run list --all --json').action(
     async (flags: ListFlags) => {
       const session = await openSession(flags, context);
       const { output } = context;
+      const filters = { ...filtersOf(flags), ...(await createdBetween(flags, session)) };
       let left = flags.all ? Number.POSITIVE_INFINITY : flags.limit;
       const shown: Schemas['OpRun'][] = [];
       for (let last: string | undefined; left > 0;) {
         const query = {
-          ...filtersOf(flags),
+          ...filters,
           limit: Math.min(left, PAGE),
           ...(last === undefined ? {} : { starting_after: last }),
         };
@@ -111,7 +114,7 @@ function addList(parent: Command, context: CliContext): void {
   );
 }
 
-function filtersOf({ state, def, image, topic, selector, concurrencyKey, since, until }: ListFlags) {
+function filtersOf({ state, def, image, topic, selector, concurrencyKey }: ListFlags) {
   return {
     include_events: false,
     ...(state === undefined ? {} : { state }),
@@ -120,8 +123,17 @@ function filtersOf({ state, def, image, topic, selector, concurrencyKey, since, 
     ...(topic === undefined ? {} : { topic }),
     ...(selector === undefined ? {} : { selector: selector.join(',') }),
     ...(concurrencyKey === undefined ? {} : { concurrency_key: concurrencyKey }),
-    ...(since === undefined ? {} : { 'created[gte]': since }),
-    ...(until === undefined ? {} : { 'created[lte]': until }),
+  };
+}
+
+/** The bounds of the time of creation, in UNIX seconds. Both spans are counted from one time. */
+async function createdBetween({ since, until }: ListFlags, session: Session) {
+  const hasSpan = [since, until].some((text) => text !== undefined && readSpan(text) !== null);
+  const now = hasSpan ? await session.serviceNow() : 0;
+  const seconds = (text: string): number => Math.floor(Number(readTime(text, now, -1)) / 1000);
+  return {
+    ...(since === undefined ? {} : { 'created[gte]': seconds(since) }),
+    ...(until === undefined ? {} : { 'created[lte]': seconds(until) }),
   };
 }
 

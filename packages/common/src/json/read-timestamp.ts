@@ -13,6 +13,11 @@ export function readTimestamp(text: string): Date | null {
   // Date rejects a day such as February 30 or turns it into another day.
   if (Number.isNaN(asUtc) || !new Date(asUtc).toISOString().startsWith(`${date}T${time}`)) return null;
   const offset = (Number(hours) * 60 + Number(minutes)) * 60_000;
-  const moment = asUtc - (sign === '-' ? -offset : offset);
-  return moment >= START && moment <= END ? new Date(moment) : null;
+  const moment = new Date(asUtc - (sign === '-' ? -offset : offset));
+  return isPrintable(moment) ? moment : null;
+}
+
+/** True for a time of the years 1 to 9999. */
+export function isPrintable(time: Date): boolean {
+  return time.getTime() >= START && time.getTime() <= END;
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, describe, it } from 'vitest';
-import { describeLocal, offsetHint, readLocalInput } from './local-time.js';
+import { describeLocal, fromLocalInput, offsetHint, readLocalInput, toLocalInput } from './local-time.js';
 
 const inZone = (zone: string): void => void (process.env['TZ'] = zone);
 
@@ -21,6 +21,28 @@ describe('a time that is entered in the local zone', () => {
     inZone('Australia/Lord_Howe');
     assert.ok('problem' in readLocalInput('2027-10-03T02:15'));
     assert.deepEqual(readLocalInput('2027-10-03T02:30'), { value: '2027-10-02T15:30:00Z' });
+  });
+
+  for (const [local, iso] of [
+    ['2027-06-01T00:00', '2027-05-31T22:00:00Z'],
+    ['2027-01-31T23:59:30', '2027-01-31T22:59:30Z'],
+  ] as const) {
+    it(`in Berlin, ${local}, is ${iso}, and is shown as it was entered`, () => {
+      inZone('Europe/Berlin');
+      assert.equal(fromLocalInput(local), iso);
+      assert.equal(toLocalInput(iso), local);
+    });
+  }
+
+  for (const local of ['', 'x', '2027-02-30T09:00', '2027-03-28T02:30']) {
+    it(`is none for ${JSON.stringify(local)}`, () => {
+      inZone('Europe/Berlin');
+      assert.equal(fromLocalInput(local), '');
+    });
+  }
+
+  it('is no time on a day that does not exist', () => {
+    assert.deepEqual(readLocalInput('2027-02-30T09:00'), { problem: 'Enter a date and a time.' });
   });
 
   it('is taken on both sides of the gap', () => {

@@ -7,17 +7,21 @@ export function toLocalInput(iso: string): string {
   return local.slice(0, local.slice(16, 19) === ':00' ? 16 : 19);
 }
 
-/** The time of a browser's input in ISO 8601; empty when it is none. One that the local clock skips is moved behind the gap. */
+/** The time of a browser's input in ISO 8601; empty when it is none that the clock here shows. */
 export function fromLocalInput(text: string): string {
-  const time = Date.parse(text);
-  return Number.isNaN(time) ? '' : new Date(time).toISOString().replace('.000Z', 'Z');
+  const read = readLocalInput(text);
+  return 'value' in read ? read.value : '';
 }
 
 /** The time of a browser's input in ISO 8601, or why it is none: a time that the local clock skips is refused. */
 export function readLocalInput(text: string): { readonly value: string } | { readonly problem: string } {
-  const value = fromLocalInput(text);
-  if (value === '') return { problem: 'Enter a date and a time.' };
+  const none = { problem: 'Enter a date and a time.' };
+  const time = Date.parse(text);
+  if (Number.isNaN(time)) return none;
+  const value = new Date(time).toISOString().replace('.000Z', 'Z');
   if (isShownAs(value, text)) return { value };
+  // Date takes February 30 for a day of March, and moves a time that the clocks skip.
+  if (toLocalInput(value).slice(0, 10) !== text.slice(0, 10)) return none;
   return {
     problem: `This time does not exist in ${zone()}: the clocks are put forward. The next is ${describeLocal(value)}.`,
   };

@@ -23,8 +23,6 @@ export interface TextShape {
   readonly pattern?: RegExp;
   /** The pattern in words, to follow "must be": e.g. "an identifier of letters and digits". */
   readonly form?: string;
-  /** Whether `form` states the bounds of the length itself. */
-  readonly formHasBounds?: boolean;
 }
 
 /** Bounds of the number of entries of a list or map, both inclusive. */
@@ -277,8 +275,8 @@ function describeInteger({ min, max }: IntegerRange): string {
   return max === undefined ? 'an integer' : `an integer of at most ${max}`;
 }
 
-function describeText({ min = 0, max = Infinity, form = 'a string', formHasBounds }: TextShape): string {
-  return formHasBounds === true ? form : form + describeBounds(min, max, 'characters');
+function describeText({ min = 0, max = Infinity, form = 'a string' }: TextShape): string {
+  return form + describeBounds(min, max, 'characters');
 }
 
 function describeBounds(min: number, max: number, unit: string): string {

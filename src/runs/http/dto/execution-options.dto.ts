@@ -1,10 +1,9 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { ValidateBy } from 'class-validator';
 import { isJsonObject } from '@longshore/common/json/json-value';
-import { readTimestamp } from '@longshore/common/json/read-timestamp';
+import { readTime } from '@longshore/common/json/read-time';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import {
-  Check,
   IsJsonInteger,
   IsText,
   IsTextList,
@@ -15,6 +14,7 @@ import {
   type TextMapShape,
   type TextShape,
 } from '../../../common/http/validation/dto-decorators.js';
+import { IsTimeOrSpan } from '../../../common/http/validation/time-field.js';
 import type { ContainerOptions } from '../../../database/entities/run.entity.js';
 import type { RunRecord } from '../../machine/run.js';
 import { SECRET_NAME } from '../../secret-name.js';
@@ -120,14 +120,12 @@ export class ExecutionOptionsInputDto {
 
 /** As its base, with what only a run can have. */
 export class RunExecutionOptionsInputDto extends ExecutionOptionsInputDto {
-  /** The run is not assigned before this time, at most 366 days ahead; a time in the past counts as now. */
+  /**
+   * The run is not assigned before this time, at most 366 days ahead: an ISO 8601 date and time with a zone, or a span from the
+   * service's time on, such as `90s`, `10m`, `2h` or `3d`. A time in the past counts as now.
+   */
   @OptionalField()
-  @Check(
-    'isStartTime',
-    isStartTime,
-    `must be an ISO 8601 date and time with a zone, at most ${MAX_DAYS_AHEAD} days ahead`,
-  )
-  @ApiProperty({ type: 'string', format: 'date-time', required: false })
+  @IsTimeOrSpan(isStartTime, `at most ${MAX_DAYS_AHEAD} days ahead`)
   start_at?: string;
 }
 
@@ -221,14 +219,14 @@ export function mergeExecutionOptions(
   };
 }
 
-/** A time before which a run is not assigned, rounded up to the millisecond; null for anything but a timestamp. */
+/** A time before which a run is not assigned, rounded up to the millisecond; null for anything but a time or span. */
 export function readStartTime(text: string): Date | null {
-  const time = readTimestamp(text);
+  const time = readTime(text, Date.now());
   return time && /\.\d{3}\d*[1-9]/.test(text) ? new Date(time.getTime() + 1) : time;
 }
 
-function isStartTime(value: unknown): boolean {
-  const time = typeof value === 'string' ? readStartTime(value) : null;
+function isStartTime(text: string): boolean {
+  const time = readStartTime(text);
   return time !== null && time.getTime() <= Date.now() + MAX_DAYS_AHEAD * DAY_MS;
 }
 

@@ -48,7 +48,10 @@ export class ExecutionSummaryDto {
   /** Exit code of the container. */
   @ApiProperty({ type: 'integer', minimum: 0, maximum: MAX_EXIT_CODE })
   exit_code?: number;
-  /** Workers that this run has lost, and failures of the infrastructure, over all attempts. */
+  /**
+   * Losses of a worker and failures of the infrastructure that count for SERVICE_MAX_RECLAIMS: those in a row since the last manual
+   * retry, without an attempt between them that reported progress.
+   */
   @ApiProperty({ type: 'integer' })
   reclaims?: number;
 }

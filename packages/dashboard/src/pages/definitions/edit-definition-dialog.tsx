@@ -1,3 +1,4 @@
+import { readWarnings } from '@longshore/common/warnings';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
@@ -119,12 +120,17 @@ function useStore(onClose: () => void) {
   const [, navigate] = useLocation();
   return useMutation({
     // The service says what is wrong with it, field by field.
-    mutationFn: (value: unknown) =>
+    mutationFn: async (value: unknown) => {
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what people enter; the service checks it
-      unwrap(api.POST('/definitions', { body: value as Schemas['OpDefinitionCreate'] })),
-    onSuccess: async ({ id, version }) => {
+      const body = value as Schemas['OpDefinitionCreate'];
+      const answer = await api.POST('/definitions', { body });
+      const stored = await unwrap(Promise.resolve(answer));
+      return { ...stored, warnings: readWarnings(answer.response.headers) };
+    },
+    onSuccess: async ({ id, version, warnings }) => {
       await queries.invalidateQueries({ queryKey: ['definitions'] });
       showToast('good', storedMessage(id, version));
+      if (warnings.length > 0) showToast('bad', `Warning: ${warnings.join('; ')}`);
       onClose();
       navigate(`/definitions/${encodeURIComponent(id)}?version=${encodeURIComponent(version)}`);
     },

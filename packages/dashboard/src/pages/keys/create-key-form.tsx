@@ -6,13 +6,11 @@ import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { Field } from '../../components/controls/field.js';
 import { Checkbox, Select, TextInput } from '../../components/controls/inputs.js';
-import { serviceNow } from '../../lib/clock.js';
 import { fromLocalInput, offsetHint, readLocalInput } from '../../lib/local-time.js';
 import type { Scope } from '../../session/session-context.js';
 import styles from './keys-page.module.css';
 import { SCOPES } from './key-view.js';
 
-const DAY_MS = 86_400_000;
 const LIFETIMES = [
   ['', 'Never'],
   ['1', 'In a day'],
@@ -131,8 +129,7 @@ export function CreateKeyForm({ onMade, onCancel }: Props) {
 
 function expiryOf(lifetime: Lifetime, date: string): string | undefined {
   if (lifetime === '') return undefined;
-  if (lifetime === 'date') return fromLocalInput(date);
-  return new Date(serviceNow() + Number(lifetime) * DAY_MS).toISOString();
+  return lifetime === 'date' ? fromLocalInput(date) : `${lifetime}d`;
 }
 
 /** What the service said about a field, if it did. */

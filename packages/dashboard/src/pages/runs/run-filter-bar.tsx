@@ -99,7 +99,7 @@ export function RunFilterBar({ filters, onChange, isOpen, runs = [] }: Props) {
               <Button
                 key={label}
                 size="small"
-                onClick={() => onChange({ from: fromLocalInput(minutesAgo(minutes)), to: '' })}
+                onClick={() => onChange({ from: minutesAgo(minutes), to: '' })}
               >
                 {label}
               </Button>
@@ -116,7 +116,8 @@ function format(count: number | undefined): string {
 }
 
 function minutesAgo(minutes: number): string {
-  return new Date(Math.floor(serviceNow() / 1000 - minutes * 60) * 1000).toISOString();
+  const seconds = Math.floor(serviceNow() / 1000 - minutes * 60);
+  return new Date(seconds * 1000).toISOString().replace('.000Z', 'Z');
 }
 
 function distinct(texts: readonly (string | null | undefined)[]): string[] {

@@ -1,3 +1,4 @@
+import { readTimestamp } from '@longshore/common/json/read-timestamp';
 import type { Filters } from '../../hooks/use-url-filters.js';
 import type { RunState } from '../../components/values/state-badge.js';
 
@@ -41,7 +42,7 @@ export function filtersOf(parameters: RunParameters): RunFilters {
 }
 
 function readable(time: string): string {
-  return Number.isNaN(Date.parse(time)) ? '' : time;
+  return readTimestamp(time) === null ? '' : time;
 }
 
 /** The filters as `GET /runs` takes them; times include their whole second. */
@@ -64,5 +65,5 @@ function stateOf(text: string): RunState {
 }
 
 function toSeconds(iso: string): number {
-  return Math.floor(Date.parse(iso) / 1000);
+  return Math.floor(Number(readTimestamp(iso)) / 1000);
 }

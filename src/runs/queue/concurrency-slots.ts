@@ -1,0 +1,48 @@
+import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { DataSource, type EntityManager } from 'typeorm';
+import { Log } from '../../common/logging/logger.js';
+import { Notifications } from '../../database/notifications.js';
+import { isRunId } from '../storage/new-id.js';
+import { SLOTS_CHANNEL } from './concurrency-keys.js';
+import { RestrictedQueueRepository } from './restricted-queue.repository.js';
+
+/** Frees the slots of concurrency keys whose containers have ended, by the heartbeats of their workers. */
+@Injectable()
+export class ConcurrencySlots implements OnModuleInit, OnModuleDestroy {
+  /** Workers that may hold a slot. A process that misses a notification leaves the slot to the clean-up of the queue. */
+  readonly #workers = new Set<string>();
+  #unsubscribe: () => void = () => undefined;
+
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly queue: RestrictedQueueRepository,
+    private readonly notifications: Notifications,
+    private readonly log: Log,
+  ) {}
+
+  onModuleInit(): void {
+    this.#unsubscribe = this.notifications.subscribe(SLOTS_CHANNEL, (workerId) => {
+      if (workerId !== null) this.#workers.add(workerId);
+    });
+  }
+
+  onModuleDestroy(): void {
+    this.#unsubscribe();
+  }
+
+  /**
+   * Frees the slots of runs that the worker names no more. Costs statements only while the worker may hold one. Never throws: the
+   * next heartbeat tries again, and the clean-up frees what is left.
+   * @param named ids that the heartbeat names; undefined: it says nothing of runs
+   */
+  async noteHeartbeat(workerId: string, named: readonly string[] | undefined): Promise<void> {
+    if (named === undefined || !this.#workers.delete(workerId)) return;
+    const ids = named.filter(isRunId);
+    const work = (manager: EntityManager) => this.queue.releaseSlotsOf(manager, workerId, ids);
+    const isLast = await this.dataSource.transaction(work).catch((error: unknown) => {
+      this.log.warn('could not free the slots of a concurrency key', { workerId, error });
+      return false;
+    });
+    if (!isLast) this.#workers.add(workerId);
+  }
+}
