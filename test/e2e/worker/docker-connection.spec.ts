@@ -3,7 +3,7 @@ import { afterAll, onTestFinished, test } from 'vitest';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import { ANY_IMAGE, containerSpec, MemoryLog, textsOf } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
-import { EngineProxy } from '../../support/images/engine-proxy.js';
+import { TcpProxy } from '../../support/postgres/tcp-proxy.js';
 import { skipFor } from '../../support/skip.js';
 
 const forTests = await startTestEngine();
@@ -21,10 +21,11 @@ test(
     while [ ! -e /longshore/go ]; do sleep 0.1; done
     printf 'and after \\377\\000 bytes\\n'; echo ${long}; echo late >&2; printf end`;
     const image = await forTests.engine.buildScript('cut', script);
-    const proxy = await EngineProxy.start(forTests.engine.host);
+    const proxy = await TcpProxy.start();
     onTestFinished(() => proxy.close());
+    const route = await proxy.open({ path: forTests.engine.host.replace('unix://', '') });
     const container = await new DockerRuntime({
-      env: { DOCKER_HOST: proxy.host },
+      env: { DOCKER_HOST: `tcp://127.0.0.1:${route.port}` },
       workerId: 'e2e-worker',
       instance: '1f3a90cc',
       log: new MemoryLog(),
@@ -33,7 +34,7 @@ test(
     onTestFinished(() => container.remove());
     const lines = container.lines[Symbol.asyncIterator]();
     const read = [(await lines.next()).value, (await lines.next()).value];
-    proxy.cut();
+    await route.cut();
     const [id = ''] = await forTests.engine.containerIds();
     const go = await forTests.engine.docker
       .getContainer(id)

@@ -8,10 +8,10 @@ import { senderTo, type Send } from '../../support/app/test-app.js';
 import { SeededRandom } from '../../support/history/seeded-random.js';
 import { ContainerStarts } from '../../support/images/container-starts.js';
 import { startTestEngine, type TestEngine } from '../../support/images/docker-engine.js';
-import { EngineProxy } from '../../support/images/engine-proxy.js';
 import { launch, makeDataDir, startService, until, type TestProcess } from '../../support/service-process.js';
+import { TcpProxy, type ProxyRoute } from '../../support/postgres/tcp-proxy.js';
 import { skipFor } from '../../support/skip.js';
-import { FaultProxy } from '../../support/workers/fault-proxy.js';
+import { ChaosProxy } from '../../support/workers/chaos-proxy.js';
 import { WORKER_MAIN } from '../../support/workers/worker-process.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
@@ -54,11 +54,12 @@ test(
         SERVICE_REAPER_INTERVAL: '1',
       },
     });
-    const proxy = await FaultProxy.start(service.url, SeededRandom.for(seed, 'network'), {
+    const proxy = await ChaosProxy.start(service.url, SeededRandom.for(seed, 'network'), {
       percent: 20,
       silenceMs: SILENCE_MS,
     });
-    const engineProxy = await EngineProxy.start(engine.host);
+    const engineProxy = await TcpProxy.start(seed);
+    const engineRoute = await engineProxy.open({ path: engine.host.replace('unix://', '') });
     const state = await makeDataDir();
     const worker = await launch(WORKER_MAIN, {
       env: {
@@ -68,7 +69,7 @@ test(
         SERVICE_WORKER_TICK: '0.2',
         SERVICE_WORKER_MAX_RUNS: '4',
         SERVICE_WORKER_CPU: '8',
-        DOCKER_HOST: engineProxy.host,
+        DOCKER_HOST: `tcp://127.0.0.1:${engineRoute.port}`,
         SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
         SERVICE_WORKER_NETWORK: 'none',
         SERVICE_WORKER_STATE_DIR: join(state, 'state'),
@@ -80,7 +81,7 @@ test(
       const images: string[] = [];
       for (let n = 0; n < IMAGES; n += 1) images.push(await engine.publishScript(`chaos-${n}`, PROGRAM));
       const runs = await createRuns(send, images, random);
-      await showFaults({ engine, engineProxy, random, images, worker });
+      await showFaults({ engine, engineRoute, random, images, worker });
       proxy.percent = 0;
       await untilEnded(send, worker);
       for (const [id, inputs] of runs) await checkRun(send, starts, id, inputs);
@@ -90,7 +91,7 @@ test(
     } finally {
       console.log(`seed ${seed}, answers of the proxy:`, Object.fromEntries(proxy.met));
       await starts.close();
-      engineProxy.close();
+      await engineProxy.close();
       proxy.close();
     }
   },
@@ -122,17 +123,17 @@ async function createRuns(
 
 interface Scene {
   readonly engine: TestEngine;
-  readonly engineProxy: EngineProxy;
+  readonly engineRoute: ProxyRoute;
   readonly random: SeededRandom;
   readonly images: readonly string[];
   readonly worker: TestProcess;
 }
 
 /** Shows each kind of fault in turn. */
-async function showFaults({ engine, engineProxy, random, images, worker }: Scene): Promise<void> {
+async function showFaults({ engine, engineRoute, random, images, worker }: Scene): Promise<void> {
   const end = performance.now() + FAULTS_MS;
   const kinds: readonly (() => Promise<void>)[] = [
-    () => Promise.resolve(engineProxy.cut()),
+    async () => void (await engineRoute.cut()),
     async () => {
       await engine.stopRegistry();
       await engine.removeImage(random.pick(images) ?? '').catch(() => undefined);
@@ -146,9 +147,9 @@ async function showFaults({ engine, engineProxy, random, images, worker }: Scene
       await engine.disk?.free();
     },
     async () => {
-      engineProxy.silence();
+      await engineRoute.misbehave({ blackhole: true });
       await sleep(SILENCE_MS);
-      engineProxy.resume();
+      await engineRoute.misbehave({});
     },
     () => engine.restartEngine('SIGKILL'),
   ];

@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type Docker from 'dockerode';
+import { ATTEMPT_LABEL, RUN_LABEL } from '@longshore/worker/runtime/docker/container/container-options';
 
 /** The starts of containers that an engine reports, by run and attempt. */
 export class ContainerStarts {
@@ -37,13 +39,13 @@ export class ContainerStarts {
       } catch {
         // The engine is away.
       }
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await sleep(20);
     }
   }
 
   private record({ time, Actor: { ID, Attributes } }: StartEvent): void {
     this.since = Math.max(this.since, time - 1);
-    const { 'longshore.run': run, 'longshore.attempt': attempt } = Attributes;
+    const { [RUN_LABEL]: run, [ATTEMPT_LABEL]: attempt } = Attributes;
     // Probes have no run.
     if (run === undefined) return;
     const key = `${run}/${attempt}`;

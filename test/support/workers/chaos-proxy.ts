@@ -18,7 +18,7 @@ type Fault = (typeof FOREIGN)[number] | 'cut' | 'silence' | 'slow';
 const FAULTS: readonly [Fault, ...Fault[]] = [...FOREIGN, 'cut', 'cut', 'cut', 'silence', 'slow', 'slow'];
 
 /** A proxy between workers and the service that answers some requests itself, cuts, is silent or slow. */
-export class FaultProxy {
+export class ChaosProxy {
   /** How often each fault was met. */
   readonly met = new Map<Fault, number>();
 
@@ -36,13 +36,13 @@ export class FaultProxy {
   static async start(
     target: string,
     random: SeededRandom,
-    { percent, silenceMs }: FaultProxyOptions,
-  ): Promise<FaultProxy> {
+    { percent, silenceMs }: ChaosProxyOptions,
+  ): Promise<ChaosProxy> {
     const port = await freePort();
     const server = createServer();
     server.listen(port, '127.0.0.1');
     await once(server, 'listening');
-    const proxy = new FaultProxy(`http://127.0.0.1:${port}`, server, target, random, percent, silenceMs);
+    const proxy = new ChaosProxy(`http://127.0.0.1:${port}`, server, target, random, percent, silenceMs);
     server.on('request', (incoming, response) => void proxy.answer(incoming, response));
     return proxy;
   }
@@ -100,7 +100,7 @@ export class FaultProxy {
   }
 }
 
-export interface FaultProxyOptions {
+export interface ChaosProxyOptions {
   /** Of a hundred requests so many meet a fault. */
   readonly percent: number;
   /** How long a silent answer takes before its connection is cut. */
