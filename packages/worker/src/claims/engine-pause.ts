@@ -29,7 +29,6 @@ export interface EnginePauseOptions {
 export class EnginePause {
   private readonly backoff: Backoff;
   private state: 'working' | 'paused' | 'on trial' = 'working';
-
   /** Runs claimed since the failure. */
   private readonly trials = new Set<object>();
 
@@ -58,9 +57,7 @@ export class EnginePause {
     this.options.onResume();
   }
 
-  /**
-   * @param reason one line without secrets, which heartbeats tell
-   */
+  /** @param reason one line without secrets, which heartbeats tell */
   recordFault(reason: string): void {
     if (this.state !== 'paused') void this.pause(reason);
   }

@@ -21,7 +21,6 @@ export interface Executor {
   resources(): Resources;
   /** Null: there is no engine. */
   load(): EngineLoad | null;
-
   /** Whether another run may be claimed now. */
   hasCapacity(): boolean;
   /** Limit of runs that one claim may return; undefined: none. */

@@ -24,7 +24,6 @@ import {
   selectedContext,
   type EngineAddress,
 } from './engine/engine-address.js';
-
 import { createContainer, probeEngine } from './engine-probe.js';
 import { faultOf, isDiskFull, startVerdict } from './engine/engine-verdict.js';
 import type { ImagePolicy } from './images/image-policy.js';
@@ -61,7 +60,6 @@ export interface DockerRuntimeOptions {
   readonly policy: ImagePolicy;
   readonly timing?: ContainerTiming;
   readonly pullTiming?: PullTiming;
-
   /** SERVICE_WORKER_NETWORK; absent: the default network of the engine. */
   readonly network?: string;
   /** Absent: pulled images are kept. */

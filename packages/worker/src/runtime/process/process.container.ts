@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { withTimeout } from '@longshore/common/timeout';
 import { engineTime, type ContainerTimes } from '../../execution/container-times.js';
 import { splitLines } from '../log-lines.js';
 import { readChunks } from '../output-chunks.js';
@@ -17,7 +17,8 @@ export type PipedChild = ChildProcess & { readonly stdout: Readable; readonly st
 export class ProcessContainer implements RunningContainer {
   readonly lines: AsyncIterable<LogLine>;
   readonly exit: Promise<ContainerExit>;
-  private readonly ended: Promise<void>;
+  /** Resolves with the exit code. */
+  private readonly ended: Promise<number>;
   private hasEnded = false;
   private finishedAtMs: number | null = null;
 
@@ -35,7 +36,7 @@ export class ProcessContainer implements RunningContainer {
     onEnd: () => void,
     sentinel: Sentinel,
   ) {
-    const exitCode = new Promise<number>((resolve) => {
+    this.ended = new Promise<number>((resolve) => {
       child.once('exit', (code, signal) => {
         this.hasEnded = true;
         this.finishedAtMs = Date.now();
@@ -45,10 +46,9 @@ export class ProcessContainer implements RunningContainer {
         resolve(code ?? 128 + (signal === null ? 0 : constants.signals[signal]));
       });
     });
-    this.ended = exitCode.then(() => undefined);
-    this.exit = exitCode.then(async (code) => {
+    this.exit = this.ended.then(async (exitCode) => {
       await sentinel.check();
-      return { exitCode: code, outOfMemory: false };
+      return { exitCode, outOfMemory: false };
     });
     this.exit.catch(() => undefined);
     const sources = [
@@ -65,10 +65,7 @@ export class ProcessContainer implements RunningContainer {
   async stop(graceSeconds: number): Promise<void> {
     if (this.hasEnded) return;
     signalGroup(this.pid, 'SIGTERM');
-    const abort = new AbortController();
-    const grace = sleep(graceSeconds * 1000, undefined, { signal: abort.signal }).catch(() => undefined);
-    await Promise.race([this.ended, grace]);
-    abort.abort();
+    await withTimeout(graceSeconds * 1000, this.ended, null);
     if (!this.hasEnded) signalGroup(this.pid, 'SIGKILL');
     await this.ended;
   }

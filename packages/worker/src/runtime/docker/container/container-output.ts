@@ -1,6 +1,7 @@
 import { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Readable } from 'node:stream';
+import { withTimeout } from '@longshore/common/timeout';
 import type Dockerode from 'dockerode';
 import { engineMessage, engineStatus, withLimit } from '../engine/docker-engine.js';
 import type { ContainerTiming } from './docker.container.js';
@@ -212,16 +213,10 @@ function asReadable(stream: unknown): Readable {
 }
 
 /** Whether a promise settles in time. */
-export async function settlesWithin(promise: Promise<unknown>, limitMs: number): Promise<boolean> {
-  const abort = new AbortController();
-  const pause = sleep(limitMs, false, { signal: abort.signal }).catch(() => false);
+export function settlesWithin(promise: Promise<unknown>, limitMs: number): Promise<boolean> {
   const settled = promise.then(
     () => true,
     () => true,
   );
-  try {
-    return await Promise.race([settled, pause]);
-  } finally {
-    abort.abort();
-  }
+  return withTimeout(limitMs, settled, false);
 }

@@ -96,16 +96,11 @@ export class DockerContainer implements RunningContainer {
   private stopAsked = false;
   private readonly output: ContainerOutput;
 
-  private readonly engine: Dockerode;
-  private readonly timing: ContainerTiming;
-  private readonly log: RuntimeLog;
-
   constructor(
     private readonly container: Dockerode.Container,
     private readonly options: DockerContainerOptions,
   ) {
     const { attached, timing, log } = options;
-    ({ engine: this.engine, timing: this.timing, log: this.log } = options);
     this.exit = this.waitForExit().finally(() => {
       this.hasEnded = true;
     });
@@ -122,17 +117,19 @@ export class DockerContainer implements RunningContainer {
     if (this.hasEnded) return;
     this.stopAsked = true;
     const t = Math.max(0, Math.ceil(graceSeconds));
-    const deadline = Date.now() + this.timing.outageMs;
+    const deadline = Date.now() + this.options.timing.outageMs;
     const stopped = await this.request('stop', t * 1000 + STOP_MARGIN_MS, (abortSignal) =>
       this.container.stop({ t, abortSignal }),
     );
     // After a successful stop only the exit is awaited.
-    let pauseMs = stopped ? this.timing.retryMs * 16 : this.timing.retryMs;
+    let pauseMs = stopped ? this.options.timing.retryMs * 16 : this.options.timing.retryMs;
     while (!(await settlesWithin(this.exit, pauseMs))) {
       if (Date.now() > deadline)
         throw new Error('the container could not be stopped: the engine does not end it');
-      await this.request('kill', this.timing.callMs, (abortSignal) => this.container.kill({ abortSignal }));
-      pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16);
+      await this.request('kill', this.options.timing.callMs, (abortSignal) =>
+        this.container.kill({ abortSignal }),
+      );
+      pauseMs = Math.min(pauseMs * 2, this.options.timing.retryMs * 16);
     }
   }
 
@@ -141,10 +138,14 @@ export class DockerContainer implements RunningContainer {
    * the file does not fail: the program left something there that cannot be read, such as a link to itself.
    */
   async readOutputs(): Promise<Buffer | null> {
-    const deadline = performance.now() + this.timing.outageMs;
-    for (let pauseMs = this.timing.retryMs; ; pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16)) {
+    const deadline = performance.now() + this.options.timing.outageMs;
+    for (
+      let pauseMs = this.options.timing.retryMs;
+      ;
+      pauseMs = Math.min(pauseMs * 2, this.options.timing.retryMs * 16)
+    ) {
       try {
-        return await withLimit(this.timing.callMs, 'archive', (abortSignal) =>
+        return await withLimit(this.options.timing.callMs, 'archive', (abortSignal) =>
           readOutputFile(this.container, abortSignal),
         );
       } catch (error) {
@@ -154,7 +155,7 @@ export class DockerContainer implements RunningContainer {
         if (status === 404) throw new Error(message, { cause: error });
         if (status !== null && (await this.isReadable())) throw refusedOutputs('it cannot be read');
         if (status !== null || performance.now() > deadline) throw new EngineFault(message, { cause: error });
-        this.log.warn(
+        this.options.log.warn(
           { container: this.container.id, error: engineMessage(error) },
           'outputs of a container not readable, retrying',
         );
@@ -166,7 +167,7 @@ export class DockerContainer implements RunningContainer {
   /** Whether the engine can read the files of the container at all. */
   private async isReadable(): Promise<boolean> {
     try {
-      await withLimit(this.timing.callMs, 'archive', (abortSignal) =>
+      await withLimit(this.options.timing.callMs, 'archive', (abortSignal) =>
         this.container.infoArchive({ path: '/', abortSignal }),
       );
       return true;
@@ -177,7 +178,7 @@ export class DockerContainer implements RunningContainer {
 
   async remove(): Promise<void> {
     try {
-      await removeContainer(this.container, this.timing);
+      await removeContainer(this.container, this.options.timing);
     } finally {
       this.options.onRemoved();
       this.output.close();
@@ -199,7 +200,7 @@ export class DockerContainer implements RunningContainer {
     } catch (error) {
       const status = engineStatus(error);
       if (status === 304 || status === 404 || status === 409) return true;
-      this.log.warn(
+      this.options.log.warn(
         { container: this.container.id, error: engineMessage(error) },
         `container engine failed to ${what}`,
       );
@@ -213,7 +214,7 @@ export class DockerContainer implements RunningContainer {
    */
   private async waitForExit(): Promise<ContainerExit> {
     let awaySince: number | null = null;
-    let pauseMs = this.timing.retryMs;
+    let pauseMs = this.options.timing.retryMs;
     let answered: number | null = null;
     for (;;) {
       const code = await this.waitOnce();
@@ -231,7 +232,7 @@ export class DockerContainer implements RunningContainer {
           throw new Error('the container was removed externally while it was running', { cause: error });
         }
         awaySince ??= performance.now();
-        if (performance.now() - awaySince > this.timing.outageMs) {
+        if (performance.now() - awaySince > this.options.timing.outageMs) {
           throw new EngineFault(
             `the container engine cannot tell how the container ended: ${engineMessage(error)}`,
             {
@@ -242,8 +243,8 @@ export class DockerContainer implements RunningContainer {
       }
       pauseMs =
         code === null && awaySince !== null
-          ? Math.min(pauseMs * 2, this.timing.retryMs * 16)
-          : this.timing.retryMs;
+          ? Math.min(pauseMs * 2, this.options.timing.retryMs * 16)
+          : this.options.timing.retryMs;
       await sleep(pauseMs);
     }
   }
@@ -253,14 +254,14 @@ export class DockerContainer implements RunningContainer {
    * stopped, and when it finds them after a crash; its events tell that, and begin with its start.
    */
   private async endedByItself(): Promise<boolean> {
-    const { callMs } = this.timing;
-    const info: unknown = await withLimit(callMs, 'info', () => this.engine.info());
+    const { callMs } = this.options.timing;
+    const info: unknown = await withLimit(callMs, 'info', () => this.options.engine.info());
     if (Reflect.get(Object(info), 'LiveRestoreEnabled') === true) return true;
     // The clock of the engine may be another one.
     const until = Date.parse(String(Reflect.get(Object(info), 'SystemTime'))) / 1000;
     const asked = { since: 1, until, filters: { container: [this.container.id], event: ['die', 'kill'] } };
     const report = await withLimit(callMs, 'events', async (abortSignal) =>
-      text(await this.engine.getEvents({ ...asked, abortSignal })),
+      text(await this.options.engine.getEvents({ ...asked, abortSignal })),
     );
     return report.includes('"Action":"die"') && !report.includes('"Action":"kill"');
   }
@@ -270,7 +271,7 @@ export class DockerContainer implements RunningContainer {
    */
   private async waitOnce(): Promise<number | null> {
     try {
-      const answer: unknown = await withLimit(this.timing.waitMs, 'wait', (abortSignal) =>
+      const answer: unknown = await withLimit(this.options.timing.waitMs, 'wait', (abortSignal) =>
         this.container.wait({ condition: 'not-running', abortSignal }),
       );
       const code: unknown =
@@ -285,7 +286,7 @@ export class DockerContainer implements RunningContainer {
     const state = await this.inspectState();
     if (state.Running) return null;
     const suspicious = state.ExitCode === KILLED && !state.OOMKilled && !this.stopAsked;
-    if (suspicious) await sleep(this.timing.retryMs);
+    if (suspicious) await sleep(this.options.timing.retryMs);
     // The engine receives the out-of-memory kill and the exit separately, in either order.
     const { ExitCode, OOMKilled, StartedAt, FinishedAt } = suspicious ? await this.inspectState() : state;
     this.ranAt = { startedAt: engineTime(StartedAt), finishedAt: engineTime(FinishedAt) };
@@ -293,7 +294,7 @@ export class DockerContainer implements RunningContainer {
   }
 
   private async inspectState(): Promise<Dockerode.ContainerInspectInfo['State']> {
-    const limit = this.timing.callMs;
+    const limit = this.options.timing.callMs;
     return (await withLimit(limit, 'inspect', (abortSignal) => this.container.inspect({ abortSignal })))
       .State;
   }

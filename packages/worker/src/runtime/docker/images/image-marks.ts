@@ -22,7 +22,8 @@ import {
 export const MARKS = 'longshore-image';
 
 const EMPTY = 'empty';
-const CALL_MS = 30_000;
+/** Timeout of a call about images, in milliseconds. */
+export const CALL_MS = 30_000;
 
 /** An image of the engine. */
 export interface LocalImage {

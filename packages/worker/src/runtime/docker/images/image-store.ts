@@ -1,10 +1,8 @@
 import type Dockerode from 'dockerode';
 import { engineMessage, withLimit } from '../engine/docker-engine.js';
 import type { RuntimeLog } from '../../runtime.js';
-import { ImageMarks, isEmptyImage, nameHash, type LocalImage } from './image-marks.js';
+import { CALL_MS, ImageMarks, isEmptyImage, nameHash, type LocalImage } from './image-marks.js';
 import type { ImageUses } from './image-uses.js';
-
-const CALL_MS = 30_000;
 
 /** An image that was used so recently is kept: a worker of the same engine may be about to start it. In milliseconds. */
 const RECENT_MS = 600_000;
@@ -54,7 +52,7 @@ export class ImageStore {
       if (known !== null) await this.recordUse(name, before, before, known.tag);
       return known?.tag ?? null;
     }
-    const tag = `pulled.${nameHash(name)}.${this.seconds()}`;
+    const tag = pulledTag(nameHash(name), this.seconds());
     // Without it, an image would be nobody's after a kill between pull and mark.
     await this.marks.markNothing(tag);
     return tag;
@@ -74,7 +72,7 @@ export class ImageStore {
     const marked = before === null ? null : pulledMark(before, name);
     // The same mark would be taken away from the older image.
     const usedAt = marked?.usedAt === now && before?.id !== image.id ? now + 1 : now;
-    const tag = `pulled.${nameHash(name)}.${usedAt}`;
+    const tag = pulledTag(nameHash(name), usedAt);
     await this.marks.mark(image.id, tag);
     const older = announced !== null && announced !== tag && before === null ? [announced] : [];
     for (const mark of new Set([...older, ...(known === null ? [] : [known.tag])]))
@@ -101,18 +99,15 @@ export class ImageStore {
     return this.marks.removeImage(id);
   }
 
-  /**
-   * Removes images that workers pulled until they are within the budget, those that were used least recently first.
-   * @returns the number of removed images
-   */
-  sweep(budget: ImageBudget = this.options.budget): Promise<number> {
+  /** Removes images that workers pulled until they are within the budget, those that were used least recently first. */
+  sweep(budget: ImageBudget = this.options.budget): Promise<void> {
     const sweep = this.sweeping.then(() => this.sweepOnce(budget));
     this.sweeping = sweep.catch(() => undefined);
     return sweep;
   }
 
-  private async sweepOnce({ maxAgeMs, maxBytes }: ImageBudget): Promise<number> {
-    if (maxAgeMs === Infinity && maxBytes === Infinity) return 0;
+  private async sweepOnce({ maxAgeMs, maxBytes }: ImageBudget): Promise<void> {
+    if (maxAgeMs === Infinity && maxBytes === Infinity) return;
     const images = await this.marks.list();
     const announced = intentions(images);
     const pulled = images
@@ -122,18 +117,14 @@ export class ImageStore {
       })
       .toSorted((a, b) => b.ageMs - a.ageMs);
     let bytes = pulled.reduce((sum, { image }) => sum + image.size, 0);
-    let removed = 0;
     for (const { image, usedAt, ageMs } of pulled) {
       if (ageMs < RECENT_MS || (ageMs <= maxAgeMs && bytes <= maxBytes)) break;
-      if (!(await this.tryRemove(image, usedAt))) continue;
-      bytes -= image.size;
-      removed += 1;
+      if (await this.tryRemove(image, usedAt)) bytes -= image.size;
     }
     for (const [hashed, usedAt] of announced) {
       if (this.now() - usedAt * 1000 > Math.max(maxAgeMs, RECENT_MS))
-        await this.marks.unmark(`pulled.${hashed}.${usedAt}`);
+        await this.marks.unmark(pulledTag(hashed, usedAt));
     }
-    return removed;
   }
 
   private async tryRemove({ id, names }: LocalImage, usedAt: number): Promise<boolean> {
@@ -169,6 +160,10 @@ interface PulledMark {
   readonly hash: string;
   /** Seconds since 1970. */
   readonly usedAt: number;
+}
+
+function pulledTag(hash: string, usedAt: number): string {
+  return `pulled.${hash}.${usedAt}`;
 }
 
 function pulledMarks({ marks }: LocalImage): PulledMark[] {
