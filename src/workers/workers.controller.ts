@@ -160,10 +160,7 @@ export class WorkersController {
   async #record(body: HeartbeatDto, request: Request): Promise<{ worker: PooledWorker; named: NamedRuns }> {
     const heartbeat = toHeartbeat(body);
     const worker = await this.workers.heartbeat(heartbeat);
-    await this.slots.noteHeartbeat(
-      worker.id,
-      heartbeat.runningOps?.map(({ id }) => id),
-    );
+    await this.slots.noteHeartbeat(worker.id, heartbeat.runningOps);
     this.bodies.forget(request);
     // Nest keeps the arguments of the handler until the response.
     delete body.running_ops;

@@ -113,17 +113,17 @@ export class RunGroup {
     const entering = this.#entering.filter(isRestricted);
     const leaving = this.#leaving.filter(isRestricted);
     const keys = new Map<string, number>();
-    const add = ({ concurrencyKey: key }: Run, executing: number): void => {
+    const add = (key: string | null, executing: number): void => {
       if (key !== null) keys.set(key, (keys.get(key) ?? 0) + executing);
     };
     const slots = this.#slots;
-    for (const { key } of slots) keys.set(key, (keys.get(key) ?? 0) + 1);
-    for (const run of [...entering, ...leaving]) add(run, 0);
+    for (const { key } of slots) add(key, 1);
+    for (const { concurrencyKey } of [...entering, ...leaving]) add(concurrencyKey, 0);
     for (const [id, after] of this.#after) {
       const before = this.#before.get(id);
       if (!before || after.concurrencyKey === null) continue;
       const executing = Number(isInExecution(after.state)) - Number(isInExecution(before.state));
-      if (executing !== 0) add(after, executing);
+      if (executing !== 0) add(after.concurrencyKey, executing);
     }
     return entering.length + leaving.length + keys.size === 0 ? null : { entering, leaving, keys, slots };
   }

@@ -45,7 +45,6 @@ export function decideInfrastructureFailure(
   run: Run,
   event: EventContent,
   failure: ReportedFailure,
-
   { lossLimits, nextAttempt }: Pick<Command<'event'>, 'lossLimits' | 'nextAttempt'>,
   t: Date,
 ): Outcome {

@@ -33,11 +33,14 @@ export class ConcurrencySlots implements OnModuleInit, OnModuleDestroy {
   /**
    * Frees the slots of runs that the worker names no more. Costs statements only while the worker may hold one. Never throws: the
    * next heartbeat tries again, and the clean-up frees what is left.
-   * @param named ids that the heartbeat names; undefined: it says nothing of runs
+   * @param named runs that the heartbeat names; undefined: it says nothing of runs
    */
-  async noteHeartbeat(workerId: string, named: readonly string[] | undefined): Promise<void> {
+  async noteHeartbeat(
+    workerId: string,
+    named: readonly { readonly id: string }[] | undefined,
+  ): Promise<void> {
     if (named === undefined || !this.#workers.delete(workerId)) return;
-    const ids = named.filter(isRunId);
+    const ids = named.map(({ id }) => id).filter(isRunId);
     const work = (manager: EntityManager) => this.queue.releaseSlotsOf(manager, workerId, ids);
     const isLast = await this.dataSource.transaction(work).catch((error: unknown) => {
       this.log.warn('could not free the slots of a concurrency key', { workerId, error });

@@ -15,8 +15,8 @@ const CLEAN_UP_LOCK = '6031175942280522';
 type Batch = (manager: EntityManager, after: string) => Promise<{ last: string | null; changed: number }>;
 
 /**
- * Frees slots whose time is over, removes keys and requirements that no run uses, and corrects keys that a process of the previous version did not
- * count.
+ * Frees slots whose time is over, removes keys and requirements that no run uses, and corrects keys that a process of the
+ * previous version did not count.
  */
 @Injectable()
 export class RestrictedQueueJob {
