@@ -32,7 +32,7 @@ import {
   type DefinitionDto,
   type LatestDefinitionDto,
   type DeleteDefinitionQueryDto,
-  ListDefinitionsQueryDto,
+  type ListDefinitionsQueryDto,
   type ListLatestQueryDto,
   type ListVersionsQueryDto,
 } from './dto/definition.dto.js';

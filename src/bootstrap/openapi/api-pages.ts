@@ -44,8 +44,8 @@ function pageOf(base: string): string {
 }
 
 /**
- * Serves Swagger UI at /docs and the document at /docs-json, from memory, made at the first request. `SwaggerModule.setup` would serialize the
- * document for each request and serve every file of the package from the disk, all of it without a key.
+ * Serves Swagger UI at /docs and the document at /docs-json, from memory, made at the first request. `SwaggerModule.setup`
+ * would serialize the document for each request and serve every file of the package from the disk, all of it without a key.
  * The routes are added when the application initializes, and so after the middleware, prefix and versions of an extension.
  */
 @Injectable()

@@ -18,16 +18,13 @@ const ERROR_SCHEMA = { $ref: '#/components/schemas/Error' } as const;
  * form with examples, so that "Execute" would filter by them, or delete what they name.
  */
 export function describeOptionalExamples(document: OpenAPIObject): void {
-  for (const item of Object.values(document.paths)) {
-    for (const method of METHODS) {
-      const operation = item[method];
-      if (operation?.parameters === undefined) continue;
-      operation.parameters = operation.parameters.map((parameter) =>
-        '$ref' in parameter || (parameter.required === true && method !== 'delete')
-          ? parameter
-          : withDescribedExample(parameter),
-      );
-    }
+  for (const { method, operation } of operationsOf(document)) {
+    if (operation.parameters === undefined) continue;
+    operation.parameters = operation.parameters.map((parameter) =>
+      '$ref' in parameter || (parameter.required === true && method !== 'delete')
+        ? parameter
+        : withDescribedExample(parameter),
+    );
   }
 }
 
@@ -41,15 +38,13 @@ function withDescribedExample(parameter: ParameterObject): ParameterObject {
 
 /** Gives every error response an example, unless it has one. */
 export function addErrorExamples(document: OpenAPIObject): void {
-  for (const [path, item] of Object.entries(document.paths)) {
-    for (const method of METHODS) {
-      const { operationId = '', responses = {} } = item[method] ?? {};
-      for (const [status, response] of Object.entries(responses)) {
-        if (response === undefined || '$ref' in response) continue;
-        const media = response.content?.['application/json'];
-        const example = errorExample(operationId, path, Number(status));
-        if (media && isError(media.schema) && example) media.example ??= example;
-      }
+  for (const { path, operation } of operationsOf(document)) {
+    const { operationId = '', responses } = operation;
+    for (const [status, response] of Object.entries(responses)) {
+      if (response === undefined || '$ref' in response) continue;
+      const media = response.content?.['application/json'];
+      const example = errorExample(operationId, path, Number(status));
+      if (media && isError(media.schema) && example) media.example ??= example;
     }
   }
 }
@@ -58,8 +53,19 @@ function isError(schema: Schema | undefined): boolean {
   return schema !== undefined && '$ref' in schema && schema.$ref === ERROR_SCHEMA.$ref;
 }
 
-function operationsOf(document: OpenAPIObject): OperationObject[] {
-  return Object.values(document.paths).flatMap((item) => METHODS.flatMap((method) => item[method] ?? []));
+interface DescribedOperation {
+  readonly path: string;
+  readonly method: (typeof METHODS)[number];
+  readonly operation: OperationObject;
+}
+
+function operationsOf(document: OpenAPIObject): DescribedOperation[] {
+  return Object.entries(document.paths).flatMap(([path, item]) =>
+    METHODS.flatMap((method) => {
+      const operation = item[method];
+      return operation === undefined ? [] : [{ path, method, operation }];
+    }),
+  );
 }
 
 /** Replaces `allOf` with one member by that member; OpenAPI 3.1 allows keywords beside a `$ref`. */
@@ -102,7 +108,7 @@ export function closeInputSchemas(document: OpenAPIObject): void {
 
 /** Declares that operations without a security requirement need no credentials. */
 export function declarePublicOperations(document: OpenAPIObject): void {
-  for (const operation of operationsOf(document)) operation.security ??= [];
+  for (const { operation } of operationsOf(document)) operation.security ??= [];
 }
 
 /** Documents what every operation has in common: the request id and the 408 response. */
@@ -128,7 +134,7 @@ export function addCommonParts(document: OpenAPIObject): void {
       },
     },
   };
-  for (const operation of operationsOf(document)) {
+  for (const { operation } of operationsOf(document)) {
     operation.parameters = [...(operation.parameters ?? []), { $ref: '#/components/parameters/RequestId' }];
     for (const response of Object.values(operation.responses)) {
       if (response !== undefined && !('$ref' in response)) {
@@ -155,7 +161,7 @@ export function sortPathsByTag(document: OpenAPIObject): void {
 
 /** The object schemas that occur in request bodies and not in responses. */
 function inputSchemas(document: OpenAPIObject): SchemaObject[] {
-  const operations = operationsOf(document);
+  const operations = operationsOf(document).map(({ operation }) => operation);
   const bodies = operations.map(({ requestBody }) => requestBody);
   const responses = operations.map((operation) => operation.responses);
   const outputs = reachable(document, responses);

@@ -6,6 +6,7 @@ import { formatMb } from '../../lib/format.js';
 import { DrainButton } from './drain-button.js';
 import { WorkerStateBadge } from './worker-state-badge.js';
 import {
+  assignedRuns,
   cpuUse,
   formerRuns,
   gpuUses,
@@ -107,7 +108,8 @@ function Gpus({ worker }: { readonly worker: Worker }) {
 }
 
 function Runs({ worker }: { readonly worker: Worker }) {
-  const { engine, assigned = { count: 0, ids: [] } } = worker;
+  const { engine } = worker;
+  const assigned = assignedRuns(worker);
   if (engine !== undefined) {
     return (
       <ul className={styles.runs} aria-label={`Jobs in ${engine.name}`}>

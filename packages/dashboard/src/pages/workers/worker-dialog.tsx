@@ -9,6 +9,7 @@ import { DrainButton } from './drain-button.js';
 import styles from './worker-dialog.module.css';
 import { WorkerStateBadge } from './worker-state-badge.js';
 import {
+  assignedRuns,
   cpuUse,
   formerRuns,
   gpuUses,
@@ -51,7 +52,7 @@ export function WorkerDialog({ id, worker, onClose }: Props) {
 
 function Details({ worker }: { readonly worker: Worker }) {
   const gpus = gpuUses(worker);
-  const { assigned = { count: 0, ids: [] } } = worker;
+  const assigned = assignedRuns(worker);
   const former = formerRuns(worker);
   return (
     <div className={styles.details}>

@@ -57,6 +57,11 @@ export function jobsOf({ pending, running }: Schemas['EngineJobs']): string[] {
   return [`${formatCount(pending)} pending`, `${formatCount(running)} running`];
 }
 
+/** The runs that are assigned to a worker; none where the answer does not tell. */
+export function assignedRuns({ assigned = { count: 0, ids: [] } }: Worker): NonNullable<Worker['assigned']> {
+  return assigned;
+}
+
 /** The runs that a worker has last reported and that are not assigned to it: others may have them, or they have ended. */
 export function formerRuns({ assigned, running_ops: reported }: Worker): Worker['running_ops'] {
   // Of more runs than it has ids the answer does not tell.
