@@ -1,6 +1,13 @@
 import type { LogEntryDto } from './dto/log-entry.dto.js';
+import { continues } from './line-pieces.js';
 import { cursorsOf } from './log-cursor.js';
 import type { LogEntry, LogPosition } from './log-position.js';
+
+/** How many lines of a log were printed, and how many of them are not stored, whoever left them out. */
+export interface LogLines {
+  readonly printed: number;
+  readonly leftOut: number;
+}
 
 export interface LogPage {
   readonly runId: string;
@@ -12,6 +19,8 @@ export interface LogPage {
   readonly end: LogPosition;
   /** Nothing will be added after the page. */
   readonly isComplete: boolean;
+  /** Lines of a log that is complete; null while it may grow. */
+  readonly lines: LogLines | null;
   /** More entries are stored after the page. */
   readonly hasMore: boolean;
   /** Number of the chunk that the log expected before the page was read. */
@@ -24,13 +33,15 @@ export function toJsonLines(page: LogPage): string {
     .join('');
 }
 
+/** A line each, whatever the number of its pieces. */
 export function toPlainText({ entries }: LogPage): string {
-  const lines = entries.map((entry) => {
-    if ('line' in entry) return entry.line.text;
+  const texts = entries.map((entry, index) => {
+    const end = index === 0 || continues(entry, entries[index - 1]) ? '' : '\n';
+    if ('line' in entry) return end + entry.line.text;
     const { lines: missing } = entry.gap;
-    return `[... ${missing} ${missing === 1 ? 'line' : 'lines'} left out ...]`;
+    return `${end}[... ${missing} ${missing === 1 ? 'line' : 'lines'} left out ...]`;
   });
-  return lines.map((line) => `${line}\n`).join('');
+  return texts.length === 0 ? '' : `${texts.join('')}\n`;
 }
 
 export function toFrames(page: LogPage): Buffer {
@@ -39,8 +50,9 @@ export function toFrames(page: LogPage): Buffer {
 }
 
 /** The event after the last line. Its id, which clients send when they connect again, tells that they have seen the end. */
-export function toEndFrame({ runId, attempt, end }: LogPage): Buffer {
-  return Buffer.from(`id: ${cursorsOf(runId, attempt)(end)}\nevent: end\ndata: {}\n\n`);
+export function toEndFrame({ runId, attempt, end, lines }: LogPage): Buffer {
+  const data = JSON.stringify({ lines: lines?.printed, left_out: lines?.leftOut });
+  return Buffer.from(`id: ${cursorsOf(runId, attempt)(end)}\nevent: end\ndata: ${data}\n\n`);
 }
 
 function toDtos({ runId, attempt, entries }: LogPage): LogEntryDto[] {

@@ -5,11 +5,12 @@ import { Settings } from '../config/settings.js';
 import { Semaphore } from '@longshore/common/semaphore';
 import { RunNotFound } from '../runs/run.errors.js';
 import { EMPTY_LOG } from './add-chunk.js';
+import { LinePieces } from './line-pieces.js';
 import { decodeCursor, type LogCursor } from './log-cursor.js';
 import { LogCompleteness } from './log-completeness.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { unpackLines } from './log-packing.js';
-import type { LogPage } from './log-page.js';
+import type { LogLines, LogPage } from './log-page.js';
 import { entriesOf, gapBetween, LOG_START, type LogEntry, type LogPosition } from './log-position.js';
 import { LogRowRepository } from './log-row.repository.js';
 import { AttemptNotFound, LogCursorInvalid } from './run-logs.errors.js';
@@ -25,6 +26,7 @@ export interface LogRange {
   readonly before: LogCursor | undefined;
   /** Reads backwards from the end of the log. */
   readonly fromEnd: boolean;
+  /** Lines at most; the pieces of a long line count as one. */
   readonly limit: number;
   /** Bytes of text at most; at least one line. */
   readonly maxBytes: number;
@@ -118,51 +120,77 @@ export class LogReader {
         ? await this.#readBackwards(log, before?.position ?? end, range)
         : await this.#readForwards(log, from, end, range);
     const hasMore = picked.end.line < end.line;
-    return { ...log, ...picked, hasMore, isComplete: status.isClosed && !hasMore, nextChunk };
+    const isComplete = status.isClosed && !hasMore;
+    const lines = isComplete ? await this.#countLines(log, end.line) : null;
+    return { ...log, ...picked, hasMore, isComplete, lines, nextChunk };
+  }
+
+  async #countLines(log: LogId, printed: number): Promise<LogLines> {
+    const stored = printed === 0 ? 0 : await this.rows.countLines(log);
+    return { printed, leftOut: Math.max(0, printed - stored) };
   }
 
   async #readForwards(log: LogId, from: LogPosition, last: LogPosition, range: LogRange): Promise<Picked> {
     const limits = new PageLimits(range, this.limits.scanBytes);
     const entries: LogEntry[] = [];
+    const pieces = new LinePieces();
     let end = from;
-    while (end.line < last.line) {
-      const found = await this.rows.listFrom(log, end.line);
+    const take = (line: readonly LogEntry[]): boolean => {
+      const newest = line.at(-1);
+      if (newest === undefined) return true;
+      if (limits.areReached) return false;
+      if (limits.takes(line)) entries.push(...line);
+      end = newest.end;
+      return true;
+    };
+    for (let read = from; read.line < last.line;) {
+      const found = await this.rows.listFrom(log, read.line);
       // The run was removed meanwhile.
       if (found.length === 0) break;
       for (const row of found) {
-        for (const entry of entriesOf(row.start, await unpackLines(row.lines), end)) {
-          if (limits.areReached) return { entries, start: from, end };
-          if (limits.takes(entry)) entries.push(entry);
-          end = entry.end;
+        for (const entry of entriesOf(row.start, await unpackLines(row.lines), read)) {
+          if (!take(pieces.addNewer(entry))) return { entries, start: from, end };
+          read = entry.end;
         }
       }
     }
+    take(pieces.end());
     return { entries, start: from, end };
   }
 
   async #readBackwards(log: LogId, end: LogPosition, range: LogRange): Promise<Picked> {
     const limits = new PageLimits(range, this.limits.scanBytes);
     const newestFirst: LogEntry[] = [];
+    const pieces = new LinePieces();
     let start = end;
-    for (;;) {
-      const found = start.line === 0 ? [] : await this.rows.listBefore(log, start.line);
+    /** @param lineStart in front of the line */
+    const take = (line: readonly LogEntry[], lineStart: LogPosition): boolean => {
+      const [first] = line;
+      if (first === undefined) return true;
+      // Gaps do not count backwards: the newest 10 lines are 10 lines.
+      const isGap = 'gap' in first;
+      if (!isGap && limits.areReached) return false;
+      if (isGap || limits.takes(line)) newestFirst.push(...line.toReversed());
+      start = lineStart;
+      return true;
+    };
+    for (let read = end; ;) {
+      const found = read.line === 0 ? [] : await this.rows.listBefore(log, read.line);
       for (const row of found) {
         const lines = await unpackLines(row.lines);
         const entries = [
-          ...[...entriesOf(row.start, lines, row.start)].filter((entry) => entry.end.line <= start.line),
-          ...entriesOf(start, [], row.end),
+          ...[...entriesOf(row.start, lines, row.start)].filter((entry) => entry.end.line <= read.line),
+          ...entriesOf(read, [], row.end),
         ];
         for (let entry = entries.pop(); entry !== undefined; entry = entries.pop()) {
-          // Gaps do not count backwards: the newest 10 lines are 10 lines.
-          const isGap = 'gap' in entry;
-          if (!isGap && limits.areReached) return { entries: newestFirst.toReversed(), start, end };
-          if (isGap || limits.takes(entry)) newestFirst.push(entry);
-          start = entries.at(-1)?.end ?? row.start;
+          if (!take(pieces.addOlder(entry), read)) return { entries: newestFirst.toReversed(), start, end };
+          read = entries.at(-1)?.end ?? row.start;
         }
       }
       if (found.length > 0) continue;
-      const gap = gapBetween(LOG_START, start);
-      if (gap !== null) newestFirst.push({ gap, end: start });
+      if (!take(pieces.end(), read)) return { entries: newestFirst.toReversed(), start, end };
+      const gap = gapBetween(LOG_START, read);
+      if (gap !== null) newestFirst.push({ gap, end: read });
       return { entries: newestFirst.toReversed(), start: LOG_START, end };
     }
   }
@@ -187,17 +215,21 @@ class PageLimits {
     return this.#entries <= 0 || this.#bytes <= 0 || this.scanBytes <= 0;
   }
 
-  /** Whether the entry goes on the page. A gap always does: a search must not hide it. */
-  takes(entry: LogEntry): boolean {
-    if ('gap' in entry) {
-      this.#entries -= 1;
-      return true;
+  /** Whether the pieces of a line go on the page, or a gap. A gap always does: a search must not hide it. */
+  takes(pieces: readonly LogEntry[]): boolean {
+    let text = '';
+    let bytes = 0;
+    for (const piece of pieces) {
+      if ('gap' in piece) continue;
+      // Empty lines cost as well.
+      this.scanBytes -= piece.bytes + 1;
+      bytes += piece.bytes;
+      if (this.#contains !== undefined) text += piece.line.text;
     }
-    // Empty lines cost as well.
-    this.scanBytes -= entry.bytes + 1;
-    if (this.#contains !== undefined && !entry.line.text.toLowerCase().includes(this.#contains)) return false;
+    const isGap = pieces.some((piece) => 'gap' in piece);
+    if (!isGap && this.#contains !== undefined && !text.toLowerCase().includes(this.#contains)) return false;
     this.#entries -= 1;
-    this.#bytes -= entry.bytes;
+    this.#bytes -= bytes;
     return true;
   }
 }

@@ -51,6 +51,19 @@ export class LogRowRepository {
     return this.#list(log, line, 'b.first_line < $3::bigint', 'desc');
   }
 
+  /** Number of lines that are stored. */
+  async countLines({ runId, attempt }: LogId): Promise<number> {
+    const [row] = await rows<{ readonly count: string }>(
+      this.dataSource,
+      `select coalesce(sum(line_count), 0) as count
+         from ${LOG_ROWS.name}
+        where run_id = $1::uuid
+          and attempt = $2::integer`,
+      [runId, attempt],
+    );
+    return Number(row?.count);
+  }
+
   async #list(
     { runId, attempt }: LogId,
     line: number,

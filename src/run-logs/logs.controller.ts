@@ -70,10 +70,11 @@ data: {"cursor":"AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ","line":0,"t":"2026-01-02T03:0
 
 id: AAEAAAAAAAEAAAAAAAAAAgAAAABnK1yQ
 event: end
-data: {}
+data: {"lines":1,"left_out":0}
 
 `;
 
+const COUNT = { type: 'integer', minimum: 0 };
 const TEXT = { type: 'string' };
 const BOOLEAN = { type: 'string', enum: ['true', 'false'] };
 
@@ -178,6 +179,14 @@ export class LogsController {
       'X-Log-Previous-Cursor': header('To read backwards, send it as `before`.', TEXT),
       'X-Log-Has-Previous': header('Whether the page starts after the first line.', BOOLEAN),
       'X-Log-Complete': header('Whether the log ends with this page.', BOOLEAN),
+      'X-Log-Lines': {
+        ...header('Number of lines that were printed; only where X-Log-Complete is true.', COUNT),
+        required: false,
+      },
+      'X-Log-Lines-Left-Out': {
+        ...header('Number of them that are not stored; only where X-Log-Complete is true.', COUNT),
+        required: false,
+      },
       'X-Log-Has-More': header('Whether more lines are stored.', BOOLEAN),
     },
   })
@@ -205,6 +214,10 @@ export class LogsController {
     response.setHeader('X-Log-Has-Previous', String(page.start.line > 0));
     response.setHeader('X-Log-Complete', String(page.isComplete));
     response.setHeader('X-Log-Has-More', String(page.hasMore));
+    if (page.lines !== null) {
+      response.setHeader('X-Log-Lines', page.lines.printed);
+      response.setHeader('X-Log-Lines-Left-Out', page.lines.leftOut);
+    }
     return isPlain ? toPlainText(page) : toJsonLines(page);
   }
 
@@ -217,7 +230,7 @@ export class LogsController {
     description:
       'Sends what is after the cursor and then every new line. `data` is a LogLine or a LogGap in JSON, `id` its ' +
       'cursor; they have no name. A comment comes every 15 seconds. Behind the last line of a complete log comes an ' +
-      'event with the name `end`, and the stream closes. It may also close without (when the service stops, when its ' +
+      'event with the name `end`, whose data has `lines` (printed) and `left_out` (not stored), and the stream closes. It may also close without (when the service stops, when its ' +
       'reader is too slow, when the run is removed): resume with the last id. A request whose `Last-Event-ID` is the end of a ' +
       'complete log gets 204, at which an EventSource stops.',
   })

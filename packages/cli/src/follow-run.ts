@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Schemas } from '@longshore/client';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
 import { readStream } from './event-source.js';
-import { type LogStyle, printLog } from './log-text.js';
+import { LogPrinter, type LogStyle } from './log-text.js';
 import { RunPoller, type RunUpdate } from './run-poller.js';
 import { eventText, isTerminal } from './run-view.js';
 import type { Session } from './session.js';
@@ -94,6 +94,7 @@ async function followLog(
   options: FollowOptions,
 ): Promise<void> {
   const { output, client } = session;
+  const printer = new LogPrinter(options, output);
   const timeout = new AbortController();
   const done = new AbortController();
   let isIncomplete = false;
@@ -124,14 +125,12 @@ async function followLog(
       signal: timeout.signal,
     });
     for await (const batch of batches) {
-      await printLog(
-        batch.map(({ data }) => data),
-        options,
-        output,
-      );
+      await printer.print(batch.map(({ data }) => data));
     }
+    await printer.end();
     if (isIncomplete) output.note(`the log of attempt ${attempt} has not ended: its worker may be stale`);
   } finally {
+    await printer.end();
     done.abort();
     await waiting;
   }

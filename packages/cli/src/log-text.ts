@@ -1,4 +1,4 @@
-import { isJsonObject } from '@longshore/common/json/json-value';
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import type { Output } from './output.js';
 import { escapeLineFeeds, safeLine } from './style.js';
 
@@ -9,24 +9,69 @@ export interface LogStyle {
   readonly timestamps: boolean;
 }
 
-/** Formats a log line or a gap for printing. @param json LogLine or LogGap */
+/** How long a line feed waits for a further piece of its line, in milliseconds. */
+const PIECE_MS = 1_000;
+
+/** Prints lines of a log, those that come in pieces as one. */
+export class LogPrinter {
+  /** Stream of the last line while its line feed is not printed; null: it is. */
+  private open: unknown = null;
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly style: LogStyle,
+    private readonly output: Output,
+  ) {}
+
+  /** @param entries LogLine or LogGap in JSON */
+  async print(entries: readonly string[]): Promise<void> {
+    if (entries.length === 0) return;
+    clearTimeout(this.timer);
+    const { style, output } = this;
+    const text = entries.map((entry) => this.textOf(entry)).join('');
+    await (style.json || output.isTerminal ? output.write(text) : output.raw(text));
+    // On a terminal the line of the progress comes next.
+    if (output.isTerminal) await this.end();
+    else this.timer = setTimeout(() => void this.end(), PIECE_MS);
+  }
+
+  /** Ends the last line. */
+  async end(): Promise<void> {
+    clearTimeout(this.timer);
+    if (this.open === null) return;
+    this.open = null;
+    await this.output.raw('\n');
+  }
+
+  private textOf(json: string): string {
+    if (this.style.json) return `${json}\n`;
+    const entry: unknown = JSON.parse(json);
+    if (!isJsonObject(entry)) return `${json}\n`;
+    const { stream = null, continued } = entry;
+    const { open } = this;
+    this.open = stream;
+    if (continued === true && stream === open) return shownText(entry, this.output);
+    const line = logLine(entry, this.style, this.output);
+    return (open === null ? '' : '\n') + line + (stream === null ? '\n' : '');
+  }
+}
+
+/** Formats a log line or a gap for printing. @param entry LogLine or LogGap */
 export function logLine(
-  json: string,
+  entry: JsonObject,
   style: LogStyle,
   screen: Pick<Output, 'isTerminal' | 'colours'>,
 ): string {
-  if (style.json) return json;
-  const entry: unknown = JSON.parse(json);
-  if (!isJsonObject(entry)) return json;
-  const { gap, text, t } = entry;
-  if (isJsonObject(gap)) return `[... ${Number(gap['lines'])} lines left out ...]`;
+  const { gap, t } = entry;
+  if (isJsonObject(gap)) {
+    const lines = Number(gap['lines']);
+    return `[... ${lines} ${lines === 1 ? 'line' : 'lines'} left out ...]`;
+  }
   const time = style.timestamps && typeof t === 'string' ? `${t} ` : '';
-  const said = typeof text === 'string' ? text : '';
-  return time + (screen.isTerminal ? safeLine(said, screen.colours) : escapeLineFeeds(said));
+  return time + shownText(entry, screen);
 }
 
-/** Prints lines of a log. */
-export async function printLog(entries: readonly string[], style: LogStyle, output: Output): Promise<void> {
-  const text = entries.map((entry) => `${logLine(entry, style, output)}\n`).join('');
-  await (style.json || output.isTerminal ? output.write(text) : output.raw(text));
+function shownText({ text }: JsonObject, screen: Pick<Output, 'isTerminal' | 'colours'>): string {
+  const said = typeof text === 'string' ? text : '';
+  return screen.isTerminal ? safeLine(said, screen.colours) : escapeLineFeeds(said);
 }

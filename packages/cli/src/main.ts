@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { namesProxy, useEnvironmentProxy } from '@longshore/common/environment-proxy';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { CommanderError } from 'commander';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
@@ -36,6 +37,7 @@ let exitCode: ExitCode = EXIT.ok;
 async function main(): Promise<void> {
   try {
     const { env, stdin } = process;
+    if (namesProxy(env)) await useEnvironmentProxy();
     const program = makeProgram({ env, stdin, output, argv, stop, end: (code) => (exitCode = code) });
     checkCommandNames(program, argv);
     await program.parseAsync(argv, { from: 'user' });

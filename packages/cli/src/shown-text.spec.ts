@@ -4,14 +4,34 @@ import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { isRetryable, refusalOf, refusalText } from './failures.js';
 import { explanationText } from './commands/run-read.js';
-import { logLine, printLog } from './log-text.js';
+import { LogPrinter, logLine, type LogStyle } from './log-text.js';
 import { Output, progressLine } from './output.js';
 import { eventText } from './run-view.js';
 import { formatFields, formatTable } from './table.js';
 
 const ESC = '\u001b';
-const line = (text: string): string =>
-  JSON.stringify({ cursor: 'c', line: 0, t: '2026-01-02T03:04:05.678Z', stream: 'stdout', text });
+const line = (text: string) => ({
+  cursor: 'c',
+  line: 0,
+  t: '2026-01-02T03:04:05.678Z',
+  stream: 'stdout',
+  text,
+});
+
+/** What batches of entries print. */
+async function printed(shown: LogStyle, ...batches: object[][]): Promise<string> {
+  let text = '';
+  const out = new Writable({
+    write(chunk, _encoding, done) {
+      text += String(chunk);
+      done();
+    },
+  });
+  const printer = new LogPrinter(shown, new Output(out, out, {}));
+  for (const batch of batches) await printer.print(batch.map((entry) => JSON.stringify(entry)));
+  await printer.end();
+  return text;
+}
 
 describe('a line of a log', () => {
   const style = { json: false, timestamps: false };
@@ -38,15 +58,26 @@ describe('a line of a log', () => {
     assert.equal(forProgram, text.replace('\n', String.raw`\n`));
   });
 
-  test('has its time in front, or is JSON, when that is asked for', () => {
+  test('has its time in front when that is asked for', () => {
     const screen = { isTerminal: false, colours: false };
     assert.equal(logLine(line('hi'), { ...style, timestamps: true }, screen), '2026-01-02T03:04:05.678Z hi');
-    assert.equal(logLine(line('hi'), { ...style, json: true }, screen), line('hi'));
   });
 
   test('that is a gap says how much is missing', () => {
-    const gap = JSON.stringify({ cursor: 'c', line: 1, gap: { lines: 7, bytes: null } });
+    const gap = { cursor: 'c', line: 1, gap: { lines: 7, bytes: null } };
     assert.equal(logLine(gap, style, { isTerminal: false, colours: false }), '[... 7 lines left out ...]');
+  });
+
+  test('that comes in pieces is one line, also when the pieces come one after the other', async () => {
+    const [first, second] = [line('x'.repeat(16_384)), { ...line('y'), line: 1, continued: true }];
+    const other = { ...line('z'), line: 2, stream: 'stderr', continued: true };
+    const whole = `${first.text}y\nz\n`;
+    assert.equal(await printed(style, [first, second, other]), whole);
+    assert.equal(await printed(style, [first], [second], [other]), whole);
+    const time = `${first.t} `;
+    assert.equal(await printed({ ...style, timestamps: true }, [first, second]), `${time}${first.text}y\n`);
+    const json = await printed({ ...style, json: true }, [first, second]);
+    assert.equal(json, `${JSON.stringify(first)}\n${JSON.stringify(second)}\n`);
   });
 });
 
@@ -204,8 +235,11 @@ describe('what a terminal shows', () => {
     await output.line(JSON.stringify({ [evil]: evil }, null, 2));
     await output.write(formatTable([{ title: 'T', text: () => evil }], [evil], output));
     await output.write(formatFields([['name', evil]], true));
-    await printLog([line(evil)], { json: false, timestamps: true }, output);
-    await printLog([line(evil)], { json: true, timestamps: false }, output);
+    for (const json of [false, true]) {
+      const printer = new LogPrinter({ json, timestamps: !json }, output);
+      await printer.print([JSON.stringify(line(evil))]);
+      await printer.end();
+    }
     output.note(eventText(event));
     output.note(refusalText({ detail: evil, errors: [evil] }) ?? '');
     const end = {

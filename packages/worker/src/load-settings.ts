@@ -39,6 +39,8 @@ export interface WorkerSettings {
   readonly imageBudget: ImageBudget;
   /** Network of containers. */
   readonly network: string;
+  /** Processes and threads of a container; null: by the cores. */
+  readonly pids: number | null;
   /** Limit of an attempt's log events. */
   readonly maxEvents: number;
   /** Limit of the bytes of their lines. */
@@ -64,7 +66,8 @@ export interface WorkerSettings {
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
 }
 
-const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
+/** The service allows `/` as well. Proxies that decode %2F in paths answer 404 to its claims, but not to its heartbeats. */
+const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 /** In the network of the host, a run reaches what listens on loopback addresses. */
 const NETWORK = /^(?!host$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const DAY_MS = 86_400_000;
@@ -121,6 +124,7 @@ export function loadWorkerSettings(
       maxBytes: read('imageGb', limitOf(1_000_000, GB), Infinity),
     },
     network: read('network', matching(NETWORK), ''),
+    pids: read('pids', within(64, 4_194_304), null),
     maxEvents: read('maxEvents', within(0, 1_000_000), 0),
     maxEventBytes: read('maxEventBytes', within(0, 2 ** 30), 0),
     eventRate: read('eventRate', within(0.1, 100_000), 0),

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { standardError, standardOutput } from '@longshore/common/line-output';
+import { useEnvironmentProxy } from '@longshore/common/environment-proxy';
 import { loadEnvFile } from '@longshore/common/settings/env-file';
 import { answerWithoutStarting } from '@longshore/common/settings/help';
 import { SettingsError } from '@longshore/common/settings/setting';
@@ -36,6 +37,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
   const identity = takeIdentity(settings);
   const logger = createWorkerLog({ ...settings, ...identity });
   for (const problem of unknownVariables(env)) logger.warn(problem);
+  await useEnvironmentProxy();
   const tracing = await startTracing(env, {
     name: 'longshore-worker',
     warn: (reason) => logger.warn({ reason }, 'spans of traces may be lost'),

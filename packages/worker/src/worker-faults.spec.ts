@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { describe, it } from 'vitest';
+import { describe, it, test } from 'vitest';
 import { EngineFault, RunFault } from './runtime/runtime.js';
 import type { FakeContainer } from './testing/fake-runtime.js';
 import { makeHarness, type WorkerHarness } from './testing/worker-harness.js';
@@ -210,4 +210,30 @@ function badOutputs(container: FakeContainer): void {
 function refusesRun({ service }: WorkerHarness): void {
   service.onCall = ({ what }) =>
     what === 'getRun' ? { kind: 'refused', status: 404, detail: 'no' } : undefined;
+}
+
+for (const [what, answer] of [
+  ['a proxy', { kind: 'unreachable', reason: "HTTP 404 that is not the service's", status: 404 }],
+  [
+    'the service, for another path',
+    { kind: 'refused', status: 404, detail: 'Cannot POST /workers/a/b/claim' },
+  ],
+] as const) {
+  test(`ends with a message when claims get 404 for ever from ${what}, and keeps on through some`, async () => {
+    const harness = makeHarness();
+    const { clock, service, worker } = harness;
+    let isMissed = true;
+    service.onCall = ({ what: call }) => (call === 'claim' && isMissed ? answer : undefined);
+    await harness.start();
+    await clock.pass(30_000);
+    isMissed = false;
+    await clock.pass(30_000);
+    isMissed = true;
+    await clock.pass(50_000);
+    assert.equal(harness.exitCode(), null);
+    await clock.until('the worker ends', () => harness.exitCode() !== null, 1_000);
+    assert.equal(harness.exitCode(), 1);
+    assert.ok(harness.log.some((line) => line.includes('claims get 404 although heartbeats are accepted')));
+    worker.shutDown();
+  });
 }

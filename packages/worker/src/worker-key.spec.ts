@@ -192,7 +192,7 @@ describe('a worker', () => {
     const bound = "API key is not bound to worker 'rack/7:a'";
     const cases: readonly (readonly [NodeJS.ProcessEnv, string, boolean])[] = [
       [{}, bound, true],
-      [{ SERVICE_WORKER_ID: 'rack/7:a' }, bound, false],
+      [{ SERVICE_WORKER_ID: 'rack:7:a' }, bound, false],
       [{}, "API key lacks scope 'worker'", false],
     ];
     for (const [env, detail, isAdvised] of cases) {

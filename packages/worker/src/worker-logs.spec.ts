@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
+import { MAX_EVENT_LINE } from './logs/log-events.js';
 import { DOWN, eventTypes } from './testing/fake-service.js';
 import { makeHarness } from './testing/worker-harness.js';
 
@@ -33,6 +34,35 @@ test('forwards the events of a log up to the limit, says once that more were dro
   assert.deepEqual(eventTypes(run), ['STARTED', 'NOTE', 'NOTE', 'NOTE', 'EVENTS_DROPPED', 'COMPLETED']);
   assert.match(String(run.timeline[4]?.msg), /SERVICE_WORKER_MAX_EVENTS is 3/);
   assert.deepEqual(harness.service.logs.texts('run-1'), [...lines, '<end>']);
+  await harness.end();
+});
+
+test('reads an event from a line in parts, and tells of one whose line is too long or that the service refuses', async () => {
+  const harness = makeHarness();
+  const run = harness.service.add('run-1');
+  harness.service.onCall = ({ event }) =>
+    event?.type === 'LARGE' ? { kind: 'refused', status: 413, detail: 'too large' } : undefined;
+  await harness.start();
+  const container = await harness.container();
+  const padding = 'x'.repeat(MAX_EVENT_LINE);
+  container.printParts('{"type":"NOTE",', '"msg":1}');
+  container.printParts('{"type":"NOTE","msg":"', padding, '"}');
+  container.printParts('{"payload":{"a":"', padding, '"},"type":"LATE","msg":2}');
+  container.printParts('{"result":"', padding, '"}');
+  container.print('{"type":"LARGE","msg":3}', '{"type":"LAST","msg":4}');
+  container.end(0);
+  await harness.untilState(run, 'COMPLETED');
+  const shown = run.timeline.map(({ type, msg }) => `${type} ${type === 'EVENTS_DROPPED' ? msg : ''}`.trim());
+  const tooLong = 'its line is longer than 65536 characters';
+  assert.deepEqual(shown, [
+    'STARTED',
+    'NOTE',
+    `EVENTS_DROPPED An event of the type NOTE is dropped: ${tooLong}`,
+    `EVENTS_DROPPED An event of the type LATE is dropped: ${tooLong}`,
+    'EVENTS_DROPPED An event of the type LARGE is dropped: it is larger than the service takes',
+    'LAST',
+    'COMPLETED',
+  ]);
   await harness.end();
 });
 
@@ -234,5 +264,43 @@ test('sends heartbeats and events on time while the service does not answer log 
   assert.ok(beats >= 14, `${beats} heartbeats in 30 s`);
   container.end(0);
   await harness.untilState(run, 'COMPLETED');
+  await harness.end();
+});
+
+test('ships 60,000 quick lines whole: the container waits for a service that needs its time for each chunk', async () => {
+  const harness = makeHarness();
+  const run = harness.service.add('run-1');
+  harness.service.chunkMs = 20;
+  const lines = Array.from({ length: 60_000 }, (_, n) => `a line of an example ${n}`);
+  harness.runtime.onStart = (container) => {
+    for (const line of lines) container.print(line);
+    container.end(0);
+  };
+  await harness.start();
+  await harness.untilState(run, 'COMPLETED');
+  await harness.clock.until('the log ends', () => harness.service.logs.texts('run-1').at(-1) === '<end>', 20);
+  assert.deepEqual(harness.service.logs.texts('run-1'), [...lines, '<end>']);
+  await harness.end();
+});
+
+test('lets the container go on, and names the gap, while the service accepts nothing', async () => {
+  const harness = makeHarness();
+  const { clock, service } = harness;
+  const run = service.add('run-1');
+  service.onCall = ({ what }) => (what === 'putLogChunk' ? DOWN : undefined);
+  await harness.start();
+  const container = await harness.container();
+  for (let n = 0; n < 100_000; n++) container.print(`line ${n}`);
+  await clock.pass(2_000);
+  assert.ok(container.linesRead < 50_000, `${container.linesRead} lines read`);
+  await clock.until('all lines are read', () => container.linesRead === 100_000, 100);
+  service.onCall = () => undefined;
+  container.end(0);
+  await harness.untilState(run, 'COMPLETED');
+  await clock.until('the log ends', () => service.logs.texts('run-1').at(-1) === '<end>', 100);
+  const texts = service.logs.texts('run-1');
+  const gaps = texts.flatMap((text) => /^\[(\d+)\]$/.exec(text)?.[1] ?? []);
+  assert.equal(gaps.length, 1);
+  assert.equal(texts.length - 2 + Number(gaps[0]), 100_000);
   await harness.end();
 });

@@ -170,3 +170,27 @@ function assertFailed(run: FakeRun, cause: string, message: string): void {
   assert.deepEqual(eventTypes(run), ['FAILED']);
   assert.deepEqual(run.timeline[0]?.payload, { error_message: message, cause });
 }
+
+test('keeps events and outputs with numbers and literals that are values of secrets, and tells what it masked', async () => {
+  const harness = makeHarness();
+  harness.service.secrets = { env: { FLAG: 'true', YEAR: '2026' }, registry: null };
+  const run = harness.service.add('run-1', {
+    container: { ...PLAIN, secrets: { FLAG: 'flag', YEAR: 'year' } },
+  });
+  await harness.start();
+  const container = await harness.container();
+  container.print('{"type":"NOTE","msg":2026,"payload":{"ok":true,"text":"in 2026","true":1,"2026":2}}');
+  container.writeOutputs('{"ok":true,"year":2026,"title":"of 2026"}');
+  container.end(0);
+  await harness.untilState(run, 'COMPLETED');
+  assert.deepEqual(eventTypes(run), ['STARTED', 'NOTE', 'OUTPUTS_CHANGED', 'COMPLETED']);
+  const [, note, change, completed] = run.timeline;
+  assert.equal(note?.msg, 2026);
+  assert.deepEqual({ ...note?.payload }, { ok: true, text: 'in ***', '***': 1, '***-2': 2 });
+  assert.equal(change?.msg, 'The outputs were changed: the secret of YEAR is masked in /title');
+  assert.deepEqual(
+    { ...completed?.payload },
+    { ...completed?.payload, outputs: { ok: true, year: 2026, title: 'of ***' } },
+  );
+  await harness.end();
+});

@@ -26,7 +26,7 @@ const COMMON_SETTINGS = [
     env: 'SERVICE_WORKER_ID',
     flag: 'id',
     kind: 'text',
-    allowed: '1 to 128 characters of A-Z a-z 0-9 . _ - : /, the first one a letter or digit',
+    allowed: '1 to 128 characters of A-Z a-z 0-9 . _ - :, the first one a letter or digit',
     description:
       'Id of the worker; when unset, the name of the machine and a suffix that is kept in SERVICE_WORKER_STATE_DIR.',
   },
@@ -158,6 +158,15 @@ const COMMON_SETTINGS = [
     allowed: 'a name of a network of 1 to 128 characters of A-Z a-z 0-9 . _ -, not host',
     description:
       "Network of the runtime docker's containers: longshore, which it creates, without traffic between containers; bridge, the default one of the engine; none; or any other that exists.",
+  },
+  {
+    field: 'pids',
+    env: 'SERVICE_WORKER_PIDS',
+    flag: 'pids',
+    kind: 'integer',
+    allowed: 'an integer from 64 to 4194304',
+    description:
+      'Processes and threads that one container of the runtime docker may have; when unset, 1024 and 256 for each CPU of the run, or of the machine if the run has no limit.',
   },
   {
     field: 'maxEvents',

@@ -77,7 +77,7 @@ test('reports FAILED with the reason when the image is not found', async () => {
   await harness.end();
 });
 
-test('drops a log event whose content the service refuses', async () => {
+test('drops a log event whose content the service refuses, and tells it in its place', async () => {
   const harness = makeHarness();
   const run = harness.service.add('run-1');
   harness.service.onCall = ({ event }) =>
@@ -88,7 +88,7 @@ test('drops a log event whose content the service refuses', async () => {
   };
   await harness.start();
   await harness.untilState(run, 'COMPLETED');
-  assert.deepEqual(eventTypes(run), ['STARTED', 'GOOD', 'COMPLETED']);
+  assert.deepEqual(eventTypes(run), ['STARTED', 'EVENTS_DROPPED', 'GOOD', 'COMPLETED']);
   assert.ok(harness.log.some((line) => line.includes('refused a log event')));
   await harness.end();
 });

@@ -126,6 +126,7 @@ export class Worker {
       workerTimeoutSeconds: () => this.heartbeats.timeoutSeconds,
       requestHeartbeat: () => this.heartbeats.wake(),
       accept: (run) => this.accept(run),
+      onMissed: (reason) => this.onClaimsMissed(reason),
     });
   }
 
@@ -268,6 +269,18 @@ export class Worker {
     this.failure ??= { kind: 'key-refused' };
     this.context.obstacles.set('key_refused', detail);
     void this.healthFile.write(clock.epochMs());
+    this.drain();
+  }
+
+  private onClaimsMissed(reason: string): void {
+    if (this.draining.signal.aborted) return;
+    const { logger, settings } = this.parts;
+    logger.error(
+      { reason, service: settings.serviceUrl },
+      'claims get 404 although heartbeats are accepted; the worker claims nothing more and ends: a proxy in front of the service changes paths, such as %2F in the id of the worker',
+    );
+    this.failure ??= { kind: 'shutting-down' };
+    this.context.obstacles.set('draining', 'claims get 404');
     this.drain();
   }
 

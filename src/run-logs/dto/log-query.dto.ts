@@ -18,7 +18,7 @@ export class LogStreamQueryDto {
 }
 
 export class LogPageQueryDto extends LogStreamQueryDto {
-  /** Most lines of the page. */
+  /** Most lines of the page; the pieces of a long line count as one. */
   @IsOptional()
   @QueryInteger({ min: 1, max: 5000 })
   @ApiProperty({ required: false, default: 1000 })
@@ -42,7 +42,7 @@ export class LogPageQueryDto extends LogStreamQueryDto {
   @ApiProperty({ required: false })
   before?: string;
 
-  /** Number of newest lines to read; with `contains`, of the newest that match. */
+  /** Number of newest lines to read, counted as for `limit`; with `contains`, of the newest that match. */
   @IsOptional()
   @QueryInteger({ min: 1, max: 5000 })
   @ApiProperty({ required: false })

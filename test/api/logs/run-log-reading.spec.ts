@@ -75,6 +75,7 @@ describe('GET /runs/{id}/logs', () => {
       hasMore: false,
       hasPrevious: false,
       attempt: 1,
+      lines: { printed: 2, leftOut: 0 },
     });
   });
 

@@ -4,7 +4,6 @@ import { afterAll, afterEach, describe, it } from 'vitest';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { PIDS_LIMIT } from '@longshore/worker/runtime/docker/container/container-options';
 import { dockerAvailable, DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
 import { startTestEngine } from '../../support/images/docker-engine.js';
@@ -28,6 +27,9 @@ const forTests = await startTestEngine();
 afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
+
+/** Processes of a container. */
+const PIDS = 512;
 
 describe('docker runtime on a real engine', { ...skipFor(forTests.skip), timeout: 300_000 }, () => {
   const started: RunningContainer[] = [];
@@ -179,7 +181,7 @@ describe('docker runtime on a real engine', { ...skipFor(forTests.skip), timeout
     assert.deepEqual(textsOf(lines, 'stdout'), [
       ...['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'].map((name) => `${name}:0000000000000000`),
       'NoNewPrivs:1',
-      String(PIDS_LIMIT),
+      String(PIDS),
       'SERVICE_INPUT_PATH=/longshore/input.json',
       'SERVICE_OUTPUT_PATH=/longshore/output.json',
       'input.json',
@@ -188,7 +190,7 @@ describe('docker runtime on a real engine', { ...skipFor(forTests.skip), timeout
   });
 
   it('keeps a fork bomb within the limit of processes', async () => {
-    const script = `i=0; while [ $i -lt ${PIDS_LIMIT + 100} ]; do sleep 30 & i=$((i + 1)); done; echo unlimited`;
+    const script = `i=0; while [ $i -lt ${PIDS + 100} ]; do sleep 30 & i=$((i + 1)); done; echo unlimited`;
     const { lines, exit } = await readToEnd(await startScript('forks', script));
     assert.notEqual(exit.exitCode, 0);
     assert.ok(!textsOf(lines, 'stdout').includes('unlimited'));
@@ -320,6 +322,7 @@ function runtime(log = new MemoryLog(), workerId = 'e2e-worker', instance = '1f3
     instance,
     log,
     policy: ANY_IMAGE,
+    pids: PIDS,
   });
 }
 

@@ -36,7 +36,7 @@ describe('a worker with a container engine', { ...skipFor(forTests.skip), timeou
       env: {
         SERVICE_URL: service.url,
         SERVICE_API_KEY: 'e2e-worker-key-of-the-tests',
-        SERVICE_WORKER_ID: 'e2e/worker:1',
+        SERVICE_WORKER_ID: 'e2e.worker:1',
         SERVICE_WORKER_TICK: '0.2',
         SERVICE_WORKER_RUNTIME: 'docker',
         DOCKER_HOST: forTests.engine.host,
@@ -92,7 +92,7 @@ describe('a worker with a container engine', { ...skipFor(forTests.skip), timeou
     const run = await untilState(id, 'COMPLETED', 'FAILED');
     assert.deepEqual([run.state, run.outputs.words], ['COMPLETED', 6], JSON.stringify(run));
     assert.deepEqual(typesOf(run), ['STARTED', 'COMPLETED']);
-    assert.equal(run.execution_summary.worker_id, 'e2e/worker:1');
+    assert.equal(run.execution_summary.worker_id, 'e2e.worker:1');
     assert.equal(run.progress, 100);
   });
 

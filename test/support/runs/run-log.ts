@@ -36,6 +36,8 @@ export interface ReadLog {
   readonly isComplete: boolean;
   readonly hasMore: boolean;
   readonly attempt: number;
+  /** Of a complete log. */
+  readonly lines: { readonly printed: number; readonly leftOut: number } | null;
 }
 
 const BEGIN = Date.parse('2026-01-02T03:04:05.000Z');
@@ -83,6 +85,9 @@ export function logOf({ text, headers }: TestAnswer): ReadLog {
     isComplete: headers.get('x-log-complete') === 'true',
     hasMore: headers.get('x-log-has-more') === 'true',
     attempt: Number(headers.get('x-log-attempt')),
+    lines: headers.has('x-log-lines')
+      ? { printed: Number(headers.get('x-log-lines')), leftOut: Number(headers.get('x-log-lines-left-out')) }
+      : null,
   };
 }
 

@@ -9,7 +9,7 @@ import {
 } from '../command-kit.js';
 import { readStream } from '../event-source.js';
 import { followRun } from '../follow-run.js';
-import { type LogStyle, printLog } from '../log-text.js';
+import { LogPrinter } from '../log-text.js';
 import { followOptions, takesWatchFlags, type WatchFlags } from '../new-run.js';
 import type { Session } from '../session.js';
 
@@ -60,8 +60,23 @@ export function addRunWatching(parent: Command, context: CliContext): void {
 }
 
 async function printLogs(session: Session, id: string, flags: LogFlags): Promise<void> {
-  const { output, client } = session;
-  const style: LogStyle = { json: flags.json === true, timestamps: flags.timestamps === true };
+  const { output } = session;
+  const style = { json: flags.json === true, timestamps: flags.timestamps === true };
+  const printer = new LogPrinter(style, output);
+  try {
+    await printEach(session, id, flags, (entries) => printer.print(entries));
+  } finally {
+    await printer.end();
+  }
+}
+
+async function printEach(
+  session: Session,
+  id: string,
+  flags: LogFlags,
+  print: (entries: readonly string[]) => Promise<void>,
+): Promise<void> {
+  const { client, output } = session;
   let place: { readonly attempt?: number; readonly after?: string } =
     flags.attempt === undefined ? {} : { attempt: flags.attempt };
   if (!flags.follow || flags.tail !== undefined) {
@@ -71,8 +86,9 @@ async function printLogs(session: Session, id: string, flags: LogFlags): Promise
         ...(tail === undefined ? { limit: MOST_LINES } : { tail }),
         ...(flags.grep === undefined ? {} : { contains: flags.grep }),
       });
-      await printLog(page.lines, style, output);
+      await print(page.lines);
       place = { after: page.next };
+      if (page.leftOut > 0) output.note(`${page.leftOut} of ${page.printed} lines of the log are left out`);
       if (page.isComplete || (flags.follow && !page.hasMore)) break;
       if (!page.hasMore) return;
     }
@@ -88,11 +104,7 @@ async function printLogs(session: Session, id: string, flags: LogFlags): Promise
     patienceMs: FOLLOW_PATIENCE_MS,
   });
   for await (const batch of batches) {
-    await printLog(
-      batch.map(({ data }) => data),
-      style,
-      output,
-    );
+    await print(batch.map(({ data }) => data));
   }
 }
 
@@ -102,6 +114,10 @@ interface LogPage {
   readonly next: string;
   readonly hasMore: boolean;
   readonly isComplete: boolean;
+  /** Number of lines of a complete log. */
+  readonly printed: number;
+  /** How many of them are not stored. */
+  readonly leftOut: number;
 }
 
 function readPage(
@@ -124,6 +140,8 @@ function readPage(
       next: response.headers.get('X-Log-Next-Cursor') ?? '',
       hasMore: response.headers.get('X-Log-Has-More') === 'true',
       isComplete: response.headers.get('X-Log-Complete') === 'true',
+      printed: Number(response.headers.get('X-Log-Lines')),
+      leftOut: Number(response.headers.get('X-Log-Lines-Left-Out')),
     };
     return { data: page, error, response };
   });

@@ -22,6 +22,9 @@ const MIN_MARGIN_MS = 2_000;
 /** After so many attempts of a claim without a complete answer, its runs are no longer named: another worker may get them. */
 const MAX_INCOMPLETE = 5;
 
+/** After so many claims in a row with the answer 404, for so many milliseconds, no claim can arrive. */
+const MISSED = { count: 8, forMs: 60_000 };
+
 const UNKNOWN = { ramMb: 0, vramMb: 0, cpu: 0, gpuId: null };
 
 interface ClaimPlan {
@@ -57,6 +60,8 @@ export interface ClaimOptions {
   readonly workerTimeoutSeconds: () => number;
   /** Asks for a heartbeat: claims go on after its answer. */
   readonly requestHeartbeat: () => void;
+  /** Called once, when claims get 404 although heartbeats are accepted. */
+  readonly onMissed: (reason: string) => void;
   /** @returns whether the run is new to this worker */
   readonly accept: (run: ClaimedRun) => boolean;
 }
@@ -83,6 +88,8 @@ export class ClaimLoop {
   private mayWait = true;
   /** Runs of an answer that is not complete. */
   private incomplete: readonly string[] = [];
+  /** Claims in a row with the answer 404. */
+  private missed = { count: 0, sinceMs: 0 };
   private heartbeats = 0;
   private heartbeat = new AbortController();
 
@@ -157,6 +164,7 @@ export class ClaimLoop {
     const startedAtMs = clock.nowMs();
     if (this.unanswered === 0) this.limit = this.options.claimLimit();
     const answer = await this.send(plan, signal);
+    this.watchMissed(answer);
     if (answer.kind === 'unreachable') {
       if (signal.aborted) this.incomplete = [];
       else this.onUnanswered(answer.reason);
@@ -182,6 +190,20 @@ export class ClaimLoop {
     const tookMs = clock.nowMs() - startedAtMs;
     const waited = plan.waitSeconds > 0 && tookMs >= plan.waitSeconds * 1000 * FULL_WAIT;
     return { kind: 'answered', pauseMs: fresh > 0 || waited ? 0 : this.options.tickMs };
+  }
+
+  /** A heartbeat is accepted between two claims that fail. */
+  private watchMissed(answer: Answer<unknown>): void {
+    const nowMs = this.context.clock.nowMs();
+    if (answer.kind === 'ok' || answer.status !== 404) {
+      this.missed = { count: 0, sinceMs: nowMs };
+      return;
+    }
+    if (this.missed.count === 0) this.missed.sinceMs = nowMs;
+    this.missed.count += 1;
+    const isLong = this.missed.count >= MISSED.count && nowMs - this.missed.sinceMs >= MISSED.forMs;
+    if (isLong)
+      this.options.onMissed(answer.kind === 'refused' ? `HTTP 404: ${answer.detail}` : answer.reason);
   }
 
   /** Sends the claim. A shutdown aborts it when it waits, but not within `ANSWER_GRACE_MS` of its start. */

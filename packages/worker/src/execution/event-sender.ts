@@ -2,7 +2,15 @@ import type { Logger } from 'pino';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
-import { isRunLost, type Answer, type Refusal, type RunEvent } from '../service-api/service-api.js';
+import { EVENTS_DROPPED } from '../logs/log-events.js';
+import {
+  isContentRefused,
+  isRunLost,
+  type Answer,
+  type Refusal,
+  type RunEvent,
+} from '../service-api/service-api.js';
+import { clipMessage } from './failure-message.js';
 
 /** When so many events wait, the reader of the log waits too. */
 export const MAX_WAITING_EVENTS = 100;
@@ -115,9 +123,19 @@ export class EventSender {
           { type: first.event.type, status, detail },
           'the service refused a log event',
         );
+        if (isContentRefused(delivery)) this.tellDropped(first, delivery);
       }
     }
     this.isSending = false;
+  }
+
+  /** Says on the timeline that an event is missing there. */
+  private tellDropped({ event: { type }, idempotencyKey }: Waiting, { status, detail }: Refusal): void {
+    if (type === EVENTS_DROPPED) return;
+    const why = status === 413 ? 'it is larger than the service takes' : `the service refused it: ${detail}`;
+    const msg = clipMessage(`An event of the type ${type} is dropped: ${why}`);
+    const event = { type: EVENTS_DROPPED, msg };
+    this.waiting.unshift({ event, idempotencyKey: `${idempotencyKey}:dropped`, settle: null });
   }
 
   private async send({ event, idempotencyKey }: Waiting): Promise<Delivery> {

@@ -1,6 +1,7 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { clipMessage, errorText } from './failure-message.js';
 import { EngineFault, RunFault } from '../runtime/runtime.js';
+import type { RunEvent } from '../service-api/service-api.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
 
 /**
@@ -17,6 +18,8 @@ export type FailureCause = 'exit' | 'oom' | 'image' | 'error' | 'infrastructure'
 export interface CompletedOutcome {
   readonly kind: 'completed';
   readonly outputs: JsonObject | undefined;
+  /** Says what of the outputs was changed; null: nothing. */
+  readonly change: RunEvent | null;
 }
 
 /** The result of an execution, not reported yet. */

@@ -5,7 +5,7 @@ import type { Delivery, EventSender } from './event-sender.js';
 import { clipMessage } from './failure-message.js';
 import type { FailureOrigin, Outcome } from './outcome.js';
 import { completedEvent } from './run-outputs.js';
-import type { Refusal, RunEvent } from '../service-api/service-api.js';
+import { isContentRefused, type RunEvent } from '../service-api/service-api.js';
 
 /**
  * How a run ended for this worker. `failed`: its container or job failed or was stopped by the shutdown; `faulty`: the run would
@@ -54,6 +54,7 @@ export async function reportEnd(
     case 'left':
       return outcome.kind;
     case 'completed':
+      if (outcome.change !== null) await sender.push(outcome.change, key === null ? null : `${key}:outputs`);
       return reportCompleted(outcome.outputs, send, logger);
     case 'failed':
       return reportFailed(outcome, send, logger);
@@ -62,7 +63,7 @@ export async function reportEnd(
 
 async function reportCompleted(outputs: JsonObject | undefined, send: Send, logger: Logger): Promise<RunEnd> {
   const delivery = await send(completedEvent(outputs));
-  if (!isContentRefused(delivery)) return endOf(delivery, 'completed', logger);
+  if (delivery.kind !== 'refused' || !isContentRefused(delivery)) return endOf(delivery, 'completed', logger);
   const { status, detail } = delivery;
   const why = status === 413 ? 'they are larger than it takes' : `${status}: ${detail}`;
   const message = clipMessage(`The service refused the run's outputs: ${why}`);
@@ -79,7 +80,7 @@ async function reportFailed(
   const why: JsonObject = { cause, ...(exitCode === undefined ? {} : { exit_code: exitCode }) };
   const delivery = await send(failed(summary, message, why));
   const end = END_OF[origin];
-  if (!isContentRefused(delivery)) return endOf(delivery, end, logger);
+  if (delivery.kind !== 'refused' || !isContentRefused(delivery)) return endOf(delivery, end, logger);
   // Without a final event the run would never end; the service accepts this short one.
   const plain = `The service refused the reason of the failure (${delivery.status})`;
   return endOf(await send(failed(plain, plain, why)), end, logger);
@@ -87,11 +88,6 @@ async function reportFailed(
 
 function failed(msg: string, message: string, why: JsonObject): RunEvent {
   return { type: 'FAILED', msg, payload: { error_message: message, ...why } };
-}
-
-/** Whether the service refuses the content of the event. */
-function isContentRefused(delivery: Delivery): delivery is Refusal {
-  return delivery.kind === 'refused' && [400, 413, 415, 422].includes(delivery.status);
 }
 
 function endOf(delivery: Delivery, end: RunEnd, logger: Logger): RunEnd {

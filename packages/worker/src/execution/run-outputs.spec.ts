@@ -3,7 +3,7 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { describe, it } from 'vitest';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { NO_MASK, SecretMask } from '../secrets/secret-mask.js';
+import { NO_MASK, SecretMask, type MaskedJson } from '../secrets/secret-mask.js';
 import { completedEvent, RunOutputs } from './run-outputs.js';
 
 const LIMIT = 1000;
@@ -54,7 +54,7 @@ describe('the outputs of runs', () => {
     let busy = 0;
     let most = 0;
     class WatchedMask extends SecretMask {
-      override async jsonText(text: string): Promise<string> {
+      override async jsonText(text: string): Promise<MaskedJson> {
         busy += 1;
         most = Math.max(most, busy);
         for (let turn = 0; turn < 5; turn++) await yieldToEventLoop();
@@ -75,11 +75,59 @@ describe('the outputs of runs', () => {
     assert.deepEqual(last?.status === 'fulfilled' && last.value.outputs, { n: 3, a: '***' });
   });
 
-  it('cannot be used when two keys are values of secrets', async () => {
-    const parsing = new RunOutputs(() => null).read(
-      Buffer.from('{"secret":1,"hidden":2}'),
-      new SecretMask(['secret', 'hidden']),
+  it('keep numbers and literals whatever the secrets are, and say which secret was masked where', async () => {
+    const mask = new SecretMask(['true', '2026', '120265'], ['FLAG', 'YEAR', 'PIN']);
+    const read = async (text: string) =>
+      (await new RunOutputs(() => null).read(Buffer.from(text), mask)) ?? {};
+    const kept = await read('{"ok":true,"year":2026,"list":[120265,2026.5,null]}');
+    assert.equal(stringifyJson(kept.outputs), '{"ok":true,"year":2026,"list":[120265,2026.5,null]}');
+    assert.equal(kept.change, null);
+    const masked = await read('{"a/b":[1,{"text":"is true in 2026"}],"n":2026,"2026 key":1}');
+    assert.equal(stringifyJson(masked.outputs), '{"a/b":[1,{"text":"is *** in ***"}],"n":2026,"*** key":1}');
+    assert.deepEqual(masked.change, {
+      type: 'OUTPUTS_CHANGED',
+      msg:
+        'The outputs were changed: the secret of FLAG and the secret of YEAR is masked in /a~1b/1/text; ' +
+        'the secret of YEAR is masked in a key of the outputs',
+      payload: {
+        masked: [
+          { path: '/a~1b/1/text', key: false, secrets: ['FLAG', 'YEAR'] },
+          { path: '', key: true, secrets: ['YEAR'] },
+        ],
+        replaced: 0,
+      },
+    });
+  });
+
+  it('keep all members when keys become equal by masking', async () => {
+    const mask = new SecretMask(['secret', 'hidden']);
+    const read = async (text: string) =>
+      stringifyJson((await new RunOutputs(() => null).read(Buffer.from(text), mask)).outputs);
+    assert.equal(await read('{"secret":1,"a":{"hidden":3},"hidden":2}'), '{"***":1,"a":{"***":3},"***-2":2}');
+    assert.match(await read('{"secret":1,"***":2}'), /^\{"\*\*\*-[0-9a-f]{8}":1,"\*\*\*":2\}$/);
+  });
+
+  it('may begin with a byte order mark, in UTF-8 or UTF-16', async () => {
+    const outputs = new RunOutputs(() => null);
+    const text = '\uFEFF{"a":"é"}';
+    const bigEndian = Buffer.from(text, 'utf16le').swap16();
+    for (const file of [Buffer.from(text), Buffer.from(text, 'utf16le'), bigEndian]) {
+      const read = await outputs.read(file, NO_MASK);
+      assert.deepEqual([read.outputs, read.change], [{ a: 'é' }, null]);
+    }
+    assert.equal((await outputs.read(Buffer.from('\uFEFF \n'), NO_MASK)).outputs, undefined);
+  });
+
+  it('have U+FFFD for characters that cannot be stored, and say how many', async () => {
+    const outputs = new RunOutputs(() => null);
+    const file = Buffer.from(
+      String.raw`{"k\u0000":"a\u0000b\ud800c\\u0000\ud83d\ude00\uDC00","é":"\u00e9�"}`,
     );
-    await assert.rejects(parsing, { name: 'RunFault', message: /two keys are values of secrets/ });
+    const { outputs: read, change } = await outputs.read(file, NO_MASK);
+    assert.deepEqual({ ...read }, { 'k\uFFFD': 'a\uFFFDb\uFFFDc\\u0000😀\uFFFD', é: 'é\uFFFD' });
+    assert.match(String(change?.msg), /: 4 characters that cannot be stored became U\+FFFD$/);
+    const latin = await outputs.read(Buffer.from('{"a":"\xe9�"}', 'latin1'), NO_MASK);
+    assert.match(String(latin.change?.msg), /became U\+FFFD$/);
+    assert.deepEqual(latin.change?.payload?.['masked'], []);
   });
 });

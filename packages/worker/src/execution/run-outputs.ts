@@ -2,9 +2,9 @@ import { Semaphore } from '@longshore/common/semaphore';
 import { jsonText, lazyJson, stringifyJson } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { parseOutputs, refusedOutputs } from '../runtime/outputs.js';
-import { RunFault } from '../runtime/runtime.js';
-import type { SecretMask } from '../secrets/secret-mask.js';
+import type { MaskedPlace, SecretMask } from '../secrets/secret-mask.js';
 import type { RunEvent } from '../service-api/service-api.js';
+import { clipMessage } from './failure-message.js';
 import type { CompletedOutcome } from './outcome.js';
 
 /** Parses and masks the output files of a worker's runs, one at a time: each may take many times its size in memory. */
@@ -21,18 +21,16 @@ export class RunOutputs {
    * @throws RunFault when it cannot be used
    */
   async read(bytes: Buffer | null, mask: SecretMask): Promise<CompletedOutcome> {
-    if (bytes === null) return { kind: 'completed', outputs: undefined };
+    if (bytes === null) return NO_OUTPUTS;
     this.assertFits(bytes);
     return this.turns.run(async () => {
-      const outputs = parseOutputs(bytes);
-      if (outputs === undefined) return { kind: 'completed', outputs };
-      try {
-        // An await of the object itself would ask it for `then`, and so parse it.
-        const masked = lazyJson(await mask.jsonText(jsonText(outputs)));
-        return { kind: 'completed', outputs: isJsonObject(masked) ? masked : outputs };
-      } catch {
-        throw new RunFault("The run's outputs cannot be used: two keys are values of secrets");
-      }
+      const parsed = parseOutputs(bytes);
+      if (parsed === undefined) return NO_OUTPUTS;
+      // An await of the object itself would ask it for `then`, and so parse it.
+      const { text, places } = await mask.jsonText(jsonText(parsed.outputs));
+      const masked = lazyJson(text);
+      const outputs = isJsonObject(masked) ? masked : parsed.outputs;
+      return { kind: 'completed', outputs, change: changeOf(places, parsed.replaced) };
     });
   }
 
@@ -47,6 +45,24 @@ export class RunOutputs {
         `it has ${size} bytes without white space; the service takes at most ${most} bytes`,
       );
   }
+}
+
+const NO_OUTPUTS: CompletedOutcome = { kind: 'completed', outputs: undefined, change: null };
+
+function changeOf(places: readonly MaskedPlace[], replaced: number): RunEvent | null {
+  const changes = places.map(({ path, isKey, names }) => {
+    const what = names.length === 0 ? 'a secret' : names.map((name) => `the secret of ${name}`).join(' and ');
+    const where = path === '' ? 'of the outputs' : isKey ? `of ${path}` : path;
+    return `${what} is masked in ${isKey ? `a key ${where}` : where}`;
+  });
+  if (replaced > 0)
+    changes.push(
+      `${replaced} ${replaced === 1 ? 'character' : 'characters'} that cannot be stored became U+FFFD`,
+    );
+  if (changes.length === 0) return null;
+  const masked = places.map(({ path, isKey, names }) => ({ path, key: isKey, secrets: [...names] }));
+  const msg = clipMessage(`The outputs were changed: ${changes.join('; ')}`);
+  return { type: 'OUTPUTS_CHANGED', msg, payload: { masked, replaced } };
 }
 
 /** The event that reports the success of a run. */

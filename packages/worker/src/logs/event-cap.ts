@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.js';
 import type { RunEvent } from '../service-api/service-api.js';
+import { EVENTS_DROPPED } from './log-events.js';
 
 /** Limits of the events that a container prints. */
 export interface EventLimits {
@@ -10,9 +11,6 @@ export interface EventLimits {
   /** Per second. */
   readonly eventRate: number;
 }
-
-/** Type of the event that tells that the cap is reached. */
-const DROPPED = 'EVENTS_DROPPED';
 
 /** So many seconds of the rate may come at once. */
 const BURST_SECONDS = 10;
@@ -60,7 +58,7 @@ export class EventCap {
 
   private reach(why: string): RunEvent {
     this.isReached = true;
-    return { type: DROPPED, msg: `Further events of this attempt's log are dropped: ${why}` };
+    return { type: EVENTS_DROPPED, msg: `Further events of this attempt's log are dropped: ${why}` };
   }
 
   private async takeToken(signal: AbortSignal): Promise<void> {

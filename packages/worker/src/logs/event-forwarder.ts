@@ -26,7 +26,8 @@ export class EventForwarder {
   /**
    * Forwards the event of the next line, at the rate that the cap allows, unless the timeline has it already. Of events in
    * stored lines it sends only the last ones, at any rate: a sender never has more without an answer.
-   * @param event null: the line is none
+   * @param event null: the line, or its part, is none
+   * @param text of the line, or its part
    * @param shipper has the line already; null: nothing is shipped
    */
   async forward(event: RunEvent | null, text: string, shipper: LogShipper | null): Promise<void> {

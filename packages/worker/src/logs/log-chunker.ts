@@ -69,6 +69,11 @@ export class LogChunker {
     return this.hasEnded || isLarge || tail.length > 0 || this.parts.length > 0;
   }
 
+  /** Whether the next line can be added without dropping any. */
+  get hasRoom(): boolean {
+    return this.heldBytes < (this.bounds.heldBytes * 3) / 4;
+  }
+
   /** Memory of the waiting lines, in bytes. */
   get heldBytes(): number {
     return this.head.heldBytes + this.tail.heldBytes;

@@ -6,7 +6,13 @@ import type { RunEvent } from '../service-api/service-api.js';
 /** Longer lines are not parsed, in UTF-16 units. */
 export const MAX_EVENT_LINE = 64 * 1024;
 
+/** Type of an event that tells that others are dropped. */
+export const EVENTS_DROPPED = 'EVENTS_DROPPED';
+
 const EVENT_TYPE = /^[A-Z][A-Z0-9_]{0,63}$/;
+
+/** The type of an event, in a line that is not parsed. */
+const TYPE_KEY = /"type"\s*:\s*"([A-Z][A-Z0-9_]{0,63})"/;
 
 /** Event types that only the worker and the service may report. */
 const RESERVED: ReadonlySet<string> = new Set([
@@ -41,20 +47,27 @@ export function parseLogEvent(line: string): RunEvent | null {
   return isJsonObject(payload) ? { type, msg, payload } : null;
 }
 
+/**
+ * What is told of an event that is dropped because its line is longer than {@link MAX_EVENT_LINE}.
+ * @param begin of the line, and its `end`
+ * @returns null when the line does not look like an event
+ */
+export function tooLongEvent(begin: string, end: string): RunEvent | null {
+  if (!begin.trimStart().startsWith('{') || !end.trimEnd().endsWith('}')) return null;
+  const [, type] = TYPE_KEY.exec(begin) ?? TYPE_KEY.exec(end) ?? [];
+  if (type === undefined || RESERVED.has(type)) return null;
+  const msg = `An event of the type ${type} is dropped: its line is longer than ${MAX_EVENT_LINE} characters`;
+  return { type: EVENTS_DROPPED, msg };
+}
+
 /** The event without values of secrets, which escapes may have hidden in its line; null: nothing is left of it. */
 export async function maskedEvent(event: RunEvent | null, mask: SecretMask): Promise<RunEvent | null> {
   if (event === null) return null;
   const { type, msg, payload } = event;
   if (mask.text(type) !== type) return null;
   const shown = typeof msg === 'string' ? mask.text(msg) : msg;
-  try {
-    return payload === undefined
-      ? { type, msg: shown }
-      : { type, msg: shown, payload: await mask.json(payload) };
-  } catch {
-    // Two keys have become one.
-    return null;
-  }
+  if (payload === undefined) return { type, msg: shown };
+  return { type, msg: shown, payload: await mask.json(payload) };
 }
 
 function readObject(text: string): JsonObject | null {

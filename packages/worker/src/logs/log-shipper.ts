@@ -9,6 +9,9 @@ const RETRY = { firstMs: 500, maxMs: 15_000 };
 /** How long a line waits for others in the same chunk, in milliseconds. */
 const BATCH_MS = 750;
 
+/** How long lines wait for a service that accepts no chunk, in milliseconds. */
+const PATIENCE_MS = 3_000;
+
 /** Consecutive refused chunks after which shipping stops. */
 const MAX_REFUSED = 3;
 
@@ -25,8 +28,8 @@ export interface ShipperOptions {
 }
 
 /**
- * Ships the log of one attempt in numbered chunks, one at a time, each repeated until it is acknowledged. `push` never
- * waits. A refused log does not affect the run, its events or heartbeats.
+ * Ships the log of one attempt in numbered chunks, one at a time, each repeated until it is acknowledged. Lines that are
+ * pushed without waiting for `room` may be dropped. A refused log does not affect the run, its events or heartbeats.
  */
 export class LogShipper {
   /** Resolves when everything is shipped or the shipper is closed. */
@@ -40,6 +43,9 @@ export class LogShipper {
   private sinceMs: number | null = null;
   private number = 0;
   private refused = 0;
+  /** Since when the first waiting chunk is not accepted. */
+  private unacceptedSinceMs = 0;
+  private noteProgress: () => void = () => undefined;
   private learnStored: (lines: number) => void = () => undefined;
 
   constructor(
@@ -70,7 +76,24 @@ export class LogShipper {
     if (this.chunker.isEmpty) return;
     const isFirst = this.sinceMs === null;
     this.sinceMs ??= this.context.clock.nowMs();
+    if (isFirst) this.unacceptedSinceMs = this.sinceMs;
     if (isFirst || this.chunker.isChunkReady) this.wakeUp();
+  }
+
+  /** Whether the next line is shipped without another being dropped, or the service has accepted no chunk for a time. */
+  get takesLines(): boolean {
+    if (this.closing.signal.aborted || this.chunker.hasRoom) return true;
+    return this.context.clock.nowMs() - this.unacceptedSinceMs >= PATIENCE_MS;
+  }
+
+  /** Resolves when `takesLines` is true, so that the container is as fast as its log is stored. */
+  async untilTakesLines(): Promise<void> {
+    const { clock } = this.context;
+    while (!this.takesLines) {
+      const progress = new AbortController();
+      this.noteProgress = () => progress.abort();
+      await clock.sleep(this.unacceptedSinceMs + PATIENCE_MS - clock.nowMs(), progress.signal);
+    }
   }
 
   /** Sends the rest at once, marked as the end of the log. */
@@ -82,6 +105,7 @@ export class LogShipper {
   /** Drops the waiting lines. The last chunk is still sent: it tells readers that the log has ended. */
   dropWaiting(): void {
     this.chunker.dropWaiting();
+    this.noteProgress();
     this.wakeUp();
   }
 
@@ -89,6 +113,7 @@ export class LogShipper {
   close(): void {
     this.closing.abort();
     this.learnStored(0);
+    this.noteProgress();
     this.wakeUp();
   }
 
@@ -104,6 +129,8 @@ export class LogShipper {
       if (chunk === null) continue;
       this.sinceMs = this.chunker.isEmpty ? null : this.context.clock.nowMs();
       await this.ship(chunk);
+      this.unacceptedSinceMs = this.context.clock.nowMs();
+      this.noteProgress();
     }
   }
 

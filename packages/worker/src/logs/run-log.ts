@@ -5,11 +5,13 @@ import type { EventSender } from '../execution/event-sender.js';
 import { errorText } from '../execution/failure-message.js';
 import { EventCap, type EventLimits } from './event-cap.js';
 import { EventForwarder } from './event-forwarder.js';
-import { maskedEvent, parseLogEvent } from './log-events.js';
+import { maskedEvent, parseLogEvent, tooLongEvent } from './log-events.js';
+import { LineJoiner, type JoinedLine } from './line-joiner.js';
 import { LogShipper } from './log-shipper.js';
 import type { RecordedEvents } from './recorded-events.js';
 import type { LogLine } from '../runtime/runtime.js';
 import { maskLines } from '../secrets/mask-lines.js';
+import type { RunEvent } from '../service-api/service-api.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
 
 /** How long the report of a run's end waits for the log, in milliseconds. */
@@ -132,16 +134,22 @@ export class RunLog {
   private async readAll(lines: AsyncIterable<LogLine>, sink: EventSink): Promise<void> {
     const { logger } = this.run;
     const events = new EventForwarder(this.cap, sink);
+    const joiners = { stdout: new LineJoiner(), stderr: new LineJoiner() };
     let sliceEnd = performance.now() + SLICE_MS;
-    for await (const { stream, text, part } of maskLines(lines, sink.mask)) {
+    for await (const read of maskLines(lines, sink.mask)) {
+      const { stream, text, part } = read;
       if (logger.isLevelEnabled('debug')) {
         logger.debug({ stream, line: text.slice(0, MAX_LOGGED) }, 'container log');
       }
       const atMs = this.context.clock.epochMs();
-      this.shipper?.push({ atMs, stream, text, isContinued: part === 'rest' });
-      const event = part === undefined ? await maskedEvent(parseLogEvent(text), sink.mask) : null;
-      if (event === null && part !== 'rest') this.tail.push(text);
-      await events.forward(event, text, this.shipper);
+      const isContinued = part === 'rest' || part === 'end';
+      // The end of a line may come after all of its text.
+      if (this.shipper?.takesLines === false) await this.shipper.untilTakesLines();
+      if (part !== 'end' || text !== '') this.shipper?.push({ atMs, stream, text, isContinued });
+      const line = joiners[stream].add(read);
+      const event = line === null ? null : await eventOf(line, sink.mask);
+      if (line !== null && event === null) this.tail.push(line.text);
+      await events.forward(event, line?.text ?? text, this.shipper);
       // Buffered lines arrive without returning to the event loop.
       if (performance.now() >= sliceEnd) {
         await yieldToEventLoop();
@@ -156,6 +164,11 @@ export class RunLog {
     await Promise.race([done, this.context.clock.sleep(timeoutMs, timer.signal)]);
     timer.abort();
   }
+}
+
+/** The event that a line is, or that tells that it is dropped; null: the line is none. */
+function eventOf({ plain, end, isTooLong }: JoinedLine, mask: SecretMask): Promise<RunEvent | null> {
+  return maskedEvent(isTooLong ? tooLongEvent(plain, end) : parseLogEvent(plain), mask);
 }
 
 /** The last lines of a log, in a ring buffer. */

@@ -23,6 +23,8 @@ export interface RuntimeChoice {
   readonly imageBudget: ImageBudget;
   /** SERVICE_WORKER_NETWORK. */
   readonly network: string;
+  /** SERVICE_WORKER_PIDS; null: not set. */
+  readonly pids: number | null;
   /** DOCKER_HOST and what belongs to it, PATH, LANG, TZ. */
   readonly env: NodeJS.ProcessEnv;
   readonly workerId: string;
@@ -42,13 +44,23 @@ const DEFAULT_IMAGES_DIR = 'examples/images';
  * @throws Error fit for the operator when it cannot be used
  */
 export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
-  const { runtime, env, workerId, instance, log, pullSilenceSeconds, imageBudget, network } = choice;
+  const { runtime, env, workerId, instance, log, pullSilenceSeconds, imageBudget, network, pids } = choice;
   if (runtime === 'process') return processRuntime(choice);
   const problem = await engineProblem(env);
   if (problem === null) {
     const policy = new ImagePolicy(choice);
     const pullTiming = { ...PULL_TIMING, silentMs: pullSilenceSeconds * 1000 };
-    return new DockerRuntime({ env, workerId, instance, log, policy, pullTiming, imageBudget, network });
+    return new DockerRuntime({
+      env,
+      workerId,
+      instance,
+      log,
+      policy,
+      pullTiming,
+      imageBudget,
+      network,
+      pids,
+    });
   }
   throw new Error(
     `No runtime for containers: ${problem}. Start an engine, or point DOCKER_HOST to one. To run example programs as plain ` +

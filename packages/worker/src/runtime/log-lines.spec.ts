@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { EventEmitter, once } from 'node:events';
 import { describe, it } from 'vitest';
 import fc from 'fast-check';
 import { MAX_LINE_BYTES, splitLines } from './log-lines.js';
@@ -54,7 +55,7 @@ describe('splitLines', () => {
     const expected = [
       { stream, text: longest, part: 'start' },
       { stream, text: longest, part: 'rest' },
-      { stream, text: 'yz', part: 'rest' },
+      { stream, text: 'yz', part: 'end' },
       { stream, text: 'next' },
     ];
     for (const cuts of [[], [5, MAX_LINE_BYTES - 5, 1], [MAX_LINE_BYTES, MAX_LINE_BYTES, 1]]) {
@@ -64,8 +65,72 @@ describe('splitLines', () => {
     const unfinished = whole.subarray(0, MAX_LINE_BYTES + 1);
     assert.deepEqual(await collect([{ stream, bytes: unfinished }]), [
       { stream, text: longest, part: 'start' },
-      { stream, text: 'x', part: 'rest' },
+      { stream, text: 'x', part: 'end' },
     ]);
+  });
+
+  it('knows CR LF as the end of a line that it has split before the LF', async () => {
+    const longest = 'x'.repeat(MAX_LINE_BYTES - 1);
+    assert.deepEqual(await textsOf([Buffer.from(`${longest}\r`), Buffer.from('\nnext')]), [longest, 'next']);
+    const texts = await textsOf([Buffer.from(`${longest}\ry\r\n`)]);
+    assert.deepEqual(texts, [longest, '\ry']);
+  });
+
+  it('hands on what is there of a line that is not finished in time, each byte once', async () => {
+    const steps: (Buffer | null)[] = [
+      Buffer.from('begin'),
+      null,
+      Buffer.from(' of é').subarray(0, -1),
+      null,
+      Buffer.from([0xa9, 0x0d]),
+      null,
+      Buffer.from('\nwhole\n10%'),
+      null,
+      Buffer.from('\r20%\r'),
+      null,
+      Buffer.from('\rnext'),
+    ];
+    const unfinished = new EventEmitter();
+    async function* source() {
+      for (const bytes of steps) {
+        if (bytes !== null) yield { stream: 'stdout' as const, bytes };
+        else await once(unfinished, 'shown');
+      }
+    }
+    const lines: LogLine[] = [];
+    for await (const line of splitLines(source(), 1)) {
+      lines.push(line);
+      if (line.part === 'start' || line.part === 'rest') unfinished.emit('shown');
+    }
+    const stream = 'stdout';
+    assert.deepEqual(lines, [
+      { stream, text: 'begin', part: 'start' },
+      { stream, text: ' of ', part: 'rest' },
+      { stream, text: 'é', part: 'rest' },
+      { stream, text: '', part: 'end' },
+      { stream, text: 'whole' },
+      { stream, text: '10%', part: 'start' },
+      { stream, text: '\r20%', part: 'rest' },
+      { stream, text: '\r\rnext', part: 'end' },
+    ]);
+  });
+
+  it('ends when its reader leaves while a line is not finished', async () => {
+    const reader = new EventEmitter();
+    const left = once(reader, 'left');
+    async function* source() {
+      try {
+        yield { stream: 'stdout' as const, bytes: Buffer.from('x') };
+        yield { stream: 'stdout' as const, bytes: Buffer.from('y') };
+      } finally {
+        reader.emit('left');
+      }
+    }
+    for await (const line of splitLines(source(), 0)) {
+      assert.equal(line.text[0], 'x');
+      break;
+    }
+    await left;
   });
 
   it('splits between characters and loses none', async () => {

@@ -1,5 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { LogLine } from './runtime.js';
 import type { OutputChunk } from './output-chunks.js';
+
+/** After this time, the containers of a machine show what is there of a line, in milliseconds. */
+export const PARTIAL_MS = 1_000;
 
 /** Longer lines are split into parts, in bytes. */
 export const MAX_LINE_BYTES = 64 * 1024;
@@ -14,21 +18,82 @@ const MAX_CHARACTER = 4;
  * Makes lines of the bytes of both streams, each stream on its own. A line ends with LF or CR LF; an unfinished last
  * line counts. Invalid UTF-8 becomes U+FFFD. At most `MAX_LINE_BYTES` per stream are held, whatever arrives: a longer
  * line is handed on in parts, cut between characters.
+ * @param partialMs after so many milliseconds an unfinished line is handed on in parts, too. Leave it out where the same output may
+ * be read again: the parts depend on the time
  */
 export async function* splitLines(
   chunks: AsyncIterable<OutputChunk<LogLine['stream']>>,
+  partialMs = Infinity,
 ): AsyncGenerator<LogLine, void, undefined> {
-  const buffers = { stdout: new LineBuffer('stdout'), stderr: new LineBuffer('stderr') };
-  for await (const { stream, bytes } of chunks) yield* buffers[stream].take(bytes);
-  for (const stream of ['stdout', 'stderr'] as const) yield* buffers[stream].last();
+  const buffers = {
+    stdout: new LineBuffer('stdout', partialMs),
+    stderr: new LineBuffer('stderr', partialMs),
+  };
+  const both = Object.values(buffers);
+  for await (const chunk of withTimeouts(chunks, () => Math.min(...both.map(({ dueAt }) => dueAt)))) {
+    if (chunk !== null) yield* buffers[chunk.stream].take(chunk.bytes);
+    for (const buffer of both) if (buffer.isDue) yield* buffer.partial();
+  }
+  for (const buffer of both) yield* buffer.last();
+}
+
+/**
+ * The items, and null when none has come before a point in time.
+ * @param dueAt of performance.now(); Infinity: there is no such point
+ */
+async function* withTimeouts<T>(
+  items: AsyncIterable<T>,
+  dueAt: () => number,
+): AsyncGenerator<T | null, void, undefined> {
+  const iterator = items[Symbol.asyncIterator]();
+  let next: Promise<IteratorResult<T>> | null = null;
+  try {
+    for (;;) {
+      next ??= iterator.next();
+      const due = dueAt();
+      const result = due === Infinity ? await next : await settledBefore(next, due - performance.now());
+      if (result === null) {
+        yield null;
+        continue;
+      }
+      next = null;
+      if (result.done === true) return;
+      yield result.value;
+    }
+  } finally {
+    // With a request on its way, it takes effect after that one.
+    next?.catch(() => undefined);
+    iterator.return?.().catch(() => undefined);
+  }
+}
+
+async function settledBefore<T>(promise: Promise<T>, ms: number): Promise<T | null> {
+  const over = new AbortController();
+  const pause = sleep(Math.max(0, ms), null, { signal: over.signal }).catch(() => null);
+  try {
+    return await Promise.race([promise, pause]);
+  } finally {
+    over.abort();
+  }
 }
 
 class LineBuffer {
   private held: Buffer | null = null;
   private length = 0;
-  private inParts = false;
+  /** Whether a part of the line is handed on. */
+  private isBegun = false;
 
-  constructor(private readonly stream: LogLine['stream']) {}
+  /** When the bytes that are held are handed on, in milliseconds of performance.now(); Infinity: not before more come. */
+  dueAt = Infinity;
+
+  constructor(
+    private readonly stream: LogLine['stream'],
+    private readonly partialMs: number,
+  ) {}
+
+  get isDue(): boolean {
+    return this.dueAt !== Infinity && this.dueAt <= performance.now();
+  }
 
   *take(bytes: Buffer): Generator<LogLine> {
     let from = 0;
@@ -36,45 +101,56 @@ class LineBuffer {
       yield* this.finish(bytes.subarray(from, end));
       from = end + 1;
     }
-    if (from < bytes.length) yield* this.hold(bytes.subarray(from));
+    if (from === bytes.length) return;
+    yield* this.hold(bytes.subarray(from));
+    if (this.dueAt === Infinity && this.partialMs !== Infinity)
+      this.dueAt = performance.now() + this.partialMs;
+  }
+
+  /** What is there of a line that is not finished. */
+  *partial(): Generator<LogLine> {
+    this.dueAt = Infinity;
+    if (this.held === null) return;
+    const end = this.length - openEnd(this.held.subarray(0, this.length));
+    if (end > 0) yield this.handOn(this.held, end);
   }
 
   *last(): Generator<LogLine> {
-    if (this.length > 0) yield* this.finish(Buffer.alloc(0));
+    if (this.length > 0 || this.isBegun) yield* this.finish(Buffer.alloc(0));
   }
 
   private *finish(part: Buffer): Generator<LogLine> {
     const { stream } = this;
-    if (this.length === 0 && !this.inParts && part.length <= MAX_LINE_BYTES) {
+    if (this.length === 0 && !this.isBegun && part.length <= MAX_LINE_BYTES) {
       yield { stream, text: decode(part) };
       return;
     }
     yield* this.hold(part);
     const text = decode((this.held ?? part).subarray(0, this.length));
-    yield this.inParts ? { stream, text, part: 'rest' } : { stream, text };
+    yield this.isBegun ? { stream, text, part: 'end' } : { stream, text };
     this.length = 0;
-    this.inParts = false;
+    this.isBegun = false;
+    this.dueAt = Infinity;
   }
 
   /** Buffers bytes, and yields a part when the buffer is full. */
   private *hold(bytes: Buffer): Generator<LogLine> {
     const held = (this.held ??= Buffer.allocUnsafeSlow(MAX_LINE_BYTES));
     for (let from = 0; from < bytes.length;) {
-      if (this.length === MAX_LINE_BYTES) yield this.emitPart(held);
+      if (this.length === MAX_LINE_BYTES) yield this.handOn(held, MAX_LINE_BYTES - openEnd(held));
       const copied = bytes.copy(held, this.length, from);
       this.length += copied;
       from += copied;
     }
   }
 
-  private emitPart(held: Buffer): LogLine {
+  private handOn(held: Buffer, end: number): LogLine {
     const { stream } = this;
-    const end = MAX_LINE_BYTES - brokenEnd(held);
     const text = held.toString('utf8', 0, end);
-    held.copyWithin(0, end);
-    this.length = MAX_LINE_BYTES - end;
-    const part = this.inParts ? 'rest' : 'start';
-    this.inParts = true;
+    held.copyWithin(0, end, this.length);
+    this.length -= end;
+    const part = this.isBegun ? 'rest' : 'start';
+    this.isBegun = true;
     return { stream, text, part };
   }
 }
@@ -84,8 +160,9 @@ function decode(bytes: Buffer): string {
   return bytes.toString('utf8', 0, end);
 }
 
-/** How many bytes at the end begin a UTF-8 character whose rest is not there. */
-function brokenEnd(bytes: Buffer): number {
+/** How many bytes at the end begin a UTF-8 character whose rest is not there, or may be a part of the line end. */
+function openEnd(bytes: Buffer): number {
+  if (bytes.at(-1) === CARRIAGE_RETURN) return 1;
   for (let back = 1; back < MAX_CHARACTER; back++) {
     const byte = bytes.at(-back) ?? 0;
     const isContinuation = (byte & 0xc0) === 0x80;

@@ -1,8 +1,12 @@
+import { isUtf8 } from 'node:buffer';
 import { compactJson } from '@longshore/common/json/exact-parser';
 import { jsonText, lazyJson } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { JsonRefused, readJson } from '@longshore/common/json/read-json';
 import { RunFault } from './runtime.js';
+
+/** Stands for what cannot be stored. */
+const REPLACEMENT = '\uFFFD';
 
 /** Limit of the output file, in bytes. The limit of the service may be lower. */
 export const MAX_OUTPUT_BYTES = 16 * 2 ** 20;
@@ -12,32 +16,88 @@ export function templateText(outputTemplate: JsonObject): string {
   return Object.keys(outputTemplate).length > 0 ? jsonText(outputTemplate) : '';
 }
 
+/** The outputs of a file. */
+export interface ParsedOutputs {
+  readonly outputs: JsonObject;
+  /** Number of characters that could not be stored and became U+FFFD. */
+  readonly replaced: number;
+}
+
 /**
- * Parses the content of an output file; null: there is none.
+ * Parses the content of an output file; null: there is none. A byte order mark is ignored. NUL characters, lone surrogates and
+ * invalid UTF-8 become U+FFFD.
  * @returns undefined when it is missing, empty or blank
  * @throws RunFault when it is no JSON object
  */
-export function parseOutputs(bytes: Buffer | null): JsonObject | undefined {
-  if (bytes === null || bytes.every(isWhiteSpace)) return undefined;
-  const value = parse(bytes);
+export function parseOutputs(file: Buffer | null): ParsedOutputs | undefined {
+  if (file === null) return undefined;
+  const { bytes, replaced: invalid } = asUtf8(file);
+  if (bytes.every(isWhiteSpace)) return undefined;
+  const { text, value, replaced } = parse(bytes);
   if (!isJsonObject(value)) throw refusedOutputs('it holds no JSON object');
   // What is parsed may take many times as much memory as its text.
-  const outputs = lazyJson(compactJson(bytes.toString()));
-  return isJsonObject(outputs) ? outputs : value;
+  const outputs = lazyJson(compactJson(text));
+  return { outputs: isJsonObject(outputs) ? outputs : value, replaced: invalid + replaced };
 }
 
 export function refusedOutputs(why: string): RunFault {
   return new RunFault(`The run's output file cannot be used: ${why}`);
 }
 
-function parse(bytes: Buffer): unknown {
+interface Parsed {
+  readonly text: string;
+  readonly value: unknown;
+  readonly replaced: number;
+}
+
+function parse(bytes: Buffer, replaced = 0): Parsed {
+  const text = bytes.toString();
   try {
-    return readJson(bytes);
+    return { text, value: readJson(bytes), replaced };
   } catch (error) {
+    if (error instanceof JsonRefused && error.reason === 'text' && replaced === 0) {
+      const storable = withoutUnstorable(text);
+      return parse(Buffer.from(storable.text), storable.replaced);
+    }
     if (error instanceof JsonRefused && error.reason === 'syntax')
       throw refusedOutputs('it is not valid JSON (NaN and Infinity are not JSON)');
     throw refusedOutputs(error instanceof Error ? error.message : String(error));
   }
+}
+
+/** An escaped surrogate pair, NUL or lone surrogate, or the begin of any other escape. */
+const ESCAPE =
+  /\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})|\\[^]/g;
+
+const UNSTORABLE = /^\\u....$/;
+
+/** JSON can only write the characters that cannot be stored with escapes. */
+function withoutUnstorable(json: string): { readonly text: string; readonly replaced: number } {
+  let replaced = 0;
+  const text = json.replace(ESCAPE, (escape) => {
+    if (!UNSTORABLE.test(escape)) return escape;
+    replaced += 1;
+    return REPLACEMENT;
+  });
+  return { text, replaced };
+}
+
+/** The content in UTF-8, without a byte order mark. */
+function asUtf8(file: Buffer): { readonly bytes: Buffer; readonly replaced: number } {
+  const mark = file.toString('hex', 0, 3);
+  if (mark === 'efbbbf') return asUtf8(file.subarray(3));
+  const utf16 = mark.startsWith('fffe') ? 'utf-16le' : mark.startsWith('feff') ? 'utf-16be' : null;
+  if (utf16 === null && isUtf8(file)) return { bytes: file, replaced: 0 };
+  const text = utf16 === null ? file.toString() : new TextDecoder(utf16).decode(file);
+  const known = utf16 === null ? countOf(file, Buffer.from(REPLACEMENT)) : 0;
+  return { bytes: Buffer.from(text), replaced: text.split(REPLACEMENT).length - 1 - known };
+}
+
+function countOf(bytes: Buffer, searched: Buffer): number {
+  let count = 0;
+  for (let at = bytes.indexOf(searched); at >= 0; at = bytes.indexOf(searched, at + searched.length))
+    count += 1;
+  return count;
 }
 
 function isWhiteSpace(byte: number): boolean {

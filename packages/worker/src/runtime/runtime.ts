@@ -40,8 +40,11 @@ export interface ContainerSpec {
 export interface LogLine {
   readonly stream: 'stdout' | 'stderr';
   readonly text: string;
-  /** Only for a line that is too long: its first part, or a continuation. */
-  readonly part?: 'start' | 'rest';
+  /**
+   * Absent: a whole line. A line that is too long, or that is not finished for some time, comes in parts: its first one, those
+   * between, and its last one, which may be empty.
+   */
+  readonly part?: 'start' | 'rest' | 'end';
 }
 
 /** How a container ended. */

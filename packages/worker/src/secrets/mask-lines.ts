@@ -2,11 +2,17 @@ import type { LogLine } from '../runtime/runtime.js';
 import type { Masking } from './masking.js';
 import type { SecretMask } from './secret-mask.js';
 
+/** A line without values of secrets. */
+export interface MaskedLine extends LogLine {
+  /** What was printed, with its values: to read an event from it, which is masked then. Absent: the text. */
+  readonly plain?: string;
+}
+
 /**
  * Masks a container's lines, each stream on its own. What may be the beginning of a value is held back until its stream goes on: a
  * line, or the end of a part of a line. Thus a value is found that is cut in two, or that has several lines.
  */
-export function maskLines(lines: AsyncIterable<LogLine>, mask: SecretMask): AsyncIterable<LogLine> {
+export function maskLines(lines: AsyncIterable<LogLine>, mask: SecretMask): AsyncIterable<MaskedLine> {
   const [stdout, stderr] = [mask.begin(), mask.begin()];
   if (stdout === null || stderr === null) return lines;
   return maskEach(lines, {
@@ -18,7 +24,7 @@ export function maskLines(lines: AsyncIterable<LogLine>, mask: SecretMask): Asyn
 async function* maskEach(
   lines: AsyncIterable<LogLine>,
   streams: Readonly<Record<LogLine['stream'], MaskedStream>>,
-): AsyncGenerator<LogLine, void, undefined> {
+): AsyncGenerator<MaskedLine, void, undefined> {
   for await (const line of lines) yield* streams[line.stream].add(line);
   for (const stream of Object.values(streams)) yield* stream.end();
 }
@@ -37,54 +43,58 @@ class MaskedStream {
   private length = 0;
   /** Offset up to which the stream is shown. */
   private shown = 0;
-  /** Whether the last line is in parts and may go on. */
-  private isOpen = false;
   /** Whether a part of the last line is shown. */
   private isBegun = false;
+  /** What was printed and is not passed on with a text yet. */
+  private plain = '';
 
   constructor(
     private readonly stream: LogLine['stream'],
     private readonly masking: Masking,
   ) {}
 
-  add({ text, part }: LogLine): LogLine[] {
-    if (part !== 'rest' && this.isOpen) this.endLine();
+  add({ text, part }: LogLine): MaskedLine[] {
+    const isEnd = part === undefined || part === 'end';
     this.held.push({ text, start: this.length, part });
-    this.masking.write(text, part === undefined);
+    this.masking.write(text, isEnd);
     this.length += text.length;
-    if (part === undefined) this.endLine();
-    else this.isOpen = true;
+    if (isEnd) {
+      this.masking.endLine();
+      this.length += 1;
+    }
     return this.show(this.masking.settled());
   }
 
-  end(): LogLine[] {
+  end(): MaskedLine[] {
     return this.show(Infinity);
   }
 
-  private endLine(): void {
-    this.masking.endLine();
-    this.length += 1;
-    this.isOpen = false;
-  }
-
-  private show(settled: number): LogLine[] {
-    const lines: LogLine[] = [];
+  private show(settled: number): MaskedLine[] {
+    const { stream } = this;
+    const lines: MaskedLine[] = [];
     let count = 0;
     for (const { text, start, part } of this.held) {
       const end = start + text.length;
       const to = Math.min(end, settled);
       if (to < end && (part === undefined || to <= this.shown)) break;
-      if (part !== 'rest') {
+      if (part === undefined || part === 'start') {
         this.isBegun &&= this.shown > start;
         this.shown = Math.max(this.shown, start);
       }
       const isLineBegin = !this.isBegun;
       const masked = this.masking.show(text, start, { from: this.shown, to, isLineBegin });
+      this.plain += text.slice(this.shown - start, to - start);
       this.shown = to;
-      if (part === undefined) lines.push({ stream: this.stream, text: masked });
-      else if (masked !== '') {
+      const { plain } = this;
+      const shown = { stream, text: masked, ...(plain !== masked && { plain }) };
+      if (to === end && (part === undefined || part === 'end')) {
+        lines.push(isLineBegin ? shown : { ...shown, part: 'end' });
+        this.plain = '';
+        this.isBegun = false;
+      } else if (masked !== '') {
         this.isBegun = true;
-        lines.push({ stream: this.stream, text: masked, part: isLineBegin ? 'start' : 'rest' });
+        lines.push({ ...shown, part: isLineBegin ? 'start' : 'rest' });
+        this.plain = '';
       }
       if (to < end) break;
       count += 1;

@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { endOfString } from '@longshore/common/json/exact-parser';
 import { jsonText, lazyJson } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readJson } from '@longshore/common/json/read-json';
+import { JsonPath } from './json-path.js';
 import { Masking } from './masking.js';
 import { textsOf } from './secret-texts.js';
 import { MIN_UNITS, TextAutomaton } from './text-automaton.js';
@@ -10,10 +12,28 @@ import { MIN_UNITS, TextAutomaton } from './text-automaton.js';
 /** UTF-16 units that are masked before timers and heartbeats run: some milliseconds. */
 const SLICE_UNITS = 256 * 1024;
 
+/** So many masked texts of a JSON text are told. */
+const MAX_PLACES = 20;
+
 /** Shorter tokens of a JSON text are searched where they are. */
 const SHORT_UNITS = 1024;
 
-const SCALAR = /[^\s"{}[\],:]+/y;
+/** Where a value of a secret was in a JSON text. */
+export interface MaskedPlace {
+  /** JSON pointer to the text, or to the object that has the key. */
+  readonly path: string;
+  /** Whether it was in a key. */
+  readonly isKey: boolean;
+  /** Names of the values; empty if they have none. */
+  readonly names: readonly string[];
+}
+
+/** A JSON text without values of secrets. */
+export interface MaskedJson {
+  readonly text: string;
+  /** The first places where one was. */
+  readonly places: readonly MaskedPlace[];
+}
 
 /**
  * Replaces the values of secrets in texts by `***`: each value and each of its lines, without surrounding white space, as they are
@@ -24,7 +44,11 @@ export class SecretMask {
   /** Null: nothing is replaced. */
   private readonly automaton: TextAutomaton | null;
 
-  constructor(values: readonly string[]) {
+  /** @param names of the values, in their order, to say where they were */
+  constructor(
+    private readonly values: readonly string[],
+    private readonly names: readonly string[] = [],
+  ) {
     const texts = textsOf(values);
     this.automaton = texts.length === 0 ? null : new TextAutomaton(texts);
   }
@@ -51,19 +75,35 @@ export class SecretMask {
   async json(object: JsonObject): Promise<JsonObject> {
     const text = jsonText(object);
     const masked = await this.jsonText(text);
-    const read = masked === text ? object : lazyJson(masked);
+    const read = masked.text === text ? object : lazyJson(masked.text);
     return isJsonObject(read) ? read : {};
   }
 
+  /** The names of the values that a text has. */
+  namesIn(text: string): string[] {
+    return this.names.filter((_, index) => {
+      const mask = new SecretMask([this.values[index] ?? '']);
+      return mask.text(text) !== text;
+    });
+  }
+
   /**
-   * Masks the strings, numbers and keys of a JSON text without white space between its tokens. Other numbers keep all their
-   * digits. Yields to the event loop.
-   * @throws JsonRefused when two keys become equal
+   * Masks the strings and keys of a JSON text without white space between its tokens. Numbers and literals stay as they are: what
+   * reads the JSON relies on their type. Keys that would become equal get a number. Yields to the event loop.
    */
-  async jsonText(text: string): Promise<string> {
+  async jsonText(text: string): Promise<MaskedJson> {
+    const masked = await this.maskJson(text, '');
+    if (!masked.areKeysMasked || isReadable(masked.text)) return masked;
+    // A masked key is equal to one that was there.
+    return this.maskJson(text, `-${randomUUID().slice(0, 8)}`);
+  }
+
+  private async maskJson(text: string, suffix: string): Promise<MaskedJson & { areKeysMasked: boolean }> {
     const { automaton } = this;
-    if (automaton === null) return text;
+    const places: MaskedPlace[] = [];
+    if (automaton === null) return { text, places, areKeysMasked: false };
     const parts: string[] = [];
+    const path = new JsonPath();
     let copied = 0;
     let areKeysMasked = false;
     let backslash = -1;
@@ -73,28 +113,33 @@ export class SecretMask {
         await yieldToEventLoop();
         sliceEnd = at + SLICE_UNITS;
       }
-      const isString = text[at] === '"';
-      const end = isString ? endOfString(text, at) : endOfScalar(text, at);
+      if (text[at] !== '"') {
+        path.pass(text.charCodeAt(at));
+        at += 1;
+        continue;
+      }
+      const end = endOfString(text, at);
+      const isKey = text[end] === ':';
+      let key = isKey ? text.slice(at, end) : '';
       if (backslash < at) backslash = indexOr(text.indexOf('\\', at), text.length);
       // Most tokens are short and have neither escapes nor values: these are not copied.
       const isPlain = end - at < SHORT_UNITS && backslash >= end && !automaton.finds(text, at, end);
       if (end - at >= MIN_UNITS && !isPlain) {
-        const token = text.slice(at, end);
-        const plain: string = isString ? JSON.parse(token) : token;
+        const plain: string = JSON.parse(text.slice(at, end));
         const shown = await this.longText(plain);
         if (shown !== plain) {
-          parts.push(text.slice(copied, at), JSON.stringify(shown));
+          key = JSON.stringify(isKey ? path.unusedKey(shown + suffix) : shown);
+          parts.push(text.slice(copied, at), key);
           copied = end;
-          areKeysMasked ||= text[end] === ':';
+          areKeysMasked ||= isKey;
+          if (places.length < MAX_PLACES)
+            places.push({ path: path.toString(isKey), isKey, names: this.namesIn(plain) });
         }
       }
-      at = Math.max(end, at + 1);
+      if (isKey) path.enter(key);
+      at = end;
     }
-    if (copied === 0) return text;
-    const masked = parts.join('') + text.slice(copied);
-    // Keys that have become equal are refused.
-    if (areKeysMasked) readJson(Buffer.from(masked));
-    return masked;
+    return { text: copied === 0 ? text : parts.join('') + text.slice(copied), places, areKeysMasked };
   }
 
   private async longText(text: string): Promise<string> {
@@ -128,8 +173,11 @@ function indexOr(index: number, otherwise: number): number {
   return index < 0 ? otherwise : index;
 }
 
-/** The position itself: no scalar begins there. */
-function endOfScalar(text: string, at: number): number {
-  SCALAR.lastIndex = at;
-  return SCALAR.test(text) ? SCALAR.lastIndex : at;
+function isReadable(text: string): boolean {
+  try {
+    readJson(Buffer.from(text));
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -239,7 +239,7 @@ test('distinguishes refusals from failures by the status', async () => {
   }
   for (const status of [301, 302, 307, 408, 425, 429, 500, 502, 503, 504]) {
     answer = json(status, { detail: 'Later.' }, { Location: '/elsewhere' });
-    assert.deepEqual(await beat(), { kind: 'unreachable', reason: `HTTP ${status}: Later.` });
+    assert.deepEqual(await beat(), { kind: 'unreachable', reason: `HTTP ${status}: Later.`, status });
   }
   assert.ok(
     received.every(({ url }) => url !== '/elsewhere'),
@@ -252,7 +252,7 @@ test('reads Retry-After', async () => {
   const now = await beat();
   assert.equal(now.kind === 'unreachable' && now.retryAfterSeconds, 7);
   answer = json(503, { detail: 'Later.' }, { 'Retry-After': 'Wed, 21 Oct 2015 07:28:00 GMT' });
-  assert.deepEqual(await beat(), { kind: 'unreachable', reason: 'HTTP 503: Later.' });
+  assert.deepEqual(await beat(), { kind: 'unreachable', reason: 'HTTP 503: Later.', status: 503 });
 });
 
 const html = (status: number) => (response: ServerResponse) =>

@@ -58,8 +58,8 @@ function answerOf(error: unknown, { status, headers }: Response): Answer<never> 
   const retryAfterSeconds = Number(headers.get('Retry-After') ?? Number.NaN);
   const reason = `HTTP ${status}${detail === null ? " that is not the service's: a proxy, or SERVICE_URL is wrong" : `: ${detail}`}`;
   return retryAfterSeconds >= 0
-    ? { kind: 'unreachable', reason, retryAfterSeconds }
-    : { kind: 'unreachable', reason };
+    ? { kind: 'unreachable', reason, status, retryAfterSeconds }
+    : { kind: 'unreachable', reason, status };
 }
 
 /** What an error of the service says; null: it is not in the service's error form. */

@@ -8,7 +8,12 @@ import type { TraceContext } from '@longshore/common/tracing/trace-context';
 export type Answer<T> =
   | { readonly kind: 'ok'; readonly value: T }
   | { readonly kind: 'refused'; readonly status: number; readonly detail: string }
-  | { readonly kind: 'unreachable'; readonly reason: string; readonly retryAfterSeconds?: number };
+  | {
+      readonly kind: 'unreachable';
+      readonly reason: string;
+      readonly status?: number;
+      readonly retryAfterSeconds?: number;
+    };
 
 export type Refusal = Extract<Answer<never>, { kind: 'refused' }>;
 
@@ -288,6 +293,11 @@ export function secretNames({ secrets, imagePullSecret }: RunContainer): string[
 /** Whether the key is bound to workers with other ids. */
 export function isIdRefusal({ status, detail }: Refusal): boolean {
   return status === 403 && detail.startsWith('API key is not bound to worker');
+}
+
+/** Whether the service refuses what was sent, whoever sends it. */
+export function isContentRefused({ status }: Refusal): boolean {
+  return [400, 413, 415, 422].includes(status);
 }
 
 /** Whether a refused event means that the run has ended or is assigned to another worker. */

@@ -42,6 +42,8 @@ export class FakeDockerEngine {
   readonly images = new FakeImages();
   /** Names of its networks. */
   readonly networks = new Set(['bridge', 'none']);
+  /** What it says of itself. */
+  info: object = { Plugins: { Log: ['json-file', 'local'] }, InitBinary: 'docker-init', NCPU: 4 };
   /** Logins of pulls. */
   readonly logins: unknown[] = [];
   private readonly replaced = new Map<string, Answer[]>();
@@ -139,7 +141,7 @@ export class FakeDockerEngine {
     } else if (call.route === 'GET /_ping') {
       response.end('OK');
     } else if (call.route === 'GET /info') {
-      json(response, 200, { Plugins: { Log: ['json-file', 'local'] } });
+      json(response, 200, this.info);
     } else if (call.route === 'POST /containers/create') {
       this.created += 1;
       const made = {

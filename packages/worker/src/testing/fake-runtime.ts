@@ -12,7 +12,7 @@ export class FakeContainer implements RunningContainer {
   ranAt: ContainerTimes = NO_TIMES;
   readonly exit: Promise<ContainerExit>;
   lines: AsyncIterable<LogLine> = this.read();
-  private readonly printed: string[] = [];
+  private readonly printed: LogLine[] = [];
   private outputs: string;
   private ended = false;
   private wake: () => void = () => undefined;
@@ -26,7 +26,17 @@ export class FakeContainer implements RunningContainer {
   }
 
   print(...lines: string[]): void {
-    this.printed.push(...lines);
+    this.printed.push(...lines.map((text): LogLine => ({ stream: 'stdout', text })));
+    this.wake();
+  }
+
+  /** Prints one line in parts. */
+  printParts(...texts: string[]): void {
+    const partOf = (index: number): LogLine['part'] =>
+      index === 0 ? 'start' : index === texts.length - 1 ? 'end' : 'rest';
+    this.printed.push(
+      ...texts.map((text, index): LogLine => ({ stream: 'stdout', text, part: partOf(index) })),
+    );
     this.wake();
   }
 
@@ -59,9 +69,9 @@ export class FakeContainer implements RunningContainer {
 
   private async *read(): AsyncGenerator<LogLine> {
     for (;;) {
-      for (let text = this.printed.shift(); text !== undefined; text = this.printed.shift()) {
+      for (let line = this.printed.shift(); line !== undefined; line = this.printed.shift()) {
         this.linesRead += 1;
-        yield { stream: 'stdout', text };
+        yield line;
       }
       if (this.ended) return;
       await new Promise<void>((resolve) => {

@@ -96,6 +96,8 @@ export class FakeService implements ServiceApi {
   workerTimeoutSeconds: number | null = null;
   maxBodyBytes: number | null = null;
   onCall: (call: Call) => Fault = () => undefined;
+  /** How long it takes for a chunk of a log, in milliseconds. */
+  chunkMs = 0;
   /** Whether it supports waiting heartbeats and names lost runs; an older service does not. */
   tellsLostRuns = true;
   /** Whether it supports waiting claims; an older service refuses them. */
@@ -231,7 +233,9 @@ export class FakeService implements ServiceApi {
   putLogChunk(address: ChunkAddress, chunk: LogChunk, signal: AbortSignal): Promise<Answer<LogPosition>> {
     const { runId } = address;
     const act = () => this.logs.store(address, chunk);
-    return this.answer({ what: 'putLogChunk', runId, address, chunk }, act, { signal });
+    const ready = () => this.clock.sleep(this.chunkMs, signal);
+    const handling = this.chunkMs === 0 ? { signal } : { signal, ready };
+    return this.answer({ what: 'putLogChunk', runId, address, chunk }, act, handling);
   }
 
   private async answer<T>(

@@ -199,7 +199,7 @@ describe('the Kubernetes engine', () => {
       (response) => void response.destroy(),
       (response) => response.end(frame),
     );
-    assert.deepEqual(parseOutputs(await engine.readOutputs(await open(DONE), NEVER)), { a: 1 });
+    assert.deepEqual(parseOutputs(await engine.readOutputs(await open(DONE), NEVER))?.outputs, { a: 1 });
     assert.equal(scripted.api.calls.at(-1)?.query['container'], 'outputs');
   });
 
@@ -226,7 +226,7 @@ describe('the Kubernetes engine', () => {
     void reading.then(() => (isDone = true));
     await clock.until('both are read', () => isDone, 100);
     const [texts, outputs] = await reading;
-    assert.deepEqual([texts, parseOutputs(outputs)], [['a', 'last'], {}]);
+    assert.deepEqual([texts, parseOutputs(outputs)?.outputs], [['a', 'last'], {}]);
   });
 
   it('tells when the cluster has lost the outputs', async () => {

@@ -98,7 +98,7 @@ describe('the engine of Slurm', () => {
     rmSync(io);
     renameSync(`${io}.away`, io);
     writeFileSync(join(io, 'output.json'), '{"n":1}');
-    assert.deepEqual(parseOutputs(await outputs), { n: 1 });
+    assert.deepEqual(parseOutputs(await outputs)?.outputs, { n: 1 });
   });
 
   test('lists the other attempts beside a damaged folder, and keeps a live job with such a folder for its worker', async () => {

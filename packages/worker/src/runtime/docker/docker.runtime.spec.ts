@@ -25,7 +25,11 @@ describe('DockerRuntime', () => {
   });
   afterEach(() => engine.stop());
 
-  function runtime(timing: Partial<ContainerTiming> = {}, instance = '1f3a90cc'): DockerRuntime {
+  function runtime(
+    timing: Partial<ContainerTiming> = {},
+    instance = '1f3a90cc',
+    pids: number | null = null,
+  ): DockerRuntime {
     const env = { DOCKER_HOST: engine.host };
     return new DockerRuntime({
       env,
@@ -34,7 +38,16 @@ describe('DockerRuntime', () => {
       log,
       policy: ANY_IMAGE,
       timing: { ...TIMING, ...timing },
+      pids,
     });
+  }
+
+  async function limitsOf(info: object, pids: number | null = null): Promise<object> {
+    engine.info = info;
+    await runtime({}, '1f3a90cc', pids).start(containerSpec('tool'));
+    const { PidsLimit, Init } = Object(hostConfig(engine));
+    engine.calls.length = 0;
+    return { PidsLimit, Init };
   }
 
   describe('create', () => {
@@ -64,8 +77,9 @@ describe('DockerRuntime', () => {
         HostConfig: {
           CapDrop: ['ALL'],
           SecurityOpt: ['no-new-privileges'],
-          PidsLimit: 512,
           RestartPolicy: { Name: 'no' },
+          PidsLimit: 1536,
+          Init: true,
           LogConfig: {
             Type: 'local',
             Config: { 'max-size': '16m', 'max-file': '4', compress: 'false' },
@@ -76,6 +90,15 @@ describe('DockerRuntime', () => {
           DeviceRequests: [{ Driver: '', Capabilities: [['gpu']], DeviceIDs: ['1'] }],
         },
       });
+    });
+
+    it('limits processes by the cores of the engine, or by the setting, and needs no first process', async () => {
+      assert.deepEqual(await limitsOf({ NCPU: 64, InitBinary: 'docker-init' }), {
+        PidsLimit: 17_408,
+        Init: true,
+      });
+      assert.deepEqual(await limitsOf({ InitBinary: '' }), { PidsLimit: 1280, Init: undefined });
+      assert.deepEqual(await limitsOf({ NCPU: 64 }, 100), { PidsLimit: 100, Init: undefined });
     });
 
     it('passes the trace context to a traced container', async () => {
@@ -100,8 +123,9 @@ describe('DockerRuntime', () => {
       assert.deepEqual(Object.keys(hostConfig(engine)), [
         'CapDrop',
         'SecurityOpt',
-        'PidsLimit',
         'RestartPolicy',
+        'PidsLimit',
+        'Init',
         'LogConfig',
       ]);
     });

@@ -4,6 +4,7 @@ import type Dockerode from 'dockerode';
 import {
   ATTEMPT_LABEL,
   containerOptions,
+  type EngineFeatures,
   INSTANCE_LABEL,
   ownerLabels,
   RUN_LABEL,
@@ -62,6 +63,8 @@ export interface DockerRuntimeOptions {
   readonly pullTiming?: PullTiming;
   /** SERVICE_WORKER_NETWORK; absent: the default network of the engine. */
   readonly network?: string;
+  /** SERVICE_WORKER_PIDS; absent or null: by the cores. */
+  readonly pids?: number | null;
   /** Absent: pulled images are kept. */
   readonly imageBudget?: ImageBudget;
   /** Milliseconds since 1970; absent: of the system. */
@@ -108,7 +111,7 @@ export class DockerRuntime implements Runtime {
   private readonly current = new Set<string>();
   private probes = 0;
   private store: Promise<ImageStore> | null = null;
-  private logDrivers: Promise<unknown> | null = null;
+  private features: Promise<EngineFeatures> | null = null;
 
   /** @throws Error when DOCKER_HOST is invalid */
   constructor(private readonly options: DockerRuntimeOptions) {
@@ -223,8 +226,9 @@ export class DockerRuntime implements Runtime {
     let created: Dockerode.Container | null = null;
     let attached: Readable | null = null;
     try {
-      const { network } = this.options;
-      const options = containerOptions(spec, this.options, { network, hasLog: await this.hasLog(engine) });
+      const { network, pids } = this.options;
+      const choices = { network, pids, engine: await this.featuresOf(engine) };
+      const options = containerOptions(spec, this.options, choices);
       const container = (created = await createContainer(engine, options, timing.startMs));
       await this.putInputs(container, spec);
       attached = await attachOutput(container, timing.callMs);
@@ -298,16 +302,23 @@ export class DockerRuntime implements Runtime {
     }
   }
 
-  /** Whether the engine can keep a log of limited size: Podman cannot. */
-  private async hasLog(engine: Dockerode): Promise<boolean> {
-    this.logDrivers ??= withLimit(this.timing.callMs, 'info', (): Promise<unknown> => engine.info()).then(
-      (info) => Object(Object(info).Plugins).Log,
+  /** Podman cannot keep a log of limited size, and does not say whether it has a first process for containers. */
+  private async featuresOf(engine: Dockerode): Promise<EngineFeatures> {
+    this.features ??= withLimit(this.timing.callMs, 'info', (): Promise<unknown> => engine.info()).then(
+      (info) => {
+        const { Plugins, InitBinary, NCPU } = Object(info);
+        const drivers: unknown = Object(Plugins).Log;
+        return {
+          hasLog: Array.isArray(drivers) && drivers.includes('local'),
+          hasInit: typeof InitBinary === 'string' && InitBinary !== '',
+          cores: typeof NCPU === 'number' && NCPU > 0 ? NCPU : 1,
+        };
+      },
     );
     try {
-      const drivers: unknown = await this.logDrivers;
-      return Array.isArray(drivers) && drivers.includes('local');
+      return await this.features;
     } catch (error) {
-      this.logDrivers = null;
+      this.features = null;
       throw error;
     }
   }

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 const ZOMBIE = 'Z';
 
@@ -17,28 +18,69 @@ export function processStamp(pid: number): string | null {
 /** Pids of the living members of a process group. Linux only; elsewhere none are known. */
 export function groupMembers(group: number): number[] {
   if (process.platform !== 'linux') return [];
-  const pids = readdirSync('/proc')
-    .filter((name) => /^[0-9]+$/.test(name))
-    .map(Number);
-  return pids.filter((pid) => {
+  return allPids().filter((pid) => {
     const [state, , itsGroup] = statFields(pid) ?? [];
     return itsGroup === String(group) && state !== ZOMBIE;
   });
 }
 
-/** Whether a process was started with an environment that has this entry (`NAME=value`). Linux only; elsewhere false. */
-export function hasEnvironment(pid: number, entry: string): boolean {
-  if (process.platform !== 'linux') return false;
-  return readText(`/proc/${pid}/environ`)?.split('\0').includes(entry) ?? false;
+/**
+ * Pids of the living processes that were started with an environment that has this entry (`NAME=value`), and of the processes that
+ * those have started, whatever their group or session. Linux only; elsewhere none are known.
+ */
+export function markedProcesses(entry: string): number[] {
+  if (process.platform !== 'linux') return [];
+  const marked = new Set<number>();
+  const children = new Map<number, number[]>();
+  for (const pid of allPids()) {
+    const [state, parent] = statFields(pid) ?? [];
+    if (state === undefined || state === ZOMBIE || pid === process.pid) continue;
+    children.set(Number(parent), [...(children.get(Number(parent)) ?? []), pid]);
+    if (hasEnvironment(pid, entry)) marked.add(pid);
+  }
+  // Those that are added are visited as well.
+  for (const pid of marked) for (const child of children.get(pid) ?? []) marked.add(child);
+  return [...marked];
+}
+
+/** How long killed processes may take to end, in milliseconds. */
+const KILL_MS = 5_000;
+
+/**
+ * Kills the processes of {@link markedProcesses}, also those that they start meanwhile. Resolves when they have ended, or after
+ * {@link KILL_MS}.
+ */
+export async function killMarked(entry: string): Promise<void> {
+  const deadline = performance.now() + KILL_MS;
+  for (;;) {
+    const pids = markedProcesses(entry);
+    if (pids.length === 0 || performance.now() > deadline) return;
+    for (const pid of pids) signal(pid, 'SIGKILL');
+    await sleep(5);
+  }
 }
 
 /** Signals a process group. Harmless when it is gone. */
-export function signalGroup(group: number, signal: NodeJS.Signals): void {
+export function signalGroup(group: number, name: NodeJS.Signals): void {
+  signal(-group, name);
+}
+
+function signal(target: number, name: NodeJS.Signals): void {
   try {
-    process.kill(-group, signal);
+    process.kill(target, name);
   } catch {
-    // ESRCH: no process is left. EPERM (macOS): only zombies are left.
+    // ESRCH: no process is left. EPERM: only zombies are left (macOS), or one of another user.
   }
+}
+
+function allPids(): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^[0-9]+$/.test(name))
+    .map(Number);
+}
+
+function hasEnvironment(pid: number, entry: string): boolean {
+  return readText(`/proc/${pid}/environ`)?.split('\0').includes(entry) ?? false;
 }
 
 /** The fields of /proc/PID/stat from the third (state) on; the second, a name, may hold anything. */

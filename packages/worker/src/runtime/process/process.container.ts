@@ -3,9 +3,9 @@ import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
 import { withTimeout } from '@longshore/common/timeout';
 import { engineTime, type ContainerTimes } from '../../execution/container-times.js';
-import { splitLines } from '../log-lines.js';
+import { PARTIAL_MS, splitLines } from '../log-lines.js';
 import { readChunks } from '../output-chunks.js';
-import { signalGroup } from './process-table.js';
+import { killMarked, signalGroup } from './process-table.js';
 import type { RunFolder } from './run-folders.js';
 import type { Sentinel } from './sentinel.js';
 import type { ContainerExit, LogLine, RunningContainer } from '../runtime.js';
@@ -13,7 +13,7 @@ import type { ContainerExit, LogLine, RunningContainer } from '../runtime.js';
 /** A program's child process, its output piped to the worker. */
 export type PipedChild = ChildProcess & { readonly stdout: Readable; readonly stderr: Readable };
 
-/** A started program of the process runtime: the leader of a process group that ends with it. */
+/** A started program of the process runtime: the leader of a process group. What it started ends with it. */
 export class ProcessContainer implements RunningContainer {
   readonly lines: AsyncIterable<LogLine>;
   readonly exit: Promise<ContainerExit>;
@@ -25,7 +25,8 @@ export class ProcessContainer implements RunningContainer {
   /**
    * @param child spawned detached, so that it leads its own group
    * @param startedAtMs milliseconds since 1970
-   * @param onEnd called once, when the program and its group have ended
+   * @param mark environment entry of the processes of this run
+   * @param onEnd called once, when the program and what it started have ended
    * @param sentinel runs since before the start of the program
    */
   constructor(
@@ -33,6 +34,7 @@ export class ProcessContainer implements RunningContainer {
     private readonly pid: number,
     private readonly folder: RunFolder,
     private readonly startedAtMs: number,
+    mark: string,
     onEnd: () => void,
     sentinel: Sentinel,
   ) {
@@ -42,8 +44,11 @@ export class ProcessContainer implements RunningContainer {
         this.finishedAtMs = Date.now();
         // As in a container, nothing outlives the first process.
         signalGroup(pid, 'SIGKILL');
-        onEnd();
-        resolve(code ?? 128 + (signal === null ? 0 : constants.signals[signal]));
+        const endCode = code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
+        void killMarked(mark).finally(() => {
+          onEnd();
+          resolve(endCode);
+        });
       });
     });
     this.exit = this.ended.then(async (exitCode) => {
@@ -55,7 +60,7 @@ export class ProcessContainer implements RunningContainer {
       { stream: 'stdout', readable: child.stdout },
       { stream: 'stderr', readable: child.stderr },
     ] as const;
-    this.lines = splitLines(readChunks<LogLine['stream']>(sources, this.ended));
+    this.lines = splitLines(readChunks<LogLine['stream']>(sources, this.ended), PARTIAL_MS);
   }
 
   times(): ContainerTimes {

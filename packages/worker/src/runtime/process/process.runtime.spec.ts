@@ -213,16 +213,20 @@ describe('process runtime', () => {
     assert.equal((await container.exit).exitCode, 137);
   });
 
-  it('kills background processes when the program ends', async () => {
-    const container = await start('parent', 'sleep 600 & echo $!');
-    const { lines, exit } = await readToEnd(container);
-    assert.equal(exit.exitCode, 0);
-    await gone(Number(lines[0]?.text));
-  });
+  for (const [what, script, test] of [
+    ['background processes', 'sleep 600 & echo $!', it],
+    ['what has left the process group', `setsid -f sh -c 'echo $$; exec sleep 600' | head -n 1`, onLinux],
+  ] as const) {
+    test(`kills ${what} when the program ends`, async () => {
+      const { lines, exit } = await readToEnd(await start('parent', script));
+      assert.equal(exit.exitCode, 0);
+      await gone(Number(lines[0]?.text));
+    });
+  }
 
   onLinux('ends reading although a process outside the group holds the pipe', async () => {
     const pidFile = join(root, 'escaped');
-    const script = `setsid sh -c 'echo $$ >${pidFile}; exec sleep 600' & until [ -s ${pidFile} ]; do sleep 0.05; done`;
+    const script = `env -i setsid sh -c 'echo $$ >${pidFile}; exec sleep 600' & until [ -s ${pidFile} ]; do sleep 0.05; done`;
     const spec = containerSpec(image('escaped', script));
     const { exit, lines } = await readToEnd(await runtime().start(spec));
     assert.deepEqual({ exit, lines }, { exit: { exitCode: 0, outOfMemory: false }, lines: [] });
@@ -311,7 +315,7 @@ async function run(name: string, inputs: JsonObject) {
   await examples.pull(spec.image, NEVER);
   const container = await examples.start(spec);
   const read = await readToEnd(container);
-  const outputs = parseOutputs(await container.readOutputs());
+  const outputs = parseOutputs(await container.readOutputs())?.outputs;
   await container.remove();
   return { ...read, outputs };
 }

@@ -8,7 +8,7 @@ import { ProcessContainer, type PipedChild } from './process.container.js';
 import { ProcessNotes, type ProcessNote } from './process-notes.js';
 import type { FolderSpec, RunFolder, RunFolders } from './run-folders.js';
 import { Sentinel } from './sentinel.js';
-import { groupMembers, hasEnvironment, processStamp, signalGroup } from './process-table.js';
+import { groupMembers, killMarked, markedProcesses, processStamp, signalGroup } from './process-table.js';
 import {
   EngineFault,
   RunFault,
@@ -41,7 +41,8 @@ export interface ProcessRuntimeOptions {
 
 /**
  * Runs the programs of example images as plain child processes, for machines without a container engine. It isolates
- * nothing: no limits, and the program may do what the worker's user may.
+ * nothing: no limits, and the program may do what the worker's user may. On Linux, what a program has started ends with it, unless
+ * it has cleared its environment and its parent has ended before.
  */
 export class ProcessRuntime implements Runtime {
   readonly name = 'process';
@@ -104,7 +105,8 @@ export class ProcessRuntime implements Runtime {
   async removeLeftovers(): Promise<number> {
     const notes = this.notes.list().filter(({ pid }) => !this.running.has(pid));
     const leftovers = notes.filter(isAlive);
-    for (const { pid } of leftovers) signalGroup(pid, 'SIGKILL');
+    for (const note of leftovers) if (hasItsGroup(note)) signalGroup(note.pid, 'SIGKILL');
+    await Promise.all(leftovers.map(({ mark }) => killMarked(mark)));
     const deadline = performance.now() + KILL_MS;
     while (leftovers.some(isAlive) && performance.now() < deadline) await sleep(20);
     for (const { pid } of notes) this.notes.remove(pid);
@@ -148,12 +150,13 @@ export class ProcessRuntime implements Runtime {
     // An error after the start (a signal that cannot be sent) has no bearing on how the program ends.
     child.on('error', () => undefined);
     this.running.add(pid);
-    this.notes.write({ pid, stamp: processStamp(pid), mark: inputEntry(folder.path) });
+    const mark = inputEntry(folder.path);
+    this.notes.write({ pid, stamp: processStamp(pid), mark });
     const onEnd = (): void => {
       this.running.delete(pid);
       this.notes.remove(pid);
     };
-    return new ProcessContainer(child, pid, folder, startedAtMs, onEnd, this.sentinel);
+    return new ProcessContainer(child, pid, folder, startedAtMs, mark, onEnd, this.sentinel);
   }
 
   /**
@@ -200,14 +203,20 @@ function inputEntry(folder: string): string {
   return `SERVICE_INPUT_PATH=${join(folder, 'input.json')}`;
 }
 
+/** Whether processes of the note are alive. */
+function isAlive(note: ProcessNote): boolean {
+  return hasItsGroup(note) || markedProcesses(note.mark).length > 0;
+}
+
 /**
- * Whether processes of the note are alive. The pid may be reused: the stamp identifies the leader, and an environment with
- * the run's folder identifies a group whose leader has ended.
+ * Whether the group of the note is still that of its run. The pid may be reused: the stamp identifies the leader, and an
+ * environment with the run's folder identifies a group whose leader has ended.
  */
-function isAlive({ pid, stamp, mark }: ProcessNote): boolean {
+function hasItsGroup({ pid, stamp, mark }: ProcessNote): boolean {
   const now = processStamp(pid);
   if (now !== null) return now === stamp;
-  return groupMembers(pid).some((member) => hasEnvironment(member, mark));
+  const marked = markedProcesses(mark);
+  return groupMembers(pid).some((member) => marked.includes(member));
 }
 
 function stateOf(program: string): 'executable' | 'not executable' | 'absent' {

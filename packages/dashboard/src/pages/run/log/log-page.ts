@@ -22,6 +22,8 @@ export interface LogPage {
   readonly next: string;
   readonly hasMore: boolean;
   readonly isComplete: boolean;
+  /** Number of lines that were printed and are not stored; 0 while the log is not complete. */
+  readonly leftOut: number;
 }
 
 /** Reads pages of one log. */
@@ -52,6 +54,7 @@ export async function readLogPage(
     next: headers.get('X-Log-Next-Cursor') ?? '',
     hasMore: headers.get('X-Log-Has-More') === 'true',
     isComplete: headers.get('X-Log-Complete') === 'true',
+    leftOut: Number(headers.get('X-Log-Lines-Left-Out')),
   };
 }
 

@@ -107,14 +107,18 @@ export class LogStore {
     }
     const wanted = this.contains.toLowerCase();
     const shown = entries.filter((entry) => !('text' in entry) || entry.text.toLowerCase().includes(wanted));
-    const place = { after: last.cursor, isAtEnd: true, isComplete: false };
+    const place = { after: last.cursor, isAtEnd: true, isComplete: false, leftOut: 0 };
     this.#set({ window: append(window, shown, place) });
   }
 
-  /** Notes that nothing will follow. */
-  complete(): void {
+  /** Nothing will follow: reads how much of the log is stored. */
+  async complete(): Promise<void> {
     const { window } = this.#view;
-    if (window?.isAtEnd && !window.isComplete) this.#set({ window: { ...window, isComplete: true } });
+    if (window === undefined || !window.isAtEnd || window.isComplete || this.#isBusy()) return;
+    await this.#load(async (signal) => {
+      const page = await this.#page({ after: window.after, limit: PAGE_LINES }, signal);
+      return append(window, page.entries, placeBehind(page));
+    }, false);
   }
 
   #isBusy(): boolean {
@@ -152,6 +156,6 @@ export class LogStore {
   }
 }
 
-function placeBehind(page: LogPage): Pick<LogWindow, 'after' | 'isAtEnd' | 'isComplete'> {
-  return { after: page.next, isAtEnd: !page.hasMore, isComplete: page.isComplete };
+function placeBehind(page: LogPage): Pick<LogWindow, 'after' | 'isAtEnd' | 'isComplete' | 'leftOut'> {
+  return { after: page.next, isAtEnd: !page.hasMore, isComplete: page.isComplete, leftOut: page.leftOut };
 }

@@ -97,7 +97,7 @@ function livenessOf({ window, stream, error }: Log): Liveness {
 
 function statusOf({ window, isLoading, stream }: Log, contains: string): string {
   if (window === undefined) return '';
-  const { entries, isComplete, isAtEnd, hasOlder } = window;
+  const { entries, isComplete, isAtEnd, hasOlder, leftOut } = window;
   if (stream.state === 'refused') return stream.error?.message ?? '';
   const lines = entries.filter((entry) => 'text' in entry).length;
   if (contains !== '') {
@@ -108,5 +108,8 @@ function statusOf({ window, isLoading, stream }: Log, contains: string): string 
   if (last === undefined) return isComplete ? 'complete, nothing printed' : '';
   const count = last.line + ('gap' in last ? last.gap.lines : 1);
   if (!isAtEnd) return `lines ${formatCount((entries[0]?.line ?? 0) + 1)} to ${formatCount(count)}`;
-  return `${formatCount(count)} ${count === 1 ? 'line' : 'lines'} printed${isComplete ? ', complete' : ''}`;
+  const printed = `${formatCount(count)} ${count === 1 ? 'line' : 'lines'} printed`;
+  if (leftOut > 0)
+    return `${printed}, ended: ${formatCount(count - leftOut)} kept, ${formatCount(leftOut)} left out`;
+  return `${printed}${isComplete ? ', complete' : ''}`;
 }

@@ -18,6 +18,8 @@ export interface LogWindow {
   readonly isAtEnd: boolean;
   /** Nothing will follow. */
   readonly isComplete: boolean;
+  /** As in LogPage. */
+  readonly leftOut: number;
 }
 
 /** The window that shows one page. */
@@ -29,6 +31,7 @@ export function windowOf(page: LogPage): LogWindow {
     after: page.next,
     isAtEnd: !page.hasMore,
     isComplete: page.isComplete,
+    leftOut: page.leftOut,
   };
 }
 
@@ -46,7 +49,7 @@ export function prepend(window: LogWindow, page: LogPage): LogWindow {
 export function append(
   window: LogWindow,
   entries: readonly LogEntry[],
-  place: Pick<LogWindow, 'after' | 'isAtEnd' | 'isComplete'>,
+  place: Pick<LogWindow, 'after' | 'isAtEnd' | 'isComplete' | 'leftOut'>,
 ): LogWindow {
   const all = entries.length === 0 ? window.entries : [...window.entries, ...entries];
   const newer = { ...window, ...place, entries: all };

@@ -71,7 +71,7 @@ export function useLog({ runId, attempt, contains, place }: LogSource): Log {
       ),
   });
   useEffect(() => {
-    if (stream.state === 'ended') store.complete();
+    if (stream.state === 'ended') void store.complete();
   }, [stream.state, store]);
   return { ...view, store, stream, isFollowed };
 }

@@ -83,7 +83,7 @@ describe('files of a container', () => {
 
   it('reads the outputs from the container', async () => {
     const container = await ended(await archive({ name: 'output.json' }, '{"a":[1,"ü"]}'));
-    assert.deepEqual(parseOutputs(await container.readOutputs()), { a: [1, 'ü'] });
+    assert.deepEqual(parseOutputs(await container.readOutputs())?.outputs, { a: [1, 'ü'] });
     assert.deepEqual(engine.calls.at(-1)?.query, { path: '/longshore/output.json' });
   });
 
@@ -93,7 +93,7 @@ describe('files of a container', () => {
       await archive({ name: 'output.json' }, ''),
       await archive({ name: 'output.json' }, ' \n'),
     );
-    for (let i = 0; i < 3; i++) assert.equal(parseOutputs(await container.readOutputs()), undefined);
+    for (let i = 0; i < 3; i++) assert.equal(parseOutputs(await container.readOutputs())?.outputs, undefined);
   });
 
   for (const [what, header] of [
@@ -142,7 +142,7 @@ describe('files of a container', () => {
       response.write(bytes.subarray(0, 600), () => response.destroy());
     };
     const container = await ended(cut, half, (response) => response.end(bytes));
-    assert.deepEqual(parseOutputs(await container.readOutputs()), { a: 1 });
+    assert.deepEqual(parseOutputs(await container.readOutputs())?.outputs, { a: 1 });
   });
 
   it('is the run’s fault when the engine can read the container but not them, such as a link to itself', async () => {

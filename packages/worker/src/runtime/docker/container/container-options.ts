@@ -5,8 +5,8 @@ import { traceEnvironment, type ContainerLimits, type ContainerSpec } from '../.
 /** Folder of the input and the output file inside the container. */
 export const CONTAINER_FOLDER = '/longshore';
 
-/** Processes and threads that one container may have at once. */
-export const PIDS_LIMIT = 512;
+/** Processes and threads that one container may have at once without a setting: so many, and so many for each core. */
+const PIDS = { base: 1024, perCore: 256 };
 
 /** Engines refuse less than this. */
 const SMALLEST_MEMORY_MB = 6;
@@ -29,7 +29,6 @@ export function ownerLabels({ workerId, instance }: WorkerIdentity): Readonly<Re
 const RESTRICTIONS = {
   CapDrop: ['ALL'],
   SecurityOpt: ['no-new-privileges'],
-  PidsLimit: PIDS_LIMIT,
   RestartPolicy: { Name: 'no' },
 } satisfies Dockerode.HostConfig;
 
@@ -50,9 +49,23 @@ const OVERRIDES = {
 export interface EngineChoices {
   /** Absent: the default of the engine. */
   readonly network?: string | undefined;
-  /** Whether the engine has the log driver `local`. Absent: it does. */
-  readonly hasLog?: boolean;
+  /** What the engine says of itself. Absent: everything, and one core. */
+  readonly engine?: EngineFeatures;
+  /** SERVICE_WORKER_PIDS; null: it follows the cores. */
+  readonly pids?: number | null;
 }
+
+/** What an engine can do, and has. */
+export interface EngineFeatures {
+  /** The log driver `local`. */
+  readonly hasLog: boolean;
+  /** A first process for containers, which reaps zombies. */
+  readonly hasInit: boolean;
+  /** CPU cores. */
+  readonly cores: number;
+}
+
+const ALL_FEATURES: EngineFeatures = { hasLog: true, hasInit: true, cores: 1 };
 
 /**
  * The body of the engine's create call for one attempt of a run. No capability, no new privileges, no engine socket and
@@ -62,7 +75,7 @@ export interface EngineChoices {
 export function containerOptions(
   spec: ContainerSpec,
   owner: WorkerIdentity,
-  { network, hasLog = true }: EngineChoices = {},
+  { network, engine = ALL_FEATURES, pids = null }: EngineChoices = {},
 ): Dockerode.ContainerCreateOptions {
   return {
     Image: spec.image,
@@ -81,7 +94,9 @@ export function containerOptions(
     },
     HostConfig: {
       ...RESTRICTIONS,
-      LogConfig: hasLog ? BOUNDED_LOG : NO_LOG,
+      PidsLimit: pids ?? pidsLimit(spec.limits, engine.cores),
+      ...(engine.hasInit ? { Init: true } : {}),
+      LogConfig: engine.hasLog ? BOUNDED_LOG : NO_LOG,
       ...networkMode(network),
       ...memoryLimit(spec.limits),
       ...cpuLimit(spec.limits),
@@ -105,6 +120,11 @@ function commandOf({ command, args }: ContainerSpec): Dockerode.ContainerCreateO
   const Cmd = [...(args ?? [])];
   if (command !== null && command.length > 0) return { Entrypoint: [...command], Cmd };
   return Cmd.length > 0 ? { Cmd } : {};
+}
+
+/** @param cores of the engine, for a run that may use all of them */
+function pidsLimit({ cpu }: ContainerLimits, cores: number): number {
+  return PIDS.base + PIDS.perCore * Math.ceil(cpu === 0 ? cores : cpu);
 }
 
 function memoryLimit({ ramMb }: ContainerLimits): Dockerode.HostConfig {
@@ -147,6 +167,6 @@ export function probeOptions(
     Cmd: [],
     ...OVERRIDES,
     Labels: ownerLabels(owner),
-    HostConfig: { ...RESTRICTIONS, LogConfig: NO_LOG, ...networkMode(network) },
+    HostConfig: { ...RESTRICTIONS, PidsLimit: PIDS.base, LogConfig: NO_LOG, ...networkMode(network) },
   };
 }

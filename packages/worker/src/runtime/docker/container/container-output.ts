@@ -6,7 +6,7 @@ import type Dockerode from 'dockerode';
 import { engineMessage, engineStatus, withLimit } from '../engine/docker-engine.js';
 import type { ContainerTiming } from './docker.container.js';
 import { demultiplex, logEntries, type LogEntry } from './log-frames.js';
-import { splitLines } from '../../log-lines.js';
+import { PARTIAL_MS, splitLines } from '../../log-lines.js';
 import { readChunks, type OutputChunk } from '../../output-chunks.js';
 import type { LogLine, RuntimeLog } from '../../runtime.js';
 
@@ -66,7 +66,7 @@ export class ContainerOutput {
   ) {}
 
   lines(): AsyncGenerator<LogLine, void, undefined> {
-    return splitLines(this.chunks());
+    return splitLines(this.chunks(), PARTIAL_MS);
   }
 
   close(): void {

@@ -1,0 +1,61 @@
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+const OPEN_LIST = 0x5b;
+const CLOSE_LIST = 0x5d;
+const COMMA = 0x2c;
+
+/** Longest path that is shown, in UTF-16 units. */
+const MAX_PATH = 200;
+
+/** An object or a list around the position. */
+interface Level {
+  /** Index in a list; null: an object. */
+  index: number | null;
+  /** The last key of an object as JSON. */
+  key: string;
+  /** The masked keys of an object. */
+  keys: Set<string> | null;
+}
+
+/** The position within a JSON text that is read token by token. */
+export class JsonPath {
+  private readonly levels: Level[] = [];
+
+  /** Reads a unit outside of strings. */
+  pass(code: number): void {
+    if (code === OPEN_OBJECT) this.levels.push({ index: null, key: '', keys: null });
+    else if (code === OPEN_LIST) this.levels.push({ index: 0, key: '', keys: null });
+    else if (code === CLOSE_OBJECT || code === CLOSE_LIST) this.levels.pop();
+    else if (code === COMMA) {
+      const last = this.levels.at(-1);
+      if (last !== undefined && last.index !== null) last.index += 1;
+    }
+  }
+
+  /** @param key as JSON */
+  enter(key: string): void {
+    const last = this.levels.at(-1);
+    if (last !== undefined) last.key = key;
+  }
+
+  /** The masked key, with a number if the object has an equal one. */
+  unusedKey(masked: string): string {
+    const last = this.levels.at(-1);
+    if (last === undefined) return masked;
+    const keys = (last.keys ??= new Set());
+    let key = masked;
+    for (let number = 2; keys.has(key); number++) key = `${masked}-${number}`;
+    keys.add(key);
+    return key;
+  }
+
+  /** As JSON pointer. @param isKey whether the position is a key: then the pointer is that of its object */
+  toString(isKey: boolean): string {
+    const levels = isKey ? this.levels.slice(0, -1) : this.levels;
+    const pointer = levels
+      .map(({ index, key }) => String(index ?? JSON.parse(key)))
+      .map((step) => `/${step.replaceAll('~', '~0').replaceAll('/', '~1')}`)
+      .join('');
+    return pointer.length > MAX_PATH ? `${pointer.slice(0, MAX_PATH)}...` : pointer;
+  }
+}

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { putChunk, readLog, readWhole, told } from '../../support/runs/run-log.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+
+describe('what is read of a log whose lines are in pieces or missing', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+  let send: TestApp['send'];
+
+  beforeAll(async () => {
+    service = await startTestApp();
+    ({ send } = service);
+    steps = new RunSteps(send);
+  });
+  afterAll(() => service.close());
+
+  test('shows the pieces of a line as one: in the text, in a search, and in what limits count', async () => {
+    const { id: run } = await steps.running();
+    const t = '2026-01-02T03:04:05.678Z';
+    const longest = 'x'.repeat(16_383);
+    const lines = [
+      { t, stream: 'stdout', text: 'first' },
+      { t, stream: 'stdout', text: `${longest}b` },
+      { t, stream: 'stdout', text: 'order', continued: true },
+      { t, stream: 'stdout', text: ' end', continued: true },
+      { t, stream: 'stderr', text: 'other', continued: true },
+      { t, stream: 'stdout', text: 'last' },
+    ];
+    const headers = { 'X-Worker-Id': 'w', 'X-Run-Attempt': '1' };
+    for (const [chunk, [from, to]] of [
+      [0, 2],
+      [2, 6],
+    ].entries()) {
+      const body = { first_line: from, lines: lines.slice(from, to), is_last: to === lines.length };
+      assert.equal((await send('PUT', `/runs/${run}/logs/${chunk}`, { body, headers })).status, 200);
+    }
+    const plain = await send('GET', `/runs/${run}/logs`, { headers: { Accept: 'text/plain' } });
+    assert.equal(plain.text, `first\n${longest}border end\nother\nlast\n`);
+    const pieces = [`${longest}b`, 'order', ' end'];
+    for (const query of ['contains=BORDER', 'contains=r%20end&tail=1']) {
+      const found = await readLog(send, run, query);
+      assert.deepEqual(told(found.entries), pieces, query);
+    }
+    assert.deepEqual(told((await readLog(send, run, 'contains=endother')).entries), []);
+    assert.deepEqual(told((await readLog(send, run, 'limit=2')).entries), ['first', ...pieces]);
+    assert.deepEqual(told((await readLog(send, run, 'tail=3')).entries), [...pieces, 'other', 'last']);
+    const all = await readWhole(send, run, 'limit=1');
+    assert.deepEqual(told(all), ['first', ...pieces, 'other', 'last']);
+    for (let page = await readLog(send, run, 'tail=1'), rest = all; ;) {
+      assert.deepEqual(page.entries, rest.slice(rest.length - page.entries.length));
+      rest = rest.slice(0, rest.length - page.entries.length);
+      if (!page.hasPrevious) break;
+      page = await readLog(send, run, `limit=1&before=${page.previous}`);
+    }
+    assert.deepEqual(
+      told((await readLog(send, run, `after=${all[1]?.cursor}&limit=1`)).entries),
+      pieces.slice(1),
+    );
+    assert.deepEqual(
+      told((await readLog(send, run, `before=${all[2]?.cursor}&limit=1`)).entries),
+      pieces.slice(0, 2),
+    );
+  });
+
+  test('counts at the end of a log the lines that are not stored, whether the worker or the limit left them out', async () => {
+    const { id: run } = await steps.running();
+    const texts = Array.from({ length: 56 }, (_, n) => `${n} `.padEnd(16_384, 'x'));
+    // 18 MB of text; the limit of 16 MiB leaves a gap in the middle, and the worker one of 5 lines.
+    for (let chunk = 0; chunk < 20; chunk += 1) {
+      const firstLine = chunk * 56 + (chunk > 0 ? 5 : 0);
+      const answer = await putChunk(send, { run }, chunk, { firstLine, texts });
+      assert.equal(answer.status, 200, answer.text);
+    }
+    const printed = 20 * 56 + 5;
+    assert.equal((await readLog(send, run, 'tail=1')).lines, null);
+    await putChunk(send, { run }, 20, { firstLine: printed, texts: [], isLast: true });
+    const whole = await readWhole(send, run, 'limit=5000');
+    const missing = whole.reduce((sum, { gap }) => sum + (gap?.lines ?? 0), 0);
+    assert.ok(missing > 5);
+    const { lines, isComplete } = await readLog(send, run, 'tail=1');
+    assert.deepEqual([isComplete, lines], [true, { printed, leftOut: missing }]);
+  });
+});
