@@ -115,10 +115,10 @@ describe('the counts of runs', () => {
         for (let at = 0; at < steps.length; at += AT_ONCE) {
           const outcomes = await Promise.allSettled(steps.slice(at, at + AT_ONCE).map(carryOut));
           for (const { status } of outcomes) seen.add(status);
+          const { states } = await read();
+          for (const [state, count] of Object.entries(states)) if (count > 0) seen.add(state);
+          assert.deepEqual(states, await counted());
         }
-        const { states } = await read();
-        for (const [state, count] of Object.entries(states)) if (count > 0) seen.add(state);
-        assert.deepEqual(states, await counted());
       }),
       { numRuns: SCENES, seed: testSeed(20_261_122) },
     );

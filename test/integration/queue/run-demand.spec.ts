@@ -253,17 +253,17 @@ describe('the counts of pending runs by what they ask for', () => {
         for (let at = 0; at < steps.length; at += AT_ONCE) {
           const outcomes = await Promise.allSettled(steps.slice(at, at + AT_ONCE).map(carryOut));
           for (const { status } of outcomes) seen.add(status);
+          const { shapes } = await read();
+          for (const { ready, waiting, inExecution } of shapes) {
+            if (ready > 0) seen.add('ready');
+            if (waiting > 0) seen.add('waiting');
+            if (inExecution > 0) seen.add('in execution');
+          }
+          assert.deepEqual(byShape(shapes), await counted());
+          const told = await toldByRequirements();
+          if (told.length > 0) seen.add('with requirements');
+          assert.deepEqual(told, await countedByRequirements());
         }
-        const { shapes } = await read();
-        for (const { ready, waiting, inExecution } of shapes) {
-          if (ready > 0) seen.add('ready');
-          if (waiting > 0) seen.add('waiting');
-          if (inExecution > 0) seen.add('in execution');
-        }
-        assert.deepEqual(byShape(shapes), await counted());
-        const told = await toldByRequirements();
-        if (told.length > 0) seen.add('with requirements');
-        assert.deepEqual(told, await countedByRequirements());
       }),
       { numRuns: SCENES, seed: testSeed(20_261_122) },
     );
