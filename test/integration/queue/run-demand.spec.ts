@@ -20,7 +20,7 @@ import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '.
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 
-const SCENES = atDepth({ fast: 5, all: 60 });
+const SCENES = atDepth({ fast: 10, all: 60 });
 const AT_ONCE = 6;
 const BACK_OFF = { maxAttempts: 3, backoffS: 3600 };
 const SHAPES = [
