@@ -55,6 +55,19 @@ test('replaces values in strings and keys of a JSON object, and keeps numbers an
   assert.deepEqual({ ...(await mask.json({ hunter22: 1, '12345': 2 })) }, { '***': 2, '***-2': 1 });
 });
 
+test('names the values that a text has, whole, by a line, with escapes, and within another value', () => {
+  const mask = new SecretMask(
+    ['hunter22', ' first line\n\n second line', 'a"b\\c', 'unter', 'absent', 'hunter22'],
+    ['SHORT', 'LINES', 'QUOTED', 'INNER', 'ABSENT', 'AGAIN'],
+  );
+  assert.deepEqual(mask.namesIn('x hunter22'), ['SHORT', 'INNER', 'AGAIN']);
+  assert.deepEqual(mask.namesIn('> first line'), ['LINES']);
+  assert.deepEqual(mask.namesIn('first line \r\n second line'), ['LINES']);
+  assert.deepEqual(mask.namesIn('a\\"b\\\\c'), ['QUOTED']);
+  assert.deepEqual(mask.namesIn('hunt 22'), []);
+  assert.deepEqual(new SecretMask(['hunter22']).namesIn('hunter22'), []);
+});
+
 test('finds a value that is cut anywhere between the parts of a long line', () => {
   const letters = fc.string({ unit: fc.constantFrom('a', 'b', 'é', '😀'), minLength: 4, maxLength: 7 });
   const pieces = fc.array(

@@ -6,8 +6,9 @@ import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value
 import { readJson } from '@longshore/common/json/read-json';
 import { JsonPath } from './json-path.js';
 import { Masking } from './masking.js';
-import { textsOf } from './secret-texts.js';
-import { MIN_UNITS, TextAutomaton } from './text-automaton.js';
+import { unescape } from './escapes.js';
+import { linesOf, textsOf } from './secret-texts.js';
+import { beginning, MIN_UNITS, TextAutomaton } from './text-automaton.js';
 
 /** UTF-16 units that are masked before timers and heartbeats run: some milliseconds. */
 const SLICE_UNITS = 256 * 1024;
@@ -43,6 +44,8 @@ export interface MaskedJson {
 export class SecretMask {
   /** Null: nothing is replaced. */
   private readonly automaton: TextAutomaton | null;
+  /** Null: not asked for. */
+  private named: Map<string, Set<string>> | null = null;
 
   /** @param names of the values, in their order, to say where they were */
   constructor(
@@ -79,12 +82,19 @@ export class SecretMask {
     return isJsonObject(read) ? read : {};
   }
 
-  /** The names of the values that a text has. */
+  /** The names of the values that a text has, but not of one that ends where a longer one does. */
   namesIn(text: string): string[] {
-    return this.names.filter((_, index) => {
-      const mask = new SecretMask([this.values[index] ?? '']);
-      return mask.text(text) !== text;
-    });
+    const { automaton } = this;
+    if (automaton === null || this.names.length === 0) return [];
+    const named = this.namesByText();
+    const found = new Set<string>();
+    for (const form of new Set([text, unescape(text, true).text])) {
+      const searched = linesOf(form).join('\n');
+      automaton.search(beginning(), searched, 0, searched.length, (end, length) => {
+        for (const name of named.get(searched.slice(end - length, end)) ?? []) found.add(name);
+      });
+    }
+    return this.names.filter((name) => found.has(name));
   }
 
   /**
@@ -140,6 +150,20 @@ export class SecretMask {
       at = end;
     }
     return { text: copied === 0 ? text : parts.join('') + text.slice(copied), places, areKeysMasked };
+  }
+
+  /** The names of the values by the texts that are searched for. */
+  private namesByText(): ReadonlyMap<string, ReadonlySet<string>> {
+    if (this.named === null) {
+      this.named = new Map<string, Set<string>>();
+      for (const [index, name] of this.names.entries()) {
+        for (const text of textsOf([this.values[index] ?? ''])) {
+          const names = this.named.get(text) ?? new Set();
+          this.named.set(text, names.add(name));
+        }
+      }
+    }
+    return this.named;
   }
 
   private async longText(text: string): Promise<string> {

@@ -12,11 +12,16 @@ export function textsOf(values: readonly string[]): string[] {
   return [...new Set(values)].flatMap(textsOfValue).filter(isFirst(new Set()));
 }
 
-function textsOfValue(value: string): string[] {
-  const lines = value
+/** The lines that are not blank, without the white space around them. */
+export function linesOf(text: string): string[] {
+  return text
     .split(LINE_BREAK)
     .map((line) => line.trim())
     .filter((line) => line !== '');
+}
+
+function textsOfValue(value: string): string[] {
+  const lines = linesOf(value);
   const lengths = lines.map(lengthOf);
   const whole = lines.join('\n');
   const texts = lengthOf(whole) >= MIN_LENGTH ? [whole] : [];

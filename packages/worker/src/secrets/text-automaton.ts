@@ -14,6 +14,11 @@ export interface SearchState {
   low: number;
 }
 
+/** Nothing has been read. */
+export function beginning(): SearchState {
+  return { node: 0, high: 0, low: 0 };
+}
+
 /** Receives the end and the length of a text, in units. */
 type OnFound = (end: number, length: number) => void;
 
@@ -98,7 +103,7 @@ export class TextAutomaton {
   /** Whether a text ends within the units of `text` from `from` to `to`. */
   finds(text: string, from: number, to: number): boolean {
     let isFound = false;
-    this.search({ node: 0, high: 0, low: 0 }, text, from, to, () => (isFound = true));
+    this.search(beginning(), text, from, to, () => (isFound = true));
     return isFound;
   }
 

@@ -1,4 +1,4 @@
-import type { SearchState, TextAutomaton } from './text-automaton.js';
+import { beginning, type TextAutomaton } from './text-automaton.js';
 
 /** A part of what was read: the offsets of its first unit and of the unit after it. */
 export interface Span {
@@ -34,7 +34,7 @@ interface Run {
  * blank lines. Results are offsets in the original text.
  */
 export class TextCursor {
-  private readonly state: SearchState = { node: 0, high: 0, low: 0 };
+  private readonly state = beginning();
   private readCount = 0;
   private runs: Run[] = [];
   /** In units that the automaton has read: ascending and disjoint. */
