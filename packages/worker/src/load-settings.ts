@@ -33,6 +33,8 @@ export interface WorkerSettings {
   readonly allowedImages: readonly string[] | null;
   /** Whether registries at loopback and link-local addresses are allowed. */
   readonly localRegistries: boolean;
+  /** File with logins at registries; null: none. */
+  readonly registryLogins: string | null;
   /** Seconds without a report after which a pull is given up; 0: never. */
   readonly pullSilenceSeconds: number;
   /** What images that the worker pulled may use. */
@@ -119,6 +121,7 @@ export function loadWorkerSettings(
       (value) => (typeof value === 'boolean' ? value : undefined),
       false,
     ),
+    registryLogins: read('registryLogins', String, null),
     imageBudget: {
       maxAgeMs: read('imageDays', limitOf(36_500, DAY_MS), Infinity),
       maxBytes: read('imageGb', limitOf(1_000_000, GB), Infinity),

@@ -120,6 +120,15 @@ const COMMON_SETTINGS = [
     description: 'Whether images may come from registries at loopback and link-local addresses.',
   },
   {
+    field: 'registryLogins',
+    env: 'SERVICE_WORKER_REGISTRY_LOGINS',
+    flag: 'registry-logins',
+    kind: 'text',
+    allowed: 'a path',
+    description:
+      'File with logins at registries, as docker login writes it (~/.docker/config.json), for images of runs without image_pull_secret; used by the runtime docker. All runs may then use these images. When unset, no logins.',
+  },
+  {
     field: 'pullSilenceSeconds',
     env: 'SERVICE_WORKER_PULL_SILENCE',
     flag: 'pull-silence',

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { DockerRuntime, engineProblem } from './docker/docker.runtime.js';
 import { PULL_TIMING } from './docker/images/pull-watch.js';
+import { LoginFile } from './docker/images/login-file.js';
 import { ImagePolicy } from './docker/images/image-policy.js';
 import type { ImageBudget } from './docker/images/image-store.js';
 import { ProcessRuntime } from './process/process.runtime.js';
@@ -20,6 +21,8 @@ export interface RuntimeChoice {
   readonly localRegistries: boolean;
   /** SERVICE_WORKER_PULL_SILENCE, in seconds; 0: none. */
   readonly pullSilenceSeconds: number;
+  /** SERVICE_WORKER_REGISTRY_LOGINS; null: not set. */
+  readonly registryLogins: string | null;
   readonly imageBudget: ImageBudget;
   /** SERVICE_WORKER_NETWORK. */
   readonly network: string;
@@ -48,6 +51,8 @@ export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
   if (runtime === 'process') return processRuntime(choice);
   const problem = await engineProblem(env);
   if (problem === null) {
+    const logins = choice.registryLogins === null ? null : new LoginFile(choice.registryLogins, env);
+    await logins?.check();
     const policy = new ImagePolicy(choice);
     const pullTiming = { ...PULL_TIMING, silentMs: pullSilenceSeconds * 1000 };
     return new DockerRuntime({
@@ -57,6 +62,7 @@ export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
       log,
       policy,
       pullTiming,
+      logins,
       imageBudget,
       network,
       pids,

@@ -30,6 +30,7 @@ import { faultOf, isDiskFull, startVerdict } from './engine/engine-verdict.js';
 import type { ImagePolicy } from './images/image-policy.js';
 import { ImagePull } from './images/image-pull.js';
 import { canonicalName, parseImageReference } from './images/image-reference.js';
+import type { LoginFile } from './images/login-file.js';
 import { PULL_TIMING, type PullTiming } from './images/pull-watch.js';
 import { ensureNetwork } from './container/run-network.js';
 import { ImageAccess, isMarkName } from './images/image-access.js';
@@ -63,6 +64,8 @@ export interface DockerRuntimeOptions {
   readonly pullTiming?: PullTiming;
   /** SERVICE_WORKER_NETWORK; absent: the default network of the engine. */
   readonly network?: string;
+  /** Of SERVICE_WORKER_REGISTRY_LOGINS; absent or null: none. */
+  readonly logins?: LoginFile | null;
   /** SERVICE_WORKER_PIDS; absent or null: by the cores. */
   readonly pids?: number | null;
   /** Absent: pulled images are kept. */
@@ -129,7 +132,7 @@ export class DockerRuntime implements Runtime {
   }
 
   async pull(image: string, signal: AbortSignal, login: RegistryLogin | null = null): Promise<string> {
-    const { pullTiming: timing = PULL_TIMING, policy, log } = this.options;
+    const { pullTiming: timing = PULL_TIMING, policy, log, logins = null } = this.options;
     const reference = parseImageReference(image);
     if (isMarkName(reference))
       throw new RunFault(`'${image}' is a name that workers use`, { reported: 'image' });
@@ -139,7 +142,8 @@ export class DockerRuntime implements Runtime {
     try {
       const access = new ImageAccess(reference, login !== null, store, this.imageUses);
       const engine = await this.engine();
-      const id = await new ImagePull(engine, reference, { timing, log, login, access }).run(signal);
+      const options = { timing, log, login, logins, access };
+      const id = await new ImagePull(engine, reference, options).run(signal);
       void this.sweep(store);
       return id;
     } catch (error) {

@@ -98,8 +98,13 @@ const LACKS_GPU: Rule<'machine'> = [
 /** An error that a pull reported after it had begun. */
 export class PullError extends Error {}
 
+/** The login of the worker at a registry cannot be read. The message is for the operator. */
+export class LoginError extends Error {}
+
 /** Whose fault a failed pull is. The faults of an image may pass: a registry that is being restarted answers the same. */
 export function pullVerdict(error: unknown): Verdict<PullBlame> {
+  if (error instanceof LoginError)
+    return { blame: 'machine', reason: "the worker's login at its registry cannot be read" };
   const status = engineStatus(error);
   if (status === null && !(error instanceof PullError)) return noAnswer();
   const missing: Verdict<PullBlame> = { blame: 'image', reason: NOT_FOUND };

@@ -3,6 +3,7 @@ import type Dockerode from 'dockerode';
 import { engineMessage } from '../engine/docker-engine.js';
 import { faultOf, NOT_FOUND, PullError, pullVerdict } from '../engine/engine-verdict.js';
 import { localName, pullSelector, type ImageReference } from './image-reference.js';
+import type { LoginFile } from './login-file.js';
 import { PullWatch, type PullTiming } from './pull-watch.js';
 import { splitLines } from '../../log-lines.js';
 import type { OutputChunk } from '../../output-chunks.js';
@@ -14,8 +15,10 @@ import { ImageWithheld, type ImageAccess } from './image-access.js';
 export interface PullOptions {
   readonly timing: PullTiming;
   readonly log: RuntimeLog;
-  /** Null: without a login. */
+  /** Of the run; null: without one. */
   readonly login: RegistryLogin | null;
+  /** Logins of the worker, for a run without one; null: none. */
+  readonly logins: LoginFile | null;
   /** Of the same image and login. */
   readonly access: ImageAccess;
 }
@@ -40,11 +43,13 @@ export class ImagePull {
    */
   async run(signal: AbortSignal): Promise<string> {
     const image = localName(this.reference);
-    const { log, login, access } = this.options;
-    const authconfig = login === null ? undefined : engineLogin(this.reference, login);
+    const { log, login, logins, access } = this.options;
     const pauses = [...this.options.timing.retryMs];
     for (;;) {
+      let sent = login;
       try {
+        sent ??= (await logins?.find(this.reference)) ?? null;
+        const authconfig = sent === null ? undefined : engineLogin(this.reference, sent);
         await access.prepare();
         await this.pull(signal, authconfig);
         return await access.accept(() => this.pull(signal, authconfig));
@@ -59,7 +64,7 @@ export class ImagePull {
           here !== null
             ? 'image not pulled, using the one that is here'
             : `image not pulled${pauseMs === undefined ? '' : ', asking again'}`;
-        log.warn({ image, reason: engineMessage(error, maskOf(login)) }, consequence);
+        log.warn({ image, reason: engineMessage(error, maskOf(sent)) }, consequence);
         if (here !== null) return here;
         if (pauseMs === undefined) {
           const what = login === null ? ', and the worker has none of that name' : ' with its login';

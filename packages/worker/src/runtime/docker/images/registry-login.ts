@@ -3,6 +3,9 @@ import { NO_MASK, SecretMask } from '../../../secrets/secret-mask.js';
 import type { RegistryLogin } from '../../../service-api/service-api.js';
 import { DEFAULT_REGISTRY, localName, type ImageReference } from './image-reference.js';
 
+/** The user name by which Docker's credential helpers mark a token instead of a password. */
+const IDENTITY_TOKEN = '<token>';
+
 /** Other names of the default registry. */
 const DEFAULT_ALIASES: ReadonlySet<string> = new Set(['index.docker.io', 'registry-1.docker.io']);
 
@@ -14,10 +17,11 @@ export function engineLogin(
   reference: ImageReference,
   { server, username, password }: RegistryLogin,
 ): object {
-  if (hostOf(server) !== hostOf(reference.registry ?? DEFAULT_REGISTRY)) {
+  if (registryHost(server) !== registryHost(reference.registry ?? DEFAULT_REGISTRY)) {
     const message = `Image '${localName(reference)}' cannot be pulled: its pull secret is for another registry`;
     throw new RunFault(message, { reported: 'image' });
   }
+  if (username === IDENTITY_TOKEN) return { identitytoken: password, serveraddress: server };
   return { username, password, serveraddress: server };
 }
 
@@ -29,7 +33,7 @@ export function maskOf(login: RegistryLogin | null): SecretMask {
 }
 
 /** Host and port of a registry's name or URL. */
-function hostOf(server: string): string {
+export function registryHost(server: string): string {
   const host = server
     .toLowerCase()
     .replace(/^https?:\/\//, '')
