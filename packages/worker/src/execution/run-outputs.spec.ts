@@ -130,4 +130,35 @@ describe('the outputs of runs', () => {
     assert.match(String(latin.change?.msg), /became U\+FFFD$/);
     assert.deepEqual(latin.change?.payload?.['masked'], []);
   });
+
+  it('keep all members when keys become equal by U+FFFD, and are refused when two were equal before', async () => {
+    const escapes = Buffer.from(
+      String.raw`{ "\u0000": 1, "\ud800": {"\u0000": 1, "a": 2}, "�": 3, "a": 4, "\udc00": 1e400 }`,
+    );
+    assert.equal(
+      await textOf(escapes),
+      '{"\uFFFD":1,"\uFFFD-2":{"\uFFFD":1,"a":2},"\uFFFD-3":3,"a":4,"\uFFFD-4":1e400}',
+    );
+    const invalid = Buffer.from('{"\xfe":1,"\xff":2,"\xff-2":3}', 'latin1');
+    assert.equal(await textOf(invalid), '{"\uFFFD":1,"\uFFFD-2":2,"\uFFFD-2-2":3}');
+    const utf16 = Buffer.from('\uFEFF{"\ud800":1,"\udc00":2}', 'utf16le');
+    assert.equal(await textOf(utf16), '{"\uFFFD":1,"\uFFFD-2":2}');
+    await assert.rejects(
+      textOf(Buffer.from(String.raw`{"\ud800":1,"\udc00":2,"a":3,"a":4}`)),
+      /duplicate key/,
+    );
+  });
+
+  it('have at most one byte order mark: a file of many is refused', async () => {
+    const file = Buffer.from(`${'\uFEFF'.repeat(11_000)}{"a":1}`);
+    await assert.rejects(new RunOutputs(() => null).read(file, NO_MASK), {
+      name: 'RunFault',
+      message: /byte order mark/,
+    });
+  });
 });
+
+/** The outputs of a file as they are sent. */
+async function textOf(file: Buffer): Promise<string> {
+  return stringifyJson((await new RunOutputs(() => null).read(file, NO_MASK)).outputs);
+}

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { readJson } from '@longshore/common/json/read-json';
+import { readStorable } from '../runtime/storable-json.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
 import type { RunEvent } from '../service-api/service-api.js';
 
@@ -27,7 +27,7 @@ const RESERVED: ReadonlySet<string> = new Set([
 
 /**
  * Parses a log line as an event: a JSON object with `type`, `msg` (text or integer) and optionally a `payload` object.
- * Other keys are ignored. PROGRESS needs an integer from 0 to 100.
+ * Other keys are ignored. PROGRESS needs an integer from 0 to 100. Characters that cannot be stored become U+FFFD.
  * @returns null for every other line
  */
 export function parseLogEvent(line: string): RunEvent | null {
@@ -72,7 +72,7 @@ export async function maskedEvent(event: RunEvent | null, mask: SecretMask): Pro
 
 function readObject(text: string): JsonObject | null {
   try {
-    const value = readJson(Buffer.from(text));
+    const { value } = readStorable(text);
     return isJsonObject(value) ? value : null;
   } catch {
     // Ordinary output that resembles JSON.
