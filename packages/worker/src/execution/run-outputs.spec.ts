@@ -85,11 +85,10 @@ describe('the outputs of runs', () => {
     const masked = await read('{"a/b":[1,{"text":"is true in 2026"}],"n":2026,"2026 key":1}');
     assert.equal(stringifyJson(masked.outputs), '{"a/b":[1,{"text":"is *** in ***"}],"n":2026,"*** key":1}');
     assert.deepEqual(masked.change, {
-      type: 'OUTPUTS_CHANGED',
-      msg:
-        'The outputs were changed: the secret of FLAG and the secret of YEAR is masked in /a~1b/1/text; ' +
+      text:
+        'The outputs were changed: the secrets of FLAG, YEAR are masked in /a~1b/1/text; ' +
         'the secret of YEAR is masked in a key of the outputs',
-      payload: {
+      details: {
         masked: [
           { path: '/a~1b/1/text', key: false, secrets: ['FLAG', 'YEAR'] },
           { path: '', key: true, secrets: ['YEAR'] },
@@ -125,10 +124,10 @@ describe('the outputs of runs', () => {
     );
     const { outputs: read, change } = await outputs.read(file, NO_MASK);
     assert.deepEqual({ ...read }, { 'k\uFFFD': 'a\uFFFDb\uFFFDc\\u0000😀\uFFFD', é: 'é\uFFFD' });
-    assert.match(String(change?.msg), /: 4 characters that cannot be stored became U\+FFFD$/);
+    assert.match(String(change?.text), /: 4 characters that cannot be stored became U\+FFFD$/);
     const latin = await outputs.read(Buffer.from('{"a":"\xe9�"}', 'latin1'), NO_MASK);
-    assert.match(String(latin.change?.msg), /became U\+FFFD$/);
-    assert.deepEqual(latin.change?.payload?.['masked'], []);
+    assert.match(String(latin.change?.text), /became U\+FFFD$/);
+    assert.deepEqual(latin.change?.details['masked'], []);
   });
 
   it('keep all members when keys become equal by U+FFFD, and are refused when two were equal before', async () => {
