@@ -49,6 +49,12 @@ test('reads an event from a line in parts, and tells of one whose line is too lo
   container.printParts('{"type":"NOTE","msg":"', padding, '"}');
   container.printParts('{"payload":{"a":"', padding, '"},"type":"LATE","msg":2}');
   container.printParts('{"result":"', padding, '"}');
+  // Other JSON that has types.
+  container.printParts('{"fields":[{"type":"INT64","msg":1}],"msg":"', padding, '"}');
+  container.printParts('{"msg":"', padding, '","fields":[{"type":"INT64","msg":1}]}');
+  container.printParts('{"type":"TABLE","rows":"', padding, '"}');
+  container.printParts('{"rows":"', padding, '","type":"TABLE"}');
+  container.printParts('{"payload":{"type":"INT64"},"type":"AFTER","msg":"', padding, '"}');
   container.print('{"type":"LARGE","msg":3}', '{"type":"LAST","msg":4}');
   container.end(0);
   await harness.untilState(run, 'COMPLETED');
@@ -59,6 +65,7 @@ test('reads an event from a line in parts, and tells of one whose line is too lo
     'NOTE',
     `EVENTS_DROPPED An event of the type NOTE is dropped: ${tooLong}`,
     `EVENTS_DROPPED An event of the type LATE is dropped: ${tooLong}`,
+    `EVENTS_DROPPED An event of the type AFTER is dropped: ${tooLong}`,
     'EVENTS_DROPPED An event of the type LARGE is dropped: it is larger than the service takes',
     'LAST',
     'COMPLETED',
