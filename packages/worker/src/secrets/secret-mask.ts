@@ -56,6 +56,11 @@ export class SecretMask {
     this.automaton = texts.length === 0 ? null : new TextAutomaton(texts);
   }
 
+  /** @param values by their names */
+  static of(values: Readonly<Record<string, string>>): SecretMask {
+    return new SecretMask(Object.values(values), Object.keys(values));
+  }
+
   /** How many steps all searches took: a measure of their cost that does not depend on the machine. */
   get steps(): number {
     return this.automaton?.steps ?? 0;

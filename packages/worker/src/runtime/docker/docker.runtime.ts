@@ -260,7 +260,7 @@ export class DockerRuntime implements Runtime {
   ): Promise<null> {
     const { log } = this.options;
     const { blame, reason } = startVerdict(error, limits);
-    const words = engineMessage(error, new SecretMask(Object.values(env)));
+    const words = engineMessage(error, SecretMask.of(env));
     log.warn({ run: runId, error: words }, `container not ${what}`);
     const message = `The container could not be ${what}: ${reason}`;
     if (blame !== 'unproven') throw faultOf(blame, message, error);
