@@ -4,7 +4,8 @@ import { afterAll, afterEach, describe, it } from 'vitest';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { dockerAvailable, DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
+import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
+import { dockerAvailable } from '@longshore/worker/runtime/docker/engine/engine-problem';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import {

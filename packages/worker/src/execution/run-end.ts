@@ -5,7 +5,8 @@ import type { Delivery, EventSender } from './event-sender.js';
 import { clipMessage } from './failure-message.js';
 import type { CompletedOutcome, FailureOrigin, Outcome, OutputChange } from './outcome.js';
 import { completedEvent } from './run-outputs.js';
-import { isContentRefused, type RunEvent } from '../service-api/service-api.js';
+import { isContentRefused } from '../service-api/refusals.js';
+import type { RunEvent } from '../service-api/service-api.js';
 
 /**
  * How a run ended for this worker. `failed`: its container or job failed or was stopped by the shutdown; `faulty`: the run would
