@@ -49,7 +49,7 @@ export class ProcessRuntime implements Runtime {
   private readonly notes: ProcessNotes;
   private readonly running = new Set<number>();
   /** Leaders of programs with processes that could not be killed. */
-  private readonly undead = new Set<number>();
+  private readonly notEnded = new Set<number>();
   /** Paths in the last warning about folders that cannot be removed. */
   private kept = '';
   private readonly sentinel = new Sentinel();
@@ -121,13 +121,13 @@ export class ProcessRuntime implements Runtime {
     try {
       await processes.kill();
       this.notes.remove(pid);
-      this.undead.delete(pid);
+      this.notEnded.delete(pid);
       return true;
     } catch (error) {
       // The next search for leftovers tries again.
-      if (!this.undead.has(pid))
+      if (!this.notEnded.has(pid))
         this.options.log.warn({ pid, error: errorText(error) }, 'a program has not ended');
-      this.undead.add(pid);
+      this.notEnded.add(pid);
       return false;
     } finally {
       this.running.delete(pid);

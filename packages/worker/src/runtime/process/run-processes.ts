@@ -24,6 +24,11 @@ export class RunProcesses {
     private readonly group: number | null,
   ) {}
 
+  /** Whether one of them lives that does not need its group to tell. @throws Error when the processes cannot be read */
+  get isAlive(): boolean {
+    return this.look(() => false).length > 0;
+  }
+
   /** Signals the group. Call it while the group is the run's: its leader lives, or has just ended. */
   signal(name: NodeJS.Signals): void {
     if (this.group === null) return;
@@ -68,10 +73,5 @@ export class RunProcesses {
     );
     for (const { pid, startTicks } of found) this.known.set(pid, startTicks);
     return found;
-  }
-
-  /** Whether one of them lives that does not need its group to tell. @throws Error when the processes cannot be read */
-  get isAlive(): boolean {
-    return this.look(() => false).length > 0;
   }
 }
