@@ -26,8 +26,10 @@ export interface LogRange {
   readonly before: LogCursor | undefined;
   /** Reads backwards from the end of the log. */
   readonly fromEnd: boolean;
-  /** Lines at most; the pieces of a long line count as one. */
+  /** Lines at most; the pieces of a line count as one. */
   readonly limit: number;
+  /** Pieces of lines at most; at least one line. */
+  readonly maxPieces: number;
   /** Bytes of text at most; at least one line. */
   readonly maxBytes: number;
   /** Text that the lines must contain, ignoring case. */
@@ -133,7 +135,7 @@ export class LogReader {
   async #readForwards(log: LogId, from: LogPosition, last: LogPosition, range: LogRange): Promise<Picked> {
     const limits = new PageLimits(range, this.limits.scanBytes);
     const entries: LogEntry[] = [];
-    const pieces = new LinePieces();
+    const pieces = new LinePieces(false);
     let end = from;
     const take = (line: readonly LogEntry[]): boolean => {
       const newest = line.at(-1);
@@ -149,7 +151,7 @@ export class LogReader {
       if (found.length === 0) break;
       for (const row of found) {
         for (const entry of entriesOf(row.start, await unpackLines(row.lines), read)) {
-          if (!take(pieces.addNewer(entry))) return { entries, start: from, end };
+          if (!take(pieces.add(entry))) return { entries, start: from, end };
           read = entry.end;
         }
       }
@@ -161,7 +163,7 @@ export class LogReader {
   async #readBackwards(log: LogId, end: LogPosition, range: LogRange): Promise<Picked> {
     const limits = new PageLimits(range, this.limits.scanBytes);
     const newestFirst: LogEntry[] = [];
-    const pieces = new LinePieces();
+    const pieces = new LinePieces(true);
     let start = end;
     /** @param lineStart in front of the line */
     const take = (line: readonly LogEntry[], lineStart: LogPosition): boolean => {
@@ -183,7 +185,7 @@ export class LogReader {
           ...entriesOf(read, [], row.end),
         ];
         for (let entry = entries.pop(); entry !== undefined; entry = entries.pop()) {
-          if (!take(pieces.addOlder(entry), read)) return { entries: newestFirst.toReversed(), start, end };
+          if (!take(pieces.add(entry), read)) return { entries: newestFirst.toReversed(), start, end };
           read = entries.at(-1)?.end ?? row.start;
         }
       }
@@ -199,20 +201,22 @@ export class LogReader {
 /** What is left of the limits of a page and of its search. */
 class PageLimits {
   readonly #contains: string | undefined;
-  #entries: number;
+  #lines: number;
+  #pieces: number;
   #bytes: number;
 
   constructor(
-    { limit, maxBytes, contains }: LogRange,
+    { limit, maxPieces, maxBytes, contains }: LogRange,
     private scanBytes: number,
   ) {
     this.#contains = contains?.toLowerCase();
-    this.#entries = limit;
+    this.#lines = limit;
+    this.#pieces = maxPieces;
     this.#bytes = maxBytes;
   }
 
   get areReached(): boolean {
-    return this.#entries <= 0 || this.#bytes <= 0 || this.scanBytes <= 0;
+    return this.#lines <= 0 || this.#pieces <= 0 || this.#bytes <= 0 || this.scanBytes <= 0;
   }
 
   /** Whether the pieces of a line go on the page, or a gap. A gap always does: a search must not hide it. */
@@ -228,7 +232,8 @@ class PageLimits {
     }
     const isGap = pieces.some((piece) => 'gap' in piece);
     if (!isGap && this.#contains !== undefined && !text.toLowerCase().includes(this.#contains)) return false;
-    this.#entries -= 1;
+    this.#lines -= 1;
+    this.#pieces -= pieces.length;
     this.#bytes -= bytes;
     return true;
   }

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
-import { putChunk, readLog, readWhole, told } from '../../support/runs/run-log.js';
+import { EventStreamReader } from '../../support/runs/event-stream.js';
+import {
+  assertDense,
+  putChunk,
+  readLog,
+  readWhole,
+  told,
+  type ReadEntry,
+} from '../../support/runs/run-log.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 
 describe('what is read of a log whose lines are in pieces or missing', () => {
@@ -16,6 +24,12 @@ describe('what is read of a log whose lines are in pieces or missing', () => {
   });
   afterAll(() => service.close());
 
+  const put = async (run: string, chunk: number, body: object): Promise<void> => {
+    const headers = { 'X-Worker-Id': 'w', 'X-Run-Attempt': '1' };
+    const answer = await send('PUT', `/runs/${run}/logs/${chunk}`, { body, headers });
+    assert.equal(answer.status, 200, answer.text);
+  };
+
   test('shows the pieces of a line as one: in the text, in a search, and in what limits count', async () => {
     const { id: run } = await steps.running();
     const t = '2026-01-02T03:04:05.678Z';
@@ -28,13 +42,11 @@ describe('what is read of a log whose lines are in pieces or missing', () => {
       { t, stream: 'stderr', text: 'other', continued: true },
       { t, stream: 'stdout', text: 'last' },
     ];
-    const headers = { 'X-Worker-Id': 'w', 'X-Run-Attempt': '1' };
     for (const [chunk, [from, to]] of [
       [0, 2],
       [2, 6],
     ].entries()) {
-      const body = { first_line: from, lines: lines.slice(from, to), is_last: to === lines.length };
-      assert.equal((await send('PUT', `/runs/${run}/logs/${chunk}`, { body, headers })).status, 200);
+      await put(run, chunk, { first_line: from, lines: lines.slice(from, to), is_last: to === lines.length });
     }
     const plain = await send('GET', `/runs/${run}/logs`, { headers: { Accept: 'text/plain' } });
     assert.equal(plain.text, `first\n${longest}border end\nother\nlast\n`);
@@ -61,6 +73,46 @@ describe('what is read of a log whose lines are in pieces or missing', () => {
     assert.deepEqual(
       told((await readLog(send, run, `before=${all[2]?.cursor}&limit=1`)).entries),
       pieces.slice(0, 2),
+    );
+  });
+
+  test('reads a line of very many pieces in parts of 1,000, and 5,000 pieces a page, in both directions and as a stream', async () => {
+    const { id: run } = await steps.running();
+    const t = '2026-01-02T03:04:05.678Z';
+    const count = 13_000;
+    for (let from = 0; from < count; from += 5_000) {
+      const lines = Array.from({ length: Math.min(5_000, count - from) }, (_, n) => ({
+        t,
+        stream: 'stdout',
+        text: '',
+        continued: from + n > 0,
+      }));
+      await put(run, from / 5_000, { first_line: from, lines, is_last: from + lines.length === count });
+    }
+    for (const [query, read] of [
+      ['limit=1', 1_000],
+      ['limit=2', 2_000],
+      ['limit=5000', 5_000],
+    ] as const) {
+      const page = await readLog(send, run, query);
+      assert.deepEqual([page.entries.length, page.hasMore], [read, true], query);
+      const newest = await readLog(send, run, query.replace('limit', 'tail'));
+      assert.deepEqual([newest.entries.length, newest.hasPrevious], [read, true], query);
+    }
+    const whole = await readWhole(send, run, 'limit=5000');
+    assert.equal(assertDense(whole), count);
+    let backwards: readonly ReadEntry[] = [];
+    for (let page = await readLog(send, run, 'tail=5000'); ;) {
+      backwards = [...page.entries, ...backwards];
+      if (!page.hasPrevious) break;
+      page = await readLog(send, run, `limit=5000&before=${page.previous}`);
+    }
+    assert.deepEqual(backwards, whole);
+    const stream = await EventStreamReader.open(service.url, `/runs/${run}/logs/stream`);
+    await stream.end();
+    assert.deepEqual(
+      stream.events.map(({ data }) => data),
+      whole,
     );
   });
 
