@@ -4,10 +4,11 @@ import type { LogEntry } from './log-position.js';
 const MAX_JOINED_BYTES = 1024 * 1024;
 const MAX_JOINED_PIECES = 1_000;
 
-/** Whether an entry is a further piece of the line that the entry right before it is of. */
+/** Whether an entry is a further piece of the line of another: only that of the entry right before it. */
 export function continues(entry: LogEntry, before: LogEntry | undefined): boolean {
   if (before === undefined || 'gap' in before || 'gap' in entry) return false;
-  return entry.line.continued && entry.line.stream === before.line.stream;
+  const { line, number } = entry;
+  return line.continued && line.stream === before.line.stream && number === before.number + 1;
 }
 
 /** Puts the pieces of each line together while a log is read entry by entry, in one direction. A gap is for itself. */

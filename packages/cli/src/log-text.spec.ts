@@ -63,6 +63,12 @@ describe('a line of a log', () => {
     assert.equal(logLine(gap, style, { isTerminal: false, colours: false }), '[... 7 lines left out ...]');
   });
 
+  test('ends before a piece of another line that a search found', async () => {
+    const [first, found] = [line('foo A'), { ...line('foo B'), line: 3, continued: true }];
+    assert.equal(await printed(style, [first, found]), 'foo A\nfoo B\n');
+    assert.equal(await printed(style, [first], [found]), 'foo A\nfoo B\n');
+  });
+
   test('that comes in pieces is one line, also when the pieces come one after the other', async () => {
     const [first, second] = [line('x'.repeat(16_384)), { ...line('y'), line: 1, continued: true }];
     const other = { ...line('z'), line: 2, stream: 'stderr', continued: true };

@@ -14,8 +14,8 @@ const PIECE_MS = 1_000;
 
 /** Prints lines of a log, those that come in pieces as one. */
 export class LogPrinter {
-  /** Stream of the last line while its line feed is not printed; null: it is. */
-  private open: unknown = null;
+  /** The last line while its line feed is not printed; null: it is. */
+  private open: JsonObject | null = null;
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -47,13 +47,18 @@ export class LogPrinter {
     if (this.style.json) return `${json}\n`;
     const entry: unknown = JSON.parse(json);
     if (!isJsonObject(entry)) return `${json}\n`;
-    const { stream = null, continued } = entry;
     const { open } = this;
-    this.open = stream;
-    if (continued === true && stream === open) return shownText(entry, this.output);
+    const isGap = entry['stream'] === undefined;
+    this.open = isGap ? null : entry;
+    if (open !== null && continues(entry, open)) return shownText(entry, this.output);
     const line = logLine(entry, this.style, this.output);
-    return (open === null ? '' : '\n') + line + (stream === null ? '\n' : '');
+    return (open === null ? '' : '\n') + line + (isGap ? '\n' : '');
   }
+}
+
+/** Whether an entry is a further piece of the line of the one before it, between which a search may have left out others. */
+function continues({ continued, stream, line }: JsonObject, before: JsonObject): boolean {
+  return continued === true && stream === before['stream'] && line === Number(before['line']) + 1;
 }
 
 /** Formats a log line or a gap for printing. @param entry LogLine or LogGap */

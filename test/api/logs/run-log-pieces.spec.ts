@@ -12,6 +12,8 @@ import {
 } from '../../support/runs/run-log.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 
+const t = '2026-01-02T03:04:05.678Z';
+
 describe('what is read of a log whose lines are in pieces or missing', () => {
   let service: TestApp;
   let steps: RunSteps;
@@ -32,7 +34,6 @@ describe('what is read of a log whose lines are in pieces or missing', () => {
 
   test('shows the pieces of a line as one: in the text, in a search, and in what limits count', async () => {
     const { id: run } = await steps.running();
-    const t = '2026-01-02T03:04:05.678Z';
     const longest = 'x'.repeat(16_383);
     const lines = [
       { t, stream: 'stdout', text: 'first' },
@@ -78,7 +79,6 @@ describe('what is read of a log whose lines are in pieces or missing', () => {
 
   test('reads a line of very many pieces in parts of 1,000, and 5,000 pieces a page, in both directions and as a stream', async () => {
     const { id: run } = await steps.running();
-    const t = '2026-01-02T03:04:05.678Z';
     const count = 13_000;
     for (let from = 0; from < count; from += 5_000) {
       const lines = Array.from({ length: Math.min(5_000, count - from) }, (_, n) => ({
@@ -114,6 +114,44 @@ describe('what is read of a log whose lines are in pieces or missing', () => {
       stream.events.map(({ data }) => data),
       whole,
     );
+  });
+
+  test('keeps pieces of different lines apart in the text of a search', async () => {
+    const { id: run } = await steps.running();
+    const lines = [
+      { t, stream: 'stdout', text: 'foo A' },
+      { t, stream: 'stdout', text: 'bar' },
+      { t, stream: 'stderr', text: 'z' },
+      { t, stream: 'stdout', text: 'foo B', continued: true },
+    ];
+    await put(run, 0, { first_line: 0, lines, is_last: true });
+    for (const query of ['contains=foo', 'contains=foo&tail=5']) {
+      const found = await send('GET', `/runs/${run}/logs?${query}`, { headers: { Accept: 'text/plain' } });
+      assert.equal(found.text, 'foo A\nfoo B\n', query);
+    }
+  });
+
+  test('a search of a log that grows finds text that crosses into a piece which comes later', async () => {
+    const { id: run } = await steps.running();
+    const lines = ['a border', 'half b'].map((text) => ({ t, stream: 'stdout', text }));
+    await put(run, 0, { first_line: 0, lines });
+    const search = 'contains=border';
+    const early = await readLog(send, run, search);
+    const newest = await readLog(send, run, `${search}&tail=5`);
+    for (const page of [early, newest]) {
+      assert.deepEqual([told(page.entries), page.hasMore, page.isComplete], [['a border'], false, false]);
+    }
+    const waiting = readLog(send, run, `${search}&wait=30&after=${early.next}`);
+    await put(run, 1, { first_line: 2, lines: [{ t, stream: 'stdout', text: 'order', continued: true }] });
+    assert.deepEqual(told((await waiting).entries), ['half b', 'order']);
+    for (const { next } of [early, newest]) {
+      const later = await readLog(send, run, `${search}&after=${next}`);
+      assert.deepEqual(told(later.entries), ['half b', 'order']);
+    }
+    await put(run, 2, { first_line: 3, lines: [{ t, stream: 'stdout', text: 'end' }], is_last: true });
+    const end = await readLog(send, run, `${search}&after=${(await waiting).next}`);
+    assert.deepEqual([end.entries, end.hasMore, end.isComplete], [[], false, true]);
+    assert.equal(end.next, (await readLog(send, run)).next);
   });
 
   test('counts at the end of a log the lines that are not stored, whether the worker or the limit left them out', async () => {
