@@ -13,8 +13,8 @@ const line = (text: string) => ({
   text,
 });
 
-/** What batches of entries print. */
-async function printed(shown: LogStyle, ...batches: object[][]): Promise<string> {
+/** What batches of entries, and notes between them, print on a screen that shows both streams. */
+async function printed(shown: LogStyle, ...batches: (object[] | string)[]): Promise<string> {
   let text = '';
   const out = new Writable({
     write(chunk, _encoding, done) {
@@ -22,8 +22,12 @@ async function printed(shown: LogStyle, ...batches: object[][]): Promise<string>
       done();
     },
   });
-  const printer = new LogPrinter(shown, new Output(out, out, {}));
-  for (const batch of batches) await printer.print(batch.map((entry) => JSON.stringify(entry)));
+  const output = new Output(out, out, {});
+  const printer = new LogPrinter(shown, output);
+  for (const batch of batches) {
+    if (typeof batch === 'string') output.note(batch);
+    else await printer.print(batch.map((entry) => JSON.stringify(entry)));
+  }
   await printer.end();
   return text;
 }
@@ -67,6 +71,12 @@ describe('a line of a log', () => {
     const [first, found] = [line('foo A'), { ...line('foo B'), line: 3, continued: true }];
     assert.equal(await printed(style, [first, found]), 'foo A\nfoo B\n');
     assert.equal(await printed(style, [first], [found]), 'foo A\nfoo B\n');
+  });
+
+  test('ends before a note, and a piece that follows is a line', async () => {
+    const [first, second] = [line('begun'), { ...line('and done'), line: 1, continued: true }];
+    assert.equal(await printed(style, [first], 'note', 'two'), 'begun\nnote\ntwo\n');
+    assert.equal(await printed(style, [first], 'note', [second]), 'begun\nnote\nand done\n');
   });
 
   test('that comes in pieces is one line, also when the pieces come one after the other', async () => {

@@ -14,7 +14,7 @@ const PIECE_MS = 1_000;
 
 /** Prints lines of a log, those that come in pieces as one. */
 export class LogPrinter {
-  /** The last line while its line feed is not printed; null: it is. */
+  /** The last line if a further piece may follow it. */
   private open: JsonObject | null = null;
   private timer: NodeJS.Timeout | undefined;
 
@@ -28,6 +28,7 @@ export class LogPrinter {
     if (entries.length === 0) return;
     clearTimeout(this.timer);
     const { style, output } = this;
+    if (!output.hasOpenLine) this.open = null;
     const text = entries.map((entry) => this.textOf(entry)).join('');
     await (style.json || output.isTerminal ? output.write(text) : output.raw(text));
     // On a terminal the line of the progress comes next.
@@ -38,9 +39,7 @@ export class LogPrinter {
   /** Ends the last line. */
   async end(): Promise<void> {
     clearTimeout(this.timer);
-    if (this.open === null) return;
-    this.open = null;
-    await this.output.raw('\n');
+    await this.output.endLine();
   }
 
   private textOf(json: string): string {
