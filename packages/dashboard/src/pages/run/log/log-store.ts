@@ -32,6 +32,8 @@ export class LogStore {
   };
   #reading: AbortController | undefined;
   #pause: ReturnType<typeof setTimeout> | undefined;
+  /** The stream has ended, and how much of the log is stored is not read yet. */
+  #hasEnded = false;
   readonly #listeners = new Set<() => void>();
 
   /** @param contains only lines with this text; empty: all */
@@ -111,12 +113,19 @@ export class LogStore {
     this.#set({ window: append(window, shown, place) });
   }
 
-  /** Nothing will follow: reads how much of the log is stored. */
-  async complete(): Promise<void> {
+  /** Nothing will follow: reads how much of the log is stored, as soon as no other read is under way and none has to wait. */
+  complete(): Promise<void> {
+    this.#hasEnded = true;
+    return this.#readEnd();
+  }
+
+  async #readEnd(): Promise<void> {
     const { window } = this.#view;
-    if (window === undefined || !window.isAtEnd || window.isComplete || this.#isBusy()) return;
+    if (!this.#hasEnded || window === undefined || !window.isAtEnd || window.isComplete || this.#isBusy())
+      return;
     await this.#load(async (signal) => {
       const page = await this.#page({ after: window.after, limit: PAGE_LINES }, signal);
+      this.#hasEnded = signal.aborted;
       return append(window, page.entries, placeBehind(page));
     }, false);
   }
@@ -137,13 +146,18 @@ export class LogStore {
     this.#set({ isLoading: true, isJumping, isPausing: false });
     try {
       const window = await load(reading.signal);
-      if (!reading.signal.aborted)
-        this.#set({ window, isLoading: false, isJumping: false, error: undefined });
+      if (reading.signal.aborted) return;
+      this.#set({ window, isLoading: false, isJumping: false, error: undefined });
     } catch (error) {
       if (reading.signal.aborted) return;
       this.#set({ isLoading: false, isJumping: false, isPausing: true, error });
-      this.#pause = setTimeout(() => this.#set({ isPausing: false }), PAUSE_MS);
+      this.#pause = setTimeout(() => {
+        this.#set({ isPausing: false });
+        void this.#readEnd();
+      }, PAUSE_MS);
+      return;
     }
+    await this.#readEnd();
   }
 
   #page(query: Parameters<ReadLog>[0], signal: AbortSignal): Promise<LogPage> {
