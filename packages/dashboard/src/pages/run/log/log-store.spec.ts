@@ -71,3 +71,43 @@ describe('the end of a log that a stream has told', () => {
     assert.deepEqual([store.view().window?.isComplete, reads], [false, 2]);
   });
 });
+
+describe('lines that a stream brings to a search', () => {
+  /** A search for `border` that has found one line. */
+  async function searched(): Promise<LogStore> {
+    const store = new LogStore(() => Promise.resolve(page([line(3, 'the border')])), 'BORDER');
+    await store.toEnd();
+    return store;
+  }
+  const shown = (store: LogStore): (string | undefined)[] =>
+    store.view().window?.entries.map((entry) => ('text' in entry ? entry.text : undefined)) ?? [];
+
+  test('are shown with all their pieces when the text crosses from one piece into the next', async () => {
+    const store = await searched();
+    store.follow([line(4, 'none'), line(5, 'here: b')], true);
+    assert.deepEqual(shown(store), ['the border']);
+    assert.equal(store.view().window?.after, 'c4', 'the unfinished line is read again');
+    store.follow([line(6, 'order', true)], true);
+    store.follow([line(7, ' end', true), line(8, 'order')], true);
+    assert.deepEqual(shown(store), ['the border', 'here: b', 'order', ' end']);
+    store.follow([line(9, 'last')], true);
+    assert.equal(store.view().window?.after, 'c8');
+  });
+
+  test('are shown when they continue the line that was found last, and not when they only look so', async () => {
+    const store = await searched();
+    store.follow([line(4, ' goes on', true), line(5, 'b'), line(7, 'order', true)], true);
+    assert.deepEqual(shown(store), ['the border', ' goes on']);
+    const other = await searched();
+    other.follow([{ ...line(4, ' goes on', true), stream: 'stderr' }], true);
+    assert.deepEqual(shown(other), ['the border']);
+  });
+
+  test('are those behind what is shown when the stream begins anew at an unfinished line', async () => {
+    const store = await searched();
+    store.follow([line(4, 'half b')], true);
+    store.follow([line(4, 'half b'), line(5, 'order', true)], true);
+    assert.deepEqual(shown(store), ['the border', 'half b', 'order']);
+    assert.equal(store.view().window?.after, 'c5');
+  });
+});

@@ -1,3 +1,4 @@
+import { LiveFilter } from './live-filter.js';
 import type { LogEntry, LogPage, ReadLog } from './log-page.js';
 import { append, isFull, prepend, windowOf, type LogWindow } from './log-window.js';
 
@@ -34,13 +35,16 @@ export class LogStore {
   #pause: ReturnType<typeof setTimeout> | undefined;
   /** The stream has ended, and how much of the log is stored is not read yet. */
   #hasEnded = false;
+  readonly #filter: LiveFilter;
   readonly #listeners = new Set<() => void>();
 
   /** @param contains only lines with this text; empty: all */
   constructor(
     private readonly read: ReadLog,
     private readonly contains: string,
-  ) {}
+  ) {
+    this.#filter = new LiveFilter(contains);
+  }
 
   readonly subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
@@ -101,16 +105,15 @@ export class LogStore {
    */
   follow(entries: readonly LogEntry[], isFollowed: boolean): void {
     const { window } = this.#view;
-    const last = entries.at(-1);
-    if (window === undefined || last === undefined || !window.isAtEnd) return;
+    if (window === undefined || entries.length === 0 || !window.isAtEnd) return;
     if (!isFollowed && isFull(window)) {
       this.#set({ window: { ...window, isAtEnd: false } });
       return;
     }
-    const wanted = this.contains.toLowerCase();
-    const shown = entries.filter((entry) => !('text' in entry) || entry.text.toLowerCase().includes(wanted));
-    const place = { after: last.cursor, isAtEnd: true, isComplete: false, leftOut: 0 };
-    this.#set({ window: append(window, shown, place) });
+    const { entries: shown, after } = this.#filter.choose(entries, window);
+    this.#set({
+      window: append(window, shown, { after, isAtEnd: true, isComplete: false, leftOut: 0 }),
+    });
   }
 
   /** Nothing will follow: reads how much of the log is stored, as soon as no other read is under way and none has to wait. */
