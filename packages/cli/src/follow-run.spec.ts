@@ -151,13 +151,13 @@ describe('following a run', () => {
     service.complete();
     assert.equal(await ended, EXIT.ok);
     assert.equal(printed(), 'begun\nend\n');
-    assert.match(errors(), /^5 of 10 lines of the log are left out$/m);
+    assert.match(errors(), /^5 of 10 lines and pieces of lines of the log are left out$/m);
   });
 });
 
 test('longshore run logs says once, at the end, how many lines are not stored, also when it follows', async () => {
   for (const flags of [[], ['--follow'], ['--tail', '2'], ['--tail', '2', '--follow']]) {
-    const told = 'begun\nend\n5 of 10 lines of the log are left out\n';
+    const told = 'begun\nend\n5 of 10 lines and pieces of lines of the log are left out\n';
     assert.equal(await logsOf(...flags), told, flags.join(' '));
   }
 });

@@ -55,13 +55,13 @@ export class LogPrinter {
   }
 }
 
-/** Says how much of a complete log is not stored. @param count numbers of lines */
+/** Says how much of a complete log is not stored. @param count lines, and each piece of a line */
 export function noteLeftOut(
   output: Output,
   count: { readonly printed: number; readonly leftOut: number },
 ): void {
   const { printed, leftOut } = count;
-  if (leftOut > 0) output.note(`${leftOut} of ${printed} lines of the log are left out`);
+  if (leftOut > 0) output.note(`${leftOut} of ${printed} lines and pieces of lines of the log are left out`);
 }
 
 /** Whether an entry is a further piece of the line of the one before it, between which a search may have left out others. */

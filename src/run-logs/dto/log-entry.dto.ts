@@ -12,7 +12,7 @@ export const LOG_STREAM_SCHEMA = {
 export class LogLineDto {
   /** Continues the log after this line. */
   cursor: string;
-  /** Number of the line within its attempt, from 0. */
+  /** Number of the line, or of the piece of a line, within its attempt, from 0. */
   @ApiProperty({ type: 'integer', minimum: 0 })
   line: number;
   /** When it was printed, ISO 8601. */

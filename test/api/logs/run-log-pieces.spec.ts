@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { readApiDocument } from '../../support/fuzz/api-document.js';
 import { EventStreamReader } from '../../support/runs/event-stream.js';
 import {
   assertDense,
@@ -152,6 +153,19 @@ describe('what is read of a log whose lines are in pieces or missing', () => {
     const end = await readLog(send, run, `${search}&after=${(await waiting).next}`);
     assert.deepEqual([end.entries, end.hasMore, end.isComplete], [[], false, true]);
     assert.equal(end.next, (await readLog(send, run)).next);
+  });
+
+  test('counts at the end of a log each piece, as lines are numbered, and the API says so', async () => {
+    const { id: run } = await steps.running();
+    const lines = [
+      { t, stream: 'stdout', text: 'x' },
+      { t, stream: 'stdout', text: 'y', continued: true },
+    ];
+    await put(run, 0, { first_line: 0, lines, is_last: true });
+    const { lines: count, entries } = await readLog(send, run);
+    assert.deepEqual([count, entries.at(-1)?.line], [{ printed: 2, leftOut: 0 }, 1]);
+    const { headers } = Object(readApiDocument()).paths['/runs/{id}/logs'].get.responses[200];
+    assert.match(headers['X-Log-Lines'].description, /each piece of a line counted/);
   });
 
   test('counts at the end of a log the lines that are not stored, whether the worker or the limit left them out', async () => {
