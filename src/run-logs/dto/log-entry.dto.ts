@@ -21,7 +21,7 @@ export class LogLineDto {
   @ApiProperty(LOG_STREAM_SCHEMA)
   stream: LogStream;
   text: string;
-  /** Present if it continues the line before it of the same stream, which was too long. */
+  /** Present if it continues the line before it of the same stream, which was too long, or not finished for some time. */
   @ApiProperty({ type: 'boolean', enum: [true], required: false })
   continued?: true;
 }
