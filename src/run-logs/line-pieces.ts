@@ -35,7 +35,7 @@ export class LinePieces {
 
   /** The pieces that no other one has followed, oldest first; empty if there are none. */
   end(): readonly LogEntry[] {
-    const pieces = this.isBackwards ? this.#pieces.reverse() : this.#pieces;
+    const pieces = this.isBackwards ? this.#pieces.toReversed() : this.#pieces;
     this.#pieces = [];
     this.#bytes = 0;
     return pieces;

@@ -88,8 +88,12 @@ function follow(options = OPTIONS) {
   const output = new Output(out, err, {});
   const session = new Session({ url: 'http://fake', apiKey: 'key' }, output, new AbortController().signal);
   const ended = followRun(session, ID, options);
-  const read = (stream: PassThrough) => (): string => String(stream.read() ?? '');
-  return { service, ended, errors: read(err), printed: read(out) };
+  return {
+    service,
+    ended,
+    errors: (): string => String(err.read() ?? ''),
+    printed: (): string => String(out.read() ?? ''),
+  };
 }
 
 /** What `longshore run logs` prints of the log of a fake service, on one screen. */

@@ -27,7 +27,7 @@ const END = page([], { next: 'c9', isComplete: true, leftOut: 5 });
 
 describe('the end of a log that a stream has told', () => {
   test('is read when a read that is under way has ended', async () => {
-    let answer: (older: LogPage) => void = () => assert.fail('nothing was read');
+    let answer: ((older: LogPage) => void) | undefined;
     const read: ReadLog = (query) => {
       if (query.tail !== undefined) return Promise.resolve(page([line(8, 'x')], { hasPrevious: true }));
       if (query.before === undefined) return Promise.resolve(END);
@@ -38,7 +38,7 @@ describe('the end of a log that a stream has told', () => {
     const reading = store.older();
     await store.complete();
     assert.equal(store.view().window?.isComplete, false);
-    answer(page([line(7, 'w')]));
+    answer?.(page([line(7, 'w')]));
     await reading;
     const { window } = store.view();
     assert.deepEqual([window?.isComplete, window?.leftOut, window?.entries.length], [true, 5, 2]);
@@ -72,16 +72,16 @@ describe('the end of a log that a stream has told', () => {
   });
 });
 
-describe('lines that a stream brings to a search', () => {
-  /** A search for `border` that has found one line. */
-  async function searched(): Promise<LogStore> {
-    const store = new LogStore(() => Promise.resolve(page([line(3, 'the border')])), 'BORDER');
-    await store.toEnd();
-    return store;
-  }
-  const shown = (store: LogStore): (string | undefined)[] =>
-    store.view().window?.entries.map((entry) => ('text' in entry ? entry.text : undefined)) ?? [];
+/** A search for `border` that has found one line. */
+async function searched(): Promise<LogStore> {
+  const store = new LogStore(() => Promise.resolve(page([line(3, 'the border')])), 'BORDER');
+  await store.toEnd();
+  return store;
+}
+const shown = (store: LogStore): (string | undefined)[] =>
+  store.view().window?.entries.map((entry) => ('text' in entry ? entry.text : undefined)) ?? [];
 
+describe('lines that a stream brings to a search', () => {
   test('are shown with all their pieces when the text crosses from one piece into the next', async () => {
     const store = await searched();
     store.follow([line(4, 'none'), line(5, 'here: b')], true);
