@@ -133,7 +133,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         tracestate text,
         note_count integer not null default 0,
         note_bytes integer not null default 0,
-        size integer, -- bytes of the JSON columns: pages are bounded without reading them
+        size integer not null, -- bytes of the JSON columns: pages are bounded without reading them
         cause text,
         exit_code smallint,
         avoided_worker text,
@@ -196,7 +196,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         assigned_at timestamptz(3),
         started_at timestamptz(3),
         finished_at timestamptz(3) not null,
-        size integer,
+        size integer not null,
         cause text,
         exit_code smallint,
         primary key (run_id, attempt)
@@ -932,7 +932,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         run_id uuid,
         before json not null,
         after json not null,
-        action text not null default 'run.patch',
+        action text not null,
         subject text
       );
       -- One entry for each attempt and API key that reads secrets.

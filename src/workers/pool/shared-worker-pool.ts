@@ -41,11 +41,8 @@ const SELECT_WORKERS = `with ${CLOCK}
         cross join clock c
         where w.last_heartbeat_at > c.now - ${FORGET_AFTER}`;
 
-/** Fields that the previous version, which may serve beside this one, does not store. */
-type AddedField = 'capabilities' | 'engine' | 'notClaiming';
-
 interface WorkerRow extends Omit<PooledWorker, keyof WorkerDescription | 'runningOps'> {
-  readonly description: Omit<WorkerDescription, AddedField> & Partial<Pick<WorkerDescription, AddedField>>;
+  readonly description: WorkerDescription;
   readonly runningOps: readonly ReportedRun[] | null;
 }
 
@@ -262,12 +259,5 @@ async function begin(executor: SqlExecutor): Promise<void> {
 }
 
 function toWorker({ description, runningOps, ...row }: WorkerRow): PooledWorker {
-  return {
-    ...row,
-    ...description,
-    capabilities: description.capabilities ?? [],
-    engine: description.engine ?? null,
-    notClaiming: description.notClaiming ?? [],
-    runningOps: runningOps ?? [],
-  };
+  return { ...row, ...description, runningOps: runningOps ?? [] };
 }

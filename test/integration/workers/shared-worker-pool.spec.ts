@@ -44,20 +44,6 @@ describe('the shared worker pool', () => {
     }
   });
 
-  test('shows what a process of a version before has stored, without the fields that it does not know', async () => {
-    const [a, b] = [poolOn(here), poolOn(there)];
-    const engine = { name: 'slurm', pending: 1, running: 2 };
-    const notClaiming = [{ reason: 'draining', message: '' }] as const;
-    await a.heartbeat(beat('w', [], { engine, capabilities: ['env'], notClaiming }));
-    assert.deepEqual(await b.listEngines(9), [{ ...engine, launchers: 1 }]);
-    const older = `(description::jsonb - 'engine' - 'capabilities' - 'notClaiming')::json`;
-    await here.query(`update worker_pool_words set description = ${older}`);
-    const found = await b.find('w');
-    assert.deepEqual([found?.engine, found?.capabilities, found?.notClaiming], [null, [], []]);
-    assert.equal((await b.count()).active, 1);
-    assert.deepEqual(await b.listEngines(9), []);
-  });
-
   test('combines reports that went to different processes', async () => {
     const [a, b] = [poolOn(here), poolOn(there)];
     const holdings = ['r', 's', 't'].map((runId) => ({ runId, workerId: 'w' }));
