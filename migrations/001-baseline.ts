@@ -22,24 +22,24 @@ export class Baseline1795000000001 implements MigrationInterface {
 
   /** Removes everything, data included. */
   async down(q: QueryRunner): Promise<void> {
-    // `events` has a default that calls a function, and this one reads `feed_branches`.
+    // `events` has a default that calls a function, and this one reads `feed_epochs`.
     await q.query(`
       drop table
         audit_entries, api_keys, secrets, definitions,
-        worker_drains, worker_pool_words, worker_pool, worker_pool_epoch,
+        worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
         requirement_demand, requirement_demand_changes, run_demand_sums, run_demand, run_demand_changes, run_counts,
-        run_deadlines, concurrency_slots, concurrency_keys, run_requirements, restricted_queue, run_queue,
+        run_timers, concurrency_slots, concurrency_keys, run_requirements, restricted_queue, run_queue,
         idempotency_keys, run_tags, events, attempts, runs,
         feed_entries, feed_topics;
       drop function
-        note_removed_runs(),
+        record_removed_runs(),
         count_no_restricted_runs(), count_restricted_back_off(), count_held_back_runs(), count_restricted_runs(),
         required_by(json, json),
         count_nothing_pending(), count_back_off(), count_queued_runs(),
         keep_run_tags(),
         commit_order_bound(), next_commit_order();
-      drop table feed_branch_heads, feed_branches, database_origin;
+      drop table feed_epoch_heads, feed_epochs, database_origin;
     `);
   }
 
@@ -47,8 +47,8 @@ export class Baseline1795000000001 implements MigrationInterface {
    * Feeds: the entries of timelines by topic, with dense positions.
    *
    * A feed that was restored from a backup goes on as another epoch: it shares what it held then, and nothing behind that.
-   * `database_origin` has what tells the database from a restored one, `feed_branches` a row per restore (the epoch before
-   * the first has none), `feed_branch_heads` the last position that an epoch shares with the one before it.
+   * `database_origin` has what tells the database from a restored one, `feed_epochs` a row per restore (the epoch before
+   * the first has none), `feed_epoch_heads` the last position that an epoch shares with the one before it.
    */
   async #createFeeds(q: QueryRunner): Promise<void> {
     await q.query(`
@@ -73,14 +73,14 @@ export class Baseline1795000000001 implements MigrationInterface {
         marks jsonb not null
       );
 
-      create table feed_branches (
+      create table feed_epochs (
         number integer primary key check (number >= 1),
         token text not null unique,
         began_at timestamptz(3) not null
       );
 
-      create table feed_branch_heads (
-        number integer not null references feed_branches (number) on delete cascade,
+      create table feed_epoch_heads (
+        number integer not null references feed_epochs (number) on delete cascade,
         topic text not null,
         last_position bigint not null check (last_position >= 0),
         primary key (topic, number)
@@ -209,14 +209,14 @@ export class Baseline1795000000001 implements MigrationInterface {
       -- the smaller id. Every transaction that is still open, or begins later, has or gets an id of at least
       -- pg_snapshot_xmin, so a reader takes the events below that bound.
       create function next_commit_order() returns bigint stable
-        return (coalesce((select max(number) from feed_branches), 0)::bigint << 48)
+        return (coalesce((select max(number) from feed_epochs), 0)::bigint << 48)
              + greatest(
                  pg_current_xact_id()::text::bigint,
                  pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1
                );
 
       create function commit_order_bound() returns bigint stable
-        return (coalesce((select max(number) from feed_branches), 0)::bigint << 48)
+        return (coalesce((select max(number) from feed_epochs), 0)::bigint << 48)
              + pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
 
       create table events (
@@ -367,11 +367,11 @@ export class Baseline1795000000001 implements MigrationInterface {
         ends_at timestamptz(3) not null
       );
 
-      create table run_deadlines (
+      create table run_timers (
         run_id uuid primary key,
         due_at timestamptz(3) not null
       ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-      create index run_deadlines_by_time on run_deadlines (due_at);
+      create index run_timers_by_time on run_timers (due_at);
     `);
   }
 
@@ -802,7 +802,7 @@ export class Baseline1795000000001 implements MigrationInterface {
       );
       create index run_log_removals_by_time on run_log_removals (removed_at, run_id);
 
-      create function note_removed_runs() returns trigger language plpgsql as $$
+      create function record_removed_runs() returns trigger language plpgsql as $$
       begin
         insert into run_log_removals (run_id, removed_at)
         select id, now()
@@ -811,9 +811,9 @@ export class Baseline1795000000001 implements MigrationInterface {
         return null;
       end
       $$;
-      create trigger note_removed_runs after delete on runs
+      create trigger record_removed_runs after delete on runs
         referencing old table as removed
-        for each statement execute function note_removed_runs();
+        for each statement execute function record_removed_runs();
     `);
   }
 
@@ -821,7 +821,7 @@ export class Baseline1795000000001 implements MigrationInterface {
    * The pool of workers that several server processes share. The pool is unlogged: heartbeats restore it after a crash.
    *
    * A heartbeat updates a row of `worker_pool`: such a row is narrow, and the primary key is the only index. A row of
-   * `worker_pool_words` is written only when the worker describes itself differently. Fixed-width columns come first.
+   * `worker_descriptions` is written only when the worker describes itself differently. Fixed-width columns come first.
    */
   async #createWorkers(q: QueryRunner): Promise<void> {
     await q.query(`
@@ -839,7 +839,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         autovacuum_analyze_threshold = 1000000
       );
 
-      create unlogged table worker_pool_words (
+      create unlogged table worker_descriptions (
         description_hash uuid not null,
         running_hash uuid,
         worker_id text collate "C" primary key,

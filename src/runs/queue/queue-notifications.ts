@@ -7,7 +7,7 @@ export const QUEUE_CHANNEL = 'longshore_queue';
  * Channel that announces, by id, workers that no longer hold a run: all of them if the strategy considers free capacity,
  * else those that did not report its end.
  */
-export const FREE_WORKERS_CHANNEL = 'longshore_room';
+export const FREE_WORKERS_CHANNEL = 'longshore_free_workers';
 
 /** Priorities that one notification names; one about more names none. */
 const MAX_PRIORITIES = 50;

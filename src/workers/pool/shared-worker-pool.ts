@@ -36,7 +36,7 @@ const SELECT_WORKERS = `with ${CLOCK}
               w.last_heartbeat_at >= ${TIMEOUT_START} as "isActive",
               exists (select from worker_drains d where d.worker_id = w.worker_id) as "isDraining"
          from worker_pool w
-         join worker_pool_words s
+         join worker_descriptions s
            on s.worker_id = w.worker_id
         cross join clock c
         where w.last_heartbeat_at > c.now - ${FORGET_AFTER}`;
@@ -103,7 +103,7 @@ export class SharedWorkerPool implements WorkerPool {
          delete from worker_pool
           where worker_id = $1::text
        )
-       delete from worker_pool_words
+       delete from worker_descriptions
         where worker_id = $1::text`,
       [id],
     );
@@ -125,7 +125,7 @@ export class SharedWorkerPool implements WorkerPool {
                     else 'active'
                   end as standing
              from worker_pool w
-             join worker_pool_words s
+             join worker_descriptions s
                on s.worker_id = w.worker_id
             cross join clock c
              left join worker_drains d
@@ -150,7 +150,7 @@ export class SharedWorkerPool implements WorkerPool {
                   (s.description #>> '{engine,pending}')::integer as pending,
                   (s.description #>> '{engine,running}')::integer as running
              from worker_pool w
-             join worker_pool_words s
+             join worker_descriptions s
                on s.worker_id = w.worker_id
             cross join clock c
             where w.last_heartbeat_at >= ${TIMEOUT_START}
@@ -206,7 +206,7 @@ export class SharedWorkerPool implements WorkerPool {
          join worker_pool w
            on w.worker_id = v.worker_id
           and w.previous_report_at >= ${TIMEOUT_START}
-         join worker_pool_words s
+         join worker_descriptions s
            on s.worker_id = w.worker_id
         where not (s.running_ids ? v.run_id)
           and coalesce((s.departed ->> v.run_id)::double precision < ${startMs}, true)
@@ -241,7 +241,7 @@ export class SharedWorkerPool implements WorkerPool {
 export async function resetPoolOnFirstStart(dataSource: DataSource): Promise<boolean> {
   return dataSource.transaction(async (manager) => {
     if (!(await isAloneInDeployment(manager))) return false;
-    await execute(manager, `truncate worker_pool, worker_pool_words, worker_pool_epoch`);
+    await execute(manager, `truncate worker_pool, worker_descriptions, worker_pool_epoch`);
     await begin(manager);
     return true;
   });

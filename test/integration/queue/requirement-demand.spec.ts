@@ -92,7 +92,7 @@ describe('the counts of pending runs by their requirements', () => {
 
   async function empty(): Promise<void> {
     await database.dataSource.query(
-      'truncate runs, run_queue, restricted_queue, run_requirements, run_deadlines, events, attempts',
+      'truncate runs, run_queue, restricted_queue, run_requirements, run_timers, events, attempts',
     );
     await rollUp();
     const kept = await rows<object>(

@@ -30,7 +30,7 @@ describe('the shared worker pool', () => {
     database = await openTestDatabase();
     [here, there] = [await database.open(), await database.open()];
   });
-  beforeEach(() => here.query('truncate worker_pool, worker_pool_words, worker_pool_epoch, worker_drains'));
+  beforeEach(() => here.query('truncate worker_pool, worker_descriptions, worker_pool_epoch, worker_drains'));
   afterAll(() => database.close());
 
   test('shows heartbeats and drains to every process', async () => {
@@ -130,7 +130,7 @@ describe('the shared worker pool', () => {
     await letPass(here, 10_001);
     assert.deepEqual(await poolOn(there).findSilent(['w']), [{ id: 'w', lastHeartbeatAt: null }]);
     // What a crash does to unlogged tables.
-    await here.query('truncate worker_pool, worker_pool_words, worker_pool_epoch');
+    await here.query('truncate worker_pool, worker_descriptions, worker_pool_epoch');
     assert.deepEqual(await pool.findSilent(['w']), []);
   });
 
@@ -146,14 +146,18 @@ describe('the shared worker pool', () => {
     const round = async (): Promise<void> => {
       await Promise.all(ids.map((id) => pool.heartbeat(beat(id, undefined, { runningOps: large }))));
     };
-    const written = async (): Promise<{ words: number; hot: number; updates: number }> => {
-      const found = await here.query<{ words: string; hot: string; updates: string }[]>(
-        `select pg_stat_get_tuples_updated('worker_pool_words'::regclass) as words,
+    const written = async (): Promise<{ descriptions: number; hot: number; updates: number }> => {
+      const found = await here.query<{ descriptions: string; hot: string; updates: string }[]>(
+        `select pg_stat_get_tuples_updated('worker_descriptions'::regclass) as descriptions,
                 pg_stat_get_tuples_hot_updated('worker_pool'::regclass) as hot,
                 pg_stat_get_tuples_updated('worker_pool'::regclass) as updates`,
       );
       const [row] = found;
-      return { words: Number(row?.words), hot: Number(row?.hot), updates: Number(row?.updates) };
+      return {
+        descriptions: Number(row?.descriptions),
+        hot: Number(row?.hot),
+        updates: Number(row?.updates),
+      };
     };
     await round();
     const first = await written();
@@ -165,7 +169,11 @@ describe('the shared worker pool', () => {
       await new Promise((resolve) => setTimeout(resolve, 100));
       now = await written();
     }
-    assert.deepEqual(now, { words: first.words, hot: first.hot + 100, updates: first.updates + 100 });
+    assert.deepEqual(now, {
+      descriptions: first.descriptions,
+      hot: first.hot + 100,
+      updates: first.updates + 100,
+    });
   });
 
   describe('at the start of a process', () => {
