@@ -104,7 +104,7 @@ export function scheduledJobs({
       {
         name: 'restricted_queue_cleanup',
         description:
-          'frees overdue slots of concurrency keys, removes keys and requirements that no run uses, corrects counts',
+          'frees overdue slots of concurrency keys, removes keys and requirements that no run uses',
         ...every(MINUTE),
         processes: 'one',
         level: 'debug',
