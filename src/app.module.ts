@@ -20,7 +20,6 @@ import { RunsModule } from './runs/runs.module.js';
 import { SecretsModule } from './secrets/secrets.module.js';
 import { ApiPages } from './bootstrap/openapi/api-pages.js';
 import type { Configuration } from './config/settings.module.js';
-import { scheduledJobs } from './bootstrap/scheduled-jobs.js';
 import { SchedulingModule } from './common/scheduling/scheduling.module.js';
 import { TracingModule } from './common/tracing/tracing.module.js';
 import type { Tracing } from '@longshore/common/tracing/tracing';
@@ -52,7 +51,7 @@ export class AppModule {
         LoggingModule.register(log),
         DatabaseModule.register(dataSource),
         TracingModule.register(tracing),
-        SchedulingModule.register(scheduledJobs),
+        SchedulingModule,
         MetricsModule,
         AuthModule,
         HttpModule,

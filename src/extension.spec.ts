@@ -26,5 +26,6 @@ test('longshore/extension exports what is documented, and nothing else', () => {
     'RunReader',
     'RunRejected',
     'RunsService',
+    'ScheduledJob',
   ]);
 });

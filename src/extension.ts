@@ -16,6 +16,7 @@ export {
   type DomainErrorOptions,
   type ErrorKind,
 } from './common/http/errors/domain-error.js';
+export { ScheduledJob, type JobOptions, type JobRun } from './common/scheduling/scheduled-job.js';
 export type { OpRunDto } from './runs/http/dto/op-run.dto.js';
 export type { CommittedEvent } from './runs/events/committed-event.js';
 export { RunEvents, type EventPage } from './runs/events/run-events.js';

@@ -5,6 +5,7 @@ import { rows } from '../database/sql/sql.js';
 import { whenAlone } from '../database/advisory-locks.js';
 import { paced } from '../database/sql/in-batches.js';
 import { FeedMetrics } from './feed-metrics.js';
+import { type JobRun, MINUTE, RETENTION, ScheduledJob } from '../common/scheduling/scheduled-job.js';
 
 const DAY_MS = 86_400_000;
 const BATCH = 500;
@@ -18,6 +19,16 @@ export class FeedRetention {
     private readonly settings: Settings,
     private readonly metrics: FeedMetrics,
   ) {}
+
+  @ScheduledJob({
+    name: 'feed_retention',
+    description: 'removes feed entries older than the retention time',
+    ...RETENTION,
+    everyMs: 5 * MINUTE,
+  })
+  async run({ now, stop }: JobRun): Promise<number> {
+    return (await this.runOnce(await now(), stop)).entries;
+  }
 
   /**
    * Removes entries in batches that are each a short transaction, with pauses between them. If several processes run it,

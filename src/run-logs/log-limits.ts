@@ -10,7 +10,9 @@ export interface LogLimits extends ReaderLimits {
   readonly maxWaitingBytes: number;
   /** Bytes of text that are searched for one page. */
   readonly scanBytes: number;
-  /** Lines written to a stream at once. */
+  /** Pieces of lines on one page; at least one line. */
+  readonly pagePieces: number;
+  /** Lines or pieces of lines written to a stream at once; at least one line. */
   readonly streamLines: number;
   /**
    * The log of an ended attempt is complete when nothing was added for this long, even without a last chunk; if its worker is
@@ -28,6 +30,7 @@ export const DEFAULT_LOG_LIMITS: LogLimits = {
   maxWriting: 3,
   maxWaitingBytes: 32 * 1024 * 1024,
   scanBytes: 16 * 1024 * 1024,
+  pagePieces: 5_000,
   streamLines: 1_000,
   silenceMs: 60_000,
   activeSilenceMs: 15 * 60_000,

@@ -3,6 +3,7 @@ import { ChannelNotifications } from '../common/notifications/channel-notificati
 import { Notifications } from '../database/notifications.js';
 import { LogCompleteness } from './log-completeness.js';
 import { LOG_CHANNEL, type LogId } from './run-log.repository.js';
+import { SECOND, ScheduledJob } from '../common/scheduling/scheduled-job.js';
 
 @Injectable()
 export class LogNotifications extends ChannelNotifications {
@@ -24,6 +25,13 @@ export class ClosedLogCheck {
   ) {}
 
   /** Runs one query for all logs that this process has readers of. @returns how many of these are complete */
+  @ScheduledJob({
+    name: 'closed_log_check',
+    description: 'wakes readers of logs that are over because their worker is stale',
+    // Each process wakes its own readers.
+    everyMs: 15 * SECOND,
+    level: 'debug',
+  })
   async runOnce(): Promise<number> {
     const logs = this.notifications.subscribed.map((topic) => {
       const [runId = '', attempt = ''] = topic.split(' ');

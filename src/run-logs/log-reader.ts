@@ -26,8 +26,10 @@ export interface LogRange {
   readonly before: LogCursor | undefined;
   /** Reads backwards from the end of the log. */
   readonly fromEnd: boolean;
-  /** Lines at most; the pieces of a long line count as one. */
+  /** Lines at most; the pieces of a line count as one. */
   readonly limit: number;
+  /** Pieces of lines at most; at least one line. */
+  readonly maxPieces: number;
   /** Bytes of text at most; at least one line. */
   readonly maxBytes: number;
   /** Text that the lines must contain, ignoring case. */
@@ -36,7 +38,13 @@ export interface LogRange {
   readonly callerId: string;
 }
 
-type Picked = Pick<LogPage, 'entries' | 'start' | 'end'>;
+/** How far a log goes, and whether nothing will be added. */
+interface Extent {
+  readonly end: LogPosition;
+  readonly isClosed: boolean;
+}
+
+type Picked = Pick<LogPage, 'entries' | 'start' | 'end' | 'hasMore'>;
 
 /** Runs searches of logs one after the other, so that they leave most of the places of readers to others. */
 @Injectable()
@@ -115,14 +123,14 @@ export class LogReader {
     if (Math.max(from.line, before?.position.line ?? 0) > end.line)
       throw new LogCursorInvalid('The cursor is ahead of the log');
     const log = { runId, attempt };
+    const extent = { end, isClosed: status.isClosed };
     const picked =
       range.fromEnd || before !== undefined
-        ? await this.#readBackwards(log, before?.position ?? end, range)
-        : await this.#readForwards(log, from, end, range);
-    const hasMore = picked.end.line < end.line;
-    const isComplete = status.isClosed && !hasMore;
+        ? await this.#readBackwards(log, extent, range)
+        : await this.#readForwards(log, from, extent, range);
+    const isComplete = status.isClosed && !picked.hasMore;
     const lines = isComplete ? await this.#countLines(log, end.line) : null;
-    return { ...log, ...picked, hasMore, isComplete, lines, nextChunk };
+    return { ...log, ...picked, isComplete, lines, nextChunk };
   }
 
   async #countLines(log: LogId, printed: number): Promise<LogLines> {
@@ -130,39 +138,45 @@ export class LogReader {
     return { printed, leftOut: Math.max(0, printed - stored) };
   }
 
-  async #readForwards(log: LogId, from: LogPosition, last: LogPosition, range: LogRange): Promise<Picked> {
+  async #readForwards(log: LogId, from: LogPosition, extent: Extent, range: LogRange): Promise<Picked> {
     const limits = new PageLimits(range, this.limits.scanBytes);
     const entries: LogEntry[] = [];
-    const pieces = new LinePieces();
+    const pieces = new LinePieces(false);
     let end = from;
-    const take = (line: readonly LogEntry[]): boolean => {
+    /** @param mayGoOn a further piece may be added: then a line that does not match yet is read again */
+    const take = (line: readonly LogEntry[], mayGoOn = false): boolean => {
       const newest = line.at(-1);
       if (newest === undefined) return true;
       if (limits.areReached) return false;
       if (limits.takes(line)) entries.push(...line);
+      else if (mayGoOn) return true;
       end = newest.end;
       return true;
     };
-    for (let read = from; read.line < last.line;) {
+    let read = from;
+    while (read.line < extent.end.line) {
       const found = await this.rows.listFrom(log, read.line);
       // The run was removed meanwhile.
       if (found.length === 0) break;
       for (const row of found) {
         for (const entry of entriesOf(row.start, await unpackLines(row.lines), read)) {
-          if (!take(pieces.addNewer(entry))) return { entries, start: from, end };
+          if (!take(pieces.add(entry))) return { entries, start: from, end, hasMore: true };
           read = entry.end;
         }
       }
     }
-    take(pieces.end());
-    return { entries, start: from, end };
+    const hasMore = !take(pieces.end(), !extent.isClosed) || read.line < extent.end.line;
+    return { entries, start: from, end, hasMore };
   }
 
-  async #readBackwards(log: LogId, end: LogPosition, range: LogRange): Promise<Picked> {
+  async #readBackwards(log: LogId, extent: Extent, range: LogRange): Promise<Picked> {
+    const last = range.before?.position ?? extent.end;
+    const hasMore = last.line < extent.end.line;
     const limits = new PageLimits(range, this.limits.scanBytes);
     const newestFirst: LogEntry[] = [];
-    const pieces = new LinePieces();
-    let start = end;
+    const pieces = new LinePieces(true);
+    let start = last;
+    let end = last;
     /** @param lineStart in front of the line */
     const take = (line: readonly LogEntry[], lineStart: LogPosition): boolean => {
       const [first] = line;
@@ -171,10 +185,12 @@ export class LogReader {
       const isGap = 'gap' in first;
       if (!isGap && limits.areReached) return false;
       if (isGap || limits.takes(line)) newestFirst.push(...line.toReversed());
+      // A further piece may be added to the last line: one that does not match yet is read again.
+      else if (start.line === extent.end.line && !extent.isClosed) end = lineStart;
       start = lineStart;
       return true;
     };
-    for (let read = end; ;) {
+    for (let read = last; ;) {
       const found = read.line === 0 ? [] : await this.rows.listBefore(log, read.line);
       for (const row of found) {
         const lines = await unpackLines(row.lines);
@@ -183,15 +199,16 @@ export class LogReader {
           ...entriesOf(read, [], row.end),
         ];
         for (let entry = entries.pop(); entry !== undefined; entry = entries.pop()) {
-          if (!take(pieces.addOlder(entry), read)) return { entries: newestFirst.toReversed(), start, end };
+          if (!take(pieces.add(entry), read))
+            return { entries: newestFirst.toReversed(), start, end, hasMore };
           read = entries.at(-1)?.end ?? row.start;
         }
       }
       if (found.length > 0) continue;
-      if (!take(pieces.end(), read)) return { entries: newestFirst.toReversed(), start, end };
+      if (!take(pieces.end(), read)) return { entries: newestFirst.toReversed(), start, end, hasMore };
       const gap = gapBetween(LOG_START, read);
       if (gap !== null) newestFirst.push({ gap, end: read });
-      return { entries: newestFirst.toReversed(), start: LOG_START, end };
+      return { entries: newestFirst.toReversed(), start: LOG_START, end, hasMore };
     }
   }
 }
@@ -199,20 +216,22 @@ export class LogReader {
 /** What is left of the limits of a page and of its search. */
 class PageLimits {
   readonly #contains: string | undefined;
-  #entries: number;
+  #lines: number;
+  #pieces: number;
   #bytes: number;
 
   constructor(
-    { limit, maxBytes, contains }: LogRange,
+    { limit, maxPieces, maxBytes, contains }: LogRange,
     private scanBytes: number,
   ) {
     this.#contains = contains?.toLowerCase();
-    this.#entries = limit;
+    this.#lines = limit;
+    this.#pieces = maxPieces;
     this.#bytes = maxBytes;
   }
 
   get areReached(): boolean {
-    return this.#entries <= 0 || this.#bytes <= 0 || this.scanBytes <= 0;
+    return this.#lines <= 0 || this.#pieces <= 0 || this.#bytes <= 0 || this.scanBytes <= 0;
   }
 
   /** Whether the pieces of a line go on the page, or a gap. A gap always does: a search must not hide it. */
@@ -228,7 +247,8 @@ class PageLimits {
     }
     const isGap = pieces.some((piece) => 'gap' in piece);
     if (!isGap && this.#contains !== undefined && !text.toLowerCase().includes(this.#contains)) return false;
-    this.#entries -= 1;
+    this.#lines -= 1;
+    this.#pieces -= pieces.length;
     this.#bytes -= bytes;
     return true;
   }

@@ -3,6 +3,7 @@ import { DataSource } from 'typeorm';
 import { inBatches, paced } from '../database/sql/in-batches.js';
 import { execute } from '../database/sql/sql.js';
 import { LogMetrics } from './log-metrics.js';
+import { type JobRun, MINUTE, RETENTION, ScheduledJob } from '../common/scheduling/scheduled-job.js';
 
 /** Milliseconds after the removal of a run until no request that still saw the run can be adding a chunk. */
 export const SETTLED_MS = 60_000;
@@ -46,6 +47,16 @@ export class LogRemovalJob {
     private readonly dataSource: DataSource,
     private readonly metrics: LogMetrics,
   ) {}
+
+  @ScheduledJob({
+    name: 'run_log_retention',
+    description: 'removes the logs of removed runs',
+    ...RETENTION,
+    everyMs: 5 * MINUTE,
+  })
+  async run({ now, stop }: JobRun): Promise<number> {
+    return this.runOnce(await now(), stop);
+  }
 
   /**
    * Removes the logs of removed runs in short statements with pauses between them. Several processes may run it.

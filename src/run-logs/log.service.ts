@@ -66,7 +66,8 @@ export class LogService {
     signal: AbortSignal,
   ): Promise<void> {
     const { streamLines, streamBytes } = this.limits;
-    const range = { ...this.#rangeOf({ ...request, limit: streamLines }), maxBytes: streamBytes };
+    const asked = this.#rangeOf({ ...request, limit: streamLines });
+    const range = { ...asked, maxPieces: streamLines, maxBytes: streamBytes };
     let page: LogPage | undefined = await this.reader.read(range);
     if (request.isResumed && page.isComplete && page.entries.length === 0) return stream.noContent();
     stream.begin();
@@ -108,6 +109,7 @@ export class LogService {
       before: this.reader.readCursor(runId, attempt, before),
       fromEnd: tail !== undefined,
       limit: Math.min(tail ?? Infinity, limit ?? tail ?? DEFAULT_LIMIT),
+      maxPieces: this.limits.pagePieces,
       maxBytes: this.limits.pageBytes,
       contains,
       callerId,

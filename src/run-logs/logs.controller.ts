@@ -180,7 +180,10 @@ export class LogsController {
       'X-Log-Has-Previous': header('Whether the page starts after the first line.', BOOLEAN),
       'X-Log-Complete': header('Whether the log ends with this page.', BOOLEAN),
       'X-Log-Lines': {
-        ...header('Number of lines that were printed; only where X-Log-Complete is true.', COUNT),
+        ...header(
+          'Number of lines that were printed, each piece of a line counted; only where X-Log-Complete is true.',
+          COUNT,
+        ),
         required: false,
       },
       'X-Log-Lines-Left-Out': {
@@ -230,7 +233,7 @@ export class LogsController {
     description:
       'Sends what is after the cursor and then every new line. `data` is a LogLine or a LogGap in JSON, `id` its ' +
       'cursor; they have no name. A comment comes every 15 seconds. Behind the last line of a complete log comes an ' +
-      'event with the name `end`, whose data has `lines` (printed) and `left_out` (not stored), and the stream closes. It may also close without (when the service stops, when its ' +
+      'event with the name `end`, whose data has `lines` (printed) and `left_out` (not stored), which count each piece of a line, and the stream closes. It may also close without (when the service stops, when its ' +
       'reader is too slow, when the run is removed): resume with the last id. A request whose `Last-Event-ID` is the end of a ' +
       'complete log gets 204, at which an EventSource stops.',
   })

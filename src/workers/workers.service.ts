@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { DataSource } from 'typeorm';
 import type { Author } from '../auth/audit-log.js';
+import { MINUTE, ScheduledJob, type JobRun } from '../common/scheduling/scheduled-job.js';
 import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
 import type { HeldRun } from '../runs/scheduling-strategy.js';
 import { Settings } from '../config/settings.js';
@@ -48,6 +49,15 @@ export class WorkersService {
   /** Its claims may wait in other processes. They try again by themselves after the database was unavailable. */
   async #announceChange(channel: string, { id }: PooledWorker): Promise<void> {
     await execute(this.dataSource, `select pg_notify('${channel}', $1::text)`, [id]).catch(() => undefined);
+  }
+
+  @ScheduledJob({
+    name: 'worker_retention',
+    description: 'removes workers that have been silent for a day',
+    everyMs: 5 * MINUTE,
+  })
+  forgetSilent({ stop }: JobRun): Promise<number> {
+    return this.pool.forget(stop);
   }
 
   async list(): Promise<WorkerStatus[]> {

@@ -16,6 +16,8 @@ export interface StreamOptions {
   readonly after?: string | undefined;
   /** Milliseconds without a response before reading fails. */
   readonly patienceMs: number;
+  /** Called with the data of the event `end`, after all others. */
+  readonly onEnd?: (data: string) => void;
   /** Ends reading without an error. */
   readonly signal?: AbortSignal;
 }
@@ -49,7 +51,9 @@ export async function* readStream(
           const events = end === -1 ? batch : batch.slice(0, end);
           if (events.length > 0) yield events;
           after = events.at(-1)?.id ?? after;
-          if (end !== -1) return;
+          if (end === -1) continue;
+          options.onEnd?.(batch[end]?.data ?? '');
+          return;
         }
         lastAnswer = Date.now();
       }

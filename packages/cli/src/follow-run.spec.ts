@@ -5,10 +5,24 @@ import { describe, test, vi } from 'vitest';
 import { EXIT } from './cli-error.js';
 import { followRun } from './follow-run.js';
 import { Output } from './output.js';
+import { makeProgram } from './program.js';
 import { Session } from './session.js';
 
 const ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const OPTIONS = { json: false, timestamps: false, withoutLogs: true, patienceMs: 1_000 };
+
+/** A complete log of 10 lines, half of which are not stored. */
+const LOG_LINES = ['begun', 'end']
+  .map((text, n) => `${JSON.stringify({ line: n * 9, stream: 'stdout', text })}\n`)
+  .join('');
+const LOG_STREAM =
+  LOG_LINES.replaceAll(/^.+$/gm, 'data: $&\n') + 'event: end\ndata: {"lines":10,"left_out":5}\n\n';
+const LOG_HEADERS = {
+  'X-Log-Next-Cursor': 'c',
+  'X-Log-Complete': 'true',
+  'X-Log-Lines': '10',
+  'X-Log-Lines-Left-Out': '5',
+};
 
 /** A service with one run, which holds waiting polls until the test answers them. */
 class FakeService {
@@ -22,6 +36,8 @@ class FakeService {
     const path = pathname.replace(`/runs/${ID}`, '');
     this.requests.push(`${path}?${searchParams.toString()}`);
     this.arrivals.emit('request');
+    if (path === '/logs/stream') return new Response(LOG_STREAM);
+    if (path === '/logs') return new Response(LOG_LINES, { headers: LOG_HEADERS });
     if (path === '/explain') return Response.json({ state: this.state, summary: 'no worker is active' });
     if (path === '/events' && searchParams.has('wait')) {
       return new Promise((resolve) => (this.release = resolve));
@@ -56,17 +72,44 @@ class FakeService {
   }
 }
 
-/** Follows the run of a fake service. */
-function follow() {
+function fakeService(): FakeService {
   const service = new FakeService();
   vi.spyOn(globalThis, 'fetch').mockImplementation((request) =>
     request instanceof Request ? service.fetch(request) : assert.fail('the client sends requests'),
   );
+  return service;
+}
+
+/** Follows the run of a fake service. */
+function follow(options = OPTIONS) {
+  const service = fakeService();
   const err = new PassThrough();
-  const output = new Output(new PassThrough(), err, {});
+  const out = new PassThrough();
+  const output = new Output(out, err, {});
   const session = new Session({ url: 'http://fake', apiKey: 'key' }, output, new AbortController().signal);
-  const ended = followRun(session, ID, OPTIONS);
-  return { service, ended, errors: (): string => String(err.read() ?? '') };
+  const ended = followRun(session, ID, options);
+  return {
+    service,
+    ended,
+    errors: (): string => String(err.read() ?? ''),
+    printed: (): string => String(out.read() ?? ''),
+  };
+}
+
+/** What `longshore run logs` prints of the log of a fake service, on one screen. */
+async function logsOf(...flags: readonly string[]): Promise<string> {
+  fakeService();
+  const screen = new PassThrough();
+  const program = makeProgram({
+    env: { SERVICE_URL: 'http://fake', SERVICE_API_KEY: 'key' },
+    stdin: process.stdin,
+    output: new Output(screen, screen, {}),
+    argv: [],
+    stop: () => new AbortController().signal,
+    end: () => undefined,
+  });
+  await program.parseAsync(['run', 'logs', ID, ...flags], { from: 'user' });
+  return String(screen.read());
 }
 
 describe('following a run', () => {
@@ -105,4 +148,20 @@ describe('following a run', () => {
     await ended;
     assert.doesNotMatch(errors(), /waiting/);
   });
+
+  test('says at the end of the log how many of its lines are not stored', async () => {
+    const { service, ended, errors, printed } = follow({ ...OPTIONS, withoutLogs: false });
+    await service.until('/events?wait=20');
+    service.complete();
+    assert.equal(await ended, EXIT.ok);
+    assert.equal(printed(), 'begun\nend\n');
+    assert.match(errors(), /^5 of 10 lines and pieces of lines of the log are left out$/m);
+  });
+});
+
+test('longshore run logs says once, at the end, how many lines are not stored, also when it follows', async () => {
+  for (const flags of [[], ['--follow'], ['--tail', '2'], ['--tail', '2', '--follow']]) {
+    const told = 'begun\nend\n5 of 10 lines and pieces of lines of the log are left out\n';
+    assert.equal(await logsOf(...flags), told, flags.join(' '));
+  }
 });

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Schemas } from '@longshore/client';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
-import { readStream } from './event-source.js';
-import { LogPrinter, type LogStyle } from './log-text.js';
+import { readStream, type StreamOptions } from './event-source.js';
+import { LogPrinter, noteLeftOut, type LogStyle } from './log-text.js';
 import { RunPoller, type RunUpdate } from './run-poller.js';
 import { eventText, isTerminal } from './run-view.js';
 import type { Session } from './session.js';
@@ -93,7 +93,7 @@ async function followLog(
   attempt: number,
   options: FollowOptions,
 ): Promise<void> {
-  const { output, client } = session;
+  const { output } = session;
   const printer = new LogPrinter(options, output);
   const timeout = new AbortController();
   const done = new AbortController();
@@ -114,26 +114,47 @@ async function followLog(
   };
   const waiting = stopWaiting();
   try {
-    const batches = readStream(session, {
-      open: (after, init) =>
-        client.GET('/runs/{id}/logs/stream', {
-          params: { path: { id: poller.id }, query: after === undefined ? { attempt } : { attempt, after } },
-          parseAs: 'stream',
-          ...init,
-        }),
+    await printStream(session, printer, {
+      id: poller.id,
+      place: { attempt },
       patienceMs: options.patienceMs,
       signal: timeout.signal,
     });
-    for await (const batch of batches) {
-      await printer.print(batch.map(({ data }) => data));
-    }
-    await printer.end();
     if (isIncomplete) output.note(`the log of attempt ${attempt} has not ended: its worker may be stale`);
   } finally {
     await printer.end();
     done.abort();
     await waiting;
   }
+}
+
+/** A log to follow, and for how long. */
+interface LogSource extends Pick<StreamOptions, 'patienceMs' | 'signal'> {
+  /** Id of the run. */
+  readonly id: string;
+  readonly place: { readonly attempt?: number; readonly after?: string };
+}
+
+/** Prints a log until it ends, and says then how much of it is not stored. @throws CliError */
+export async function printStream(
+  session: Session,
+  printer: LogPrinter,
+  { id, place, ...limits }: LogSource,
+): Promise<void> {
+  const batches = readStream(session, {
+    open: (after, init) =>
+      session.client.GET('/runs/{id}/logs/stream', {
+        params: { path: { id }, query: after === undefined ? place : { ...place, after } },
+        parseAs: 'stream',
+        ...init,
+      }),
+    onEnd: (data) => {
+      const { lines, left_out: leftOut }: Readonly<Record<string, number>> = JSON.parse(data);
+      noteLeftOut(session.output, { printed: Number(lines), leftOut: Number(leftOut) });
+    },
+    ...limits,
+  });
+  for await (const batch of batches) await printer.print(batch.map(({ data }) => data));
 }
 
 function detailOf({

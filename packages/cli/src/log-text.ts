@@ -14,8 +14,8 @@ const PIECE_MS = 1_000;
 
 /** Prints lines of a log, those that come in pieces as one. */
 export class LogPrinter {
-  /** Stream of the last line while its line feed is not printed; null: it is. */
-  private open: unknown = null;
+  /** The last line if a further piece may follow it. */
+  private open: JsonObject | null = null;
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -28,6 +28,7 @@ export class LogPrinter {
     if (entries.length === 0) return;
     clearTimeout(this.timer);
     const { style, output } = this;
+    if (!output.hasOpenLine) this.open = null;
     const text = entries.map((entry) => this.textOf(entry)).join('');
     await (style.json || output.isTerminal ? output.write(text) : output.raw(text));
     // On a terminal the line of the progress comes next.
@@ -38,22 +39,34 @@ export class LogPrinter {
   /** Ends the last line. */
   async end(): Promise<void> {
     clearTimeout(this.timer);
-    if (this.open === null) return;
-    this.open = null;
-    await this.output.raw('\n');
+    await this.output.endLine();
   }
 
   private textOf(json: string): string {
     if (this.style.json) return `${json}\n`;
     const entry: unknown = JSON.parse(json);
     if (!isJsonObject(entry)) return `${json}\n`;
-    const { stream = null, continued } = entry;
     const { open } = this;
-    this.open = stream;
-    if (continued === true && stream === open) return shownText(entry, this.output);
+    const isGap = entry['stream'] === undefined;
+    this.open = isGap ? null : entry;
+    if (open !== null && continues(entry, open)) return shownText(entry, this.output);
     const line = logLine(entry, this.style, this.output);
-    return (open === null ? '' : '\n') + line + (stream === null ? '\n' : '');
+    return (open === null ? '' : '\n') + line + (isGap ? '\n' : '');
   }
+}
+
+/** Says how much of a complete log is not stored. @param count lines, and each piece of a line */
+export function noteLeftOut(
+  output: Output,
+  count: { readonly printed: number; readonly leftOut: number },
+): void {
+  const { printed, leftOut } = count;
+  if (leftOut > 0) output.note(`${leftOut} of ${printed} lines and pieces of lines of the log are left out`);
+}
+
+/** Whether an entry is a further piece of the line of the one before it, between which a search may have left out others. */
+function continues({ continued, stream, line }: JsonObject, before: JsonObject): boolean {
+  return continued === true && stream === before['stream'] && line === Number(before['line']) + 1;
 }
 
 /** Formats a log line or a gap for printing. @param entry LogLine or LogGap */

@@ -37,7 +37,7 @@ let exitCode: ExitCode = EXIT.ok;
 async function main(): Promise<void> {
   try {
     const { env, stdin } = process;
-    if (namesProxy(env)) await useEnvironmentProxy();
+    if (namesProxy(env)) await useEnvironmentProxy(env);
     const program = makeProgram({ env, stdin, output, argv, stop, end: (code) => (exitCode = code) });
     checkCommandNames(program, argv);
     await program.parseAsync(argv, { from: 'user' });

@@ -15,6 +15,7 @@ export class Output {
   readonly live: LiveLine;
   /** Whether results may be coloured: NO_COLOR, FORCE_COLOR and TERM are honoured. */
   readonly colours: boolean;
+  private isLineOpen = false;
 
   constructor(
     private readonly out: Screen,
@@ -41,10 +42,21 @@ export class Output {
     return this.raw(safeText(text));
   }
 
+  /** Whether the last line of results still lacks its line feed. */
+  get hasOpenLine(): boolean {
+    return this.isLineOpen;
+  }
+
+  /** Ends the last line of results. */
+  async endLine(): Promise<void> {
+    if (this.isLineOpen) await this.raw('\n');
+  }
+
   /** Prints a result as it is, with back-pressure. */
   async raw(text: string): Promise<void> {
     if (text === '') return;
     this.live.hide();
+    this.isLineOpen = !text.endsWith('\n');
     if (!this.out.write(text)) await once(this.out, 'drain');
     this.live.show();
   }
@@ -58,9 +70,11 @@ export class Output {
     return this.write(values.map((value) => `${stringifyJson(value)}\n`).join(''));
   }
 
-  /** Prints a message to standard error. */
+  /** Prints a message to standard error, which may be the same terminal or file: ends the last line of results. */
   note(text: string): void {
     this.live.hide();
+    if (this.isLineOpen) this.out.write('\n');
+    this.isLineOpen = false;
     this.err.write(`${safeText(text)}\n`);
     this.live.show();
   }

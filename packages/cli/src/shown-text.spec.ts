@@ -4,82 +4,10 @@ import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { isRetryable, refusalOf, refusalText } from './failures.js';
 import { explanationText } from './commands/run-read.js';
-import { LogPrinter, logLine, type LogStyle } from './log-text.js';
+import { LogPrinter } from './log-text.js';
 import { Output, progressLine } from './output.js';
 import { eventText } from './run-view.js';
 import { formatFields, formatTable } from './table.js';
-
-const ESC = '\u001b';
-const line = (text: string) => ({
-  cursor: 'c',
-  line: 0,
-  t: '2026-01-02T03:04:05.678Z',
-  stream: 'stdout',
-  text,
-});
-
-/** What batches of entries print. */
-async function printed(shown: LogStyle, ...batches: object[][]): Promise<string> {
-  let text = '';
-  const out = new Writable({
-    write(chunk, _encoding, done) {
-      text += String(chunk);
-      done();
-    },
-  });
-  const printer = new LogPrinter(shown, new Output(out, out, {}));
-  for (const batch of batches) await printer.print(batch.map((entry) => JSON.stringify(entry)));
-  await printer.end();
-  return text;
-}
-
-describe('a line of a log', () => {
-  const style = { json: false, timestamps: false };
-
-  test('is the text as it was printed when a program reads it', () => {
-    const text = `${ESC}[2J${ESC}[31mred\u0007`;
-    assert.equal(logLine(line(text), style, { isTerminal: false, colours: false }), text);
-  });
-
-  test('may colour a terminal and do nothing else to it', () => {
-    const text = `${ESC}[31mred${ESC}[0m ${ESC}[2J${ESC}]0;title\u0007`;
-    const shown = logLine(line(text), style, { isTerminal: true, colours: true });
-    const escaped = String.raw`\u001b[2J\u001b]0;title\u0007`;
-    assert.equal(shown, `${ESC}[31mred${ESC}[0m ${escaped}${ESC}[0m`);
-    const plain = logLine(line(text), style, { isTerminal: true, colours: false });
-    assert.equal(plain, `red ${escaped}`);
-  });
-
-  test('never looks like two lines', () => {
-    const text = 'a\n2026-01-02T03:04:05.678Z forged\rforged\u2028forged\r';
-    const forTerminal = logLine(line(text), style, { isTerminal: true, colours: false });
-    assert.equal(forTerminal, String.raw`a\n2026-01-02T03:04:05.678Z forged\rforged\u2028forged`);
-    const forProgram = logLine(line(text), style, { isTerminal: false, colours: false });
-    assert.equal(forProgram, text.replace('\n', String.raw`\n`));
-  });
-
-  test('has its time in front when that is asked for', () => {
-    const screen = { isTerminal: false, colours: false };
-    assert.equal(logLine(line('hi'), { ...style, timestamps: true }, screen), '2026-01-02T03:04:05.678Z hi');
-  });
-
-  test('that is a gap says how much is missing', () => {
-    const gap = { cursor: 'c', line: 1, gap: { lines: 7, bytes: null } };
-    assert.equal(logLine(gap, style, { isTerminal: false, colours: false }), '[... 7 lines left out ...]');
-  });
-
-  test('that comes in pieces is one line, also when the pieces come one after the other', async () => {
-    const [first, second] = [line('x'.repeat(16_384)), { ...line('y'), line: 1, continued: true }];
-    const other = { ...line('z'), line: 2, stream: 'stderr', continued: true };
-    const whole = `${first.text}y\nz\n`;
-    assert.equal(await printed(style, [first, second, other]), whole);
-    assert.equal(await printed(style, [first], [second], [other]), whole);
-    const time = `${first.t} `;
-    assert.equal(await printed({ ...style, timestamps: true }, [first, second]), `${time}${first.text}y\n`);
-    const json = await printed({ ...style, json: true }, [first, second]);
-    assert.equal(json, `${JSON.stringify(first)}\n${JSON.stringify(second)}\n`);
-  });
-});
 
 const controls = '\u0000\u0007\b\u001b[2J\u007f\u0085\u009b31m\u061c\u200e\u2028\u202e\u2066';
 const evil = `a${controls}\r\nforged`;
@@ -237,7 +165,7 @@ describe('what a terminal shows', () => {
     await output.write(formatFields([['name', evil]], true));
     for (const json of [false, true]) {
       const printer = new LogPrinter({ json, timestamps: !json }, output);
-      await printer.print([JSON.stringify(line(evil))]);
+      await printer.print([JSON.stringify({ line: 0, t: 't', stream: 'stdout', text: evil })]);
       await printer.end();
     }
     output.note(eventText(event));

@@ -3,14 +3,14 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { connect } from 'node:net';
 import { getGlobalDispatcher, setGlobalDispatcher } from 'undici';
-import { afterEach, beforeEach, describe, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, it } from 'vitest';
 import { namesProxy, useEnvironmentProxy } from './environment-proxy.js';
 
 describe('fetch with the proxies of the environment', () => {
   const before = getGlobalDispatcher();
   let service: Server;
   let proxy: Server;
-  /** Hosts that the proxy was asked for. */
+  /** What the proxy was asked for. */
   let asked: string[];
 
   beforeEach(async () => {
@@ -21,27 +21,25 @@ describe('fetch with the proxies of the environment', () => {
       request.on('data', (text: string) => (body += text));
       request.on('end', () => response.end(`${request.method} ${request.url} ${body}`));
     });
-    proxy = createServer();
+    proxy = createServer((request, response) => {
+      asked.push(`${request.method} ${request.url}`);
+      service.emit('request', request, response);
+    });
     proxy.on('connect', ({ url = '' }, socket) => {
-      asked.push(url);
-      const upstream = connect(portOf(service), '127.0.0.1', () => {
+      asked.push(`CONNECT ${url}`);
+      const upstream = connect(portOf(service), 'localhost', () => {
         socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
         upstream.pipe(socket).pipe(upstream);
       });
       for (const end of [upstream, socket]) end.on('error', () => undefined);
     });
     for (const server of [service, proxy]) {
-      server.listen(0, '127.0.0.1');
+      server.listen(0, 'localhost');
       await once(server, 'listening');
     }
-    for (const name of ['http_proxy', 'https_proxy', 'no_proxy']) vi.stubEnv(name, undefined);
-    vi.stubEnv('HTTP_PROXY', `http://127.0.0.1:${portOf(proxy)}`);
-    vi.stubEnv('NO_PROXY', 'localhost,127.0.0.1');
-    await useEnvironmentProxy();
   });
 
   afterEach(() => {
-    vi.unstubAllEnvs();
     setGlobalDispatcher(before);
     for (const server of [service, proxy]) {
       server.closeAllConnections();
@@ -49,16 +47,45 @@ describe('fetch with the proxies of the environment', () => {
     }
   });
 
-  it('reaches a service by the proxy, with a body', async () => {
-    const answer = await fetch('http://service.test:5555/runs', { method: 'POST', body: 'text' });
-    assert.equal(await answer.text(), 'POST /runs text');
-    assert.deepEqual(asked, ['service.test:5555']);
+  it('requests http: URLs from the proxy, with a body, also from a proxy without a scheme', async () => {
+    for (const scheme of ['http://', '']) {
+      await useEnvironmentProxy({ HTTP_PROXY: `${scheme}localhost:${portOf(proxy)}` });
+      const answer = await fetch('http://service.test:5555/runs', { method: 'POST', body: 'text' });
+      assert.equal(await answer.text(), 'POST http://service.test:5555/runs text');
+    }
+    assert.deepEqual(asked, Array(2).fill('POST http://service.test:5555/runs'));
   });
 
-  it('reaches a host of NO_PROXY directly', async () => {
-    const answer = await fetch(`http://127.0.0.1:${portOf(service)}/health`);
+  it('requests https: URLs through a tunnel', async () => {
+    await useEnvironmentProxy({ https_proxy: `http://localhost:${portOf(proxy)}` });
+    // Behind the tunnel is a server without TLS.
+    await assert.rejects(fetch('https://service.test:5555/runs'));
+    assert.deepEqual(asked, ['CONNECT service.test:5555']);
+  });
+
+  it('reaches this machine and the hosts of NO_PROXY directly', async () => {
+    const HTTP_PROXY = `http://localhost:${portOf(proxy)}`;
+    await useEnvironmentProxy({ HTTP_PROXY });
+    const answer = await fetch(`http://localhost:${portOf(service)}/health`);
     assert.equal(await answer.text(), 'GET /health ');
+    for (const [host, noProxy] of [
+      ['[::1]:1', ''],
+      ['[::2]:1', '::2'],
+      ['a.service.test:1', 'other.test, .service.test'],
+      ['service.test:1', '*'],
+    ] as const) {
+      await useEnvironmentProxy({ HTTP_PROXY, NO_PROXY: noProxy });
+      await assert.rejects(fetch(`http://${host}/`), host);
+    }
     assert.deepEqual(asked, []);
+  });
+
+  it('says which variable is no proxy, without its value', async () => {
+    for (const value of ['http://user:secret@', 'socks5://secret:1', 'http://secret:x'])
+      await assert.rejects(useEnvironmentProxy({ HTTPS_PROXY: value }), {
+        name: 'SettingsError',
+        message: 'HTTPS_PROXY must be the http:// or https:// URL of a proxy',
+      });
   });
 
   it('is needed only where a variable names one', () => {

@@ -37,7 +37,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
   const identity = takeIdentity(settings);
   const logger = createWorkerLog({ ...settings, ...identity });
   for (const problem of unknownVariables(env)) logger.warn(problem);
-  await useEnvironmentProxy();
+  await useEnvironmentProxy(env);
   const tracing = await startTracing(env, {
     name: 'longshore-worker',
     warn: (reason) => logger.warn({ reason }, 'spans of traces may be lost'),

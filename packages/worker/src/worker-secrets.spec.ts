@@ -72,7 +72,7 @@ test('shows no value in log, events, error message, outputs or its own log', asy
   assert.deepEqual([seen?.msg, seen?.payload, other?.msg], ['***', { '***': ['***'] }, '***']);
   assert.match(errorMessage(failing), /token=\*\*\*\.\n\*\*\*$/);
   assert.deepEqual(harness.service.logs.texts('run-1').slice(0, 2), ['token=***.', '***']);
-  assert.deepEqual(completing.timeline.at(-1)?.payload, { outputs: { found: ['<***>'] } });
+  assert.deepEqual(completing.timeline.at(-1)?.payload?.['outputs'], { found: ['<***>'] });
   const everything = JSON.stringify([harness.service.calls, harness.log]);
   for (const value of [VALUE, 'line one', 'line two']) assert.ok(!everything.includes(value), value);
 });
@@ -183,14 +183,36 @@ test('keeps events and outputs with numbers and literals that are values of secr
   container.writeOutputs('{"ok":true,"year":2026,"title":"of 2026"}');
   container.end(0);
   await harness.untilState(run, 'COMPLETED');
-  assert.deepEqual(eventTypes(run), ['STARTED', 'NOTE', 'OUTPUTS_CHANGED', 'COMPLETED']);
-  const [, note, change, completed] = run.timeline;
+  assert.deepEqual(eventTypes(run), ['STARTED', 'NOTE', 'COMPLETED']);
+  const [, note, completed] = run.timeline;
   assert.equal(note?.msg, 2026);
   assert.deepEqual({ ...note?.payload }, { ok: true, text: 'in ***', '***': 1, '***-2': 2 });
-  assert.equal(change?.msg, 'The outputs were changed: the secret of YEAR is masked in /title');
-  assert.deepEqual(
-    { ...completed?.payload },
-    { ...completed?.payload, outputs: { ok: true, year: 2026, title: 'of ***' } },
+  assert.equal(
+    completed?.msg,
+    'The container ended with exit code 0. The outputs were changed: the secret of YEAR is masked in /title',
   );
+  assert.deepEqual(completed.payload, {
+    outputs: { ok: true, year: 2026, title: 'of ***' },
+    outputs_changed: { masked: [{ path: '/title', key: false, secrets: ['YEAR'] }], replaced: 0 },
+  });
+  await harness.end();
+});
+
+test('tells briefly that outputs were changed when the service does not take more than the outputs', async () => {
+  const harness = makeHarness();
+  harness.service.secrets = { env: { YEAR: '2026' }, registry: null };
+  harness.service.onCall = ({ event }) =>
+    event?.type === 'COMPLETED' && JSON.stringify(event).length > 170
+      ? { kind: 'refused', status: 413, detail: 'too large' }
+      : undefined;
+  const run = harness.service.add('run-1', { container: { ...PLAIN, secrets: { YEAR: 'year' } } });
+  await harness.start();
+  const container = await harness.container();
+  container.writeOutputs('{"title":"of 2026"}');
+  container.end(0);
+  await harness.untilState(run, 'COMPLETED');
+  const { msg, payload } = run.timeline.at(-1) ?? {};
+  assert.equal(msg, 'The container ended with exit code 0. The outputs were changed');
+  assert.deepEqual(payload, { outputs: { title: 'of ***' }, outputs_changed: {} });
   await harness.end();
 });

@@ -7,16 +7,16 @@ import { DatabaseUnreachable } from '../../database/connections/unavailable.js';
 import { createLog } from '../logging/logger.js';
 import { JobMetrics } from './job-metrics.js';
 import { JobScheduler } from './job-scheduler.js';
-import type { JobOptions, JobRun } from './scheduled-job.js';
+import type { Job } from './job-explorer.js';
+import type { JobRun } from './scheduled-job.js';
 import { ManualJobClock } from './testing/manual-job-clock.js';
 
-const JOB: JobOptions = {
+const JOB: Omit<Job, 'work'> = {
   name: 'sweep',
   description: 'removes dust',
   everyMs: 100,
   jitterMs: 0,
   firstDelayMs: 30,
-  processes: 'all',
   level: 'info',
 };
 
@@ -43,10 +43,14 @@ describe('a scheduled job', () => {
     scheduler = new JobScheduler(timers, clock, new JobMetrics(metrics), log);
   });
 
-  const add = (options: Partial<JobOptions> = {}, work: (run: JobRun) => unknown = () => 0): void =>
-    scheduler.add({ ...JOB, ...options }, async (run) => {
-      runs.push(clock.now() - startedAt);
-      return Number((await work(run)) ?? 0);
+  const add = (options: Partial<Job> = {}, work: (run: JobRun) => unknown = () => 0): void =>
+    scheduler.add({
+      ...JOB,
+      ...options,
+      work: async (run) => {
+        runs.push(clock.now() - startedAt);
+        return Number((await work(run)) ?? 0);
+      },
     });
   const logged = (): unknown[] =>
     lines.map(({ level, msg, job, items }) => [level, msg, job, ...(items === undefined ? [] : [items])]);

@@ -5,11 +5,10 @@ import { DomainError } from '../http/errors/domain-error.js';
 import { Log } from '../logging/logger.js';
 import { JobClock } from './job-clock.js';
 import { JobMetrics } from './job-metrics.js';
-import type { JobOptions, JobWork } from './scheduled-job.js';
+import type { Job } from './job-explorer.js';
 
 interface Entry {
-  readonly job: JobOptions;
-  readonly work: JobWork;
+  readonly job: Job;
   /** When the next run is due, by the clock's `now()`. */
   dueAt: number;
   /** Pause after the next failure. */
@@ -35,11 +34,11 @@ export class JobScheduler {
   ) {}
 
   /** Schedules a job, its first run after its first delay. @throws Error when the name is taken */
-  add(job: JobOptions, work: JobWork): void {
+  add(job: Job): void {
     if (this.#stop.signal.aborted) return;
     const dueAt = this.clock.now() + job.firstDelayMs;
     const retryMs = job.retry?.firstMs ?? 0;
-    const entry = { job, work, dueAt, retryMs, hasFailed: false, running: undefined };
+    const entry = { job, dueAt, retryMs, hasFailed: false, running: undefined };
     this.#setTimer(entry);
     this.#entries.set(job.name, entry);
     this.metrics.add(job.name);
@@ -95,8 +94,7 @@ export class JobScheduler {
   }
 
   async #run(entry: Entry): Promise<void> {
-    const { job, work } = entry;
-    const { name, description, level, retry, againMs } = job;
+    const { name, description, level, retry, againMs, work } = entry.job;
     const startedAt = this.clock.now();
     const seconds = (): number => (this.clock.now() - startedAt) / 1000;
     try {

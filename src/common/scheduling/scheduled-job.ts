@@ -1,5 +1,8 @@
-import type { Abstract, Type } from '@nestjs/common';
-import type { ModuleRef } from '@nestjs/core';
+import { SetMetadata } from '@nestjs/common';
+import type { Settings } from '../../config/settings.js';
+
+export const SECOND = 1000;
+export const MINUTE = 60 * SECOND;
 
 export interface JobRun {
   /** Reads the database's time. @throws when the database is unavailable */
@@ -17,41 +20,34 @@ export interface JobOptions {
   /** What the job does, in the third person. */
   readonly description: string;
   /** Time between the starts of two runs. A run that takes longer delays the next one. */
-  readonly everyMs: number;
+  readonly everyMs: number | ((settings: Settings) => number);
   /** Time between the end of a run that processed something and the next run, for work that may have a backlog. */
   readonly againMs?: number;
   /**
    * Spreads the runs of several processes: a regular run starts up to this much early, one that was requested by
-   * `JobScheduler.runWithin` up to this much late.
+   * `JobScheduler.runWithin` up to this much late. Default: a tenth of the interval.
    */
-  readonly jitterMs: number;
-  /** Time between the start of the server and the first run. */
-  readonly firstDelayMs: number;
-  /** Whether one process at a time does the work, under the job's advisory lock, or all of them do it side by side. */
-  readonly processes: 'one' | 'all';
-  /** Log level of a run that processed something. */
-  readonly level: 'debug' | 'info';
+  readonly jitterMs?: number;
+  /** Time between the start of the server and the first run. Default: the interval. */
+  readonly firstDelayMs?: number;
+  /** Log level of a run that processed something. Default: info. */
+  readonly level?: 'debug' | 'info';
   /** Pause after a failed run: it doubles with each failure. Without it, the next regular run tries again. */
   readonly retry?: { readonly firstMs: number; readonly longestMs: number };
 }
 
-/** An entry of the registry of jobs. */
-export interface ScheduledJob extends JobOptions {
-  /** Finds the provider that does the work. */
-  readonly resolve: (providers: ModuleRef) => JobWork;
-}
+/** For rows that expire: first a minute after the start, and every minute as long as there are such rows. */
+export const RETENTION = { jitterMs: 5 * SECOND, firstDelayMs: MINUTE, againMs: MINUTE } as const;
 
-/** @param provider the injectable class that does the work */
-export function scheduledJob<T>(
-  options: JobOptions,
-  provider: Type<T> | Abstract<T>,
-  work: (provider: T, run: JobRun) => number | Promise<number>,
-): ScheduledJob {
-  return {
-    ...options,
-    resolve: (providers) => {
-      const instance = providers.get<T, T>(provider, { strict: false });
-      return (run) => work(instance, run);
-    },
+/** Key of the metadata that {@link ScheduledJob} sets. */
+export const SCHEDULED_JOB = 'longshore:scheduled-job';
+
+/**
+ * Schedules a method of a provider in every process while its server listens. A job never overlaps itself in one process. Its
+ * work must be harmless in several processes at once.
+ */
+export function ScheduledJob(options: JobOptions) {
+  return <W extends JobWork>(target: object, key: string, method: TypedPropertyDescriptor<W>): void => {
+    SetMetadata(SCHEDULED_JOB, options)(target, key, method);
   };
 }

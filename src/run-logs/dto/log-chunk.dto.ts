@@ -35,11 +35,11 @@ export class LogChunkLineDto {
   @ApiProperty(LOG_STREAM_SCHEMA)
   stream: LogStream;
 
-  /** Without its line end; longer lines are sent in pieces. */
+  /** Without its line end; longer lines, and lines that are not finished for some time, are sent in pieces. */
   @IsText({ max: MAX_TEXT_LENGTH })
   text: string;
 
-  /** True if it continues the line before it of the same stream, which was too long. */
+  /** True if it continues the line before it of the same stream, which was too long, or not finished for some time. */
   @OptionalField()
   @IsBoolean()
   @ApiProperty({ required: false, default: false })

@@ -12,7 +12,7 @@ export const LOG_STREAM_SCHEMA = {
 export class LogLineDto {
   /** Continues the log after this line. */
   cursor: string;
-  /** Number of the line within its attempt, from 0. */
+  /** Number of the line, or of the piece of a line, within its attempt, from 0. */
   @ApiProperty({ type: 'integer', minimum: 0 })
   line: number;
   /** When it was printed, ISO 8601. */
@@ -21,7 +21,7 @@ export class LogLineDto {
   @ApiProperty(LOG_STREAM_SCHEMA)
   stream: LogStream;
   text: string;
-  /** Present if it continues the line before it of the same stream, which was too long. */
+  /** Present if it continues the line before it of the same stream, which was too long, or not finished for some time. */
   @ApiProperty({ type: 'boolean', enum: [true], required: false })
   continued?: true;
 }

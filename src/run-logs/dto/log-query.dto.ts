@@ -18,7 +18,7 @@ export class LogStreamQueryDto {
 }
 
 export class LogPageQueryDto extends LogStreamQueryDto {
-  /** Most lines of the page; the pieces of a long line count as one. */
+  /** Most lines of the page; the pieces of a line count as one, up to 1,000. A page ends after 5,000 pieces. */
   @IsOptional()
   @QueryInteger({ min: 1, max: 5000 })
   @ApiProperty({ required: false, default: 1000 })

@@ -5,6 +5,7 @@ import { rows } from '../../database/sql/sql.js';
 import { whenAlone } from '../../database/advisory-locks.js';
 import { ADD_EXCLUDED } from './run-counts.repository.js';
 import { COUNT_COLUMNS } from './state-count-delta.js';
+import { type JobRun, MINUTE, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
 /** Minutes that are shown one by one. */
 export const SHOWN_MINUTES = 60;
@@ -21,6 +22,16 @@ const SETTLED_MINUTES = 2;
 @Injectable()
 export class RunCountsRollUp {
   constructor(private readonly dataSource: DataSource) {}
+
+  @ScheduledJob({
+    name: 'run_counts_roll_up',
+    description: 'sums up the counts of runs by the second and by the minute',
+    everyMs: 2 * MINUTE,
+    level: 'debug',
+  })
+  async run({ now, stop }: JobRun): Promise<number> {
+    return this.runOnce(await now(), stop);
+  }
 
   /** One pass, in short transactions, by one process at a time. @returns how many rows were rolled up */
   runOnce(now: Date, stop?: AbortSignal): Promise<number> {

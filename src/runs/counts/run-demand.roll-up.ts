@@ -5,6 +5,7 @@ import { execute, rows } from '../../database/sql/sql.js';
 import { whenAlone } from '../../database/advisory-locks.js';
 import { PENDING_SUMS } from './demand-sums.js';
 import { removeEmptyRequirementDemand, rollUpRequirementDemand } from './requirement-demand.js';
+import { type JobRun, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
 const ROWS_PER_BATCH = 2000;
 
@@ -17,6 +18,16 @@ const ROLL_UP_LOCK = '6031175942280515';
 @Injectable()
 export class RunDemandRollUp {
   constructor(private readonly dataSource: DataSource) {}
+
+  @ScheduledJob({
+    name: 'run_demand_roll_up',
+    description: 'sums up the counts of pending runs by the second',
+    everyMs: 30 * SECOND,
+    level: 'debug',
+  })
+  async run({ now, stop }: JobRun): Promise<number> {
+    return this.runOnce(await now(), stop);
+  }
 
   /** One pass, in short transactions, by one process at a time. @returns how many rows were rolled up */
   async runOnce(now: Date, stop?: AbortSignal): Promise<number> {

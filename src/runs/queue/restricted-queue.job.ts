@@ -5,6 +5,7 @@ import { paced } from '../../database/sql/in-batches.js';
 import { ConcurrencyKeys } from './concurrency-keys.js';
 import { RestrictedQueueRepository } from './restricted-queue.repository.js';
 import { NO_REQUIREMENTS, RunRequirementsRepository } from './run-requirements.repository.js';
+import { type JobRun, MINUTE, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
 /** Rows that one transaction checks. */
 const ROWS_PER_BATCH = 500;
@@ -27,6 +28,16 @@ export class RestrictedQueueJob {
     private readonly keys: ConcurrencyKeys,
     private readonly requirements: RunRequirementsRepository,
   ) {}
+
+  @ScheduledJob({
+    name: 'restricted_queue_cleanup',
+    description: 'frees overdue slots of concurrency keys, removes keys and requirements that no run uses',
+    everyMs: MINUTE,
+    level: 'debug',
+  })
+  run({ stop }: JobRun): Promise<number> {
+    return this.runOnce(stop);
+  }
 
   /** One pass in short transactions, by one process at a time. @returns how many rows were removed */
   async runOnce(stop?: AbortSignal): Promise<number> {

@@ -7,6 +7,7 @@ import { addRunCounts } from '../counts/run-counts.repository.js';
 import { StateCountDelta } from '../counts/state-count-delta.js';
 import { TERMINAL_STATES, type TerminalState } from '../machine/run-state.js';
 import { RunRetentionRepository, type EndedPlace, type EndedRun } from './run-retention.repository.js';
+import { type JobRun, MINUTE, RETENTION, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
 const DAY_MS = 86_400_000;
 const RETENTION_LOCK = '2954417083366102';
@@ -37,6 +38,16 @@ export class RunRetention {
     private readonly repository: RunRetentionRepository,
     @Inject(Settings) private readonly settings: Pick<Settings, 'runRetentionDays'>,
   ) {}
+
+  @ScheduledJob({
+    name: 'run_retention',
+    description: 'removes runs that ended before the retention time',
+    ...RETENTION,
+    everyMs: 10 * MINUTE,
+  })
+  async run({ now, stop }: JobRun): Promise<number> {
+    return this.runOnce(await now(), stop);
+  }
 
   /**
    * Removes all runs that are due, in short transactions with pauses between them, by one process at a time.

@@ -8,6 +8,7 @@ import { RunJournal } from '../journal/run-journal.js';
 import { JournalOverloaded, RunNotFound, RunRejected } from '../run.errors.js';
 import { newId } from '../storage/new-id.js';
 import { listDue, nextDueInMs, postponeTimers, removeTimers, TIMER_CHANNEL } from './run-timers.js';
+import { type JobRun, MINUTE, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
 export const RUN_TIMEOUTS = 'run_timeouts';
 
@@ -52,6 +53,20 @@ export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
 
   onModuleDestroy(): void {
     this.#unsubscribe();
+  }
+
+  @ScheduledJob({
+    name: RUN_TIMEOUTS,
+    description:
+      'carries out timeouts, delayed starts and ends of back-offs; also runs when the next one is due',
+    everyMs: 5 * MINUTE,
+    jitterMs: 20,
+    firstDelayMs: 0,
+    level: 'debug',
+    retry: { firstMs: 100, longestMs: 10 * SECOND },
+  })
+  async run({ now, stop }: JobRun): Promise<number> {
+    return (await this.runOnce(await now(), stop)).applied;
   }
 
   /**

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { ScheduledJob, SECOND } from '../../common/scheduling/scheduled-job.js';
 
 /** A pause of up to two of these parts of the worker timeout may go undetected: one between two checks, one on top. */
 const PARTS = 8;
@@ -48,6 +49,20 @@ export class GracePeriod {
 
   get hasStarted(): boolean {
     return this.#checked !== undefined;
+  }
+
+  @ScheduledJob({
+    name: 'reaper_pause_check',
+    description: 'makes the reaper wait after a pause of the process, in which workers could not report',
+    everyMs: ({ workerTimeout }) => pauseCheckMs(workerTimeout * SECOND),
+    jitterMs: 0,
+    firstDelayMs: 0,
+    level: 'debug',
+  })
+  run(): number {
+    if (this.hasStarted) this.check();
+    else this.start();
+    return 0;
   }
 
   start(): void {

@@ -8,6 +8,7 @@ import { newId } from '../../runs/storage/new-id.js';
 import { GracePeriod } from './grace-period.js';
 import { LostRunSearch, type LostRun } from './lost-run-search.js';
 import { ReaperInstrumentation, type ReaperCounts } from './reaper-instrumentation.js';
+import { type JobRun, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
 /** Runs reclaimed at once: they share a group of the journal. */
 export const RUNS_PER_BATCH = 200;
@@ -22,6 +23,19 @@ export class Reaper {
     private readonly settings: Settings,
     private readonly instrumentation: ReaperInstrumentation,
   ) {}
+
+  @ScheduledJob({
+    name: 'reaper',
+    description: 'takes runs from stale workers',
+    everyMs: ({ reaperInterval }) => reaperInterval * SECOND,
+    firstDelayMs: 0,
+    // It logs the runs and workers itself.
+    level: 'debug',
+  })
+  async run({ stop }: JobRun): Promise<number> {
+    const { silent, unreported } = await this.runOnce(stop);
+    return silent + unreported;
+  }
 
   /**
    * One pass, in batches. Several processes may run it: the state machine compares worker and attempt under a lock.

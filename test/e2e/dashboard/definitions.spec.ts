@@ -71,6 +71,26 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
     await opened.close();
   });
 
+  test('stores a definition with an unknown type of an input, and shows the warning of the service', async () => {
+    const opened = await show('/definitions');
+    const { page } = opened;
+    await page.getByRole('main').getByRole('button', { name: 'New definition' }).last().click();
+    const dialog = page.getByRole('dialog', { name: 'New definition' });
+    await dialog.getByRole('button', { name: 'Edit as JSON' }).click();
+    const definition = { id: 'warned', version: '1', image: 'i', input_specs: { heat: { type: 'warmth' } } };
+    await dialog.getByLabel('Definition as JSON').fill(JSON.stringify(definition));
+    const stored = page.waitForResponse((response) => response.request().method() === 'POST');
+    await dialog.getByRole('button', { name: 'Store' }).click();
+    const [, warning = ''] = /^299 - "(.+)"$/.exec((await (await stored).headerValue('Warning')) ?? '') ?? [];
+    assert.match(warning, /warmth/);
+    const messages = page.getByRole('region', { name: 'Messages' });
+    await messages
+      .getByText(`Warning: ${warning.replaceAll(String.raw`\"`, '"')}`, { exact: true })
+      .waitFor();
+    await page.waitForURL('**/definitions/warned?version=1');
+    await opened.close();
+  });
+
   test('lists every definition once, by name, with its newest version, and finds them by name', async () => {
     await store(TRAIN);
     await store({ ...TRAIN, version: '1.1' });

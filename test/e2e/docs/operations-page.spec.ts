@@ -93,6 +93,18 @@ describe('the commands of docs/operations.md', () => {
             running_ops: ops,
           },
         });
+      const [, isUnused = ''] = /^until (.+); do sleep/m.exec(blocks.one('drain-worker')) ?? [];
+      await beat([]);
+      const run = await createRun(send, null);
+      assert.equal((await send('POST', '/workers/w-1/claim')).body.ops.length, 1);
+      assert.equal((await cli.shell(isUnused)).code, 1, 'no heartbeat names the run yet');
+      const headers = { 'X-Worker-Id': 'w-1', 'X-Run-Attempt': '1' };
+      const reported = await send('POST', `/runs/${run}/events`, {
+        headers,
+        body: { type: 'COMPLETED', msg: '' },
+      });
+      assert.equal(reported.status, 200, reported.text);
+      assert.equal((await cli.shell(isUnused)).code, 0);
       await beat([{ id: '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b', image: 'x', inputs: {}, constraints: {} }]);
       const draining = await cli.startShell(block('drain-worker'));
       running.add(draining);

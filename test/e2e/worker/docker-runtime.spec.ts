@@ -4,7 +4,8 @@ import { afterAll, afterEach, describe, it } from 'vitest';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { dockerAvailable, DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
+import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
+import { dockerAvailable } from '@longshore/worker/runtime/docker/engine/engine-problem';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import {
@@ -60,7 +61,11 @@ describe('docker runtime on a real engine', { ...skipFor(forTests.skip), timeout
     started.push(container);
     const { exit, lines } = await readToEnd(container);
     assert.deepEqual(exit, { exitCode: 0, outOfMemory: false }, JSON.stringify(lines));
-    assert.deepEqual(parseOutputs(await container.readOutputs()), { words: 5, lines: 2, characters: 27 });
+    assert.deepEqual(parseOutputs(await container.readOutputs())?.outputs, {
+      words: 5,
+      lines: 2,
+      characters: 27,
+    });
   });
 
   it('pulls again when the registry has a newer image under the same name', async () => {
@@ -197,6 +202,20 @@ describe('docker runtime on a real engine', { ...skipFor(forTests.skip), timeout
     assert.match(textsOf(lines, 'stderr').join('\n'), /fork/);
   });
 
+  it('reaps the orphans of a program that waits for none, where the engine has a first process', async (t) => {
+    const info: unknown = await forTests.engine.docker.info();
+    const init: unknown = Reflect.get(Object(info), 'InitBinary');
+    if (typeof init !== 'string' || init === '') t.skip('the engine has no first process for containers');
+    // More than the container may have at once. `exec` makes the program the parent of none.
+    const script = `
+      ( i=0; while [ $i -lt ${PIDS + 88} ]; do sh -c 'true &'; i=$((i + 1)); done
+        while grep -q '^State:.Z' /proc/[0-9]*/status 2>/dev/null; do sleep 0.1; done; echo reaped ) &
+      exec sleep 600`;
+    const container = await startScript('orphans', script);
+    const { value } = await container.lines[Symbol.asyncIterator]().next();
+    assert.deepEqual(value, { stream: 'stdout', text: 'reaped' });
+  });
+
   it('lets a program that runs as another user write its outputs', async () => {
     const script = 'cat "$SERVICE_INPUT_PATH" >"$SERVICE_OUTPUT_PATH" && id -u';
     const image = await forTests.engine.publishScript('other-user', script, ['USER 12345:12345']);
@@ -205,7 +224,7 @@ describe('docker runtime on a real engine', { ...skipFor(forTests.skip), timeout
     started.push(container);
     const { lines } = await readToEnd(container);
     assert.deepEqual(lines, [{ stream: 'stdout', text: '12345' }]);
-    assert.deepEqual(parseOutputs(await container.readOutputs()), { seen: true });
+    assert.deepEqual(parseOutputs(await container.readOutputs())?.outputs, { seen: true });
   });
 
   it('stops a program that obeys without killing it', async () => {

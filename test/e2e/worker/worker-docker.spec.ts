@@ -151,6 +151,23 @@ describe('a worker with a container engine', { ...skipFor(forTests.skip), timeou
     assert.deepEqual([printedTo('stdout'), printedTo('stderr')], [['one', 'three'], ['two']]);
   });
 
+  test('keeps all of 200,000 lines that a container prints as fast as it can', async () => {
+    const image = await forTests.engine.publishScript(
+      'quick-lines',
+      `awk 'BEGIN { for (i = 0; i < 200000; i++) print "a line of an example " i }'`,
+    );
+    const { id } = await create({ image });
+    const { state } = await untilState(id, 'COMPLETED', 'FAILED');
+    assert.equal(state, 'COMPLETED');
+    await until(async () => {
+      const { headers } = await send('GET', `/runs/${id}/logs?tail=1`);
+      return headers.get('X-Log-Complete') === 'true';
+    }, 'the log is complete');
+    const { text, headers } = await send('GET', `/runs/${id}/logs?tail=1`);
+    assert.equal(JSON.parse(text).text, 'a line of an example 199999');
+    assert.deepEqual([headers.get('X-Log-Lines'), headers.get('X-Log-Lines-Left-Out')], ['200000', '0']);
+  });
+
   test('repeats a failing run as its retry policy says', async () => {
     const image = await forTests.engine.publishExample('fail');
     const { id } = await create({ image, retry_policy: { max_attempts: 3 } });

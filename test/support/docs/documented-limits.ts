@@ -16,6 +16,7 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
   'docs/operations.md': [
     '0 s',
     '0.02 s',
+    '0.5 s',
     '1 s',
     '1.5 s',
     '11 s',

@@ -7,9 +7,8 @@ import {
   openSession,
   type ServiceFlags,
 } from '../command-kit.js';
-import { readStream } from '../event-source.js';
-import { followRun } from '../follow-run.js';
-import { LogPrinter } from '../log-text.js';
+import { followRun, printStream } from '../follow-run.js';
+import { LogPrinter, noteLeftOut } from '../log-text.js';
 import { followOptions, takesWatchFlags, type WatchFlags } from '../new-run.js';
 import type { Session } from '../session.js';
 
@@ -64,19 +63,13 @@ async function printLogs(session: Session, id: string, flags: LogFlags): Promise
   const style = { json: flags.json === true, timestamps: flags.timestamps === true };
   const printer = new LogPrinter(style, output);
   try {
-    await printEach(session, id, flags, (entries) => printer.print(entries));
+    await printEach(session, id, flags, printer);
   } finally {
     await printer.end();
   }
 }
 
-async function printEach(
-  session: Session,
-  id: string,
-  flags: LogFlags,
-  print: (entries: readonly string[]) => Promise<void>,
-): Promise<void> {
-  const { client, output } = session;
+async function printEach(session: Session, id: string, flags: LogFlags, printer: LogPrinter): Promise<void> {
   let place: { readonly attempt?: number; readonly after?: string } =
     flags.attempt === undefined ? {} : { attempt: flags.attempt };
   if (!flags.follow || flags.tail !== undefined) {
@@ -86,26 +79,14 @@ async function printEach(
         ...(tail === undefined ? { limit: MOST_LINES } : { tail }),
         ...(flags.grep === undefined ? {} : { contains: flags.grep }),
       });
-      await print(page.lines);
+      await printer.print(page.lines);
       place = { after: page.next };
-      if (page.leftOut > 0) output.note(`${page.leftOut} of ${page.printed} lines of the log are left out`);
-      if (page.isComplete || (flags.follow && !page.hasMore)) break;
-      if (!page.hasMore) return;
+      noteLeftOut(session.output, page);
+      if (page.isComplete || (!flags.follow && !page.hasMore)) return;
+      if (!page.hasMore) break;
     }
-    if (!flags.follow) return;
   }
-  const batches = readStream(session, {
-    open: (after, init) =>
-      client.GET('/runs/{id}/logs/stream', {
-        params: { path: { id }, query: after === undefined ? place : { ...place, after } },
-        parseAs: 'stream',
-        ...init,
-      }),
-    patienceMs: FOLLOW_PATIENCE_MS,
-  });
-  for await (const batch of batches) {
-    await print(batch.map(({ data }) => data));
-  }
+  await printStream(session, printer, { id, place, patienceMs: FOLLOW_PATIENCE_MS });
 }
 
 interface LogPage {

@@ -60,7 +60,7 @@ export interface ClaimOptions {
   readonly workerTimeoutSeconds: () => number;
   /** Asks for a heartbeat: claims go on after its answer. */
   readonly requestHeartbeat: () => void;
-  /** Called once, when claims get 404 although heartbeats are accepted. */
+  /** Called for each claim that gets 404, from the end of {@link MISSED} on: heartbeats are accepted meanwhile. */
   readonly onMissed: (reason: string) => void;
   /** @returns whether the run is new to this worker */
   readonly accept: (run: ClaimedRun) => boolean;

@@ -3,13 +3,8 @@ import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
 import { EVENTS_DROPPED } from '../logs/log-events.js';
-import {
-  isContentRefused,
-  isRunLost,
-  type Answer,
-  type Refusal,
-  type RunEvent,
-} from '../service-api/service-api.js';
+import { isContentRefused, isRunLost } from '../service-api/refusals.js';
+import type { Answer, Refusal, RunEvent } from '../service-api/service-api.js';
 import { clipMessage } from './failure-message.js';
 
 /** When so many events wait, the reader of the log waits too. */

@@ -1,7 +1,6 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { clipMessage, errorText } from './failure-message.js';
 import { EngineFault, RunFault } from '../runtime/runtime.js';
-import type { RunEvent } from '../service-api/service-api.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
 
 /**
@@ -18,8 +17,16 @@ export type FailureCause = 'exit' | 'oom' | 'image' | 'error' | 'infrastructure'
 export interface CompletedOutcome {
   readonly kind: 'completed';
   readonly outputs: JsonObject | undefined;
-  /** Says what of the outputs was changed; null: nothing. */
-  readonly change: RunEvent | null;
+  /** What of the outputs was changed; null: nothing. */
+  readonly change: OutputChange | null;
+}
+
+/** What the worker changed in the outputs of a run, as COMPLETED tells it. */
+export interface OutputChange {
+  /** One sentence without its full stop. */
+  readonly text: string;
+  /** `outputs_changed` of the payload. */
+  readonly details: JsonObject;
 }
 
 /** The result of an execution, not reported yet. */

@@ -3,9 +3,10 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { timesPayload, type ContainerTimes } from './container-times.js';
 import type { Delivery, EventSender } from './event-sender.js';
 import { clipMessage } from './failure-message.js';
-import type { FailureOrigin, Outcome } from './outcome.js';
+import type { CompletedOutcome, FailureOrigin, Outcome, OutputChange } from './outcome.js';
 import { completedEvent } from './run-outputs.js';
-import { isContentRefused, type RunEvent } from '../service-api/service-api.js';
+import { isContentRefused } from '../service-api/refusals.js';
+import type { RunEvent } from '../service-api/service-api.js';
 
 /**
  * How a run ended for this worker. `failed`: its container or job failed or was stopped by the shutdown; `faulty`: the run would
@@ -54,15 +55,23 @@ export async function reportEnd(
     case 'left':
       return outcome.kind;
     case 'completed':
-      if (outcome.change !== null) await sender.push(outcome.change, key === null ? null : `${key}:outputs`);
-      return reportCompleted(outcome.outputs, send, logger);
+      return reportCompleted(outcome, send, logger);
     case 'failed':
       return reportFailed(outcome, send, logger);
   }
 }
 
-async function reportCompleted(outputs: JsonObject | undefined, send: Send, logger: Logger): Promise<RunEnd> {
-  const delivery = await send(completedEvent(outputs));
+/** What is told of a change when all of it would make the event larger than the service takes. */
+const BRIEFLY: OutputChange = { text: 'The outputs were changed', details: {} };
+
+async function reportCompleted(
+  { outputs, change }: CompletedOutcome,
+  send: Send,
+  logger: Logger,
+): Promise<RunEnd> {
+  let delivery = await send(completedEvent(outputs, change));
+  if (change !== null && delivery.kind === 'refused' && delivery.status === 413)
+    delivery = await send(completedEvent(outputs, BRIEFLY));
   if (delivery.kind !== 'refused' || !isContentRefused(delivery)) return endOf(delivery, 'completed', logger);
   const { status, detail } = delivery;
   const why = status === 413 ? 'they are larger than it takes' : `${status}: ${detail}`;

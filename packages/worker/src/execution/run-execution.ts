@@ -190,7 +190,7 @@ export abstract class RunExecution {
   /** Reads the values of the run's secrets and masks them from now on. */
   protected async readSecrets(): Promise<RunSecrets> {
     const secrets = await this.requests.getSecrets(this.attempt);
-    this.mask = new SecretMask(Object.values(secrets.env), Object.keys(secrets.env));
+    this.mask = SecretMask.of(secrets.env);
     return secrets;
   }
 

@@ -85,11 +85,10 @@ describe('the outputs of runs', () => {
     const masked = await read('{"a/b":[1,{"text":"is true in 2026"}],"n":2026,"2026 key":1}');
     assert.equal(stringifyJson(masked.outputs), '{"a/b":[1,{"text":"is *** in ***"}],"n":2026,"*** key":1}');
     assert.deepEqual(masked.change, {
-      type: 'OUTPUTS_CHANGED',
-      msg:
-        'The outputs were changed: the secret of FLAG and the secret of YEAR is masked in /a~1b/1/text; ' +
+      text:
+        'The outputs were changed: the secrets of FLAG, YEAR are masked in /a~1b/1/text; ' +
         'the secret of YEAR is masked in a key of the outputs',
-      payload: {
+      details: {
         masked: [
           { path: '/a~1b/1/text', key: false, secrets: ['FLAG', 'YEAR'] },
           { path: '', key: true, secrets: ['YEAR'] },
@@ -125,9 +124,40 @@ describe('the outputs of runs', () => {
     );
     const { outputs: read, change } = await outputs.read(file, NO_MASK);
     assert.deepEqual({ ...read }, { 'k\uFFFD': 'a\uFFFDb\uFFFDc\\u0000😀\uFFFD', é: 'é\uFFFD' });
-    assert.match(String(change?.msg), /: 4 characters that cannot be stored became U\+FFFD$/);
+    assert.match(String(change?.text), /: 4 characters that cannot be stored became U\+FFFD$/);
     const latin = await outputs.read(Buffer.from('{"a":"\xe9�"}', 'latin1'), NO_MASK);
-    assert.match(String(latin.change?.msg), /became U\+FFFD$/);
-    assert.deepEqual(latin.change?.payload?.['masked'], []);
+    assert.match(String(latin.change?.text), /became U\+FFFD$/);
+    assert.deepEqual(latin.change?.details['masked'], []);
+  });
+
+  it('keep all members when keys become equal by U+FFFD, and are refused when two were equal before', async () => {
+    const escapes = Buffer.from(
+      String.raw`{ "\u0000": 1, "\ud800": {"\u0000": 1, "a": 2}, "�": 3, "a": 4, "\udc00": 1e400 }`,
+    );
+    assert.equal(
+      await textOf(escapes),
+      '{"\uFFFD":1,"\uFFFD-2":{"\uFFFD":1,"a":2},"\uFFFD-3":3,"a":4,"\uFFFD-4":1e400}',
+    );
+    const invalid = Buffer.from('{"\xfe":1,"\xff":2,"\xff-2":3}', 'latin1');
+    assert.equal(await textOf(invalid), '{"\uFFFD":1,"\uFFFD-2":2,"\uFFFD-2-2":3}');
+    const utf16 = Buffer.from('\uFEFF{"\ud800":1,"\udc00":2}', 'utf16le');
+    assert.equal(await textOf(utf16), '{"\uFFFD":1,"\uFFFD-2":2}');
+    await assert.rejects(
+      textOf(Buffer.from(String.raw`{"\ud800":1,"\udc00":2,"a":3,"a":4}`)),
+      /duplicate key/,
+    );
+  });
+
+  it('have at most one byte order mark: a file of many is refused', async () => {
+    const file = Buffer.from(`${'\uFEFF'.repeat(11_000)}{"a":1}`);
+    await assert.rejects(new RunOutputs(() => null).read(file, NO_MASK), {
+      name: 'RunFault',
+      message: /byte order mark/,
+    });
   });
 });
+
+/** The outputs of a file as they are sent. */
+async function textOf(file: Buffer): Promise<string> {
+  return stringifyJson((await new RunOutputs(() => null).read(file, NO_MASK)).outputs);
+}

@@ -5,7 +5,7 @@ import { parseOutputs, refusedOutputs } from '../runtime/outputs.js';
 import type { MaskedPlace, SecretMask } from '../secrets/secret-mask.js';
 import type { RunEvent } from '../service-api/service-api.js';
 import { clipMessage } from './failure-message.js';
-import type { CompletedOutcome } from './outcome.js';
+import type { CompletedOutcome, OutputChange } from './outcome.js';
 
 /** Parses and masks the output files of a worker's runs, one at a time: each may take many times its size in memory. */
 export class RunOutputs {
@@ -49,11 +49,16 @@ export class RunOutputs {
 
 const NO_OUTPUTS: CompletedOutcome = { kind: 'completed', outputs: undefined, change: null };
 
-function changeOf(places: readonly MaskedPlace[], replaced: number): RunEvent | null {
+function changeOf(places: readonly MaskedPlace[], replaced: number): OutputChange | null {
   const changes = places.map(({ path, isKey, names }) => {
-    const what = names.length === 0 ? 'a secret' : names.map((name) => `the secret of ${name}`).join(' and ');
+    const what =
+      names.length === 0
+        ? 'a secret is'
+        : names.length === 1
+          ? `the secret of ${names.join()} is`
+          : `the secrets of ${names.join(', ')} are`;
     const where = path === '' ? 'of the outputs' : isKey ? `of ${path}` : path;
-    return `${what} is masked in ${isKey ? `a key ${where}` : where}`;
+    return `${what} masked in ${isKey ? `a key ${where}` : where}`;
   });
   if (replaced > 0)
     changes.push(
@@ -61,14 +66,23 @@ function changeOf(places: readonly MaskedPlace[], replaced: number): RunEvent | 
     );
   if (changes.length === 0) return null;
   const masked = places.map(({ path, isKey, names }) => ({ path, key: isKey, secrets: [...names] }));
-  const msg = clipMessage(`The outputs were changed: ${changes.join('; ')}`);
-  return { type: 'OUTPUTS_CHANGED', msg, payload: { masked, replaced } };
+  return { text: `The outputs were changed: ${changes.join('; ')}`, details: { masked, replaced } };
 }
 
 /** The event that reports the success of a run. */
-export function completedEvent(outputs: JsonObject | undefined): RunEvent {
+export function completedEvent(
+  outputs: JsonObject | undefined,
+  change: OutputChange | null = null,
+): RunEvent {
+  const msg = 'The container ended with exit code 0';
   const payload: JsonObject = outputs === undefined ? {} : { outputs };
-  return { type: 'COMPLETED', msg: 'The container ended with exit code 0', payload };
+  if (change === null) return { type: 'COMPLETED', msg, payload };
+  const { text, details } = change;
+  return {
+    type: 'COMPLETED',
+    msg: clipMessage(`${msg}. ${text}`),
+    payload: { ...payload, outputs_changed: details },
+  };
 }
 
 /** Bytes of this event around the outputs. */

@@ -93,8 +93,8 @@ export interface Engine {
    */
   nextStatus(key: JobKey, known: JobStatus | null, signal: AbortSignal): Promise<EngineJob | null>;
   /**
-   * Submits the job of an attempt. Idempotent: an attempt that the engine has already is not submitted again, whoever
-   * submitted it, and its job is returned.
+   * Submits the job of an attempt. Idempotent: an attempt that the engine has already is not submitted again, also
+   * if another process submitted it, and its job is returned.
    * @throws RunFault when no engine of this kind could execute the run, as with inputs that are too large
    * @throws EngineFault when the engine does not answer or refuses jobs now; the job may exist nevertheless
    */

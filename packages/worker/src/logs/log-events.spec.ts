@@ -9,6 +9,11 @@ const EVENTS: [string, unknown][] = [
   ['  {"type":"STEP_2","msg":"two","level":"info"} \r', { type: 'STEP_2', msg: 'two' }],
   ['{"type":"NOTE","msg":"","payload":{"a":[1]}}', { type: 'NOTE', msg: '', payload: { a: [1] } }],
   ['{"type":"NOTE","msg":-7,"payload":null}', { type: 'NOTE', msg: -7 }],
+  ['{"type":"NOTE","msg":"a\\u0000\\udc00"}', { type: 'NOTE', msg: 'a\uFFFD\uFFFD' }],
+  [
+    '{"type":"NOTE","msg":1,"payload":{"\\u0000":1,"�":2}}',
+    { type: 'NOTE', msg: 1, payload: { '\uFFFD': 1, '\uFFFD-2': 2 } },
+  ],
 ];
 
 for (const [line, event] of EVENTS) {
@@ -34,7 +39,6 @@ const OTHERS = [
   '{"type":"NOTE","msg":"x"',
   '{"type":"NOTE","msg":"x"} trailing',
   '{"type":"NOTE","type":"NOTE","msg":"x"}',
-  '{"type":"NOTE","msg":"\\u0000"}',
   '{"type":"PROGRESS","msg":101}',
   '{"type":"PROGRESS","msg":-1}',
   '{"type":"PROGRESS","msg":50.5}',
@@ -67,6 +71,7 @@ test('reads every valid event and ignores every other line', () => {
       const text = JSON.stringify(said);
       const isStorable = !text.includes(String.raw`\u0000`);
       if (isStorable) assert.deepEqual(parseLogEvent(text), JSON.parse(text));
+      else assert.equal(parseLogEvent(text)?.type, said.type);
     }),
   );
   fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => assert.equal(parseLogEvent(text), null)));

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { readJson } from '@longshore/common/json/read-json';
+import { readStorable } from '../runtime/storable-json.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
 import type { RunEvent } from '../service-api/service-api.js';
 
@@ -14,6 +14,11 @@ const EVENT_TYPE = /^[A-Z][A-Z0-9_]{0,63}$/;
 /** The type of an event, in a line that is not parsed. */
 const TYPE_KEY = /"type"\s*:\s*"([A-Z][A-Z0-9_]{0,63})"/;
 
+const MSG_KEY = /"msg"\s*:/;
+
+/** A string, of which the end may be missing, or a bracket. */
+const STRING_OR_BRACKET = /"[^"\\]*(?:\\[^][^"\\]*)*"?|[{}[\]]/g;
+
 /** Event types that only the worker and the service may report. */
 const RESERVED: ReadonlySet<string> = new Set([
   'SUBMITTED',
@@ -27,7 +32,7 @@ const RESERVED: ReadonlySet<string> = new Set([
 
 /**
  * Parses a log line as an event: a JSON object with `type`, `msg` (text or integer) and optionally a `payload` object.
- * Other keys are ignored. PROGRESS needs an integer from 0 to 100.
+ * Other keys are ignored. PROGRESS needs an integer from 0 to 100. Characters that cannot be stored become U+FFFD.
  * @returns null for every other line
  */
 export function parseLogEvent(line: string): RunEvent | null {
@@ -50,14 +55,31 @@ export function parseLogEvent(line: string): RunEvent | null {
 /**
  * What is told of an event that is dropped because its line is longer than {@link MAX_EVENT_LINE}.
  * @param begin of the line, and its `end`
- * @returns null when the line does not look like an event
+ * @returns null when the outermost members that can be told do not look like an event
  */
 export function tooLongEvent(begin: string, end: string): RunEvent | null {
   if (!begin.trimStart().startsWith('{') || !end.trimEnd().endsWith('}')) return null;
-  const [, type] = TYPE_KEY.exec(begin) ?? TYPE_KEY.exec(end) ?? [];
-  if (type === undefined || RESERVED.has(type)) return null;
+  const members = `${outermostStrings(begin)}\n${afterBrackets(end)}`;
+  const [, type] = TYPE_KEY.exec(members) ?? [];
+  if (type === undefined || RESERVED.has(type) || !MSG_KEY.test(members)) return null;
   const msg = `An event of the type ${type} is dropped: its line is longer than ${MAX_EVENT_LINE} characters`;
   return { type: EVENTS_DROPPED, msg };
+}
+
+/** The begin of a JSON text without the strings of nested objects and lists. */
+function outermostStrings(begin: string): string {
+  let depth = 0;
+  return begin.replace(STRING_OR_BRACKET, (token) => {
+    if (token === '{' || token === '[') depth += 1;
+    else if (token === '}' || token === ']') depth -= 1;
+    return depth > 1 ? '' : token;
+  });
+}
+
+/** The end of an object after all nested objects and lists. */
+function afterBrackets(end: string): string {
+  const members = end.trimEnd().slice(0, -1);
+  return members.slice(Math.max(members.lastIndexOf('}'), members.lastIndexOf(']')) + 1);
 }
 
 /** The event without values of secrets, which escapes may have hidden in its line; null: nothing is left of it. */
@@ -72,7 +94,7 @@ export async function maskedEvent(event: RunEvent | null, mask: SecretMask): Pro
 
 function readObject(text: string): JsonObject | null {
   try {
-    const value = readJson(Buffer.from(text));
+    const { value } = readStorable(text);
     return isJsonObject(value) ? value : null;
   } catch {
     // Ordinary output that resembles JSON.

@@ -9,7 +9,7 @@ const RETRY = { firstMs: 500, maxMs: 15_000 };
 /** How long a line waits for others in the same chunk, in milliseconds. */
 const BATCH_MS = 750;
 
-/** How long lines wait for a service that accepts no chunk, in milliseconds. */
+/** How long lines wait for a service that does not answer a chunk, from the end of its first request on, in milliseconds. */
 const PATIENCE_MS = 3_000;
 
 /** Consecutive refused chunks after which shipping stops. */
@@ -29,7 +29,7 @@ export interface ShipperOptions {
 
 /**
  * Ships the log of one attempt in numbered chunks, one at a time, each repeated until it is acknowledged. Lines that are
- * pushed without waiting for `room` may be dropped. A refused log does not affect the run, its events or heartbeats.
+ * pushed without waiting for `untilTakesLines` may be dropped. A refused log does not affect the run, its events or heartbeats.
  */
 export class LogShipper {
   /** Resolves when everything is shipped or the shipper is closed. */
@@ -43,8 +43,8 @@ export class LogShipper {
   private sinceMs: number | null = null;
   private number = 0;
   private refused = 0;
-  /** Since when the first waiting chunk is not accepted. */
-  private unacceptedSinceMs = 0;
+  /** When the first request of the chunk that is being sent ended without an answer; null: it has not. */
+  private unansweredSinceMs: number | null = null;
   private noteProgress: () => void = () => undefined;
   private learnStored: (lines: number) => void = () => undefined;
 
@@ -76,14 +76,12 @@ export class LogShipper {
     if (this.chunker.isEmpty) return;
     const isFirst = this.sinceMs === null;
     this.sinceMs ??= this.context.clock.nowMs();
-    if (isFirst) this.unacceptedSinceMs = this.sinceMs;
     if (isFirst || this.chunker.isChunkReady) this.wakeUp();
   }
 
-  /** Whether the next line is shipped without another being dropped, or the service has accepted no chunk for a time. */
+  /** Whether the next line is shipped without another being dropped, or the service has not answered for a time. */
   get takesLines(): boolean {
-    if (this.closing.signal.aborted || this.chunker.hasRoom) return true;
-    return this.context.clock.nowMs() - this.unacceptedSinceMs >= PATIENCE_MS;
+    return this.closing.signal.aborted || this.chunker.hasRoom || this.unansweredMs >= PATIENCE_MS;
   }
 
   /** Resolves when `takesLines` is true, so that the container is as fast as its log is stored. */
@@ -92,8 +90,14 @@ export class LogShipper {
     while (!this.takesLines) {
       const progress = new AbortController();
       this.noteProgress = () => progress.abort();
-      await clock.sleep(this.unacceptedSinceMs + PATIENCE_MS - clock.nowMs(), progress.signal);
+      await clock.sleep(PATIENCE_MS - this.unansweredMs, progress.signal);
     }
+  }
+
+  /** For how long the chunk that is being sent is repeated without an answer, in milliseconds. */
+  get unansweredMs(): number {
+    const nowMs = this.context.clock.nowMs();
+    return nowMs - (this.unansweredSinceMs ?? nowMs);
   }
 
   /** Sends the rest at once, marked as the end of the log. */
@@ -129,7 +133,7 @@ export class LogShipper {
       if (chunk === null) continue;
       this.sinceMs = this.chunker.isEmpty ? null : this.context.clock.nowMs();
       await this.ship(chunk);
-      this.unacceptedSinceMs = this.context.clock.nowMs();
+      this.unansweredSinceMs = null;
       this.noteProgress();
     }
   }
@@ -164,6 +168,7 @@ export class LogShipper {
           this.onRefused(chunk, answer);
           return;
         case 'unreachable':
+          this.unansweredSinceMs ??= clock.nowMs();
           if (tries === 1) {
             logger.warn({ chunk: this.number, reason: answer.reason }, 'log chunk not delivered, retrying');
           }

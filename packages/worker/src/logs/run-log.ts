@@ -17,8 +17,8 @@ import type { SecretMask } from '../secrets/secret-mask.js';
 /** How long the report of a run's end waits for the log, in milliseconds. */
 const FLUSH_MS = 1_500;
 
-/** How long the rest of a log is shipped after the end of its run, in milliseconds. */
-const SHIP_REST_MS = 15_000;
+/** How long the rest of a log is shipped after the end of its run, in milliseconds; shorter for a service that does not answer. */
+const SHIP_REST_MS = { all: 60_000, unanswered: 15_000 };
 
 /** How long the last chunk is sent after that, in milliseconds. */
 const SHIP_END_MS = 600_000;
@@ -119,7 +119,12 @@ export class RunLog {
   async shipRest(): Promise<void> {
     const { shipper } = this;
     if (shipper === null) return;
-    await this.waitFor(shipper.done, SHIP_REST_MS);
+    const { all, unanswered } = SHIP_REST_MS;
+    const endMs = this.context.clock.nowMs() + all;
+    for (let leftMs = unanswered; leftMs > 0 && !shipper.isClosed;) {
+      await this.waitFor(shipper.done, leftMs);
+      leftMs = Math.min(unanswered - shipper.unansweredMs, endMs - this.context.clock.nowMs());
+    }
     shipper.dropWaiting();
     await this.waitFor(shipper.done, SHIP_END_MS);
     shipper.close();

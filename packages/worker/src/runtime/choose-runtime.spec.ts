@@ -7,7 +7,7 @@ import { FakeDockerEngine, silence } from '../testing/fake-docker-engine.js';
 import { MemoryLog } from '../testing/container-spec.js';
 import { loadWorkerSettings } from '../load-settings.js';
 import { chooseRuntime } from './choose-runtime.js';
-import { dockerAvailable } from './docker/docker.runtime.js';
+import { dockerAvailable } from './docker/engine/engine-problem.js';
 
 /** An engine answers at the default socket. */
 const engineHere = await dockerAvailable({});

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { DockerRuntime, engineProblem } from './docker/docker.runtime.js';
+import { DockerRuntime } from './docker/docker.runtime.js';
+import { engineProblem } from './docker/engine/engine-problem.js';
 import { PULL_TIMING } from './docker/images/pull-watch.js';
 import { LoginFile } from './docker/images/login-file.js';
 import { ImagePolicy } from './docker/images/image-policy.js';

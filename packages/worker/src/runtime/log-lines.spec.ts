@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
-import { describe, it } from 'vitest';
+import { describe, it, vi } from 'vitest';
 import fc from 'fast-check';
-import { MAX_LINE_BYTES, splitLines } from './log-lines.js';
+import { MAX_LINE_BYTES, PARTIAL_MS, splitLines } from './log-lines.js';
 import type { LogLine } from './runtime.js';
 
 describe('splitLines', () => {
@@ -90,18 +90,15 @@ describe('splitLines', () => {
       null,
       Buffer.from('\rnext'),
     ];
-    const unfinished = new EventEmitter();
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     async function* source() {
       for (const bytes of steps) {
-        if (bytes !== null) yield { stream: 'stdout' as const, bytes };
-        else await once(unfinished, 'shown');
+        if (bytes === null) await vi.advanceTimersByTimeAsync(PARTIAL_MS);
+        else yield { stream: 'stdout' as const, bytes };
       }
     }
     const lines: LogLine[] = [];
-    for await (const line of splitLines(source(), 1)) {
-      lines.push(line);
-      if (line.part === 'start' || line.part === 'rest') unfinished.emit('shown');
-    }
+    for await (const line of splitLines(source(), PARTIAL_MS)) lines.push(line);
     const stream = 'stdout';
     assert.deepEqual(lines, [
       { stream, text: 'begin', part: 'start' },
@@ -115,22 +112,26 @@ describe('splitLines', () => {
     ]);
   });
 
-  it('ends when its reader leaves while a line is not finished', async () => {
+  it('ends when its reader leaves while the rest of a line is awaited, also if that then fails', async () => {
     const reader = new EventEmitter();
-    const left = once(reader, 'left');
+    const ended = once(reader, 'ended');
     async function* source() {
       try {
         yield { stream: 'stdout' as const, bytes: Buffer.from('x') };
-        yield { stream: 'stdout' as const, bytes: Buffer.from('y') };
+        await once(reader, 'left');
+        throw new Error('the source is broken');
       } finally {
-        reader.emit('left');
+        reader.emit('ended');
       }
     }
-    for await (const line of splitLines(source(), 0)) {
-      assert.equal(line.text[0], 'x');
-      break;
-    }
-    await left;
+    const lines = splitLines(source(), 1);
+    assert.deepEqual(await lines.next(), {
+      done: false,
+      value: { stream: 'stdout', text: 'x', part: 'start' },
+    });
+    await lines.return();
+    reader.emit('left');
+    await ended;
   });
 
   it('splits between characters and loses none', async () => {

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { withTimeout } from '@longshore/common/timeout';
 import type { LogLine } from './runtime.js';
 import type { OutputChunk } from './output-chunks.js';
 
@@ -51,7 +51,8 @@ async function* withTimeouts<T>(
     for (;;) {
       next ??= iterator.next();
       const due = dueAt();
-      const result = due === Infinity ? await next : await settledBefore(next, due - performance.now());
+      const result =
+        due === Infinity ? await next : await withTimeout(Math.max(0, due - performance.now()), next, null);
       if (result === null) {
         yield null;
         continue;
@@ -64,16 +65,6 @@ async function* withTimeouts<T>(
     // With a request on its way, it takes effect after that one.
     next?.catch(() => undefined);
     iterator.return?.().catch(() => undefined);
-  }
-}
-
-async function settledBefore<T>(promise: Promise<T>, ms: number): Promise<T | null> {
-  const over = new AbortController();
-  const pause = sleep(Math.max(0, ms), null, { signal: over.signal }).catch(() => null);
-  try {
-    return await Promise.race([promise, pause]);
-  } finally {
-    over.abort();
   }
 }
 

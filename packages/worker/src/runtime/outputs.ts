@@ -2,11 +2,9 @@ import { isUtf8 } from 'node:buffer';
 import { compactJson } from '@longshore/common/json/exact-parser';
 import { jsonText, lazyJson } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { JsonRefused, readJson } from '@longshore/common/json/read-json';
+import { JsonRefused } from '@longshore/common/json/read-json';
 import { RunFault } from './runtime.js';
-
-/** Stands for what cannot be stored. */
-const REPLACEMENT = '\uFFFD';
+import { readStorable, REPLACEMENT, type StorableJson } from './storable-json.js';
 
 /** Limit of the output file, in bytes. The limit of the service may be lower. */
 export const MAX_OUTPUT_BYTES = 16 * 2 ** 20;
@@ -25,7 +23,7 @@ export interface ParsedOutputs {
 
 /**
  * Parses the content of an output file; null: there is none. A byte order mark is ignored. NUL characters, lone surrogates and
- * invalid UTF-8 become U+FFFD.
+ * invalid UTF-8 become U+FFFD; keys that become equal by that get a number.
  * @returns undefined when it is missing, empty or blank
  * @throws RunFault when it is no JSON object
  */
@@ -33,7 +31,7 @@ export function parseOutputs(file: Buffer | null): ParsedOutputs | undefined {
   if (file === null) return undefined;
   const { bytes, replaced: invalid } = asUtf8(file);
   if (bytes.every(isWhiteSpace)) return undefined;
-  const { text, value, replaced } = parse(bytes);
+  const { text, value, replaced } = parse(bytes.toString());
   if (!isJsonObject(value)) throw refusedOutputs('it holds no JSON object');
   // What is parsed may take many times as much memory as its text.
   const outputs = lazyJson(compactJson(text));
@@ -44,48 +42,20 @@ export function refusedOutputs(why: string): RunFault {
   return new RunFault(`The run's output file cannot be used: ${why}`);
 }
 
-interface Parsed {
-  readonly text: string;
-  readonly value: unknown;
-  readonly replaced: number;
-}
-
-function parse(bytes: Buffer, replaced = 0): Parsed {
-  const text = bytes.toString();
+function parse(text: string): StorableJson {
   try {
-    return { text, value: readJson(bytes), replaced };
+    return readStorable(text);
   } catch (error) {
-    if (error instanceof JsonRefused && error.reason === 'text' && replaced === 0) {
-      const storable = withoutUnstorable(text);
-      return parse(Buffer.from(storable.text), storable.replaced);
-    }
     if (error instanceof JsonRefused && error.reason === 'syntax')
       throw refusedOutputs('it is not valid JSON (NaN and Infinity are not JSON)');
     throw refusedOutputs(error instanceof Error ? error.message : String(error));
   }
 }
 
-/** An escaped surrogate pair, NUL or lone surrogate, or the begin of any other escape. */
-const ESCAPE =
-  /\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})|\\[^]/g;
-
-const UNSTORABLE = /^\\u....$/;
-
-/** JSON can only write the characters that cannot be stored with escapes. */
-function withoutUnstorable(json: string): { readonly text: string; readonly replaced: number } {
-  let replaced = 0;
-  const text = json.replace(ESCAPE, (escape) => {
-    if (!UNSTORABLE.test(escape)) return escape;
-    replaced += 1;
-    return REPLACEMENT;
-  });
-  return { text, replaced };
-}
-
 /** The content in UTF-8, without a byte order mark. */
-function asUtf8(file: Buffer): { readonly bytes: Buffer; readonly replaced: number } {
-  const mark = file.toString('hex', 0, 3);
-  if (mark === 'efbbbf') return asUtf8(file.subarray(3));
+function asUtf8(content: Buffer): { readonly bytes: Buffer; readonly replaced: number } {
+  const mark = content.toString('hex', 0, 3);
+  const file = mark === 'efbbbf' ? content.subarray(3) : content;
   const utf16 = mark.startsWith('fffe') ? 'utf-16le' : mark.startsWith('feff') ? 'utf-16be' : null;
   if (utf16 === null && isUtf8(file)) return { bytes: file, replaced: 0 };
   const text = utf16 === null ? file.toString() : new TextDecoder(utf16).decode(file);

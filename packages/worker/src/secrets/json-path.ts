@@ -1,3 +1,5 @@
+import { clip } from '@longshore/common/json/text';
+
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 const OPEN_LIST = 0x5b;
@@ -13,8 +15,8 @@ interface Level {
   index: number | null;
   /** The last key of an object as JSON. */
   key: string;
-  /** The masked keys of an object. */
-  keys: Set<string> | null;
+  /** The changed keys of an object, each with the number of the last that was equal to it. */
+  keys: Map<string, number> | null;
 }
 
 /** The position within a JSON text that is read token by token. */
@@ -38,14 +40,15 @@ export class JsonPath {
     if (last !== undefined) last.key = key;
   }
 
-  /** The masked key, with a number if the object has an equal one. */
-  unusedKey(masked: string): string {
+  /** The changed key, with a number if the object has an equal one that was changed. */
+  unusedKey(changed: string): string {
     const last = this.levels.at(-1);
-    if (last === undefined) return masked;
-    const keys = (last.keys ??= new Set());
-    let key = masked;
-    for (let number = 2; keys.has(key); number++) key = `${masked}-${number}`;
-    keys.add(key);
+    if (last === undefined) return changed;
+    const keys = (last.keys ??= new Map());
+    let number = (keys.get(changed) ?? 0) + 1;
+    while (number > 1 && keys.has(`${changed}-${number}`)) number += 1;
+    const key = number === 1 ? changed : `${changed}-${number}`;
+    keys.set(key, 1).set(changed, number);
     return key;
   }
 
@@ -56,6 +59,6 @@ export class JsonPath {
       .map(({ index, key }) => String(index ?? JSON.parse(key)))
       .map((step) => `/${step.replaceAll('~', '~0').replaceAll('/', '~1')}`)
       .join('');
-    return pointer.length > MAX_PATH ? `${pointer.slice(0, MAX_PATH)}...` : pointer;
+    return clip(pointer, MAX_PATH);
   }
 }

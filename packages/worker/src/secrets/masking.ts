@@ -1,6 +1,6 @@
 import { mayHaveEscapes, unescape } from './escapes.js';
 import type { TextAutomaton } from './text-automaton.js';
-import { addSpan, TextCursor, type Span } from './text-cursor.js';
+import { addSpan, TextCursor, type Spans } from './text-cursor.js';
 
 /** Stands in for a value. */
 export const MASK = '***';
@@ -24,8 +24,7 @@ export class Masking {
   /** The end of the line that may be a part of an escape. */
   private cut = '';
   private length = 0;
-  /** Ascending and disjoint. */
-  private spans: Span[] = [];
+  private spans: Spans = [];
 
   constructor(automaton: TextAutomaton) {
     this.plain = new TextCursor(automaton);
@@ -43,6 +42,11 @@ export class Masking {
     }
     this.length += text.length;
     this.collect();
+  }
+
+  /** Whether a value was found that {@link show} has not passed. */
+  get hasFound(): boolean {
+    return this.spans.length > 0;
   }
 
   /** A line break, of one unit. No text ends with it. */
@@ -69,12 +73,14 @@ export class Masking {
     const shown: string[] = [];
     let at = from;
     let count = 0;
-    for (const { start, end } of this.spans) {
+    for (let index = 0; index < this.spans.length; index += 2) {
+      const start = Number(this.spans[index]);
+      const end = Number(this.spans[index + 1]);
       if (start >= to) break;
       shown.push(text.slice(at - shift, Math.max(at, start) - shift));
       if (start >= from || isLineBegin) shown.push(MASK);
       at = Math.min(end, to);
-      if (end <= to) count += 1;
+      if (end <= to) count += 2;
     }
     if (count > 0) this.spans = this.spans.slice(count);
     shown.push(text.slice(at - shift, to - shift));
@@ -84,15 +90,23 @@ export class Masking {
   private collect(): void {
     const plain = this.plain.take();
     const unescaped = this.unescaped?.take() ?? [];
-    if (this.spans.length === 0 && unescaped.length === 0) {
-      this.spans = plain;
-      return;
+    if (this.spans.length === 0) this.spans = plain;
+    else addAll(this.spans, plain);
+    if (unescaped.length === 0) return;
+    const both: Spans = [];
+    let at = 0;
+    for (let index = 0; index < unescaped.length; index += 2) {
+      const start = Number(unescaped[index]);
+      for (; Number(this.spans[at]) <= start; at += 2)
+        addSpan(both, Number(this.spans[at]), Number(this.spans[at + 1]));
+      addSpan(both, start, Number(unescaped[index + 1]));
     }
-    const all = unescaped.length === 0 ? plain : [...this.spans, ...plain, ...unescaped];
-    if (unescaped.length > 0) {
-      this.spans = [];
-      all.sort((a, b) => a.start - b.start);
-    }
-    for (const span of all) addSpan(this.spans, span);
+    addAll(both, this.spans.slice(at));
+    this.spans = both;
   }
+}
+
+function addAll(spans: Spans, others: Spans): void {
+  for (let index = 0; index < others.length; index += 2)
+    addSpan(spans, Number(others[index]), Number(others[index + 1]));
 }

@@ -56,6 +56,11 @@ export class SecretMask {
     this.automaton = texts.length === 0 ? null : new TextAutomaton(texts);
   }
 
+  /** @param values by their names */
+  static of(values: Readonly<Record<string, string>>): SecretMask {
+    return new SecretMask(Object.values(values), Object.keys(values));
+  }
+
   /** How many steps all searches took: a measure of their cost that does not depend on the machine. */
   get steps(): number {
     return this.automaton?.steps ?? 0;
@@ -135,7 +140,7 @@ export class SecretMask {
       // Most tokens are short and have neither escapes nor values: these are not copied.
       const isPlain = end - at < SHORT_UNITS && backslash >= end && !automaton.finds(text, at, end);
       if (end - at >= MIN_UNITS && !isPlain) {
-        const plain: string = JSON.parse(text.slice(at, end));
+        const plain: string = backslash < end ? JSON.parse(text.slice(at, end)) : text.slice(at + 1, end - 1);
         const shown = await this.longText(plain);
         if (shown !== plain) {
           key = JSON.stringify(isKey ? path.unusedKey(shown + suffix) : shown);
@@ -182,11 +187,12 @@ export class SecretMask {
       if (at > 0) yield;
       const isLast = at + SLICE_UNITS >= text.length;
       masking.write(text.slice(at, at + SLICE_UNITS), isLast);
+      if (!masking.hasFound) continue;
       const end = isLast ? text.length : masking.settled();
       masked += masking.show(text, 0, { from: shown, to: end, isLineBegin: false });
       shown = end;
     }
-    return masked;
+    return shown === 0 ? text : masked + text.slice(shown);
   }
 }
 

@@ -1,10 +1,10 @@
 import { beginning, type TextAutomaton } from './text-automaton.js';
 
-/** A part of what was read: the offsets of its first unit and of the unit after it. */
-export interface Span {
-  start: number;
-  end: number;
-}
+/**
+ * Parts of what was read, ascending and disjoint: of each the offset of its first unit, then that of the unit after it. A list of
+ * numbers, because there may be one for every few units.
+ */
+export type Spans = number[];
 
 const LINE_FEED = '\n';
 
@@ -37,15 +37,15 @@ export class TextCursor {
   private readonly state = beginning();
   private readCount = 0;
   private runs: Run[] = [];
-  /** In units that the automaton has read: ascending and disjoint. */
-  private found: Span[] = [];
+  /** In units that the automaton has read. */
+  private found: Spans = [];
   private isLineEmpty = true;
   private readonly onFound: (end: number, length: number) => void;
   /** What `onFound` adds to an end. */
   private ahead = 0;
 
   constructor(private readonly automaton: TextAutomaton) {
-    this.onFound = (end, length) => this.add(this.ahead + end - length, this.ahead + end);
+    this.onFound = (end, length) => addSpan(this.found, this.ahead + end - length, this.ahead + end);
   }
 
   /** A cursor that goes on like this one; what this one has found is not its result. */
@@ -88,21 +88,22 @@ export class TextCursor {
     return run === undefined ? 0 : startOf(run, first);
   }
 
-  /** What was found since the last call: ascending and disjoint. A later one may overlap with it. */
-  take(): Span[] {
+  /** What was found since the last call. A later one may overlap with it. */
+  take(): Spans {
     const { runs, found } = this;
     if (runs.length > MANY_RUNS) this.forgetRuns();
     if (found.length === 0) return found;
     this.found = [];
     let index = 0;
-    for (const span of found) {
-      const { start, end } = span;
+    for (let at = 0; at < found.length; at += 2) {
+      const start = found[at] ?? 0;
+      const end = found[at + 1] ?? 0;
       while ((runs[index + 1]?.read ?? Infinity) <= start) index += 1;
       const first = runs[index];
       while ((runs[index + 1]?.read ?? Infinity) < end) index += 1;
       const last = runs[index];
-      if (first !== undefined) span.start = startOf(first, start);
-      if (last !== undefined) span.end = startOf(last, end - 1, 1);
+      if (first !== undefined) found[at] = startOf(first, start);
+      if (last !== undefined) found[at + 1] = startOf(last, end - 1, 1);
     }
     return found;
   }
@@ -129,20 +130,23 @@ export class TextCursor {
     const index = this.runs.findLastIndex(({ read }) => read <= first);
     if (index > 0) this.runs = this.runs.slice(index);
   }
-
-  private add(start: number, end: number): void {
-    addSpan(this.found, { start, end });
-  }
 }
 
 /** Adds a span that ends, or begins, behind all others. Those that it overlaps with become a part of it. */
-export function addSpan(spans: Span[], span: Span): void {
-  for (let last = spans.at(-1); last !== undefined && last.end > span.start; last = spans.at(-1)) {
-    span.start = Math.min(span.start, last.start);
-    span.end = Math.max(span.end, last.end);
-    spans.pop();
+export function addSpan(spans: Spans, start: number, end: number): void {
+  let [first, last, at] = [start, end, spans.length];
+  while (at > 0 && Number(spans[at - 1]) > first) {
+    at -= 2;
+    first = Math.min(first, Number(spans[at]));
+    last = Math.max(last, Number(spans[at + 1]));
   }
-  spans.push(span);
+  if (at === spans.length) {
+    spans.push(first, last);
+    return;
+  }
+  spans[at] = first;
+  spans[at + 1] = last;
+  if (at + 2 < spans.length) spans.length = at + 2;
 }
 
 /** Where a unit that the automaton has read begins in the original, or the unit that follows it by `next`. */

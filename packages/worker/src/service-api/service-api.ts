@@ -3,7 +3,7 @@ import type { TraceContext } from '@longshore/common/tracing/trace-context';
 
 /**
  * The result of a request. `refused`: a 4xx in the service's error form that a repetition would get again. `unreachable`: the
- * service has not answered (no connection, timeout, 5xx, 429, whatever else is not in a form of the service); retry later.
+ * service has not answered (no connection, timeout, 5xx, 429, or an answer that is not in a form of the service); retry later.
  */
 export type Answer<T> =
   | { readonly kind: 'ok'; readonly value: T }
@@ -288,28 +288,6 @@ export function neededCapabilities({
 /** Names of the secrets that a run uses. */
 export function secretNames({ secrets, imagePullSecret }: RunContainer): string[] {
   return [...new Set([...Object.values(secrets), ...(imagePullSecret === null ? [] : [imagePullSecret])])];
-}
-
-/** Whether the key is bound to workers with other ids. */
-export function isIdRefusal({ status, detail }: Refusal): boolean {
-  return status === 403 && detail.startsWith('API key is not bound to worker');
-}
-
-/** Whether the service refuses what was sent, whoever sends it. */
-export function isContentRefused({ status }: Refusal): boolean {
-  return [400, 413, 415, 422].includes(status);
-}
-
-/** Whether a refused event means that the run has ended or is assigned to another worker. */
-export function isRunLost({ status, detail }: Refusal): boolean {
-  // An event of another process of this worker has the key.
-  if (status === 409) return !detail.startsWith('Idempotency-Key');
-  return status === 400 && detail.startsWith('Run is already in terminal state');
-}
-
-/** Whether the service has no such run: another 404 may be of a route that an older service does not have. */
-export function isRunUnknown({ status, detail }: Refusal): boolean {
-  return status === 404 && detail.startsWith('OpRun ');
 }
 
 /** Replaces characters that the service cannot store (NUL and lone surrogates) by U+FFFD. */

@@ -42,7 +42,7 @@ export class FakeDockerEngine {
   readonly images = new FakeImages();
   /** Names of its networks. */
   readonly networks = new Set(['bridge', 'none']);
-  /** What it says of itself. */
+  /** Its answer to `info`. */
   info: object = { Plugins: { Log: ['json-file', 'local'] }, InitBinary: 'docker-init', NCPU: 4 };
   /** Logins of pulls. */
   readonly logins: unknown[] = [];

@@ -61,7 +61,10 @@ describe('the job of a killed launcher, of a run with a secret', () => {
       scene.cluster.job('run-1').outputs = { text: 'has first-value' };
       scene.cluster.exit('run-1');
       await scene.ended(launcher, 'COMPLETED');
-      assert.deepEqual(scene.run.timeline.at(-1)?.payload, { outputs: { text: 'has ***' } });
+      assert.deepEqual(scene.run.timeline.at(-1)?.payload, {
+        outputs: { text: 'has ***' },
+        outputs_changed: { masked: [{ path: '/text', key: false, secrets: ['TOKEN'] }], replaced: 0 },
+      });
       assert.deepEqual(scene.service.logs.texts('run-1'), ['before', 'now ***', '<end>']);
     });
   }

@@ -199,7 +199,7 @@ export class JobExecution extends RunExecution {
     const variables = Object.keys(this.claimed.container.secrets);
     if (variables.length === 0) return;
     const values = await this.engineRequests.readSecrets(job);
-    this.mask = new SecretMask(Object.values(values));
+    this.mask = SecretMask.of(values);
     this.isHeldBack = !variables.every((variable) => Object.hasOwn(values, variable));
     if (this.isHeldBack) this.logger.warn({ engineId: job.engineId }, HELD_BACK);
   }

@@ -4,7 +4,6 @@ import type Dockerode from 'dockerode';
 import {
   ATTEMPT_LABEL,
   containerOptions,
-  type EngineFeatures,
   INSTANCE_LABEL,
   ownerLabels,
   RUN_LABEL,
@@ -19,12 +18,8 @@ import {
   type ContainerTiming,
 } from './container/docker.container.js';
 import { putInputs } from './container/container-files.js';
-import {
-  describeEngineAddress,
-  readEngineAddress,
-  selectedContext,
-  type EngineAddress,
-} from './engine/engine-address.js';
+import { readEngineAddress, type EngineAddress } from './engine/engine-address.js';
+import { readFeatures, type EngineFeatures } from './engine/engine-features.js';
 import { createContainer, probeEngine } from './engine-probe.js';
 import { faultOf, isDiskFull, startVerdict } from './engine/engine-verdict.js';
 import type { ImagePolicy } from './images/image-policy.js';
@@ -48,8 +43,6 @@ import {
   type RuntimeLog,
 } from '../runtime.js';
 
-const PING_MS = 3_000;
-
 const PUT_TRIES = 3;
 
 export interface DockerRuntimeOptions {
@@ -72,31 +65,6 @@ export interface DockerRuntimeOptions {
   readonly imageBudget?: ImageBudget;
   /** Milliseconds since 1970; absent: of the system. */
   readonly now?: () => number;
-}
-
-/** Whether an engine answers where DOCKER_HOST says, within 3 s. */
-export async function dockerAvailable(env: NodeJS.ProcessEnv): Promise<boolean> {
-  return (await engineProblem(env)) === null;
-}
-
-/** Why no engine can be used, in one sentence; null when one answers. */
-export async function engineProblem(env: NodeJS.ProcessEnv): Promise<string | null> {
-  let where = 'the container engine';
-  try {
-    const address = readEngineAddress(env);
-    where = `the container engine at ${describeEngineAddress(address)}`;
-    const engine = await connectEngine(address, PING_MS);
-    await withLimit(PING_MS, 'ping', () => engine.ping());
-    return null;
-  } catch (error) {
-    const context = (env['DOCKER_HOST'] ?? '') === '' ? selectedContext(env) : null;
-    const hint =
-      context === null
-        ? ''
-        : `; the Docker context '${context}' is selected, but Longshore reads only DOCKER_HOST: ` +
-          `set it to the address that 'docker context inspect' shows`;
-    return `${where} cannot be used: ${engineMessage(error)}${hint}`;
-  }
 }
 
 /**
@@ -260,7 +228,7 @@ export class DockerRuntime implements Runtime {
   ): Promise<null> {
     const { log } = this.options;
     const { blame, reason } = startVerdict(error, limits);
-    const words = engineMessage(error, new SecretMask(Object.values(env)));
+    const words = engineMessage(error, SecretMask.of(env));
     log.warn({ run: runId, error: words }, `container not ${what}`);
     const message = `The container could not be ${what}: ${reason}`;
     if (blame !== 'unproven') throw faultOf(blame, message, error);
@@ -306,19 +274,8 @@ export class DockerRuntime implements Runtime {
     }
   }
 
-  /** Podman cannot keep a log of limited size, and does not say whether it has a first process for containers. */
   private async featuresOf(engine: Dockerode): Promise<EngineFeatures> {
-    this.features ??= withLimit(this.timing.callMs, 'info', (): Promise<unknown> => engine.info()).then(
-      (info) => {
-        const { Plugins, InitBinary, NCPU } = Object(info);
-        const drivers: unknown = Object(Plugins).Log;
-        return {
-          hasLog: Array.isArray(drivers) && drivers.includes('local'),
-          hasInit: typeof InitBinary === 'string' && InitBinary !== '',
-          cores: typeof NCPU === 'number' && NCPU > 0 ? NCPU : 1,
-        };
-      },
-    );
+    this.features ??= readFeatures(engine, this.timing.callMs);
     try {
       return await this.features;
     } catch (error) {

@@ -1,41 +1,148 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { describe, it } from 'vitest';
-import { killMarked, markedProcesses, processStamp, signalGroup } from './process-table.js';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { afterAll, describe, it, onTestFinished, vi } from 'vitest';
+import { containerSpec, MemoryLog } from '../../testing/container-spec.js';
+import type { RunningContainer } from '../runtime.js';
+import { processStamp } from './process-table.js';
+import { ProcessRuntime } from './process.runtime.js';
+import { RunFolders } from './run-folders.js';
+import { RunProcesses } from './run-processes.js';
 
-const onLinux = process.platform === 'linux' ? it : it.skip;
+const root = mkdtempSync(join(tmpdir(), 'longshore-escapes-'));
+const notesDir = join(root, 'state');
+const pidFile = join(root, 'pid');
+const program = join(root, 'images', 'tool', 'program');
+mkdirSync(join(root, 'images', 'tool'), { recursive: true });
+writeFileSync(program, '#!/bin/sh\n');
+chmodSync(program, 0o755);
+afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-describe('the processes of a run', () => {
-  onLinux(
-    'end in another session, and where they have cleared their environment, and no other process',
-    async () => {
-      const mark = `SERVICE_INPUT_PATH=/tmp/${process.pid}-escapes/input.json`;
-      const [name = '', value] = mark.split('=');
-      const env = { PATH: process.env['PATH'], [name]: value };
-      const script = `setsid sh -c 'env -i sleep 600 & echo $!; wait' & wait`;
-      const leader = spawn('sh', ['-c', script], {
-        env,
-        detached: true,
-        stdio: ['ignore', 'pipe', 'ignore'],
-      });
-      const stranger = spawn('sleep', ['600'], {
-        env: { ...env, [name]: `${value}.other` },
-        stdio: 'ignore',
-      });
-      const [printed] = await once(leader.stdout, 'data');
-      const child = Number(String(printed));
-      assert.ok(markedProcesses(mark).includes(child));
-      // As a cancel: the leader ends, the session does not.
-      signalGroup(leader.pid ?? 0, 'SIGTERM');
-      await once(leader, 'exit');
-      assert.notEqual(processStamp(child), null);
-      await killMarked(mark);
-      assert.deepEqual(markedProcesses(mark), []);
-      assert.equal(processStamp(child), null);
-      assert.notEqual(processStamp(stranger.pid ?? 0), null);
-      stranger.kill('SIGKILL');
-      await once(stranger, 'exit');
-    },
-  );
+const log = new MemoryLog();
+const folders = new RunFolders('w-1', root);
+const runtime = new ProcessRuntime({
+  imagesDir: join(root, 'images'),
+  notesDir,
+  folders,
+  log,
+  env: process.env,
 });
+
+/** In a session of its own: writes its pid. */
+const ESCAPED = `setsid sh -c "echo \\$\\$ >${pidFile}; exec sleep 600"`;
+/** The same without environment; its parent is in the group of the program. */
+const CLEARED = `sh -c 'env -i PATH="$PATH" ${ESCAPED}; :' & until [ -s ${pidFile} ]; do sleep 0.02; done`;
+
+/** Needs /proc. */
+describe.runIf(process.platform === 'linux')('the processes of a run', () => {
+  it('end in another session, and where they have cleared their environment, and no other process', async () => {
+    const mark = `SERVICE_INPUT_PATH=/tmp/${process.pid}-escapes/input.json`;
+    const [name = '', value] = mark.split('=');
+    const env = { PATH: process.env['PATH'], [name]: value };
+    const script = `setsid sh -c 'env -i sleep 600 & echo $!; wait' & wait`;
+    const leader = spawn('sh', ['-c', script], {
+      env,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    const stranger = spawn('sleep', ['600'], { env: { ...env, [name]: `${value}.other` }, stdio: 'ignore' });
+    const { pid = 0 } = leader;
+    for (const one of [pid, stranger.pid ?? 0]) killAtEnd(one);
+    const child = await printedPid(leader.stdout);
+    killAtEnd(child);
+    const processes = new RunProcesses(mark, pid);
+    assert.equal(processes.isAlive, true);
+    process.kill(-pid, 'SIGTERM');
+    await once(leader, 'exit');
+    assert.notEqual(processStamp(child), null);
+    await processes.kill();
+    assert.equal(processes.isAlive, false);
+    assert.equal(processStamp(child), null);
+    assert.notEqual(processStamp(stranger.pid ?? 0), null);
+  });
+
+  it('end with a program whose group has the parent of one that has cleared its environment', async () => {
+    const { container, escaped } = await started(CLEARED);
+    assert.equal((await container.exit).exitCode, 0);
+    assert.equal(processStamp(escaped), null);
+  });
+
+  it('end with a cancel that ends the parent of one that has cleared its environment', async () => {
+    const { container, escaped } = await started(`${CLEARED}; wait`);
+    await container.stop(3_600);
+    assert.equal((await container.exit).exitCode, 143);
+    assert.equal(processStamp(escaped), null);
+  });
+
+  it('that may not be killed are left to the next search for leftovers, after one try and a warning', async () => {
+    const { container, escaped } = await started(`${ESCAPED} & wait`);
+    const kill = process.kill.bind(process);
+    let tries = 0;
+    const refusal = vi.spyOn(process, 'kill').mockImplementation((pid, name) => {
+      if (pid !== escaped) return kill(pid, name);
+      tries += 1;
+      throw Object.assign(new Error('kill EPERM'), { code: 'EPERM' });
+    });
+    await container.stop(0);
+    assert.equal((await container.exit).exitCode, 143);
+    assert.equal(tries, 1);
+    assert.equal(await runtime.removeLeftovers(), 0);
+    assert.deepEqual(
+      log.warnings.map(({ fields }) => Reflect.get(fields, 'error')),
+      [`Processes live on: ${escaped}`],
+    );
+    refusal.mockRestore();
+    assert.equal(await runtime.removeLeftovers(), 1);
+    assert.equal(processStamp(escaped), null);
+    assert.equal(existsSync(notesDir), false);
+  });
+
+  it('end although the worker has no file descriptor left to read the table of processes for a time', async () => {
+    const mark = `SERVICE_INPUT_PATH=/tmp/${process.pid}-descriptors/input.json`;
+    const [name = '', value] = mark.split('=');
+    const marked = spawn('sleep', ['600'], {
+      env: { PATH: process.env['PATH'], [name]: value },
+      stdio: 'ignore',
+    });
+    killAtEnd(marked.pid ?? 0);
+    const module = new URL('../../../dist/runtime/process/run-processes.js', import.meta.url).href;
+    const code = `
+      const { RunProcesses } = await import(${JSON.stringify(module)});
+      const { closeSync, openSync } = await import('node:fs');
+      const open = [];
+      try { for (;;) open.push(openSync('/dev/null')); } catch {}
+      const killed = new RunProcesses(${JSON.stringify(mark)}, null).kill();
+      setImmediate(() => open.forEach((descriptor) => closeSync(descriptor)));
+      await killed;`;
+    const worker = ['-c', 'ulimit -n 100; exec "$0" --input-type=module -e "$1"', process.execPath, code];
+    await promisify(execFile)('sh', worker);
+    assert.equal(processStamp(marked.pid ?? 0), null);
+  });
+});
+
+/** Starts a script; resolves when it has written the pid of its process that leaves the group. */
+async function started(script: string): Promise<{ container: RunningContainer; escaped: number }> {
+  rmSync(pidFile, { force: true });
+  const container = await runtime.start({ ...containerSpec('tool'), command: ['/bin/sh', '-c', script] });
+  while (!existsSync(pidFile) || readFileSync(pidFile, 'utf8') === '') await sleep(10);
+  const escaped = Number(readFileSync(pidFile, 'utf8'));
+  killAtEnd(escaped);
+  return { container, escaped };
+}
+
+/** Kills a process that a failed test leaves. */
+function killAtEnd(pid: number): void {
+  onTestFinished(() => {
+    if (processStamp(pid) !== null) process.kill(pid, 'SIGKILL');
+  });
+}
+
+async function printedPid(output: NodeJS.ReadableStream): Promise<number> {
+  const [printed] = await once(output, 'data');
+  return Number(String(printed));
+}

@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 
 const ZOMBIE = 'Z';
 
@@ -15,72 +14,67 @@ export function processStamp(pid: number): string | null {
   return startTicks === undefined || fields?.[0] === ZOMBIE ? null : `${bootId()}:${startTicks}`;
 }
 
-/** Pids of the living members of a process group. Linux only; elsewhere none are known. */
-export function groupMembers(group: number): number[] {
-  if (process.platform !== 'linux') return [];
-  return allPids().filter((pid) => {
-    const [state, , itsGroup] = statFields(pid) ?? [];
-    return itsGroup === String(group) && state !== ZOMBIE;
-  });
+/** A living process. */
+export interface ListedProcess {
+  readonly pid: number;
+  readonly parent: number;
+  readonly group: number;
+  /** Tells it from a later process with the same pid, until the machine starts again. */
+  readonly startTicks: string;
 }
 
 /**
- * Pids of the living processes that were started with an environment that has this entry (`NAME=value`), and of the processes that
- * those have started, whatever their group or session. Linux only; elsewhere none are known.
+ * The living processes for which `isRoot` is true, and those that they have started, also in other groups and sessions. Linux
+ * only; elsewhere none are known.
+ * @throws Error when the processes cannot be read, such as for want of file descriptors
  */
-export function markedProcesses(entry: string): number[] {
-  if (process.platform !== 'linux') return [];
-  const marked = new Set<number>();
-  const children = new Map<number, number[]>();
-  for (const pid of allPids()) {
-    const [state, parent] = statFields(pid) ?? [];
-    if (state === undefined || state === ZOMBIE || pid === process.pid) continue;
-    children.set(Number(parent), [...(children.get(Number(parent)) ?? []), pid]);
-    if (hasEnvironment(pid, entry)) marked.add(pid);
+export function processTrees(isRoot: (one: ListedProcess) => boolean): ListedProcess[] {
+  const found = new Set<ListedProcess>();
+  const children = new Map<number, ListedProcess[]>();
+  for (const one of listProcesses()) {
+    const siblings = children.get(one.parent);
+    if (siblings === undefined) children.set(one.parent, [one]);
+    else siblings.push(one);
+    if (isRoot(one)) found.add(one);
   }
   // Those that are added are visited as well.
-  for (const pid of marked) for (const child of children.get(pid) ?? []) marked.add(child);
-  return [...marked];
+  for (const { pid } of found) for (const child of children.get(pid) ?? []) found.add(child);
+  return [...found];
 }
 
-/** How long killed processes may take to end, in milliseconds. */
-const KILL_MS = 5_000;
-
-/**
- * Kills the processes of {@link markedProcesses}, also those that they start meanwhile. Resolves when they have ended, or after
- * {@link KILL_MS}.
- */
-export async function killMarked(entry: string): Promise<void> {
-  const deadline = performance.now() + KILL_MS;
-  for (;;) {
-    const pids = markedProcesses(entry);
-    if (pids.length === 0 || performance.now() > deadline) return;
-    for (const pid of pids) signal(pid, 'SIGKILL');
-    await sleep(5);
-  }
+/** Whether a process was started with an environment that has this entry (`NAME=value`). @throws Error as {@link processTrees} */
+export function hasEnvironment(pid: number, entry: string): boolean {
+  return readText(`/proc/${pid}/environ`)?.split('\0').includes(entry) ?? false;
 }
 
 /** Signals a process group. Harmless when it is gone. */
 export function signalGroup(group: number, name: NodeJS.Signals): void {
+  // EPERM: only zombies are left (macOS), or processes of another user.
   signal(-group, name);
 }
 
-function signal(target: number, name: NodeJS.Signals): void {
+/** @returns false when it is a process of another user */
+export function signal(target: number, name: NodeJS.Signals): boolean {
   try {
     process.kill(target, name);
-  } catch {
-    // ESRCH: no process is left. EPERM: only zombies are left (macOS), or one of another user.
+  } catch (error) {
+    return !isError(error, 'EPERM');
   }
+  return true;
 }
 
-function allPids(): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^[0-9]+$/.test(name))
-    .map(Number);
-}
-
-function hasEnvironment(pid: number, entry: string): boolean {
-  return readText(`/proc/${pid}/environ`)?.split('\0').includes(entry) ?? false;
+/** All but this process. */
+function listProcesses(): ListedProcess[] {
+  if (process.platform !== 'linux') return [];
+  return readdirSync('/proc').flatMap((name) => {
+    if (!/^[0-9]+$/.test(name) || name === String(process.pid)) return [];
+    const fields = statFields(Number(name));
+    if (fields === null || fields[0] === ZOMBIE) return [];
+    const [, parent, group] = fields.map(Number);
+    return [
+      { pid: Number(name), parent: Number(parent), group: Number(group), startTicks: String(fields[19]) },
+    ];
+  });
 }
 
 /** The fields of /proc/PID/stat from the third (state) on; the second, a name, may hold anything. */
@@ -93,12 +87,18 @@ function bootId(): string {
   return readText('/proc/sys/kernel/random/boot_id')?.trim() ?? '';
 }
 
+/** @returns null when there is no such process, or it belongs to another user */
 function readText(path: string): string | null {
   try {
     return readFileSync(path, 'utf8');
-  } catch {
-    return null;
+  } catch (error) {
+    if (isError(error, 'ENOENT', 'ESRCH', 'EACCES', 'EPERM')) return null;
+    throw error;
   }
+}
+
+function isError(error: unknown, ...codes: string[]): boolean {
+  return error instanceof Error && 'code' in error && codes.includes(String(error.code));
 }
 
 function startTimeByPs(pid: number): string | null {

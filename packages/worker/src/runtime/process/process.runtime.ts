@@ -1,14 +1,15 @@
 import { execFile, spawn } from 'node:child_process';
 import { constants, accessSync, readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { parseImageReference } from '../docker/images/image-reference.js';
 import { ProcessContainer, type PipedChild } from './process.container.js';
 import { ProcessNotes, type ProcessNote } from './process-notes.js';
 import type { FolderSpec, RunFolder, RunFolders } from './run-folders.js';
+import { RunProcesses } from './run-processes.js';
 import { Sentinel } from './sentinel.js';
-import { groupMembers, killMarked, markedProcesses, processStamp, signalGroup } from './process-table.js';
+import { hasEnvironment, processStamp, processTrees } from './process-table.js';
+import { errorText } from '../../execution/failure-message.js';
 import {
   EngineFault,
   RunFault,
@@ -24,9 +25,6 @@ const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
 
 /** How long a probe may take, in milliseconds. */
 const PROBE_MS = 30_000;
-
-/** How long leftovers may take to end after SIGKILL, in milliseconds. */
-const KILL_MS = 5_000;
 
 export interface ProcessRuntimeOptions {
   /** Folder with one folder per image, each holding the executable file `program`. */
@@ -50,6 +48,8 @@ export class ProcessRuntime implements Runtime {
   private readonly imagesDir: string;
   private readonly notes: ProcessNotes;
   private readonly running = new Set<number>();
+  /** Leaders of programs with processes that could not be killed. */
+  private readonly notEnded = new Set<number>();
   /** Paths in the last warning about folders that cannot be removed. */
   private kept = '';
   private readonly sentinel = new Sentinel();
@@ -104,14 +104,34 @@ export class ProcessRuntime implements Runtime {
 
   async removeLeftovers(): Promise<number> {
     const notes = this.notes.list().filter(({ pid }) => !this.running.has(pid));
-    const leftovers = notes.filter(isAlive);
-    for (const note of leftovers) if (hasItsGroup(note)) signalGroup(note.pid, 'SIGKILL');
-    await Promise.all(leftovers.map(({ mark }) => killMarked(mark)));
-    const deadline = performance.now() + KILL_MS;
-    while (leftovers.some(isAlive) && performance.now() < deadline) await sleep(20);
-    for (const { pid } of notes) this.notes.remove(pid);
+    const removed = await Promise.all(
+      notes.map(async ({ pid, stamp, mark }) => {
+        const group = isGroupOf({ pid, stamp, mark }) ? pid : null;
+        const processes = new RunProcesses(mark, group);
+        const isAlive = group !== null || processes.isAlive;
+        return (await this.end(pid, processes)) && isAlive;
+      }),
+    );
     await this.removeFolders();
-    return leftovers.length;
+    return removed.filter(Boolean).length;
+  }
+
+  /** Ends the processes of a program, and removes its note if none is left. @returns whether none is left; never rejects */
+  private async end(pid: number, processes: RunProcesses): Promise<boolean> {
+    try {
+      await processes.kill();
+      this.notes.remove(pid);
+      this.notEnded.delete(pid);
+      return true;
+    } catch (error) {
+      // The next search for leftovers tries again.
+      if (!this.notEnded.has(pid))
+        this.options.log.warn({ pid, error: errorText(error) }, 'a program has not ended');
+      this.notEnded.add(pid);
+      return false;
+    } finally {
+      this.running.delete(pid);
+    }
   }
 
   private async createFolder(spec: FolderSpec): Promise<RunFolder> {
@@ -151,12 +171,17 @@ export class ProcessRuntime implements Runtime {
     child.on('error', () => undefined);
     this.running.add(pid);
     const mark = inputEntry(folder.path);
-    this.notes.write({ pid, stamp: processStamp(pid), mark });
-    const onEnd = (): void => {
-      this.running.delete(pid);
-      this.notes.remove(pid);
-    };
-    return new ProcessContainer(child, pid, folder, startedAtMs, mark, onEnd, this.sentinel);
+    const processes = new RunProcesses(mark, pid);
+    const onEnd = async (): Promise<void> => void (await this.end(pid, processes));
+    const { sentinel } = this;
+    const container = new ProcessContainer({ child, processes, folder, startedAtMs, sentinel, onEnd });
+    try {
+      this.notes.write({ pid, stamp: processStamp(pid), mark });
+    } catch (error) {
+      await container.stop(0);
+      throw error;
+    }
+    return container;
   }
 
   /**
@@ -203,20 +228,14 @@ function inputEntry(folder: string): string {
   return `SERVICE_INPUT_PATH=${join(folder, 'input.json')}`;
 }
 
-/** Whether processes of the note are alive. */
-function isAlive(note: ProcessNote): boolean {
-  return hasItsGroup(note) || markedProcesses(note.mark).length > 0;
-}
-
 /**
  * Whether the group of the note is still that of its run. The pid may be reused: the stamp identifies the leader, and an
  * environment with the run's folder identifies a group whose leader has ended.
  */
-function hasItsGroup({ pid, stamp, mark }: ProcessNote): boolean {
+function isGroupOf({ pid, stamp, mark }: ProcessNote): boolean {
   const now = processStamp(pid);
   if (now !== null) return now === stamp;
-  const marked = markedProcesses(mark);
-  return groupMembers(pid).some((member) => marked.includes(member));
+  return processTrees((one) => hasEnvironment(one.pid, mark)).some(({ group }) => group === pid);
 }
 
 function stateOf(program: string): 'executable' | 'not executable' | 'absent' {

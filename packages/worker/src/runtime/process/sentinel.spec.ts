@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, it } from 'vitest';
 import { containerSpec, MemoryLog } from '../../testing/container-spec.js';
 import type { RunningContainer } from '../runtime.js';
-import { groupMembers } from './process-table.js';
+import { processTrees, type ListedProcess } from './process-table.js';
 import { ProcessRuntime } from './process.runtime.js';
 import { RunFolders } from './run-folders.js';
 
@@ -55,10 +55,9 @@ async function ready(script: string): Promise<RunningContainer> {
 
 /** Children that lead their own groups: not those of the test runner. */
 function childPids(): number[] {
-  const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8');
-  return children
-    .trim()
-    .split(' ')
-    .map(Number)
-    .filter((pid) => groupMembers(pid).includes(pid));
+  return processTrees(isLeader).flatMap((one) => (isLeader(one) ? [one.pid] : []));
+}
+
+function isLeader({ pid, parent, group }: ListedProcess): boolean {
+  return parent === process.pid && pid === group;
 }

@@ -1,3 +1,4 @@
+import { LiveFilter } from './live-filter.js';
 import type { LogEntry, LogPage, ReadLog } from './log-page.js';
 import { append, isFull, prepend, windowOf, type LogWindow } from './log-window.js';
 
@@ -32,13 +33,18 @@ export class LogStore {
   };
   #reading: AbortController | undefined;
   #pause: ReturnType<typeof setTimeout> | undefined;
+  /** The stream has ended, and how much of the log is stored is not read yet. */
+  #hasEnded = false;
+  readonly #filter: LiveFilter;
   readonly #listeners = new Set<() => void>();
 
   /** @param contains only lines with this text; empty: all */
   constructor(
     private readonly read: ReadLog,
     private readonly contains: string,
-  ) {}
+  ) {
+    this.#filter = new LiveFilter(contains);
+  }
 
   readonly subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
@@ -99,24 +105,30 @@ export class LogStore {
    */
   follow(entries: readonly LogEntry[], isFollowed: boolean): void {
     const { window } = this.#view;
-    const last = entries.at(-1);
-    if (window === undefined || last === undefined || !window.isAtEnd) return;
+    if (window === undefined || entries.length === 0 || !window.isAtEnd) return;
     if (!isFollowed && isFull(window)) {
       this.#set({ window: { ...window, isAtEnd: false } });
       return;
     }
-    const wanted = this.contains.toLowerCase();
-    const shown = entries.filter((entry) => !('text' in entry) || entry.text.toLowerCase().includes(wanted));
-    const place = { after: last.cursor, isAtEnd: true, isComplete: false, leftOut: 0 };
-    this.#set({ window: append(window, shown, place) });
+    const { entries: shown, after } = this.#filter.choose(entries, window);
+    this.#set({
+      window: append(window, shown, { after, isAtEnd: true, isComplete: false, leftOut: 0 }),
+    });
   }
 
-  /** Nothing will follow: reads how much of the log is stored. */
-  async complete(): Promise<void> {
+  /** Nothing will follow: reads how much of the log is stored, as soon as no other read is under way and none has to wait. */
+  complete(): Promise<void> {
+    this.#hasEnded = true;
+    return this.#readEnd();
+  }
+
+  async #readEnd(): Promise<void> {
     const { window } = this.#view;
-    if (window === undefined || !window.isAtEnd || window.isComplete || this.#isBusy()) return;
+    if (!this.#hasEnded || window === undefined || !window.isAtEnd || window.isComplete || this.#isBusy())
+      return;
     await this.#load(async (signal) => {
       const page = await this.#page({ after: window.after, limit: PAGE_LINES }, signal);
+      this.#hasEnded = signal.aborted;
       return append(window, page.entries, placeBehind(page));
     }, false);
   }
@@ -137,13 +149,18 @@ export class LogStore {
     this.#set({ isLoading: true, isJumping, isPausing: false });
     try {
       const window = await load(reading.signal);
-      if (!reading.signal.aborted)
-        this.#set({ window, isLoading: false, isJumping: false, error: undefined });
+      if (reading.signal.aborted) return;
+      this.#set({ window, isLoading: false, isJumping: false, error: undefined });
     } catch (error) {
       if (reading.signal.aborted) return;
       this.#set({ isLoading: false, isJumping: false, isPausing: true, error });
-      this.#pause = setTimeout(() => this.#set({ isPausing: false }), PAUSE_MS);
+      this.#pause = setTimeout(() => {
+        this.#set({ isPausing: false });
+        void this.#readEnd();
+      }, PAUSE_MS);
+      return;
     }
+    await this.#readEnd();
   }
 
   #page(query: Parameters<ReadLog>[0], signal: AbortSignal): Promise<LogPage> {

@@ -1,5 +1,6 @@
 import type Dockerode from 'dockerode';
 import type { WorkerIdentity } from '../../../identity/worker-identity.js';
+import type { EngineFeatures } from '../engine/engine-features.js';
 import { traceEnvironment, type ContainerLimits, type ContainerSpec } from '../../runtime.js';
 
 /** Folder of the input and the output file inside the container. */
@@ -49,20 +50,10 @@ const OVERRIDES = {
 export interface EngineChoices {
   /** Absent: the default of the engine. */
   readonly network?: string | undefined;
-  /** What the engine says of itself. Absent: everything, and one core. */
+  /** Absent: everything, and one core. */
   readonly engine?: EngineFeatures;
   /** SERVICE_WORKER_PIDS; null: it follows the cores. */
   readonly pids?: number | null;
-}
-
-/** What an engine can do, and has. */
-export interface EngineFeatures {
-  /** The log driver `local`. */
-  readonly hasLog: boolean;
-  /** A first process for containers, which reaps zombies. */
-  readonly hasInit: boolean;
-  /** CPU cores. */
-  readonly cores: number;
 }
 
 const ALL_FEATURES: EngineFeatures = { hasLog: true, hasInit: true, cores: 1 };

@@ -130,10 +130,9 @@ describe('the output of a container whose connection breaks', { timeout: 30_000 
     engine.send(frame(1, 'one\nrest'));
     engine.end(3);
     const { lines } = await readToEnd(container);
-    assert.deepEqual(
-      lines.map(({ text }) => text),
-      ['one', 'rest'],
-    );
+    // On a busy machine, what is there of the second line may come before its end.
+    const texts = lines.flatMap(({ text, part }) => (part === 'end' && text === '' ? [] : [text]));
+    assert.deepEqual(texts, ['one', 'rest']);
   });
 });
 

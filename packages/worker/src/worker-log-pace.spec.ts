@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict';
+import { test } from 'vitest';
+import { DOWN } from './testing/fake-service.js';
+import { makeHarness } from './testing/worker-harness.js';
+
+test('sends heartbeats on time while the service does not answer log chunks, and events once a chunk got no answer', async () => {
+  const harness = makeHarness({ env: { SERVICE_WORKER_TIMEOUT: '6' } });
+  const run = harness.service.add('run-1');
+  harness.service.onCall = (call) => (call.what === 'putLogChunk' ? 'hang' : undefined);
+  await harness.start();
+  const container = await harness.container();
+  await harness.untilState(run, 'RUNNING');
+  harness.service.calls.length = 0;
+  for (let n = 0; n < 30; n++) {
+    container.print(
+      ...Array.from({ length: 2_000 }, () => 'x'.repeat(100)),
+      `{"type":"PROGRESS","msg":${n}}`,
+    );
+    await harness.clock.pass(1_000);
+    if (n === 10) assert.notEqual(run.timeline.at(-1)?.msg, n, 'the container waits for the first request');
+    // Of the fake service: 10 s for a request, and then 3 s.
+    if (n >= 15) assert.equal(run.timeline.at(-1)?.msg, n);
+  }
+  const beats = harness.service.callsOf('heartbeat').length;
+  assert.ok(beats >= 14, `${beats} heartbeats in 30 s`);
+  container.end(0);
+  await harness.untilState(run, 'COMPLETED');
+  await harness.end();
+});
+
+test('ships 60,000 quick lines whole: the container waits for a service that needs its time for each chunk', async () => {
+  const harness = makeHarness();
+  const run = harness.service.add('run-1');
+  harness.service.chunkMs = 20;
+  const lines = Array.from({ length: 60_000 }, (_, n) => `a line of an example ${n}`);
+  harness.runtime.onStart = (container) => {
+    for (const line of lines) container.print(line);
+    container.end(0);
+  };
+  await harness.start();
+  await harness.untilState(run, 'COMPLETED');
+  await harness.clock.until('the log ends', () => harness.service.logs.texts('run-1').at(-1) === '<end>', 20);
+  assert.deepEqual(harness.service.logs.texts('run-1'), [...lines, '<end>']);
+  await harness.end();
+});
+
+test('ships all lines over a line so slow that each chunk takes longer than the patience with a service that is away', async () => {
+  const harness = makeHarness();
+  const run = harness.service.add('run-1');
+  // 256 KiB at 80 KB/s.
+  harness.service.chunkMs = 3_200;
+  const lines = Array.from({ length: 30_000 }, (_, n) => `${'x'.repeat(100)} ${n}`);
+  harness.runtime.onStart = (container) => {
+    for (const line of lines) container.print(line);
+    container.end(0);
+  };
+  await harness.start();
+  await harness.untilState(run, 'COMPLETED');
+  await harness.clock.until(
+    'the log ends',
+    () => harness.service.logs.texts('run-1').at(-1) === '<end>',
+    1_000,
+  );
+  assert.deepEqual(harness.service.logs.texts('run-1'), [...lines, '<end>']);
+  await harness.end();
+});
+
+test('lets the container go on, and names the gap, while the service accepts nothing', async () => {
+  const harness = makeHarness();
+  const { clock, service } = harness;
+  const run = service.add('run-1');
+  service.onCall = ({ what }) => (what === 'putLogChunk' ? DOWN : undefined);
+  await harness.start();
+  const container = await harness.container();
+  for (let n = 0; n < 100_000; n++) container.print(`line ${n}`);
+  await clock.pass(2_000);
+  assert.ok(container.linesRead < 50_000, `${container.linesRead} lines read`);
+  await clock.until('all lines are read', () => container.linesRead === 100_000, 100);
+  service.onCall = () => undefined;
+  container.end(0);
+  await harness.untilState(run, 'COMPLETED');
+  await clock.until('the log ends', () => service.logs.texts('run-1').at(-1) === '<end>', 100);
+  const texts = service.logs.texts('run-1');
+  const gaps = texts.flatMap((text) => /^\[(\d+)\]$/.exec(text)?.[1] ?? []);
+  assert.equal(gaps.length, 1);
+  assert.equal(texts.length - 2 + Number(gaps[0]), 100_000);
+  await harness.end();
+});
