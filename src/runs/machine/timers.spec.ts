@@ -221,9 +221,6 @@ describe('start_at', () => {
     };
     assert.deepEqual(timerOf(failedAt(70)), { dueAt: START, kind: 'start_at' });
     assert.deepEqual(timerOf(failedAt(90)), { dueAt: later(110), kind: 'back_off' });
-    const shorter: Run = { ...created({}), notBefore: later(50) };
-    const waits = accepted(decide(shorter, elapse(), later(50))).run;
-    assert.deepEqual(timerOf(waits), { dueAt: START, kind: 'start_at' });
   });
 
   test('is kept by any sequence of commands: no claim gets the run before', () => {
