@@ -7,9 +7,9 @@ export const CREATE = `
   created as (
     insert into runs (
       id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
-      max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, queued_at, created_at, updated_at
+      max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, queued_at, created_at, updated_at, size
     )
-    select id, 'PENDING', 0, 0, 1, attempt_id, 0, 0, 0, 0, 1, 'i', inputs, '{}', 0, 0, 0, at, at, at
+    select id, 'PENDING', 0, 0, 1, attempt_id, 0, 0, 0, 0, 1, 'i', inputs, '{}', 0, 0, 0, at, at, at, octet_length(inputs::text) + 2
       from source
   )
   insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)

@@ -54,7 +54,7 @@ const RUN = `
   insert into runs (
     id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims, max_attempts,
     image, inputs, outputs_template, outputs, ram_mb, vram_mb, cpu, topic, definition_id, definition_version,
-    worker_id, error_message, queued_at, assigned_at, started_at, finished_at, created_at, updated_at
+    worker_id, error_message, queued_at, assigned_at, started_at, finished_at, created_at, updated_at, size
   )
   select id, state, hash % 5, case state when 'COMPLETED' then 100 else 0 end, 1, id, 0,
          case state when 'PENDING' then 0 else $4::integer end,
@@ -67,7 +67,8 @@ const RUN = `
          at, case state when 'PENDING' then null else at + interval '1 second' end,
          case state when 'PENDING' then null else at + interval '2 seconds' end,
          case state when 'PENDING' then null else at + interval '3 seconds' end,
-         at, case state when 'PENDING' then at else at + interval '3 seconds' end
+         at, case state when 'PENDING' then at else at + interval '3 seconds' end,
+         case state when 'COMPLETED' then 99 else 57 end
     from (
       select pg_temp.seed_id(n, $3) as id,
              pg_temp.seed_at(n, $3) as at,

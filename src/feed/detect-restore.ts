@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { DataSource, EntityManager } from 'typeorm';
 import { isAloneInDeployment } from '../database/advisory-locks.js';
 import { DatabaseOriginEntity } from '../database/entities/database-origin.entity.js';
-import { FeedEpochEntity, FeedEpochStartEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
+import { FeedEpochEntity, FeedEpochHeadEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { rows, type SqlExecutor } from '../database/sql/sql.js';
 import { TOKEN_BYTES } from './feed-cursor.js';
@@ -129,7 +129,7 @@ function isElsewhere({ folder: _folder, ...known }: OriginMarks, present: Origin
   return differ(known, present);
 }
 
-const STARTS = new EntityTable(FeedEpochStartEntity);
+const HEADS = new EntityTable(FeedEpochHeadEntity);
 const TOPICS = new EntityTable(FeedTopicEntity);
 
 async function startEpoch(manager: EntityManager): Promise<DetectedRestore> {
@@ -141,14 +141,14 @@ async function startEpoch(manager: EntityManager): Promise<DetectedRestore> {
            from ${EPOCHS.name}
       returning number
        ),
-       starts as (
-         insert into ${STARTS.name} (number, topic, last_position)
+       heads as (
+         insert into ${HEADS.name} (number, topic, last_position)
          select e.number, t.topic, t.last_position
            from ${TOPICS.name} t
           cross join epoch e
       returning topic
        )
-       select number, (select count(*) from starts) as topics
+       select number, (select count(*) from heads) as topics
          from epoch`,
     [randomBytes(TOKEN_BYTES).toString('base64url')],
   );

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
 import { Repository } from 'typeorm';
-import { FeedEpochStartEntity } from '../database/entities/feed.entity.js';
+import { FeedEpochHeadEntity } from '../database/entities/feed.entity.js';
 import type { FeedEpoch } from './detect-restore.js';
 import { cursorsOf, decodeCursor, type FeedCursor } from './feed-cursor.js';
 import { FeedCursorInvalid, FeedCursorLost } from './feed.errors.js';
@@ -13,7 +13,7 @@ export class FeedCursors {
   #epochs: readonly FeedEpoch[] = [];
 
   constructor(
-    @InjectRepository(FeedEpochStartEntity) private readonly starts: Repository<FeedEpochStartEntity>,
+    @InjectRepository(FeedEpochHeadEntity) private readonly heads: Repository<FeedEpochHeadEntity>,
     private readonly feeds: FeedRepository,
   ) {}
 
@@ -46,7 +46,7 @@ export class FeedCursors {
   async requirePosition(epoch: string | null, topic: string, position: number): Promise<void> {
     if (epoch === this.epoch) return;
     // Another process may have begun an epoch that this one learns of by its next query.
-    const bounds = await this.feeds.findBounds(this.starts.manager, [topic]);
+    const bounds = await this.feeds.findBounds(this.heads.manager, [topic]);
     const { first } = bounds.get(topic) ?? UNUSED;
     if (epoch === this.epoch) return;
     if (this.epoch === null) throw new FeedCursorInvalid('Malformed cursor');
@@ -63,7 +63,7 @@ export class FeedCursors {
     if (index < 0 && token !== null) return undefined;
     const next = this.#epochs[index + 1];
     if (!next) return undefined;
-    const start = await this.starts.findOneBy({ number: next.number, topic });
-    return Number(start?.lastPosition ?? 0);
+    const head = await this.heads.findOneBy({ number: next.number, topic });
+    return Number(head?.lastPosition ?? 0);
   }
 }

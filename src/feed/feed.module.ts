@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { FeedEpochEntity, FeedEpochStartEntity } from '../database/entities/feed.entity.js';
+import { FeedEpochEntity, FeedEpochHeadEntity } from '../database/entities/feed.entity.js';
 import { FeedTails } from './cache/feed-tails.js';
 import { FeedCursors } from './feed-cursors.js';
 import { DEFAULT_FEED_LIMITS, FEED_LIMITS } from './feed-limits.js';
@@ -13,7 +13,7 @@ import { FeedNotifications, FeedService } from './feed.service.js';
 import { PromotionCheck } from './promotion-check.js';
 
 @Module({
-  imports: [TypeOrmModule.forFeature([FeedEpochEntity, FeedEpochStartEntity])],
+  imports: [TypeOrmModule.forFeature([FeedEpochEntity, FeedEpochHeadEntity])],
   controllers: [FeedController],
   providers: [
     { provide: FEED_LIMITS, useValue: DEFAULT_FEED_LIMITS },

@@ -4,7 +4,7 @@ import { test } from 'vitest';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
-import { FeedEpochStartEntity } from '../database/entities/feed.entity.js';
+import { FeedEpochHeadEntity } from '../database/entities/feed.entity.js';
 import { FeedTails } from './cache/feed-tails.js';
 import { FeedCursors } from './feed-cursors.js';
 import { encodeCursor } from './feed-cursor.fixtures.js';
@@ -55,7 +55,7 @@ function setUp(maxQueries = 4) {
   const dataSource = new DataSource({ type: 'postgres' });
   const limits = { ...DEFAULT_FEED_LIMITS, maxQueries };
   const metrics = new FeedMetrics(new Registry());
-  const cursors = new FeedCursors(dataSource.getRepository(FeedEpochStartEntity), repository);
+  const cursors = new FeedCursors(dataSource.getRepository(FeedEpochHeadEntity), repository);
   const tails = new FeedTails(cursors, metrics, limits);
   const reader = new FeedReader(dataSource, repository, metrics, cursors, tails, limits);
   return { reader, lists: repository.lists, bounds: repository.bounds };

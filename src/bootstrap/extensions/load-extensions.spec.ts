@@ -124,8 +124,8 @@ describe('a file of SERVICE_EXTENSIONS', () => {
     [
       "has a migration with a name of the service's",
       MODULE +
-        'class CreateRuns1795000000001 { up() {} down() {} }; export const migrations = [CreateRuns1795000000001];',
-      /the migration 'CreateRuns1795000000001', but there is one of this name already/,
+        'class Baseline1795000000001 { up() {} down() {} }; export const migrations = [Baseline1795000000001];',
+      /the migration 'Baseline1795000000001', but there is one of this name already/,
     ],
     [
       'has a route without a declared access, also in a module that it imports',

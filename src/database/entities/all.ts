@@ -4,9 +4,9 @@ import { AuditEntryEntity } from './audit-entry.entity.js';
 import { DatabaseOriginEntity } from './database-origin.entity.js';
 import { DefinitionEntity } from './definition.entity.js';
 import { EventEntity } from './event.entity.js';
-import { FeedEpochEntity, FeedEpochStartEntity, FeedEntryEntity, FeedTopicEntity } from './feed.entity.js';
+import { FeedEpochEntity, FeedEpochHeadEntity, FeedEntryEntity, FeedTopicEntity } from './feed.entity.js';
 import { IdempotencyKeyEntity } from './idempotency-key.entity.js';
-import { QueueEntryEntity, RunDeadlineEntity } from './queue.entity.js';
+import { QueueEntryEntity, RunTimerEntity } from './queue.entity.js';
 import {
   ConcurrencyKeyEntity,
   ConcurrencySlotEntity,
@@ -29,7 +29,7 @@ import {
   WorkerDrainEntity,
   WorkerPoolEntity,
   WorkerPoolEpochEntity,
-  WorkerPoolWordsEntity,
+  WorkerDescriptionEntity,
 } from './worker.entity.js';
 
 /** The entities of all tables of the service. */
@@ -39,7 +39,7 @@ export const ENTITIES = [
   AttemptEntity,
   EventEntity,
   QueueEntryEntity,
-  RunDeadlineEntity,
+  RunTimerEntity,
   RestrictedEntryEntity,
   RunRequirementsEntity,
   ConcurrencyKeyEntity,
@@ -56,7 +56,7 @@ export const ENTITIES = [
   FeedTopicEntity,
   FeedEntryEntity,
   FeedEpochEntity,
-  FeedEpochStartEntity,
+  FeedEpochHeadEntity,
   DefinitionEntity,
   IdempotencyKeyEntity,
   ApiKeyEntity,
@@ -64,7 +64,7 @@ export const ENTITIES = [
   SecretEntity,
   WorkerDrainEntity,
   WorkerPoolEntity,
-  WorkerPoolWordsEntity,
+  WorkerDescriptionEntity,
   WorkerPoolEpochEntity,
   DatabaseOriginEntity,
 ];

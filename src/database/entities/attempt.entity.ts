@@ -20,8 +20,8 @@ export class AttemptEntity {
   @Column('smallint') progress: number;
   /** null: the run's template. */
   @Column('json', { nullable: true }) outputs: JsonObject | null;
-  /** Bytes of the outputs as JSON; null: written before migration 016. */
-  @Column('integer', { nullable: true }) size: number | null;
+  /** Bytes of the outputs as JSON. */
+  @Column('integer') size: number;
   @Column('integer', { name: 'gpu_id', nullable: true }) gpuId: number | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
   @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;

@@ -32,7 +32,7 @@ export class AuditEntryEntity {
   id: string;
   @Column({ type: 'timestamptz', precision: 3 }) t: Date;
   @Column('text', { name: 'key_name' }) keyName: string;
-  @Column('text', { default: 'run.patch' }) action: AuditAction;
+  @Column('text') action: AuditAction;
   @Column('uuid', { name: 'run_id', nullable: true }) runId: string | null;
   /** Id of what was changed; null for a run. */
   @Column('text', { nullable: true }) subject: string | null;

@@ -18,7 +18,7 @@ export class EventEntity {
   @Column('json') payload: JsonObject;
   /** Bytes of message and payload as JSON. */
   @Column('integer') size: number;
-  /** Place in the order of all events, see migration 012. A bigint as decimal string; 0 for events from before it. */
+  /** Place in the order of all events, see the function `next_commit_order` of the schema. A bigint as decimal string. */
   @Column('bigint', { name: 'commit_order', default: () => 'next_commit_order()' }) commitOrder: string;
   /** Id of the API key that sent it (`Caller.keyId`); null for events that the service records by itself. */
   @Column('uuid', { nullable: true }) sender: string | null;

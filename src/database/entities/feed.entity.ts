@@ -22,25 +22,25 @@ export class FeedEntryEntity {
   @Column({ type: 'timestamptz', precision: 3, name: 'recorded_at' }) recordedAt: Date;
 }
 
-/** A row of `feed_branches`: a feed epoch, which a restore of the database starts for all feeds. */
-@Entity('feed_branches')
-@Check('feed_branches_number_check', '"number" >= 1')
-@Unique('feed_branches_token_key', ['token'])
+/** A row of `feed_epochs`: a feed epoch, which a restore of the database starts for all feeds. */
+@Entity('feed_epochs')
+@Check('feed_epochs_number_check', '"number" >= 1')
+@Unique('feed_epochs_token_key', ['token'])
 export class FeedEpochEntity {
   /** 1 for the first restore; the epoch before it has no row. */
-  @PrimaryColumn('integer', { primaryKeyConstraintName: 'feed_branches_pkey' }) number: number;
+  @PrimaryColumn('integer', { primaryKeyConstraintName: 'feed_epochs_pkey' }) number: number;
   /** Part of the cursors of this epoch: 8 characters of base64url. */
   @Column('text') token: string;
   @Column({ type: 'timestamptz', precision: 3, name: 'began_at' }) beganAt: Date;
 }
 
-/** A row of `feed_branch_heads`: the last position that an epoch shares with the one before it. */
-@Entity('feed_branch_heads')
-@Check('feed_branch_heads_last_position_check', 'last_position >= 0')
-export class FeedEpochStartEntity {
-  @PrimaryColumn('text', { primaryKeyConstraintName: 'feed_branch_heads_pkey' }) topic: string;
-  @PrimaryColumn('integer', { primaryKeyConstraintName: 'feed_branch_heads_pkey' })
-  @ForeignKey(() => FeedEpochEntity, { name: 'feed_branch_heads_number_fkey', onDelete: 'CASCADE' })
+/** A row of `feed_epoch_heads`: the last position that an epoch shares with the one before it. */
+@Entity('feed_epoch_heads')
+@Check('feed_epoch_heads_last_position_check', 'last_position >= 0')
+export class FeedEpochHeadEntity {
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'feed_epoch_heads_pkey' }) topic: string;
+  @PrimaryColumn('integer', { primaryKeyConstraintName: 'feed_epoch_heads_pkey' })
+  @ForeignKey(() => FeedEpochEntity, { name: 'feed_epoch_heads_number_fkey', onDelete: 'CASCADE' })
   number: number;
   @Column('bigint', { name: 'last_position' }) lastPosition: string;
 }

@@ -22,10 +22,10 @@ export class QueueEntryEntity {
   @Column('text', { name: 'avoided_worker', nullable: true }) avoidedWorker: string | null;
 }
 
-/** A row of `run_deadlines`: the time at which a timeout or the end of a back-off applies to a run. */
-@Entity('run_deadlines')
-@Index('run_deadlines_by_time', ['dueAt'])
-export class RunDeadlineEntity {
-  @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'run_deadlines_pkey' }) runId: string;
+/** A row of `run_timers`: the time at which a timeout or the end of a back-off applies to a run. */
+@Entity('run_timers')
+@Index('run_timers_by_time', ['dueAt'])
+export class RunTimerEntity {
+  @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'run_timers_pkey' }) runId: string;
   @Column({ type: 'timestamptz', precision: 3, name: 'due_at' }) dueAt: Date;
 }

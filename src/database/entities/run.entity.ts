@@ -108,7 +108,7 @@ export class RunEntity {
   @Column('text', { nullable: true }) tracestate: string | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
   @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
-  /** Why the current attempt failed; null: it has not, its worker was lost, or it failed before migration 017. */
+  /** Why the current attempt failed; null: it has not, or its worker was lost. */
   @Column('text', { nullable: true }) cause: string | null;
   /** With which the container of the failed attempt ended; null: unknown. */
   @Column('smallint', { name: 'exit_code', nullable: true }) exitCode: number | null;
@@ -118,8 +118,8 @@ export class RunEntity {
   @Column('integer', { name: 'note_count', default: 0 }) noteCount: number;
   /** Bytes of messages and payloads of these events; it stops at the largest integer. */
   @Column('integer', { name: 'note_bytes', default: 0 }) noteBytes: number;
-  /** Bytes of inputs, outputs, their template and attributes as JSON; null: written before migration 016. */
-  @Column('integer', { nullable: true }) size: number | null;
+  /** Bytes of the JSON columns: inputs, outputs, their template, attributes, container and selector. */
+  @Column('integer') size: number;
   /** When the current attempt entered the queue. */
   @Column({ type: 'timestamptz', precision: 3, name: 'queued_at' }) queuedAt: Date;
   /** End of the back-off of a pending run; null: it is not in back-off. */

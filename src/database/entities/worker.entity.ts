@@ -27,15 +27,15 @@ export class WorkerPoolEntity {
   workerId: string;
 }
 
-/** A row of the unlogged table `worker_pool_words`: the content of a worker's heartbeats. */
-@Entity('worker_pool_words')
-export class WorkerPoolWordsEntity {
+/** A row of the unlogged table `worker_descriptions`: the content of a worker's heartbeats. */
+@Entity('worker_descriptions')
+export class WorkerDescriptionEntity {
   @Column('uuid', { name: 'description_hash' }) descriptionHash: string;
   @Column('uuid', { name: 'running_hash', nullable: true }) runningHash: string | null;
   @PrimaryColumn('text', {
     name: 'worker_id',
     collation: 'C',
-    primaryKeyConstraintName: 'worker_pool_words_pkey',
+    primaryKeyConstraintName: 'worker_descriptions_pkey',
   })
   workerId: string;
   @Column('json') description: JsonValue;

@@ -25,8 +25,8 @@ const NEW_ENTRIES = ENTRIES.unnest(['t', 'keyName', 'runId', 'before', 'after'],
     is_template: 'boolean',
   },
 });
-const INSERT = `insert into ${ENTRIES.name} (${ENTRIES.columns(['t', 'keyName', 'runId', 'before', 'after'])})
-       select v.t, v.key_name, v.run_id,
+const INSERT = `insert into ${ENTRIES.name} (${ENTRIES.columns(['t', 'keyName', 'action', 'runId', 'before', 'after'])})
+       select v.t, v.key_name, 'run.patch', v.run_id,
               case
                 when v.reads_outputs
                 then json_build_object(

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { Settings } from '../../config/settings.js';
-import { isRestricted, type Run } from '../machine/run.js';
+import type { Run } from '../machine/run.js';
 import { AvoidingRuns } from '../queue/avoiding-runs.js';
 import type { LockedHead } from '../queue/queue-head.js';
 import { QueueRepository } from '../queue/queue.repository.js';
@@ -137,11 +137,6 @@ export class CandidateSelector {
       const query = strategy.candidatesFor(present, now);
       const listed = first?.head ?? (await this.queue.list(manager, query, ids, [...tried]));
       const isWithheld = withheld.exist;
-      const misplaced = listed.filter(isRestricted);
-      if (misplaced.length > 0) {
-        await this.queue.restrict(manager, misplaced);
-        return { candidates, isContended: true, isWithheld };
-      }
       const queued = joined(listed, withheld.runs, tried);
       if (queued.length === 0) return { candidates, isContended, isWithheld };
       limits.addCounts(withheld.restricted);

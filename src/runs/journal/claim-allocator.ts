@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { decide } from '../machine/decide.js';
 import { isRejected } from '../machine/run-command.js';
-import { isRestricted, type Run } from '../machine/run.js';
+import { isRestricted } from '../machine/run.js';
 import type { AdmittedRun } from '../queue/concurrency-keys.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import type { Claimant, ClaimContext, HeldRun } from '../scheduling-strategy.js';
@@ -22,13 +22,6 @@ interface Batch {
   readonly indexes: readonly number[];
   readonly outcomes: ClaimOutcome[];
   readonly now: Date;
-}
-
-interface Assigned {
-  /** The runs of each claim, by its index among the claimants. */
-  readonly runs: ReadonlyMap<number, readonly ClaimedRun[]>;
-  /** Removed from the restricted queue: a process of the previous version changed them and left them there. */
-  readonly stale: readonly Run[];
 }
 
 /** Assigns pending runs to the claims of a group, in the transaction of the group. */
@@ -53,21 +46,19 @@ export class ClaimAllocator {
   ): Promise<{ readonly outcomes: ClaimOutcome[]; readonly admitted: readonly AdmittedRun[] }> {
     const outcomes = claims.map(() => REFUSED);
     const open = await this.replays.answer(manager, claims, outcomes);
-    const stale: Run[] = [];
     for (const context of new Set(open.map((at) => claims[at]?.context))) {
       if (!context) continue;
       const indexes = open.filter((at) => claims[at]?.context === context);
-      stale.push(...(await this.#serveBatch(manager, { context, claims, indexes, outcomes, now })));
+      await this.#serveBatch(manager, { context, claims, indexes, outcomes, now });
     }
     const taken = outcomes.flatMap(({ kind, runs }) => (kind === 'served' ? runs.map(({ run }) => run) : []));
-    const admitted = await this.queue.restricted.admitAfter(manager, [...taken, ...stale]);
+    const admitted = await this.queue.restricted.admitAfter(manager, taken);
     await this.replays.store(manager, claims, outcomes);
     await this.replays.recheck(manager, claims, outcomes);
     return { outcomes, admitted };
   }
 
-  /** @returns runs that it removed from the restricted queue without assigning them */
-  async #serveBatch(manager: EntityManager, batch: Batch): Promise<readonly Run[]> {
+  async #serveBatch(manager: EntityManager, batch: Batch): Promise<void> {
     const { context, claims, indexes, outcomes, now } = batch;
     const workerOf = (at: number): string => claims[at]?.workerId ?? '';
     const workers = await context.findClaiming([...new Set(indexes.map(workerOf))], manager);
@@ -75,7 +66,7 @@ export class ClaimAllocator {
       const worker = workers.get(workerOf(at));
       return worker !== undefined && claims[at]?.admits?.(worker) !== false;
     });
-    if (admitted.length === 0) return [];
+    if (admitted.length === 0) return;
     const { isFifo = false } = context.strategy;
     // A strategy that considers what a worker holds sees each worker once per group.
     const seen = new Set<string>();
@@ -101,17 +92,16 @@ export class ClaimAllocator {
     const selection = isFifo
       ? await this.selector.takeHead(manager, context, claimants, now)
       : await this.selector.select(manager, context, claimants, now);
-    const { runs: assigned, stale } = await this.#assign(manager, selection.candidates, now);
+    const assigned = await this.#assign(manager, selection.candidates, now);
     for (const [i, at] of served.entries()) {
       const runs = assigned.get(i);
       if (runs) outcomes[at] = { kind: 'served', runs };
-      else if (selection.isContended || stale.length > 0) outcomes[at] = CONTENDED;
+      else if (selection.isContended) outcomes[at] = CONTENDED;
     }
     const empty = served.filter((at) => outcomes[at] === NOTHING);
-    if (!isFifo || empty.length === 0) return stale;
+    if (!isFifo || empty.length === 0) return;
     const outcome = await this.selector.classifyEmptyClaim(manager, selection);
     for (const at of empty) outcomes[at] = outcome;
-    return stale;
   }
 
   /** The runs that workers hold, by worker id. Locks the workers: other processes assign nothing to them meanwhile. */
@@ -123,18 +113,18 @@ export class ClaimAllocator {
     return this.held.findHeld(manager, workerIds);
   }
 
-  /** Assigns the candidates. */
-  async #assign(manager: EntityManager, candidates: readonly Candidate[], now: Date): Promise<Assigned> {
-    const stale: Run[] = [];
+  /** Assigns the candidates. @returns the runs of each claim, by its index among the claimants */
+  async #assign(
+    manager: EntityManager,
+    candidates: readonly Candidate[],
+    now: Date,
+  ): Promise<ReadonlyMap<number, readonly ClaimedRun[]>> {
     const decided = candidates.flatMap(({ claim, worker, run, gpuId }) => {
       const outcome = decide(run, { type: 'assign', workerId: worker.id, gpuId }, now);
-      if (!isRejected(outcome)) return [{ claim, run: outcome.run }];
-      if (isRestricted(run)) stale.push(run);
-      return [];
+      return isRejected(outcome) ? [] : [{ claim, run: outcome.run }];
     });
-    if (stale.length > 0) await this.queue.restricted.remove(manager, stale);
     const assigned = new Map<number, ClaimedRun[]>();
-    if (decided.length === 0) return { runs: assigned, stale };
+    if (decided.length === 0) return assigned;
     const runs = decided.map(({ run }) => run);
     const ids = runs.map(({ id }) => id);
     const restricted = runs.filter(isRestricted);
@@ -151,6 +141,6 @@ export class ClaimAllocator {
       runsOfClaim.push({ ...row, run });
       assigned.set(claim, runsOfClaim);
     }
-    return { runs: assigned, stale };
+    return assigned;
   }
 }

@@ -2,7 +2,7 @@ import { NO_TIMES } from './container-times.js';
 import { decideFailed } from './failure.js';
 import { record, transitionOf, type EventContent } from './record.js';
 import type { Command, Outcome } from './run-command.js';
-import { waitForStart, type Run } from './run.js';
+import type { Run } from './run.js';
 
 export const TIMER_KINDS = ['start_at', 'back_off', 'start_timeout', 'attempt_timeout'] as const;
 export type TimerKind = (typeof TIMER_KINDS)[number];
@@ -43,8 +43,7 @@ export function decideElapse(run: Run, { nextAttempt }: Command<'elapse'>, t: Da
   switch (timer.kind) {
     case 'start_at':
     case 'back_off':
-      // A process of the previous version starts a back-off that ends before `startAt`.
-      return { run: { ...run, notBefore: waitForStart(run, t), queuedAt: t, updatedAt: t }, entries: [] };
+      return { run: { ...run, notBefore: null, queuedAt: t, updatedAt: t }, entries: [] };
     case 'start_timeout': {
       const transition = transitionOf(run, 'START TIMEOUT');
       if ('rejection' in transition) return transition;

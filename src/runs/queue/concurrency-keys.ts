@@ -41,6 +41,10 @@ export interface AdmittedRun {
   readonly avoids: boolean;
 }
 
+/** Whether no run is in execution with a key of `concurrency_keys k` and none is in the queue. */
+const IS_UNUSED = `k.executing = 0
+              and not exists (select from ${RESTRICTED.name} q where q.concurrency_key = k.key)`;
+
 // The kinds of a key are enumerated by one index step each, and of each the first runs are read: the cost does not depend
 // on the number of runs.
 const ADMIT = `with recursive kind as (
@@ -108,7 +112,7 @@ export class ConcurrencyKeys {
          from ${source.sql}
         order by v.key
            on conflict (key) do update
-          set executing = greatest(0, k.executing + excluded.executing)`,
+          set executing = k.executing + excluded.executing`,
       source.params,
     );
   }
@@ -199,59 +203,36 @@ export class ConcurrencyKeys {
   }
 
   /**
-   * Corrects the numbers of keys after a key, and removes keys without runs. Such deviations come from processes of the
-   * version before, which do not count.
-   * @returns the last key that was looked at (null: there are no more), the corrected keys and the runs that they admit
+   * Removes keys that no run uses, among those after a key. A run that enters the queue at the same time keeps its own.
+   * @returns the last key that was looked at; null: there are no more
    */
-  async reconcile(
+  async removeUnused(
     manager: EntityManager,
     after: string,
     limit: number,
-  ): Promise<{
-    readonly last: string | null;
-    readonly corrected: number;
-    readonly removed: number;
-    readonly admitted: readonly AdmittedRun[];
-  }> {
-    const looked = await rows<{ key: string; isOff: boolean }>(
+  ): Promise<{ readonly last: string | null; readonly removed: number }> {
+    const looked = await rows<{ key: string; isUnused: boolean }>(
       manager,
-      `select k.key,
-              k.executing <> ${executingOf('k.key')}
-                or k.executing = 0 and not exists (select from ${RESTRICTED.name} q where q.concurrency_key = k.key)
-                as "isOff"
+      `select k.key, ${IS_UNUSED} as "isUnused"
          from ${KEYS.name} k
         where k.key > $1::text
         order by k.key
         limit $2::integer`,
       [after, limit],
     );
-    // Locks only those: transactions wait for a locked key.
-    const off = looked.flatMap(({ key, isOff }) => (isOff ? [key] : []));
-    const keys = off.length === 0 ? [] : [...(await this.lock(manager, off)).keys()];
     const last = looked.length < limit ? null : (looked.at(-1)?.key ?? null);
-    if (keys.length === 0) return { last, corrected: 0, removed: 0, admitted: [] };
-    const corrected = await execute(
-      manager,
-      `update ${KEYS.name} k
-          set executing = t.executing
-         from (
-           select c.key, ${executingOf('c.key')} as executing
-             from unnest($1::text[]) as c (key)
-         ) t
-        where k.key = t.key
-          and k.executing <> t.executing`,
-      [keys],
-    );
-    const admitted = await this.admit(manager, keys);
+    // Locks only those: transactions wait for a locked key.
+    const unused = looked.flatMap(({ key, isUnused }) => (isUnused ? [key] : []));
+    const keys = unused.length === 0 ? [] : [...(await this.lock(manager, unused)).keys()];
+    if (keys.length === 0) return { last, removed: 0 };
     const removed = await execute(
       manager,
       `delete from ${KEYS.name} k
         where k.key = any($1::text[])
-          and k.executing = 0
-          and not exists (select from ${RESTRICTED.name} q where q.concurrency_key = k.key)`,
+          and ${IS_UNUSED}`,
       [keys],
     );
-    return { last, corrected, removed, admitted };
+    return { last, removed };
   }
 }
 
@@ -260,21 +241,6 @@ export function countByKey(runs: Iterable<Pick<Run, 'concurrencyKey'>>): Map<str
   const counts = new Map<string, number>();
   for (const { concurrencyKey: key } of runs) if (key !== null) counts.set(key, (counts.get(key) ?? 0) + 1);
   return counts;
-}
-
-function executingOf(key: string): string {
-  return `(
-           (
-             select count(*)
-               from runs r
-              where r.concurrency_key = ${key}
-                and r.state in ('ASSIGNED', 'RUNNING')
-           ) + (
-             select count(*)
-               from ${SLOTS.name} s
-              where s.key = ${key}
-           )
-         )::integer`;
 }
 
 function firstKind(key: string, condition: string): string {

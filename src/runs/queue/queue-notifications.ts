@@ -7,7 +7,7 @@ export const QUEUE_CHANNEL = 'longshore_queue';
  * Channel that announces, by id, workers that no longer hold a run: all of them if the strategy considers free capacity,
  * else those that did not report its end.
  */
-export const FREE_WORKERS_CHANNEL = 'longshore_room';
+export const FREE_WORKERS_CHANNEL = 'longshore_free_workers';
 
 /** Priorities that one notification names; one about more names none. */
 const MAX_PRIORITIES = 50;
@@ -43,17 +43,13 @@ export function formatQueueNotification(
   return [count, ...[...oldest].map(([priority, ms]) => `${priority}:${ms}`), ...avoiding].join(' ');
 }
 
-/** Reads a notification; one by another version of the service may lack the positions. */
 export function parseQueueNotification(text: string): QueueNotification {
   const [count, ...words] = text.split(' ');
   const isAvoiding = words.at(-1) === AVOIDING;
-  const named = isAvoiding ? words.slice(0, -1) : words;
-  const from = named.map((name) => {
-    const [priority, ms] = name.split(':').map(Number);
-    return { priority: priority ?? Number.NaN, createdAt: new Date(ms ?? Number.NaN), id: LEAST_ID };
+  const from = (isAvoiding ? words.slice(0, -1) : words).map((name) => {
+    const [priority = 0, ms = 0] = name.split(':').map(Number);
+    return { priority, createdAt: new Date(ms), id: LEAST_ID };
   });
-  const isKnown =
-    (from.length > 0 || isAvoiding) &&
-    from.every(({ priority, createdAt }) => Number.isInteger(priority) && !Number.isNaN(createdAt.getTime()));
+  const isKnown = words.length > 0;
   return { count: Number(count), from: isKnown ? from : null, mayAvoid: isAvoiding || !isKnown };
 }

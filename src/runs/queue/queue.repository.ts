@@ -213,28 +213,6 @@ export class QueueRepository {
     return (await Promise.all(locked)).flat();
   }
 
-  /** Moves runs that a process of the previous version put into this queue; skips those that others have locked. */
-  async restrict(manager: EntityManager, runs: readonly Run[]): Promise<void> {
-    const moved = await rows<{ id: string }>(
-      manager,
-      `delete from ${QUEUE.name}
-        where run_id = any(array(
-                select run_id
-                  from ${QUEUE.name}
-                 where run_id = any($1::uuid[])
-                 order by run_id
-                   for update skip locked
-              ))
-    returning run_id as id`,
-      [plainArray(runs.map(({ id }) => id))],
-    );
-    const ids = new Set(moved.map(({ id }) => id));
-    const entering = runs.filter(({ id }) => ids.has(id));
-    const keys = new Map(entering.flatMap(({ concurrencyKey: key }) => (key === null ? [] : [[key, 0]])));
-    const claimable = await this.restricted.write(manager, { entering, leaving: [], keys, slots: [] });
-    if (claimable.length > 0) await this.restricted.announce(manager, claimable);
-  }
-
   /** Serializes, until the transaction ends, the claims that depend on the free capacity of these workers. */
   async lockWorkers(manager: EntityManager, workerIds: readonly string[]): Promise<void> {
     await execute(

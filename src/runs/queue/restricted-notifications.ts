@@ -12,17 +12,14 @@ export interface RestrictedNotification {
   readonly mayAvoid: boolean;
 }
 
-/** Reads a notification; one by another version of the service may lack the requirements. */
+/** A notification; without `required` if that is too long. */
+interface Announced {
+  readonly count: number;
+  readonly avoids: boolean;
+  readonly required?: readonly (readonly string[])[] | null;
+}
+
 export function parseRestrictedNotification(text: string): RestrictedNotification {
-  const unknown = { count: 1, required: null, mayAvoid: true };
-  try {
-    const parsed: unknown = JSON.parse(text);
-    if (typeof parsed !== 'object' || parsed === null || !('count' in parsed)) return unknown;
-    const count = Number(parsed.count);
-    const required = 'required' in parsed && Array.isArray(parsed.required) ? parsed.required : null;
-    const mayAvoid = !('avoids' in parsed) || parsed.avoids !== false;
-    return { count: Number.isInteger(count) && count > 0 ? count : 1, required, mayAvoid };
-  } catch {
-    return unknown;
-  }
+  const { count, avoids, required = null }: Announced = JSON.parse(text);
+  return { count, required, mayAvoid: avoids };
 }

@@ -12,13 +12,14 @@ const ROWS_PER_BATCH = 500;
 
 const CLEAN_UP_LOCK = '6031175942280522';
 
-/** One batch. @returns the last row that was looked at (null: there are no more), and how many rows were changed */
-type Batch = (manager: EntityManager, after: string) => Promise<{ last: string | null; changed: number }>;
+/** Removes the unused rows of one batch. @returns the last row that was looked at; null: there are no more */
+type Batch = (
+  manager: EntityManager,
+  after: string,
+  limit: number,
+) => Promise<{ readonly last: string | null; readonly removed: number }>;
 
-/**
- * Frees slots whose time is over, removes keys and requirements that no run uses, and corrects keys that a process of the
- * previous version did not count.
- */
+/** Frees slots whose time is over, and removes keys and requirements that no run uses. */
 @Injectable()
 export class RestrictedQueueJob {
   constructor(
@@ -30,8 +31,7 @@ export class RestrictedQueueJob {
 
   @ScheduledJob({
     name: 'restricted_queue_cleanup',
-    description:
-      'frees overdue slots of concurrency keys, removes keys and requirements that no run uses, corrects counts',
+    description: 'frees overdue slots of concurrency keys, removes keys and requirements that no run uses',
     everyMs: MINUTE,
     level: 'debug',
   })
@@ -39,35 +39,30 @@ export class RestrictedQueueJob {
     return this.runOnce(stop);
   }
 
-  /** One pass in short transactions, by one process at a time. @returns how many rows were removed or corrected */
+  /** One pass in short transactions, by one process at a time. @returns how many rows were removed */
   async runOnce(stop?: AbortSignal): Promise<number> {
     const slots = await whenAlone(this.dataSource, CLEAN_UP_LOCK, (manager) =>
       this.queue.releaseOverdueSlots(manager),
     );
-    const keys = await this.#walk('', stop, async (manager, after) => {
-      const batch = await this.keys.reconcile(manager, after, ROWS_PER_BATCH);
-      if (batch.admitted.length > 0) await this.queue.announce(manager, batch.admitted);
-      return { last: batch.last, changed: batch.corrected + batch.removed };
-    });
-    const requirements = await this.#walk(NO_REQUIREMENTS, stop, async (manager, after) => {
-      const { last, removed } = await this.requirements.removeUnused(manager, after, ROWS_PER_BATCH);
-      return { last, changed: removed };
-    });
+    const keys = await this.#walk('', stop, (...batch) => this.keys.removeUnused(...batch));
+    const requirements = await this.#walk(NO_REQUIREMENTS, stop, (...batch) =>
+      this.requirements.removeUnused(...batch),
+    );
     return (slots ?? 0) + keys + requirements;
   }
 
   async #walk(first: string, stop: AbortSignal | undefined, batch: Batch): Promise<number> {
-    let changed = 0;
+    let removed = 0;
     for (let after: string | null = first; after !== null;) {
       if (stop?.aborted === true) break;
       const from: string = after;
       const done = await paced(stop, () =>
-        whenAlone(this.dataSource, CLEAN_UP_LOCK, (manager) => batch(manager, from)),
+        whenAlone(this.dataSource, CLEAN_UP_LOCK, (manager) => batch(manager, from, ROWS_PER_BATCH)),
       );
       if (done === null) break;
-      changed += done.changed;
+      removed += done.removed;
       after = done.last;
     }
-    return changed;
+    return removed;
   }
 }

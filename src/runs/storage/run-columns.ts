@@ -37,17 +37,14 @@ export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size'));
 /** Id of the transaction that wrote the row last. */
 export const WRITTEN_BY = 'r.xmin as "writtenBy"';
 
-/**
- * Bytes of a run in an answer, without its events. Rows from before migration 016 are measured; the others are not read
- * for it.
- */
-export const RUN_BYTES = `coalesce(r.size, ${jsonBytes('r')}) + coalesce(octet_length(r.error_message), 0)`;
+/** Bytes of a run in an answer, without its events. */
+export const RUN_BYTES = 'r.size + coalesce(octet_length(r.error_message), 0)';
 
-/** Bytes of a run in the answer of a claim, at most. Measured only in rows from before migration 016. */
-export const CLAIM_BYTES = `coalesce(r.size, ${jsonBytes('r', ['inputs', 'container'])}) + octet_length(r.image)`;
+/** Bytes of a run in the answer of a claim, at most. */
+export const CLAIM_BYTES = 'r.size + octet_length(r.image)';
 
-/** Bytes of the JSON columns of a row of `runs`, or of values for one. */
-export function jsonBytes(alias: string, columns: readonly Field<RunEntity>[] = JSON_FIELDS): string {
+/** Bytes of JSON columns of a row of `runs`, or of values for one. */
+export function jsonBytes(alias: string, columns: readonly Field<RunEntity>[]): string {
   return columns
     .map((field) => `coalesce(octet_length(${alias}.${RUNS.column(field)}::text), 0)`)
     .join(' + ');

@@ -276,7 +276,7 @@ export class RunRepository {
                   row_number() over walk as nth
              from (
                select a.*,
-                      coalesce(a.size, octet_length(a.outputs::text), 0)
+                      a.size
                         + coalesce(octet_length(a.error_message), 0)
                         + (select ${RUN_BYTES} from ${RUNS.name} r where r.id = $1::uuid) as bytes
                  from ${ATTEMPTS.name} a

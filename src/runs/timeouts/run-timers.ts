@@ -1,10 +1,10 @@
 import type { EntityManager } from 'typeorm';
-import { RunDeadlineEntity } from '../../database/entities/queue.entity.js';
+import { RunTimerEntity } from '../../database/entities/queue.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows } from '../../database/sql/sql.js';
 
 /** Channel on which every commit that sets timers sends the milliseconds until the earliest of them is due. */
-export const TIMER_CHANNEL = 'longshore_deadlines';
+export const TIMER_CHANNEL = 'longshore_timers';
 
 /** When the timer of a run is due; null: it has none. */
 export interface RunTimer {
@@ -12,7 +12,7 @@ export interface RunTimer {
   readonly dueAt: Date | null;
 }
 
-const TIMERS = new EntityTable(RunDeadlineEntity);
+const TIMERS = new EntityTable(RunTimerEntity);
 const NEW_TIMERS = TIMERS.unnest(TIMERS.fields);
 const PUT = `with written as (
          insert into ${TIMERS.name} (${TIMERS.columns()})

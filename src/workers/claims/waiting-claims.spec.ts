@@ -98,7 +98,7 @@ describe('waiting claims', () => {
     it.waitWith('plain', []);
     it.waitWith('gpu', ['tag:gpu']);
     it.waitWith('both', ['tag:gpu', 'tag:linux']);
-    it.notifyRestricted({ count: 1, required: [['tag:gpu', 'tag:linux']] });
+    it.notifyRestricted({ count: 1, avoids: true, required: [['tag:gpu', 'tag:linux']] });
     await it.tick();
     assert.deepEqual(it.names(), ['both']);
     it.close();
@@ -107,7 +107,7 @@ describe('waiting claims', () => {
   test('are woken in growing numbers for a run with requirements that are unknown', async () => {
     const it = setUp();
     for (let i = 0; i < 40; i += 1) it.waitWith(`w${i}`, []);
-    it.notifyRestricted({ count: 1 });
+    it.notifyRestricted({ count: 1, avoids: true });
     let settled = 0;
     for (let rounds = 0; rounds < 7; rounds += 1) {
       await it.tick();

@@ -213,8 +213,8 @@ export class HeartbeatWriter {
                 end
       returning w.worker_id, w.created_at, w.last_heartbeat_at
        ),
-       words as (
-         insert into worker_pool_words as w (
+       descriptions as (
+         insert into worker_descriptions as w (
                   description_hash, running_hash, worker_id, description, departed, running_ids, running_ops
                 )
          select s.description_hash,
@@ -267,7 +267,7 @@ export class HeartbeatWriter {
               b.last_heartbeat_at as "lastHeartbeatAt",
               exists (select from worker_drains d where d.worker_id = b.worker_id) as "isDraining",
               case when s.reports = 0 and not s.is_new then (
-                select w.running_ops from worker_pool_words w where w.worker_id = b.worker_id
+                select w.running_ops from worker_descriptions w where w.worker_id = b.worker_id
               ) end as "runningOps"
          from beat b
          join said s
@@ -293,8 +293,8 @@ export function removeSilent(executor: SqlExecutor, silentMs: number): Promise<n
                 )
       returning worker_id
        ),
-       words as (
-         delete from worker_pool_words
+       descriptions as (
+         delete from worker_descriptions
           where worker_id in (select worker_id from removed)
        )
        select worker_id

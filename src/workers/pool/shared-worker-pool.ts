@@ -36,16 +36,13 @@ const SELECT_WORKERS = `with ${CLOCK}
               w.last_heartbeat_at >= ${TIMEOUT_START} as "isActive",
               exists (select from worker_drains d where d.worker_id = w.worker_id) as "isDraining"
          from worker_pool w
-         join worker_pool_words s
+         join worker_descriptions s
            on s.worker_id = w.worker_id
         cross join clock c
         where w.last_heartbeat_at > c.now - ${FORGET_AFTER}`;
 
-/** Fields that the previous version, which may serve beside this one, does not store. */
-type AddedField = 'capabilities' | 'engine' | 'notClaiming';
-
 interface WorkerRow extends Omit<PooledWorker, keyof WorkerDescription | 'runningOps'> {
-  readonly description: Omit<WorkerDescription, AddedField> & Partial<Pick<WorkerDescription, AddedField>>;
+  readonly description: WorkerDescription;
   readonly runningOps: readonly ReportedRun[] | null;
 }
 
@@ -106,7 +103,7 @@ export class SharedWorkerPool implements WorkerPool {
          delete from worker_pool
           where worker_id = $1::text
        )
-       delete from worker_pool_words
+       delete from worker_descriptions
         where worker_id = $1::text`,
       [id],
     );
@@ -128,7 +125,7 @@ export class SharedWorkerPool implements WorkerPool {
                     else 'active'
                   end as standing
              from worker_pool w
-             join worker_pool_words s
+             join worker_descriptions s
                on s.worker_id = w.worker_id
             cross join clock c
              left join worker_drains d
@@ -153,7 +150,7 @@ export class SharedWorkerPool implements WorkerPool {
                   (s.description #>> '{engine,pending}')::integer as pending,
                   (s.description #>> '{engine,running}')::integer as running
              from worker_pool w
-             join worker_pool_words s
+             join worker_descriptions s
                on s.worker_id = w.worker_id
             cross join clock c
             where w.last_heartbeat_at >= ${TIMEOUT_START}
@@ -209,7 +206,7 @@ export class SharedWorkerPool implements WorkerPool {
          join worker_pool w
            on w.worker_id = v.worker_id
           and w.previous_report_at >= ${TIMEOUT_START}
-         join worker_pool_words s
+         join worker_descriptions s
            on s.worker_id = w.worker_id
         where not (s.running_ids ? v.run_id)
           and coalesce((s.departed ->> v.run_id)::double precision < ${startMs}, true)
@@ -244,7 +241,7 @@ export class SharedWorkerPool implements WorkerPool {
 export async function resetPoolOnFirstStart(dataSource: DataSource): Promise<boolean> {
   return dataSource.transaction(async (manager) => {
     if (!(await isAloneInDeployment(manager))) return false;
-    await execute(manager, `truncate worker_pool, worker_pool_words, worker_pool_epoch`);
+    await execute(manager, `truncate worker_pool, worker_descriptions, worker_pool_epoch`);
     await begin(manager);
     return true;
   });
@@ -262,12 +259,5 @@ async function begin(executor: SqlExecutor): Promise<void> {
 }
 
 function toWorker({ description, runningOps, ...row }: WorkerRow): PooledWorker {
-  return {
-    ...row,
-    ...description,
-    capabilities: description.capabilities ?? [],
-    engine: description.engine ?? null,
-    notClaiming: description.notClaiming ?? [],
-    runningOps: runningOps ?? [],
-  };
+  return { ...row, ...description, runningOps: runningOps ?? [] };
 }

@@ -112,7 +112,7 @@ async function isTimeoutNear({ dataSource }: TestApp): Promise<boolean> {
   const [near] = await rows<{ isNear: boolean }>(
     dataSource,
     `select exists (
-       select from run_deadlines where due_at < clock_timestamp() + interval '2 seconds'
+       select from run_timers where due_at < clock_timestamp() + interval '2 seconds'
      ) as "isNear"`,
   );
   return near?.isNear ?? false;

@@ -106,7 +106,7 @@ describe('GET /metrics', () => {
     const elapsed = await counting(async () => {
       const { manager } = service.dataSource;
       await manager.query(`update runs set queued_at = queued_at - interval '1 minute' where id = $1`, [id]);
-      await manager.query(`update run_deadlines set due_at = now() - interval '1 second' where run_id = $1`, [
+      await manager.query(`update run_timers set due_at = now() - interval '1 second' where run_id = $1`, [
         id,
       ]);
       await service.app.get(RunTimeoutsJob, { strict: false }).runOnce(new Date());

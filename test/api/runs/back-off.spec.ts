@@ -31,8 +31,8 @@ describe('a run in back-off', () => {
       () => isQueued(id),
       (queued) => queued,
     );
-  const deadlinesOf = (id: string): Promise<unknown[]> =>
-    service.dataSource.query('select due_at from run_deadlines where run_id = $1', [id]);
+  const timersOf = (id: string): Promise<unknown[]> =>
+    service.dataSource.query('select due_at from run_timers where run_id = $1', [id]);
   /** Seconds between the failure and the end of the back-off. */
   const pauseOf = async (id: string): Promise<number> => {
     const [row] = await service.dataSource.query(
@@ -124,7 +124,7 @@ describe('a run in back-off', () => {
     const id = await inBackOff();
     const { body } = await service.send('POST', `/runs/${id}/cancel`);
     assert.equal(body.state, 'CANCELLED');
-    assert.deepEqual(await deadlinesOf(id), []);
+    assert.deepEqual(await timersOf(id), []);
     await pass(id, 60);
     await sleep(QUIET_MS);
     assert.equal((await steps.get(id)).state, 'CANCELLED');
@@ -135,14 +135,14 @@ describe('a run in back-off', () => {
     const id = await inBackOff();
     const { body } = await service.send('POST', `/runs/${id}/retry`);
     assert.equal(body.current_attempt, 3);
-    assert.deepEqual(await deadlinesOf(id), []);
+    assert.deepEqual(await timersOf(id), []);
     assert.deepEqual(await claimed(), [id]);
   });
 
   test('is handed out at once when an admin sets it to PENDING', async () => {
     const id = await inBackOff();
     await service.send('PATCH', `/runs/${id}`, { body: { state: 'PENDING' } });
-    assert.deepEqual(await deadlinesOf(id), []);
+    assert.deepEqual(await timersOf(id), []);
     assert.deepEqual(await claimed(), [id]);
   });
 

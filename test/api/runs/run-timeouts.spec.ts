@@ -40,8 +40,8 @@ describe('timeouts', () => {
       () => steps.get(id),
       (run) => run.state === state,
     );
-  const deadlinesOf = (id: string): Promise<unknown[]> =>
-    service.dataSource.query('select due_at from run_deadlines where run_id = $1', [id]);
+  const timersOf = (id: string): Promise<unknown[]> =>
+    service.dataSource.query('select due_at from run_timers where run_id = $1', [id]);
 
   describe('of the start', () => {
     test('fail a run that is not claimed in time', async () => {
@@ -53,7 +53,7 @@ describe('timeouts', () => {
       assert.equal(run.execution_summary.error_message, NOT_STARTED);
       assert.ok(run.execution_summary.finished_at);
       assert.deepEqual(await steps.claim(), []);
-      assert.deepEqual(await deadlinesOf(id), []);
+      assert.deepEqual(await timersOf(id), []);
     });
 
     test('fail a run whose worker does not start it in time, and reject a late STARTED', async () => {
@@ -90,7 +90,7 @@ describe('timeouts', () => {
 
     test('end with STARTED', async () => {
       const { id } = await steps.running(START);
-      assert.deepEqual(await deadlinesOf(id), []);
+      assert.deepEqual(await timersOf(id), []);
       await passInVain(id, 86_400);
       assert.equal((await steps.event(id, 'COMPLETED')).state, 'COMPLETED');
     });
@@ -107,7 +107,7 @@ describe('timeouts', () => {
     test('end with a cancel, and apply again after a forced retry', async () => {
       const { id } = await steps.create(START);
       await service.send('POST', `/runs/${id}/cancel`);
-      assert.deepEqual(await deadlinesOf(id), []);
+      assert.deepEqual(await timersOf(id), []);
       await service.send('POST', `/runs/${id}/retry`);
       await pass(id, 60);
       await untilState(id, 'FAILED');
@@ -199,7 +199,7 @@ describe('timeouts', () => {
       await passInVain(id, 86_400);
       await steps.claimUntil(id);
       await passInVain(id, 86_400);
-      assert.deepEqual(await deadlinesOf(id), []);
+      assert.deepEqual(await timersOf(id), []);
     });
 
     test('are not prolonged by a second STARTED or by progress', async () => {
@@ -215,12 +215,12 @@ describe('timeouts', () => {
       for (const end of ['COMPLETED', 'FAILED', 'CANCELLED']) {
         const { id } = await steps.running(ATTEMPT);
         await steps.event(id, end);
-        assert.deepEqual(await deadlinesOf(id), [], end);
+        assert.deepEqual(await timersOf(id), [], end);
         await passInVain(id, 60);
       }
       const { id } = await steps.running(ATTEMPT);
       await service.send('PATCH', `/runs/${id}`, { body: { state: 'COMPLETED' } });
-      assert.deepEqual(await deadlinesOf(id), []);
+      assert.deepEqual(await timersOf(id), []);
     });
 
     test('follow a start timeout', async () => {

@@ -24,6 +24,10 @@ const USUAL_STATUSES: ReadonlySet<number> = new Set([0, 200, 201, 400, 409, 503]
 
 const skip = await missingCommit(revision);
 
+/**
+ * Before the first release, this tree is both versions. What is promised then: processes take each other's place under load,
+ * and this version starts, serves and stops over a schema to which a later one has added columns and indexes.
+ */
 describe(
   'the version before and this one over one database',
   { ...skipFor(skip), timeout: (seconds + 400) * 1000 },
@@ -145,35 +149,6 @@ describe(
         }
       });
 
-      it('give a run that needs a capability to no worker of the old version, and to one of the new', async () => {
-        const images = await ScriptImages.make();
-        await images.add('greet', `echo "{\\"greeting\\":\\"$GREETING\\"}" >"$SERVICE_OUTPUT_PATH"`);
-        const { send, url } = places.new;
-        const start = (id: string, at: string, main?: string) =>
-          images.startWorker({ url: at, key: UPGRADE_KEY, id, ...(main === undefined ? {} : { main }) });
-        const oldWorkers = [
-          await start('old-at-new', url, old.workerMain),
-          await start('old-at-old', places.old.url, old.workerMain),
-        ];
-        const create = async (body: object): Promise<string> =>
-          (await send('POST', '/runs', { body: { image: 'greet', ...body } })).body.id;
-        const stateOf = async (id: string): Promise<string> => (await send('GET', `/runs/${id}`)).body.state;
-        const needy = await create({ env: { GREETING: 'hello' }, priority: 1 });
-        // They claim one run after the other, so each has claimed again since.
-        const plain = [];
-        for (let n = 0; n < 4; n += 1) plain.push(await create({}));
-        for (const id of plain) {
-          await until(async () => (await stateOf(id)) === 'COMPLETED', 'a run without requirements');
-        }
-        assert.equal(await stateOf(needy), 'PENDING');
-        const newWorker = await start('new-at-new', url);
-        await until(async () => (await stateOf(needy)) === 'COMPLETED', 'the run with requirements');
-        const { body: run } = await send('GET', `/runs/${needy}`);
-        assert.equal(run.execution_summary.worker_id, 'new-at-new');
-        assert.deepEqual(run.outputs, { greeting: 'hello' });
-        for (const worker of [...oldWorkers, newWorker]) await endWorker(worker);
-      });
-
       it('assign a run at its start_at, not before, whichever of them applies its timer', async () => {
         const worker = await register(places.old.send);
         const claim = places.old.send('POST', `/workers/${worker}/claim?wait=30`);
@@ -211,7 +186,5 @@ async function register(send: Send): Promise<string> {
 /** Readers that a place holds; the claim that was sent before the reader has arrived by then as well. */
 async function feedReaders(send: Send): Promise<number> {
   const { text } = await send('GET', '/metrics');
-  return Number(
-    /^longshore_feed_readers(?:\{[^}]*\})? (\d+)/m.exec(text)?.[1] ?? atDepth({ fast: 0, all: 0, soak: 10 }),
-  );
+  return Number(/^longshore_feed_readers(?:\{[^}]*\})? (\d+)/m.exec(text)?.[1] ?? 0);
 }

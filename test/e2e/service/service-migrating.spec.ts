@@ -35,7 +35,7 @@ describe('a service whose database is being migrated', () => {
       const waiting = await answerUntil(send, ({ body }) => body?.detail !== 'Starting');
       assert.deepEqual(
         [waiting.status, waiting.body],
-        [503, { status: 'starting', detail: 'Starting: waiting for migration CreateRuns1795000000001' }],
+        [503, { status: 'starting', detail: 'Starting: waiting for migration Baseline1795000000001' }],
       );
       assert.equal(waiting.headers.get('retry-after'), '1');
       assert.equal((await send('GET', '/health/live', { key: null })).status, 200);

@@ -48,7 +48,7 @@ describe('the check of new connections for a promotion', () => {
     );
 
   const epochs = () =>
-    rows<{ number: number; token: string }>(database.dataSource, 'select number, token from feed_branches');
+    rows<{ number: number; token: string }>(database.dataSource, 'select number, token from feed_epochs');
 
   /** The cursors of the topic, from an application whose connections are new. */
   async function cursors(n: number): Promise<string[]> {
@@ -82,7 +82,7 @@ describe('the check of new connections for a promotion', () => {
     await changeTimeline();
     const holder = database.dataSource.createQueryRunner();
     await holder.startTransaction();
-    await holder.query('lock table feed_branches in share mode');
+    await holder.query('lock table feed_epochs in share mode');
     await holder.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
         where datname = current_database() and pid <> pg_backend_pid()`,
@@ -91,7 +91,7 @@ describe('the check of new connections for a promotion', () => {
       rows<{ pid: number }>(
         database.dataSource,
         `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
-            and query like '%feed_branches%'`,
+            and query like '%feed_epochs%'`,
       );
     const asked = insist(app(0).send, `/feed?topic=${TOPIC}`);
     await until(async () => (await waiting()).length > 0, 'a process begins the epoch');
@@ -116,7 +116,7 @@ describe('the check of new connections for a promotion', () => {
     const [epoch] = await epochs();
     assert.ok(epoch);
     // The previous database has no such epoch.
-    await execute(database.dataSource, 'delete from feed_branches');
+    await execute(database.dataSource, 'delete from feed_epochs');
     await cut();
     const refusal = () =>
       rows(app(0).dataSource, 'select 1').then(
@@ -125,7 +125,7 @@ describe('the check of new connections for a promotion', () => {
       );
     await until(async () => /leads to another database/.test(await refusal()), 'connections are refused');
     assert.equal((await app(0).send('GET', `/runs/${run}`)).status, 503);
-    await execute(database.dataSource, 'insert into feed_branches values ($1, $2, now())', [
+    await execute(database.dataSource, 'insert into feed_epochs values ($1, $2, now())', [
       epoch.number,
       epoch.token,
     ]);

@@ -133,7 +133,7 @@ describe(
         notes.map(({ msg }) => msg),
         ['a', 'b', 'c', ...messages],
       );
-      assert.deepEqual(await postgres.query('select number from feed_branches'), [{ number: 1 }]);
+      assert.deepEqual(await postgres.query('select number from feed_epochs'), [{ number: 1 }]);
     });
 
     it('serves every reader on when nothing was lost', async () => {
@@ -172,7 +172,7 @@ describe(
       assert.deepEqual(messages.slice(0, 2), ['a', 'b']);
       assert.equal(messages.length, 4);
       assert.deepEqual((await read(1, cursors[1])).messages, messages.slice(2));
-      assert.deepEqual(await postgres.query('select number from feed_branches'), [{ number: 1 }]);
+      assert.deepEqual(await postgres.query('select number from feed_epochs'), [{ number: 1 }]);
     });
   },
 );

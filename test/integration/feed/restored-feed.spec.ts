@@ -198,7 +198,7 @@ describe('a feed whose database is restored from a backup', () => {
     const results = await Promise.all(
       sources.map(async (source) => ({
         restore: await detectRestore(source),
-        known: await rows(source, 'select number from feed_branches'),
+        known: await rows(source, 'select number from feed_epochs'),
       })),
     );
     assert.deepEqual(

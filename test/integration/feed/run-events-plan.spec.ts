@@ -30,7 +30,6 @@ describe('a page of 200,000 events of 20,000 runs', () => {
   afterAll(() => database.close());
 
   for (const [where, commitOrder] of [
-    ['before the migration', '0'],
     ['in a large transaction', '3'],
     ['among groups', '17000'],
   ] as const) {
@@ -63,29 +62,31 @@ describe('a page of 200,000 events of 20,000 runs', () => {
   }
 });
 
-/** Half of the events are from before the migration; then come a transaction of 50,000 and groups of 10. */
+/** A transaction of 150,000 events, then groups of 10. */
 async function fill(dataSource: DataSource): Promise<void> {
   await execute(
     dataSource,
     `insert into runs (
        id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
-       max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, queued_at, created_at, updated_at
+       max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, queued_at, created_at, updated_at, size
      )
      select gen_random_uuid(), 'PENDING', 0, 0, 2, gen_random_uuid(), 5, 10, 0, 0,
-            2, 'image', '{}', '{}', 0, 0, 0, now(), now(), now()
+            2, 'image', '{}', '{}', 0, 0, 0, now(), now(), now(), 4
        from generate_series(1, 20000)`,
   );
   await execute(
     dataSource,
-    `insert into attempts (run_id, attempt, id, state, progress, first_event, end_event, queued_at, finished_at)
-     select id, 1, gen_random_uuid(), 'FAILED', 0, 0, 5, now(), now()
+    `insert into attempts (
+       run_id, attempt, id, state, progress, first_event, end_event, queued_at, finished_at, size
+     )
+     select id, 1, gen_random_uuid(), 'FAILED', 0, 0, 5, now(), now(), 0
        from runs`,
   );
   await execute(
     dataSource,
     `insert into events (run_id, index, attempt, type, state, t, msg, payload, size, commit_order)
      select id, index, 1 + index / 5, 'NOTE', 'PENDING', now(), '1', '{}', 3,
-            case when n <= 100000 then 0 when n <= 150000 then 3 else 4 + n / 10 end
+            case when n <= 150000 then 3 else 4 + n / 10 end
        from (select id, index, row_number() over (order by random()) as n from runs, generate_series(0, 9) index) e`,
   );
   await execute(dataSource, 'analyze runs');

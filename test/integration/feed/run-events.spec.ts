@@ -173,22 +173,6 @@ describe('RunEvents.read', () => {
     );
   });
 
-  it('reads the events of before the migration first, run by run, and those that the previous version writes', async () => {
-    const { journal } = journalOn(database.dataSource);
-    const { id } = await createOn(journal);
-    for (const msg of [0, 1, 2]) await journal.change(id, note(msg));
-    await execute(database.dataSource, 'update events set commit_order = 0 where index <> 1');
-    const previous = await begin(database.dataSource);
-    await append(previous, id);
-    await previous.commitTransaction();
-    await previous.release();
-    const seen = await new Tail(events).reach(4);
-    assert.deepEqual(
-      seen.map(({ index }) => index),
-      [0, 2, 1, 3],
-    );
-  });
-
   it('goes on behind events that retention has removed, and ends a page at 4 MB', async () => {
     const { journal } = journalOn(database.dataSource);
     const { id } = await createOn(journal);

@@ -98,8 +98,9 @@ const NAMED_PATH = /`((?:src|test|scripts|packages|migrations|docs|docker|exampl
 /** A spec, and beginnings of titles of its tests. */
 const NAMED_TESTS = /`([\w/.-]+\.spec\.ts)`: ((?:"[^"|]+"(?:, )?)+)/g;
 
-/** What the build, the tools or the operator make. */
-const MADE_LATER = /\/dist\b|^docker\/(?:\.env|metrics\.key|compose\.override\.yaml)$/;
+/** What the build, the tools, the operator or the first release make. */
+const MADE_LATER =
+  /\/dist\b|^docker\/(?:\.env|metrics\.key|compose\.override\.yaml)$|^test\/upgrade\/previous-version$/;
 
 describe('the pages of the documentation', () => {
   let pages: DocPage[];

@@ -97,12 +97,6 @@ describe('the answers of claims are bounded in bytes', () => {
     });
   }
 
-  test('also those of runs from before sizes were stored', async () => {
-    const ids = await create(5);
-    await execute(database.dataSource, 'update runs set size = null');
-    assert.deepEqual(idsOf(await claim()), ids.slice(0, 3));
-  });
-
   test('repeated claims of one commit share its bytes; the others are tried again, and get the same runs', async () => {
     const keys = ['a', 'b', 'c', 'd', 'e', 'f'];
     await create(18);

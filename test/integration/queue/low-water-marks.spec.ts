@@ -78,10 +78,10 @@ describe('low-water marks of the queue', () => {
       `with made as (
          insert into runs (
            id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
-           max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, queued_at, created_at, updated_at
+           max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, queued_at, created_at, updated_at, size
          )
          select gen_random_uuid(), 'PENDING', $2, 0, 1, gen_random_uuid(), 0, 0, 0, 0,
-                1, 'i', '{}', '{}', 0, 0, 0, t, t, t
+                1, 'i', '{}', '{}', 0, 0, 0, t, t, t, 4
            from (
              select $3::timestamptz + n * interval '1 millisecond' as t
                from generate_series(1, $1::integer) as n
@@ -198,9 +198,9 @@ describe('low-water marks of the queue', () => {
       `with made as (
          insert into runs (
            id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
-           max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, queued_at, created_at, updated_at
+           max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, queued_at, created_at, updated_at, size
          )
-         values ($1, 'PENDING', $2, 0, 1, $1, 0, 0, 0, 0, 1, 'i', '{}', '{}', 0, 0, 0, $3, $3, clock_timestamp())
+         values ($1, 'PENDING', $2, 0, 1, $1, 0, 0, 0, 0, 1, 'i', '{}', '{}', 0, 0, 0, $3, $3, clock_timestamp(), 4)
       returning id, created_at
        )
        insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)

@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
-import { CountDemandByRequirements1795000000025 } from '../../../migrations/025-count-demand-by-requirements.js';
 import type { ContainerOptions } from '../../../src/database/entities/run.entity.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import {
@@ -93,7 +92,7 @@ describe('the counts of pending runs by their requirements', () => {
 
   async function empty(): Promise<void> {
     await database.dataSource.query(
-      'truncate runs, run_queue, restricted_queue, run_requirements, run_deadlines, events, attempts',
+      'truncate runs, run_queue, restricted_queue, run_requirements, run_timers, events, attempts',
     );
     await rollUp();
     const kept = await rows<object>(
@@ -266,23 +265,5 @@ describe('the counts of pending runs by their requirements', () => {
     );
     const { largest } = await read();
     assert.deepEqual(new Set(largest.map(({ required }) => required.join())), new Set(names.map(String)));
-  });
-
-  test('begin with the runs that there are when the migration is applied again', async () => {
-    await queue({ selector: ['gpu'], container: null }, 2, false);
-    await insert({ selector: ['eu'], container: null }, 3, { not_before: new Date() });
-    await execute(
-      database.dataSource,
-      'insert into run_deadlines (run_id, due_at) select id, not_before from runs',
-    );
-    const earlier = await read();
-    await database.dataSource.transaction(async ({ queryRunner }) => {
-      assert.ok(queryRunner);
-      const migration = new CountDemandByRequirements1795000000025();
-      await migration.down(queryRunner);
-      await migration.up(queryRunner);
-    });
-    assert.equal(earlier.largest.length, 2);
-    assert.deepEqual(await read(), earlier);
   });
 });

@@ -9,8 +9,7 @@ import { RestrictedRuns } from '../../../src/runs/queue/restricted-runs.js';
 import { RunRequirementsRepository } from '../../../src/runs/queue/run-requirements.repository.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
-import { checkKeys } from '../../support/runs/concurrency-keys.js';
-import { claimOn, createOn, journalOn } from '../../support/runs/journal.js';
+import { createOn, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 describe('the clean-up of the restricted queue', () => {
@@ -26,23 +25,6 @@ describe('the clean-up of the restricted queue', () => {
     job = new RestrictedQueueJob(database.dataSource, queue, keys, requirements);
   });
   afterAll(() => database.close());
-
-  test('lets the next run of a key start whose last one a process of the version before has ended', async () => {
-    const keyed = { concurrencyKey: 'ended elsewhere', concurrencyLimit: 1 };
-    const first = await createOn(journal, keyed);
-    const second = await createOn(journal, keyed);
-    assert.equal((await claimOn(journal, 'w')).length, 1);
-    await execute(
-      database.dataSource,
-      `update runs set state = 'COMPLETED', finished_at = now() where id = $1::uuid`,
-      [first.id],
-    );
-    assert.equal((await claimOn(journal, 'w')).length, 0);
-    assert.equal(await job.runOnce(), 1);
-    const [claimed] = await claimOn(journal, 'w');
-    assert.equal(claimed?.run.id, second.id);
-    await checkKeys(database.dataSource);
-  });
 
   test('removes keys and requirements that no run uses, and keeps the others', async () => {
     const kept = { selector: ['kept'], requirementId: requirementIdOf({ tags: ['kept'], capabilities: [] }) };
@@ -60,7 +42,7 @@ describe('the clean-up of the restricted queue', () => {
     );
     assert.deepEqual(
       left.map(({ name }) => name),
-      ['ended elsewhere', 'kept', 'tag:kept'],
+      ['kept', 'tag:kept'],
     );
   });
 

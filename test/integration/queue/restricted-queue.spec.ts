@@ -175,20 +175,6 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
       assert.deepEqual(got.toSorted(), plain.map(({ id }) => id).toSorted());
     });
 
-    test('passes a run that a process of the version before ended and left in the queue', async () => {
-      const key = uuidv7();
-      const ended = await create(keyed(key, 1), { priority: 9 });
-      const next = await create(keyed(key, 1), { priority: 8 });
-      await execute(
-        database.dataSource,
-        `update runs set state = 'CANCELLED', finished_at = now() where id = $1::uuid`,
-        [ended.id],
-      );
-      assert.equal((await claim('plain')).kind, 'contended');
-      assert.deepEqual(idsOf(await claim('plain')), [next.id]);
-      await checkKeys(database.dataSource);
-    });
-
     test('counts a run of a key that is assigned again after its worker was lost', async () => {
       const key = uuidv7();
       const { id } = await create(keyed(key, 1), selecting('gpu'));
@@ -293,25 +279,6 @@ describe('the restricted queue', () => {
       ]);
       await checkKeys(database.dataSource);
     }
-  });
-
-  test('takes over a run that a process of the version before put into the plain queue', async () => {
-    const { id } = await createOn(journal, selecting('gpu'));
-    await execute(
-      database.dataSource,
-      `with moved as (delete from restricted_queue where run_id = $1::uuid returning *)
-       insert into run_queue (run_id, priority, created_at, cpu, ram_mb, vram_mb)
-       select run_id, priority, created_at, cpu, ram_mb, vram_mb from moved`,
-      [id],
-    );
-    const claim = (workerId: string): Promise<ClaimOutcome> =>
-      journal.claim({ workerId, context, stillWanted: () => true });
-    assert.equal((await claim('plain')).kind, 'contended');
-    assert.equal((await claim('plain')).kind, 'withheld');
-    assert.deepEqual(
-      (await claim('gpu')).runs.map(({ run }) => run.id),
-      [id],
-    );
   });
 
   test('finds the requirements of a worker by the tag that leads the fewest other lists', async () => {

@@ -26,7 +26,7 @@ describe('the tables that hold the counts of pending runs by what they ask for',
     ({ journal } = journalOn(database.dataSource));
   });
   afterEach(async () => {
-    await database.dataSource.query('truncate runs, run_queue, run_deadlines, events, attempts, run_counts');
+    await database.dataSource.query('truncate runs, run_queue, run_timers, events, attempts, run_counts');
     await rollUp().runOnce(MUCH_LATER);
     assert.equal(await rowsKept(), 0);
   });

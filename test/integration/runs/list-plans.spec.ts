@@ -155,7 +155,7 @@ async function fill({ dataSource }: TestDatabase): Promise<void> {
     `insert into runs (
        id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
        max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, definition_id,
-       definition_version, concurrency_key, concurrency_limit, selector, queued_at, finished_at, created_at, updated_at
+       definition_version, concurrency_key, concurrency_limit, selector, queued_at, finished_at, created_at, updated_at, size
      )
      select gen_random_uuid(),
             case when n < 4000 and n % 4 = 1 then 'FAILED' when n % 1000 = 0 then 'RUNNING' when n % 2 = 0 then 'COMPLETED' else 'PENDING' end,
@@ -171,7 +171,7 @@ async function fill({ dataSource }: TestDatabase): Promise<void> {
                  when n < $2 / 3 and n % 4 = 2 then '["once"]'
                  when n % 2 = 0 then '["often", "too"]'
             end::json,
-            t, case when n % 1000 <> 0 and (n % 2 = 0 or n < 4000 and n % 4 = 1) then t end, t, t
+            t, case when n % 1000 <> 0 and (n % 2 = 0 or n < 4000 and n % 4 = 1) then t end, t, t, 4
        from (
          select n, $1::timestamptz + n / 10 * interval '1 millisecond' as t
            from generate_series(0, $2::integer - 1) as n

@@ -29,7 +29,7 @@ async function statusOf(service: TestApp, runIds: readonly string[]): Promise<[s
   const [row] = await service.dataSource.query(
     `select (select count(*)::integer from runs where id = any($1::uuid[]) and state = 'FAILED') as failed,
             (select count(*)::integer from events where run_id = any($1::uuid[])) as entries,
-            (select count(*)::integer from run_deadlines where run_id = any($1::uuid[])) as deadlines`,
+            (select count(*)::integer from run_timers where run_id = any($1::uuid[])) as timers`,
     [runIds],
   );
   return Object.entries(row);
@@ -38,7 +38,7 @@ async function statusOf(service: TestApp, runIds: readonly string[]): Promise<[s
 const DONE_ONCE = (count: number): [string, number][] => [
   ['failed', count],
   ['entries', count],
-  ['deadlines', 0],
+  ['timers', 0],
 ];
 
 async function untilDone(service: TestApp, runIds: readonly string[]): Promise<void> {
@@ -106,7 +106,7 @@ describe('timeouts of runs', { concurrent: true }, () => {
       assert.deepEqual(await statusOf(later, ids), [
         ['failed', 0],
         ['entries', 0],
-        ['deadlines', 1],
+        ['timers', 1],
       ]);
       await untilDone(later, ids);
       await later.close();
@@ -186,7 +186,7 @@ describe('timeouts of runs', { concurrent: true }, () => {
       statements.length = 0;
       await sleep(2 * QUIET_MS);
       assert.deepEqual(
-        statements.filter((statement) => statement.includes('run_deadlines')),
+        statements.filter((statement) => statement.includes('run_timers')),
         [],
       );
     });
@@ -201,7 +201,7 @@ describe('timeouts of runs', { concurrent: true }, () => {
       const [pending] = await createRuns(service, 1, null);
       const unknown = uuidv7();
       await service.dataSource.query(
-        `insert into run_deadlines (run_id, due_at)
+        `insert into run_timers (run_id, due_at)
          select id, now() - interval '1 hour' from unnest($1::uuid[]) as id`,
         [[pending, unknown]],
       );
@@ -209,7 +209,7 @@ describe('timeouts of runs', { concurrent: true }, () => {
       await letTimePass(service.dataSource, [], 0);
       await sleep(QUIET_MS);
       assert.ok(statements.length < 40, `${statements.length} statements`);
-      const left = await service.dataSource.query('select 1 from run_deadlines where due_at <= now()');
+      const left = await service.dataSource.query('select 1 from run_timers where due_at <= now()');
       assert.deepEqual(left, []);
       assert.equal((await service.send('GET', `/runs/${pending}`)).body.state, 'PENDING');
     });
@@ -231,7 +231,7 @@ describe('timeouts of runs', { concurrent: true }, () => {
       assert.deepEqual(await statusOf(service, others), DONE_ONCE(3));
       assert.ok(service.logged.some((line) => line['msg'] === 'could not apply the timeout of a run'));
       const [row] = await service.dataSource.query(
-        'select extract(epoch from due_at - $2::timestamptz) * 1000 as "inMs" from run_deadlines where run_id = $1',
+        'select extract(epoch from due_at - $2::timestamptz) * 1000 as "inMs" from run_timers where run_id = $1',
         [held, now.toISOString()],
       );
       assert.equal(Number(row.inMs), POSTPONE_MS);
@@ -263,8 +263,8 @@ describe('timeouts of runs', { concurrent: true }, () => {
       await letTimePass(service.dataSource, ids, 60, false);
       const holder = await database.open(1);
       await holder.transaction(async (manager) => {
-        await manager.query('lock table run_deadlines in access exclusive mode');
-        await service.dataSource.query(`select pg_notify('longshore_deadlines', '0')`);
+        await manager.query('lock table run_timers in access exclusive mode');
+        await service.dataSource.query(`select pg_notify('longshore_timers', '0')`);
         await until(
           () => Promise.resolve(service.logged.map((line) => String(line['msg']))),
           (lines) => lines.some((line) => line.startsWith('scheduled job failed')),
@@ -279,7 +279,7 @@ describe('timeouts of runs', { concurrent: true }, () => {
       const service = first(processes);
       const ids = await createRuns(service, 1, 60);
       await letTimePass(service.dataSource, ids, 60, false);
-      await service.dataSource.query(`select pg_notify('longshore_deadlines', 'soon')`);
+      await service.dataSource.query(`select pg_notify('longshore_timers', 'soon')`);
       await untilDone(service, ids);
     });
   });

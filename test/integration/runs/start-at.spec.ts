@@ -145,7 +145,7 @@ describe('a run with a start_at', () => {
     );
     assert.ok(queued.every(({ lateMs }) => lateMs >= 0));
     assert.deepEqual(
-      await rows(service.dataSource, 'select 1 from run_deadlines where run_id = any($1::uuid[])', [ids]),
+      await rows(service.dataSource, 'select 1 from run_timers where run_id = any($1::uuid[])', [ids]),
       [],
     );
   });

@@ -173,7 +173,7 @@ for (const pool of POOLS) {
         const kept = await scene.assigned('well');
         const gone = await scene.assigned('dead');
         await scene.letPass(TIMEOUT_MS / 2);
-        await execute(database.dataSource, 'truncate worker_pool, worker_pool_words, worker_pool_epoch');
+        await execute(database.dataSource, 'truncate worker_pool, worker_descriptions, worker_pool_epoch');
         assert.deepEqual(await scene.reaper.runOnce(), NONE);
         await scene.letPass(TIMEOUT_MS - ROOM_MS);
         assert.deepEqual(

@@ -30,7 +30,7 @@ describe('the shared worker pool', () => {
     database = await openTestDatabase();
     [here, there] = [await database.open(), await database.open()];
   });
-  beforeEach(() => here.query('truncate worker_pool, worker_pool_words, worker_pool_epoch, worker_drains'));
+  beforeEach(() => here.query('truncate worker_pool, worker_descriptions, worker_pool_epoch, worker_drains'));
   afterAll(() => database.close());
 
   test('shows heartbeats and drains to every process', async () => {
@@ -42,20 +42,6 @@ describe('the shared worker pool', () => {
       await one.setDraining('w', round % 2 === 0, ADMIN);
       assert.equal((await other.find('w'))?.isDraining, round % 2 === 0);
     }
-  });
-
-  test('shows what a process of a version before has stored, without the fields that it does not know', async () => {
-    const [a, b] = [poolOn(here), poolOn(there)];
-    const engine = { name: 'slurm', pending: 1, running: 2 };
-    const notClaiming = [{ reason: 'draining', message: '' }] as const;
-    await a.heartbeat(beat('w', [], { engine, capabilities: ['env'], notClaiming }));
-    assert.deepEqual(await b.listEngines(9), [{ ...engine, launchers: 1 }]);
-    const older = `(description::jsonb - 'engine' - 'capabilities' - 'notClaiming')::json`;
-    await here.query(`update worker_pool_words set description = ${older}`);
-    const found = await b.find('w');
-    assert.deepEqual([found?.engine, found?.capabilities, found?.notClaiming], [null, [], []]);
-    assert.equal((await b.count()).active, 1);
-    assert.deepEqual(await b.listEngines(9), []);
   });
 
   test('combines reports that went to different processes', async () => {
@@ -144,7 +130,7 @@ describe('the shared worker pool', () => {
     await letPass(here, 10_001);
     assert.deepEqual(await poolOn(there).findSilent(['w']), [{ id: 'w', lastHeartbeatAt: null }]);
     // What a crash does to unlogged tables.
-    await here.query('truncate worker_pool, worker_pool_words, worker_pool_epoch');
+    await here.query('truncate worker_pool, worker_descriptions, worker_pool_epoch');
     assert.deepEqual(await pool.findSilent(['w']), []);
   });
 
@@ -160,14 +146,18 @@ describe('the shared worker pool', () => {
     const round = async (): Promise<void> => {
       await Promise.all(ids.map((id) => pool.heartbeat(beat(id, undefined, { runningOps: large }))));
     };
-    const written = async (): Promise<{ words: number; hot: number; updates: number }> => {
-      const found = await here.query<{ words: string; hot: string; updates: string }[]>(
-        `select pg_stat_get_tuples_updated('worker_pool_words'::regclass) as words,
+    const written = async (): Promise<{ descriptions: number; hot: number; updates: number }> => {
+      const found = await here.query<{ descriptions: string; hot: string; updates: string }[]>(
+        `select pg_stat_get_tuples_updated('worker_descriptions'::regclass) as descriptions,
                 pg_stat_get_tuples_hot_updated('worker_pool'::regclass) as hot,
                 pg_stat_get_tuples_updated('worker_pool'::regclass) as updates`,
       );
       const [row] = found;
-      return { words: Number(row?.words), hot: Number(row?.hot), updates: Number(row?.updates) };
+      return {
+        descriptions: Number(row?.descriptions),
+        hot: Number(row?.hot),
+        updates: Number(row?.updates),
+      };
     };
     await round();
     const first = await written();
@@ -179,7 +169,11 @@ describe('the shared worker pool', () => {
       await new Promise((resolve) => setTimeout(resolve, 100));
       now = await written();
     }
-    assert.deepEqual(now, { words: first.words, hot: first.hot + 100, updates: first.updates + 100 });
+    assert.deepEqual(now, {
+      descriptions: first.descriptions,
+      hot: first.hot + 100,
+      updates: first.updates + 100,
+    });
   });
 
   describe('at the start of a process', () => {

@@ -29,10 +29,10 @@ export async function letTimePass(
       by,
     );
     await manager.query(
-      'update run_deadlines set due_at = due_at - $2::interval where run_id = any($1::uuid[])',
+      'update run_timers set due_at = due_at - $2::interval where run_id = any($1::uuid[])',
       by,
     );
-    if (tell) await manager.query(`select pg_notify('longshore_deadlines', '0')`);
+    if (tell) await manager.query(`select pg_notify('longshore_timers', '0')`);
   });
 }
 

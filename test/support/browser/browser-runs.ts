@@ -10,7 +10,7 @@ export async function seedRuns(dataSource: DataSource, count: number): Promise<v
        id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
        max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, definition_id,
        definition_version, worker_id, error_message, queued_at, assigned_at, started_at, finished_at,
-       created_at, updated_at
+       created_at, updated_at, size
      )
      select id, state, n % 7, case state when 'COMPLETED' then 100 else n % 100 end, 1 + n % 3, id, 0, 0, 0, 0,
             3, 'registry.example/team/image-' || n % 8, '{"page": 17}', '{}', 512, 0, 1,
@@ -19,7 +19,7 @@ export async function seedRuns(dataSource: DataSource, count: number): Promise<v
             case when n % 4 = 0 then '1' end,
             'worker-' || n % 100,
             case state when 'FAILED' then 'The container ended with exit code 1' end,
-            at, at, at + interval '1 second', at + interval '1 second' * (2 + n % 50), at, at
+            at, at, at + interval '1 second', at + interval '1 second' * (2 + n % 50), at, at, octet_length('{"page": 17}{}')
        from (
          select n,
                 now() - interval '1 minute' - n * interval '1 second' as at,

@@ -5,13 +5,13 @@ import type { Indexed } from './index-history.js';
 /** Timelines are dense and in time, the state of each run is what its timeline comes to, and every run has ended. */
 export function* checkTimelines(
   { runs, patchedStates }: Indexed,
-  { maxReclaims, mayKeepBudgets = false }: Rules,
+  { maxReclaims }: Rules,
 ): Iterable<Violation> {
   for (const run of runs.values()) {
     const patched = patchedStates.get(run.id) ?? new Set<State>();
     yield* checkIndexes(run);
     const { maxAttempts, retryOn } = run;
-    yield* checkFold(run, { maxAttempts, retryOn, maxReclaims, mayKeepBudgets, patched });
+    yield* checkFold(run, { maxAttempts, retryOn, maxReclaims, patched });
     if (!isEnded(run.state)) yield { name: 'run-not-ended', detail: `run ${run.id} is ${run.state}` };
   }
 }

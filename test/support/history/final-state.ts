@@ -129,7 +129,7 @@ function toFinalAttempt({ attempt, state, execution_summary: summary }: WireAnsw
   };
 }
 
-/** @param text a version of the service may not have the field */
+/** @param text undefined or null: the run has no such time */
 function timeOf(text: string | null | undefined): number | null {
   return text === undefined || text === null ? null : Date.parse(text);
 }

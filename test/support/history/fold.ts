@@ -5,8 +5,6 @@ interface Counts {
   readonly attempt: number;
   readonly failures: number;
   readonly reclaims: number;
-  /** Whether a budget was started anew. */
-  readonly isFresh: boolean;
   /** Of the current attempt. */
   readonly progress: number;
 }
@@ -22,8 +20,6 @@ export interface Bounds {
   /** Causes of failures that are retried; null: all. */
   readonly retryOn: readonly string[] | null;
   readonly maxReclaims: number;
-  /** Whether a version may have decided that starts no fresh budget with a manual retry or after progress. */
-  readonly mayKeepBudgets?: boolean;
   /** States that somebody may have patched it into, at any time. */
   readonly patched: ReadonlySet<State>;
 }
@@ -52,7 +48,6 @@ export function emptyFold({ patched }: Bounds): Folded {
     attempt: 1,
     failures: 0,
     reclaims: 0,
-    isFresh: false,
     progress: 0,
   };
 }
@@ -82,24 +77,19 @@ export function foldEntry(
     const failures = folded.failures + 1;
     const isRetried = bounds.retryOn?.includes(entry.cause ?? 'error') ?? true;
     if (failures >= bounds.maxAttempts || !isRetried) return { ...folded, failures, states };
-    const mayEnd = bounds.mayKeepBudgets === true && folded.isFresh;
-    if (mayEnd && next?.type !== 'RETRIED') return { ...folded, failures, states };
     if (next?.type !== 'RETRIED' || next.force !== false) return 'impossible-transition';
     // Only the retry behind it may come now.
     return { ...folded, failures, states: new Set<State>(['PENDING']) };
   }
   if (entry.type === 'RECLAIMED') {
     const reclaims = folded.progress > 0 ? 1 : folded.reclaims + 1;
-    const goesOn = next === undefined ? undefined : next.attempt > entry.attempt;
+    const goesOn = next !== undefined && next.attempt > entry.attempt;
     if (reclaims > bounds.maxReclaims) {
-      return goesOn === true ? 'reclaims-over-bound' : { ...folded, reclaims, states };
+      return goesOn ? 'reclaims-over-bound' : { ...folded, reclaims, states };
     }
-    const isFresh = folded.isFresh || folded.progress > 0;
-    if (bounds.mayKeepBudgets === true && isFresh && goesOn !== true) return { ...folded, reclaims, states };
     return {
       attempt: folded.attempt + 1,
       failures: folded.failures,
-      isFresh,
       reclaims,
       progress: 0,
       states: closure(['PENDING'], bounds.patched),
@@ -113,7 +103,7 @@ function foldRetry(folded: Folded, entry: FinalEntry, bounds: Bounds): Folded | 
     if (folded.failures >= bounds.maxAttempts) return 'failures-over-bound';
     if (![...folded.states].some((state) => LIVE.includes(state))) return 'impossible-transition';
   }
-  const budget = entry.force === true ? { failures: 0, reclaims: 0, isFresh: true } : {};
+  const budget = entry.force === true ? { failures: 0, reclaims: 0 } : {};
   const states = closure(['PENDING'], bounds.patched);
   return { ...folded, ...budget, attempt: folded.attempt + 1, progress: 0, states };
 }

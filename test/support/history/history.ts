@@ -169,8 +169,6 @@ export interface FinalState {
 export interface Rules {
   readonly workerTimeoutMs: number;
   readonly maxReclaims: number;
-  /** As in `Bounds`. */
-  readonly mayKeepBudgets?: boolean;
 }
 
 /** Everything that can be found. */

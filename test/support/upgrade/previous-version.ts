@@ -5,11 +5,12 @@ import { mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:f
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { linkPackages } from '../programs/outside-package.js';
-import { PROJECT } from '../service-process.js';
+import { PROJECT, SERVICE_MAIN } from '../service-process.js';
+import { WORKER_MAIN } from '../workers/worker-process.js';
 
 const run = promisify(execFile);
 
-/** Holds the commit that is built as the previous version. */
+/** Holds the commit of the last release. There is no such file before the first. */
 const RECORD = join(PROJECT, 'test', 'upgrade', 'previous-version');
 
 /** The service without its tests. */
@@ -20,34 +21,42 @@ const BUILD_CONFIG = {
 
 const MOST_OUTPUT = 64 * 1024 * 1024;
 
-/** Another version of the programs, built. */
+/** A version of the programs, built. */
 export interface BuiltVersion {
-  readonly commit: string;
   /** Entry of the service. */
   readonly serviceMain: string;
   /** Entry of the worker. */
   readonly workerMain: string;
 }
 
-/** The recorded commit, or another one that the clone knows. */
-export async function previousCommit(revision?: string): Promise<string> {
-  const wanted = revision ?? (await readFile(RECORD, 'utf8')).trim();
+/** The commit of the last release, or of another revision; undefined: nothing is released. */
+export async function previousCommit(revision?: string): Promise<string | undefined> {
+  const wanted = revision ?? (await lastRelease());
+  if (wanted === undefined) return undefined;
   return (await git('rev-parse', '--verify', '--quiet', `${wanted}^{commit}`)).trim();
 }
 
-/** Why the recorded commit cannot be built here; undefined when it can. */
+/** Why that commit cannot be built here; undefined when it can. */
 export async function missingCommit(revision?: string): Promise<string | undefined> {
   try {
     await previousCommit(revision);
     return undefined;
   } catch {
-    const name = revision ?? (await readFile(RECORD, 'utf8')).trim();
+    const name = revision ?? (await lastRelease());
     return `the clone does not have the commit ${name} (a shallow clone?): git fetch --unshallow`;
   }
 }
 
-/** Builds the version of a commit, once: what was built stays in `.build`. */
-export async function buildVersion(commit: string): Promise<BuiltVersion> {
+async function lastRelease(): Promise<string | undefined> {
+  return existsSync(RECORD) ? (await readFile(RECORD, 'utf8')).trim() : undefined;
+}
+
+/**
+ * Builds the version of a commit, once: what was built stays in `.build`.
+ * @param commit undefined: this tree, which is built already
+ */
+export async function buildVersion(commit: string | undefined): Promise<BuiltVersion> {
+  if (commit === undefined) return { serviceMain: SERVICE_MAIN, workerMain: WORKER_MAIN };
   const folder = join(PROJECT, '.build', 'versions', commit);
   if (!existsSync(folder)) {
     // Under another name until it is whole: a build that is killed leaves nothing that looks like one.
@@ -56,11 +65,8 @@ export async function buildVersion(commit: string): Promise<BuiltVersion> {
     await rename(unfinished, folder).catch(() => rm(unfinished, { recursive: true, force: true }));
   }
   return {
-    commit,
     serviceMain: join(folder, 'dist', 'src', 'main.js'),
-    workerMain: isInPackages(folder)
-      ? join(folder, 'packages', 'worker', 'dist', 'main.js')
-      : join(folder, 'dist', 'src', 'agent', 'main.js'),
+    workerMain: join(folder, 'packages', 'worker', 'dist', 'main.js'),
   };
 }
 
@@ -72,7 +78,7 @@ async function build(commit: string, folder: string): Promise<void> {
   await rm(archive);
   if (await fitsPresentModules(folder)) {
     await linkPackages(join(PROJECT, 'node_modules'), join(folder, 'node_modules'));
-    if (isInPackages(folder)) await linkOwnPackages(folder);
+    await linkOwnPackages(folder);
   } else {
     await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, maxBuffer: MOST_OUTPUT });
   }
@@ -80,19 +86,12 @@ async function build(commit: string, folder: string): Promise<void> {
     const main = join('node_modules', ...path);
     await run(process.execPath, [main, ...args], { cwd: folder, maxBuffer: MOST_OUTPUT });
   };
-  if (isInPackages(folder)) {
-    const types = join('packages', 'client', 'src', 'schema.ts');
-    await tool(['openapi-typescript', 'bin', 'cli.js'], 'openapi.json', '--alphabetize', '-o', types);
-    await tool(['typescript', 'bin', 'tsc'], '-b', 'packages');
-  }
+  const types = join('packages', 'client', 'src', 'schema.ts');
+  await tool(['openapi-typescript', 'bin', 'cli.js'], 'openapi.json', '--alphabetize', '-o', types);
+  await tool(['typescript', 'bin', 'tsc'], '-b', 'packages');
   await writeFile(join(folder, 'tsconfig.version.json'), JSON.stringify(BUILD_CONFIG));
   await tool(['@nestjs', 'cli', 'bin', 'nest.js'], 'build', '--path', 'tsconfig.version.json');
   assert.ok(existsSync(join(folder, 'dist', 'src', 'main.js')), `commit ${commit} was not built`);
-}
-
-/** Whether the worker is a package of its own; earlier versions have it in `src/agent`. */
-function isInPackages(folder: string): boolean {
-  return existsSync(join(folder, 'packages'));
 }
 
 async function linkOwnPackages(folder: string): Promise<void> {

@@ -95,7 +95,7 @@ export class ReaperScene {
     let scene: ReaperScene | undefined;
     const now = (): number => scene?.clock.now().wall ?? Date.now();
     if (options.pool === 'shared') {
-      await execute(dataSource, 'truncate worker_pool, worker_pool_words, worker_pool_epoch');
+      await execute(dataSource, 'truncate worker_pool, worker_descriptions, worker_pool_epoch');
       const pool = sharedPoolOn(dataSource, TIMEOUT_MS);
       await pool.onApplicationBootstrap();
       scene = new ReaperScene(dataSource, pool, options);

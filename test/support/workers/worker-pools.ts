@@ -117,12 +117,12 @@ export async function sharedBench(
     },
     pass: (ms) => letPass(dataSource, ms),
     restart: async () => {
-      await dataSource.query('truncate worker_pool, worker_pool_words, worker_pool_epoch');
+      await dataSource.query('truncate worker_pool, worker_descriptions, worker_pool_epoch');
       await dataSource.query(age);
       return (pool = open());
     },
     clear: async () => {
-      await dataSource.query(`truncate worker_pool, worker_pool_words, worker_pool_epoch, worker_drains`);
+      await dataSource.query(`truncate worker_pool, worker_descriptions, worker_pool_epoch, worker_drains`);
       await dataSource.query(age);
       pool = open();
     },
@@ -141,7 +141,7 @@ export async function letPass(dataSource: DataSource, ms: number): Promise<void>
     [ms],
   );
   await dataSource.query(
-    `update worker_pool_words
+    `update worker_descriptions
         set departed = (select jsonb_object_agg(key, value::bigint - $1::bigint)
                           from jsonb_each_text(departed))
       where departed is not null`,

@@ -161,7 +161,7 @@ export function toExecutionSummaryDto(
     ...(finishedAt && { finished_at: finishedAt.toISOString() }),
     ...(startedAt && finishedAt && { duration_ms: finishedAt.getTime() - startedAt.getTime() }),
     ...(errorMessage !== null && { error_message: errorMessage }),
-    // The previous version, which may serve beside this one, does not reset these.
+    // A PATCH from FAILED to another terminal state keeps them in the row.
     ...(state === 'FAILED' && cause !== null && { cause }),
     ...(state === 'FAILED' && exitCode !== null && { exit_code: exitCode }),
     ...(reclaims !== 0 && { reclaims }),

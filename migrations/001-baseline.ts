@@ -1,0 +1,944 @@
+/* oxlint-disable max-lines -- the schema is read from top to bottom; tests tell its versions apart by the text of the class */
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+
+/**
+ * The schema of version 0.1.0. Only additions follow it (CONTRIBUTING.md).
+ *
+ * A table whose rows are written often keeps room on its pages (`fillfactor`), so that the next version of a row fits beside
+ * the last one and no index changes; autovacuum comes to it after a number of dead rows, not after a share of the table.
+ */
+export class Baseline1795000000001 implements MigrationInterface {
+  async up(q: QueryRunner): Promise<void> {
+    await this.#createFeeds(q);
+    await this.#createRuns(q);
+    await this.#createQueues(q);
+    await this.#countRuns(q);
+    await this.#countPendingRuns(q);
+    await this.#countRestrictedRuns(q);
+    await this.#createLogs(q);
+    await this.#createWorkers(q);
+    await this.#createDefinitionsAndKeys(q);
+  }
+
+  /** Removes everything, data included. */
+  async down(q: QueryRunner): Promise<void> {
+    // `events` has a default that calls a function, and this one reads `feed_epochs`.
+    await q.query(`
+      drop table
+        audit_entries, api_keys, secrets, definitions,
+        worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
+        run_log_removals, run_log_rows, run_logs,
+        requirement_demand, requirement_demand_changes, run_demand_sums, run_demand, run_demand_changes, run_counts,
+        run_timers, concurrency_slots, concurrency_keys, run_requirements, restricted_queue, run_queue,
+        idempotency_keys, run_tags, events, attempts, runs,
+        feed_entries, feed_topics;
+      drop function
+        record_removed_runs(),
+        count_no_restricted_runs(), count_restricted_back_off(), count_held_back_runs(), count_restricted_runs(),
+        required_by(json, json),
+        count_nothing_pending(), count_back_off(), count_queued_runs(),
+        keep_run_tags(),
+        commit_order_bound(), next_commit_order();
+      drop table feed_epoch_heads, feed_epochs, database_origin;
+    `);
+  }
+
+  /**
+   * Feeds: the entries of timelines by topic, with dense positions.
+   *
+   * A feed that was restored from a backup goes on as another epoch: it shares what it held then, and nothing behind that.
+   * `database_origin` has what tells the database from a restored one, `feed_epochs` a row per restore (the epoch before
+   * the first has none), `feed_epoch_heads` the last position that an epoch shares with the one before it.
+   */
+  async #createFeeds(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table feed_topics (
+        topic text primary key,
+        last_position bigint not null,
+        first_position bigint not null default 1
+      ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+      create table feed_entries (
+        topic text not null,
+        position bigint not null,
+        run_id uuid not null,
+        event_index integer not null,
+        recorded_at timestamptz(3) not null,
+        primary key (topic, position)
+      ) with (autovacuum_vacuum_insert_scale_factor = 0.1);
+      create index feed_entries_by_time on feed_entries (recorded_at);
+
+      create table database_origin (
+        only_row boolean primary key default true check (only_row),
+        marks jsonb not null
+      );
+
+      create table feed_epochs (
+        number integer primary key check (number >= 1),
+        token text not null unique,
+        began_at timestamptz(3) not null
+      );
+
+      create table feed_epoch_heads (
+        number integer not null references feed_epochs (number) on delete cascade,
+        topic text not null,
+        last_position bigint not null check (last_position >= 0),
+        primary key (topic, number)
+      );
+    `);
+  }
+
+  /** Runs with their current attempt, earlier attempts, timelines, the tags that lists filter by, idempotency keys. */
+  async #createRuns(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table runs (
+        id uuid primary key,
+        state text not null
+          check (state in ('PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED')),
+        priority integer not null,
+        progress smallint not null check (progress between 0 and 100),
+        attempt integer not null check (attempt between 1 and 1000),
+        attempt_id uuid not null,
+        first_event integer not null check (first_event between 0 and event_count),
+        event_count integer not null,
+        failures integer not null check (failures >= 0),
+        reclaims integer not null check (reclaims >= 0),
+        max_attempts integer not null check (max_attempts between 1 and 1000),
+        image text not null,
+        inputs json not null,
+        outputs_template json not null,
+        outputs json,
+        ram_mb integer not null check (ram_mb >= 0),
+        vram_mb integer not null check (vram_mb >= 0),
+        cpu integer not null check (cpu >= 0),
+        gpu_id integer,
+        topic text,
+        attributes json,
+        definition_id text,
+        definition_version text,
+        worker_id text,
+        error_message text,
+        queued_at timestamptz(3) not null,
+        assigned_at timestamptz(3),
+        started_at timestamptz(3),
+        finished_at timestamptz(3),
+        created_at timestamptz(3) not null,
+        updated_at timestamptz(3) not null,
+        start_within_s integer check (start_within_s >= 1),
+        attempt_timeout_s integer check (attempt_timeout_s >= 1),
+        backoff_s integer not null default 0 check (backoff_s >= 0),
+        max_backoff_s integer not null default 0 check (max_backoff_s >= 0),
+        not_before timestamptz(3),
+        traceparent text,
+        tracestate text,
+        note_count integer not null default 0,
+        note_bytes integer not null default 0,
+        size integer not null, -- bytes of the JSON columns: pages are bounded without reading them
+        cause text,
+        exit_code smallint,
+        avoided_worker text,
+        container json,
+        selector json,
+        requirement_id uuid,
+        concurrency_key text,
+        concurrency_limit integer,
+        start_at timestamptz(3),
+        retry_on text,
+        constraint runs_finished_when_terminal
+          check ((state in ('CANCELLED', 'COMPLETED', 'FAILED')) = (finished_at is not null)),
+        constraint runs_pending_belongs_to_nobody
+          check (state <> 'PENDING' or worker_id is null),
+        constraint runs_back_off_while_pending
+          check (not_before is null or state = 'PENDING')
+      ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
+
+      -- Lists. Each index has the state before the time, so that a filter together with a state is one range of it as well; a
+      -- list of all states merges one range a state. The indexes of two fields are for values that are frequent but never
+      -- meet, of which a list would read all runs of the rarer one.
+      -- The predicate of runs_by_state holds for every run: the planner uses it only for lists that ask for it.
+      create index runs_by_state on runs (state, created_at desc, id desc)
+        where max_attempts > 0;
+      create index runs_by_image on runs (image, state, created_at desc, id desc);
+      create index runs_by_definition on runs (definition_id, state, created_at desc, id desc)
+        where definition_id is not null;
+      create index runs_by_topic on runs (topic, state, created_at desc, id desc)
+        where topic is not null;
+      create index runs_by_concurrency_key on runs (concurrency_key, state, created_at desc, id desc)
+        where concurrency_key is not null;
+      create index runs_by_definition_and_image on runs (definition_id, image, state, created_at desc, id desc)
+        where definition_id is not null;
+      create index runs_by_topic_and_definition on runs (topic, definition_id, state, created_at desc, id desc)
+        where topic is not null and definition_id is not null;
+      -- A topic and an image together may be longer than an entry of an index can be (2,704 bytes).
+      create index runs_by_topic_and_image_hash
+        on runs (topic, hashtextextended(image, 0), state, created_at desc, id desc)
+        where topic is not null;
+
+      create index runs_in_execution on runs (worker_id, id)
+        where state in ('ASSIGNED', 'RUNNING') and worker_id is not null;
+      create index runs_executing_by_key on runs (concurrency_key)
+        where state in ('ASSIGNED', 'RUNNING') and concurrency_key is not null;
+
+      create table attempts (
+        run_id uuid not null references runs (id) on delete cascade,
+        attempt integer not null,
+        id uuid not null,
+        state text not null
+          check (state in ('PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED')),
+        progress smallint not null check (progress between 0 and 100),
+        outputs json,
+        gpu_id integer,
+        worker_id text,
+        error_message text,
+        first_event integer not null,
+        end_event integer not null check (end_event >= first_event),
+        queued_at timestamptz(3) not null,
+        assigned_at timestamptz(3),
+        started_at timestamptz(3),
+        finished_at timestamptz(3) not null,
+        size integer not null,
+        cause text,
+        exit_code smallint,
+        primary key (run_id, attempt)
+      );
+
+      -- One order of all events, so that a reader can page through them: no event that is committed later sorts before one
+      -- that a reader was given. The upper 15 bits are the number of the last restore, after which the ids of transactions
+      -- may begin anew. The other 48 bits are the id of the event's transaction or, if that is greater, the highest id of the
+      -- transactions that had ended when the event was inserted: a transaction that changes a run after another may have
+      -- the smaller id. Every transaction that is still open, or begins later, has or gets an id of at least
+      -- pg_snapshot_xmin, so a reader takes the events below that bound.
+      create function next_commit_order() returns bigint stable
+        return (coalesce((select max(number) from feed_epochs), 0)::bigint << 48)
+             + greatest(
+                 pg_current_xact_id()::text::bigint,
+                 pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1
+               );
+
+      create function commit_order_bound() returns bigint stable
+        return (coalesce((select max(number) from feed_epochs), 0)::bigint << 48)
+             + pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+
+      create table events (
+        run_id uuid not null,
+        index integer not null check (index >= 0),
+        attempt integer not null,
+        type text not null,
+        state text not null,
+        t timestamptz(3) not null,
+        msg json not null,
+        payload json not null,
+        size integer not null check (size >= 0),
+        commit_order bigint not null default next_commit_order(),
+        sender uuid,
+        primary key (run_id, index)
+      ) with (autovacuum_vacuum_insert_scale_factor = 0.1);
+      create index events_by_commit on events (commit_order, run_id, index);
+
+      -- Triggers keep the tags, so that they are exact whatever changes a run. They fire for runs with a selector only.
+      create table run_tags (
+        run_id uuid,
+        tag text,
+        state text not null,
+        created_at timestamptz(3) not null,
+        primary key (run_id, tag)
+      ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
+      create index run_tags_in_lists on run_tags (tag, state, created_at desc, run_id desc);
+
+      create function keep_run_tags() returns trigger language plpgsql as $$
+      begin
+        if tg_op = 'INSERT' then
+          insert into run_tags (run_id, tag, state, created_at)
+          select distinct new.id, tag, new.state, new.created_at from json_array_elements_text(new.selector) as tag;
+        elsif tg_op = 'UPDATE' then
+          update run_tags set state = new.state, created_at = new.created_at where run_id = new.id;
+        elsif tg_op = 'DELETE' then
+          delete from run_tags where run_id = old.id;
+        else
+          truncate run_tags;
+        end if;
+        return null;
+      end $$;
+      create trigger add_run_tags after insert on runs
+        for each row when (new.selector is not null) execute function keep_run_tags();
+      create trigger change_run_tags after update on runs
+        for each row when (
+          new.selector is not null and (old.state <> new.state or old.created_at <> new.created_at)
+        ) execute function keep_run_tags();
+      create trigger remove_run_tags after delete on runs
+        for each row when (old.selector is not null) execute function keep_run_tags();
+      create trigger remove_all_run_tags after truncate on runs
+        for each statement execute function keep_run_tags();
+
+      create table idempotency_keys (
+        scope text primary key,
+        request_hash text not null,
+        run_id uuid,
+        created_at timestamptz(3) not null,
+        claimed uuid[]
+      ) with (autovacuum_vacuum_insert_scale_factor = 0.1);
+      create index idempotency_keys_by_created on idempotency_keys (created_at);
+    `);
+  }
+
+  /**
+   * Pending runs that may be claimed: in `run_queue` those that every worker may get, in `restricted_queue` those with
+   * requirements on their worker or with a concurrency key. Of the runs of a key, only as many are admitted as the key has
+   * room for; claims read the admitted rows.
+   */
+  async #createQueues(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table run_queue (
+        run_id uuid primary key,
+        priority integer not null,
+        created_at timestamptz(3) not null,
+        ram_mb integer not null,
+        vram_mb integer not null,
+        cpu integer not null,
+        passed_over_at timestamptz(3),
+        reserved_for text,
+        avoided_worker text
+      ) with (
+        autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+      );
+      create index run_queue_order on run_queue (priority desc, created_at, run_id);
+      create index run_queue_passed_over on run_queue (priority desc, created_at, run_id)
+        where passed_over_at is not null;
+      create index run_queue_reserved on run_queue (reserved_for)
+        where reserved_for is not null;
+      create index run_queue_avoiding on run_queue (cpu, ram_mb, vram_mb, priority desc, created_at, run_id)
+        where avoided_worker is not null;
+
+      create table restricted_queue (
+        run_id uuid primary key,
+        priority integer not null,
+        created_at timestamptz(3) not null,
+        ram_mb integer not null,
+        vram_mb integer not null,
+        cpu integer not null,
+        passed_over_at timestamptz(3),
+        reserved_for text,
+        avoided_worker text,
+        requirement_id uuid not null,
+        concurrency_key text,
+        concurrency_limit integer,
+        alike bigint not null,
+        is_admitted boolean not null
+      ) with (
+        autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+      );
+      create index restricted_queue_order on restricted_queue (priority desc, created_at, run_id);
+      create index restricted_queue_claimable
+        on restricted_queue (requirement_id, is_admitted, priority desc, created_at, run_id)
+        where avoided_worker is null;
+      create index restricted_queue_avoiding
+        on restricted_queue (requirement_id, is_admitted, priority desc, created_at, run_id)
+        where avoided_worker is not null;
+      create index restricted_queue_passed_over
+        on restricted_queue (requirement_id, priority desc, created_at, run_id)
+        where is_admitted and passed_over_at is not null;
+      create index restricted_queue_by_key
+        on restricted_queue (concurrency_key, alike, priority desc, created_at, run_id)
+        where concurrency_key is not null;
+      create index restricted_queue_admitted on restricted_queue (concurrency_key)
+        where is_admitted and concurrency_key is not null;
+      create index restricted_queue_reserved on restricted_queue (reserved_for)
+        where reserved_for is not null;
+
+      create table run_requirements (
+        id uuid primary key,
+        required text[] not null,
+        lead text not null
+      );
+      create index run_requirements_by_lead on run_requirements (lead);
+
+      create table concurrency_keys (
+        key text primary key,
+        executing integer not null
+      ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
+
+      -- Containers that may still be executed after their run was taken from its worker; their keys count them.
+      create table concurrency_slots (
+        id bigint generated always as identity primary key,
+        run_id uuid not null,
+        key text not null,
+        worker_id text not null,
+        assigned_at timestamptz(3) not null,
+        ends_at timestamptz(3) not null
+      );
+
+      create table run_timers (
+        run_id uuid primary key,
+        due_at timestamptz(3) not null
+      ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+      create index run_timers_by_time on run_timers (due_at);
+    `);
+  }
+
+  /**
+   * Counts of runs by state. A row holds what the commits of one connection (its slot) did in one second: `created` and the
+   * three `ended` columns how often that happened, the columns of states by how much the number of runs in them changed.
+   * Seconds are summed up in rows of whole minutes, and minutes that no response shows in the row that begins at
+   * `-infinity`, all of them of slot 0; the sum over all rows is the number of runs in each state now.
+   *
+   * A row is new each second, so that few versions pile up while a long transaction keeps them from being cleaned away.
+   */
+  async #countRuns(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table run_counts (
+        since timestamptz not null,
+        slot integer not null,
+        created bigint not null,
+        ended_cancelled bigint not null,
+        ended_completed bigint not null,
+        ended_failed bigint not null,
+        pending bigint not null,
+        assigned bigint not null,
+        running bigint not null,
+        cancelled bigint not null,
+        completed bigint not null,
+        failed bigint not null,
+        primary key (since, slot)
+      ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+    `);
+  }
+
+  /**
+   * Counts of pending runs by shape: `ready` are those in a queue, `waiting` those in back-off or before their `start_at`. As
+   * in `run_counts`, a row of `run_demand_changes` has the changes of one connection in one second; a job sums them up in
+   * `run_demand` and, over all shapes, in the row of `run_demand_sums`. An index finds the shapes with the most runs, which
+   * only the table that is seldom written to can bear.
+   *
+   * Triggers count, so that whatever writes to a queue is counted. The functions bring their search path, because a program
+   * that restores a backup sets none. On `runs`, the condition of the trigger lets through only runs whose wait begins or
+   * ends. The shape of a run never changes.
+   */
+  async #countPendingRuns(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table run_demand_changes (
+        since timestamptz not null,
+        slot integer not null,
+        cpu integer not null,
+        ram_mb integer not null,
+        vram_mb integer not null,
+        ready bigint not null,
+        waiting bigint not null,
+        primary key (since, slot, cpu, ram_mb, vram_mb)
+      ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
+      create table run_demand (
+        cpu integer not null,
+        ram_mb integer not null,
+        vram_mb integer not null,
+        ready bigint not null,
+        waiting bigint not null,
+        primary key (cpu, ram_mb, vram_mb)
+      ) with (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
+      create index run_demand_largest on run_demand ((ready + waiting) desc);
+
+      create table run_demand_sums (
+        only_row boolean primary key default true check (only_row),
+        ready_runs bigint not null,
+        ready_cpu bigint not null,
+        ready_ram_mb bigint not null,
+        ready_vram_mb bigint not null,
+        ready_gpus bigint not null,
+        waiting_runs bigint not null,
+        waiting_cpu bigint not null,
+        waiting_ram_mb bigint not null,
+        waiting_vram_mb bigint not null,
+        waiting_gpus bigint not null
+      ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+      insert into run_demand_sums values (true, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+
+      create function count_queued_runs() returns trigger language plpgsql set search_path from current as $$
+      begin
+        insert into run_demand_changes as d (since, slot, cpu, ram_mb, vram_mb, ready, waiting)
+        select date_trunc('second', now()), pg_backend_pid(), cpu, ram_mb, vram_mb, count(*) * tg_argv[0]::integer, 0
+          from moved
+         group by cpu, ram_mb, vram_mb
+            on conflict (since, slot, cpu, ram_mb, vram_mb) do update
+           set ready = d.ready + excluded.ready;
+        return null;
+      end
+      $$;
+      create trigger count_queued_runs after insert on run_queue
+        referencing new table as moved
+        for each statement execute function count_queued_runs('1');
+      create trigger count_dequeued_runs after delete on run_queue
+        referencing old table as moved
+        for each statement execute function count_queued_runs('-1');
+      create trigger count_queued_runs after insert on restricted_queue
+        referencing new table as moved
+        for each statement execute function count_queued_runs('1');
+      create trigger count_dequeued_runs after delete on restricted_queue
+        referencing old table as moved
+        for each statement execute function count_queued_runs('-1');
+
+      create function count_back_off() returns trigger language plpgsql set search_path from current as $$
+      declare
+        run record;
+        change integer := -1;
+      begin
+        if tg_op = 'DELETE' then
+          run := old;
+        else
+          run := new;
+          if new.not_before is not null then
+            change := 1;
+          end if;
+        end if;
+        insert into run_demand_changes as d (since, slot, cpu, ram_mb, vram_mb, ready, waiting)
+        values (
+          date_trunc('second', now()), pg_backend_pid(), run.cpu, run.ram_mb, run.vram_mb, 0, change
+        )
+            on conflict (since, slot, cpu, ram_mb, vram_mb) do update
+           set waiting = d.waiting + excluded.waiting;
+        return null;
+      end
+      $$;
+      create trigger count_back_off after update on runs
+        for each row when ((old.not_before is null) <> (new.not_before is null))
+        execute function count_back_off();
+      create trigger count_new_back_off after insert on runs
+        for each row when (new.not_before is not null)
+        execute function count_back_off();
+      create trigger count_removed_back_off after delete on runs
+        for each row when (old.not_before is not null)
+        execute function count_back_off();
+
+      create function count_nothing_pending() returns trigger language plpgsql set search_path from current as $$
+      begin
+        insert into run_demand_changes as d (since, slot, cpu, ram_mb, vram_mb, ready, waiting)
+        select date_trunc('second', now()), pg_backend_pid(), cpu, ram_mb, vram_mb,
+               case when tg_table_name = 'run_queue' then -sum(ready) else 0 end,
+               case when tg_table_name = 'runs' then -sum(waiting) else 0 end
+          from (
+                 select cpu, ram_mb, vram_mb, ready, waiting
+                   from run_demand_changes
+                  union all
+                 select cpu, ram_mb, vram_mb, ready, waiting
+                   from run_demand
+               ) counted
+         group by cpu, ram_mb, vram_mb
+            on conflict (since, slot, cpu, ram_mb, vram_mb) do update
+           set ready = d.ready + excluded.ready,
+               waiting = d.waiting + excluded.waiting;
+        return null;
+      end
+      $$;
+      create trigger count_emptied_queue after truncate on run_queue
+        for each statement execute function count_nothing_pending();
+      create trigger count_emptied_runs after truncate on runs
+        for each statement execute function count_nothing_pending();
+    `);
+  }
+
+  /**
+   * Counts of pending runs by their requirements, in the same way: of the runs in the restricted queue, and of those with
+   * requirements that wait for their back-off or `start_at`. A row has the requirements themselves, because the runs that
+   * are counted may all wait outside the queue. Runs with a concurrency key and without requirements have the nil UUID; the
+   * row with the largest UUID has the sums of all.
+   */
+  async #countRestrictedRuns(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table requirement_demand_changes (
+        since timestamptz not null,
+        slot integer not null,
+        requirement_id uuid not null,
+        required text[] not null,
+        held_back bigint not null default 0,
+        ready_runs bigint not null default 0,
+        ready_cpu bigint not null default 0,
+        ready_ram_mb bigint not null default 0,
+        ready_vram_mb bigint not null default 0,
+        ready_gpus bigint not null default 0,
+        waiting_runs bigint not null default 0,
+        waiting_cpu bigint not null default 0,
+        waiting_ram_mb bigint not null default 0,
+        waiting_vram_mb bigint not null default 0,
+        waiting_gpus bigint not null default 0,
+        primary key (since, slot, requirement_id)
+      ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
+      create table requirement_demand (
+        requirement_id uuid primary key,
+        required text[] not null,
+        held_back bigint not null default 0,
+        ready_runs bigint not null default 0,
+        ready_cpu bigint not null default 0,
+        ready_ram_mb bigint not null default 0,
+        ready_vram_mb bigint not null default 0,
+        ready_gpus bigint not null default 0,
+        waiting_runs bigint not null default 0,
+        waiting_cpu bigint not null default 0,
+        waiting_ram_mb bigint not null default 0,
+        waiting_vram_mb bigint not null default 0,
+        waiting_gpus bigint not null default 0
+      ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
+      create index requirement_demand_largest on requirement_demand ((ready_runs + waiting_runs) desc);
+
+      create function required_by(selector json, container json) returns text[] language sql immutable as $$
+        select coalesce(array_agg(distinct required collate "C"), '{}')
+          from (
+                 select 'tag:' || tag as required
+                   from json_array_elements_text(coalesce(selector, '[]')) as tag
+                  union all
+                 select 'capability:' || capability
+                   from (values ('env', 'env'), ('command', 'command'), ('args', 'command'),
+                                ('secrets', 'secrets'), ('image_pull_secret', 'registry')) as needs (option, capability)
+                  where container -> option is not null
+               ) all_of_them
+      $$;
+
+      create function count_restricted_runs() returns trigger language plpgsql set search_path from current as $$
+      begin
+        insert into requirement_demand_changes as d (
+          since, slot, requirement_id, required,
+          held_back, ready_runs, ready_cpu, ready_ram_mb, ready_vram_mb, ready_gpus
+        )
+        select date_trunc('second', now()), pg_backend_pid(), m.requirement_id,
+               coalesce((select r.required from run_requirements r where r.id = m.requirement_id), '{}'),
+               count(*) filter (where not m.is_admitted) * tg_argv[0]::integer,
+               count(*) * tg_argv[0]::integer,
+               sum(m.cpu::bigint) * tg_argv[0]::integer,
+               sum(m.ram_mb::bigint) * tg_argv[0]::integer,
+               sum(m.vram_mb::bigint) * tg_argv[0]::integer,
+               count(*) filter (where m.vram_mb > 0) * tg_argv[0]::integer
+          from moved m
+         group by m.requirement_id
+            on conflict (since, slot, requirement_id) do update
+           set required = greatest(d.required, excluded.required),
+               held_back = d.held_back + excluded.held_back,
+               ready_runs = d.ready_runs + excluded.ready_runs,
+               ready_cpu = d.ready_cpu + excluded.ready_cpu,
+               ready_ram_mb = d.ready_ram_mb + excluded.ready_ram_mb,
+               ready_vram_mb = d.ready_vram_mb + excluded.ready_vram_mb,
+               ready_gpus = d.ready_gpus + excluded.ready_gpus;
+        return null;
+      end
+      $$;
+      create trigger count_restricted_runs after insert on restricted_queue
+        referencing new table as moved
+        for each statement execute function count_restricted_runs('1');
+      create trigger count_removed_restricted_runs after delete on restricted_queue
+        referencing old table as moved
+        for each statement execute function count_restricted_runs('-1');
+
+      create function count_held_back_runs() returns trigger language plpgsql set search_path from current as $$
+      begin
+        insert into requirement_demand_changes as d (since, slot, requirement_id, required, held_back)
+        select date_trunc('second', now()), pg_backend_pid(), m.requirement_id, '{}', sum(m.change)
+          from (
+                 select requirement_id, 1 as change from after where not is_admitted
+                  union all
+                 select requirement_id, -1 from before where not is_admitted
+               ) m
+         group by m.requirement_id
+        having sum(m.change) <> 0
+            on conflict (since, slot, requirement_id) do update
+           set held_back = d.held_back + excluded.held_back;
+        return null;
+      end
+      $$;
+      create trigger count_held_back_runs after update on restricted_queue
+        referencing old table as before new table as after
+        for each statement execute function count_held_back_runs();
+
+      create function count_restricted_back_off() returns trigger language plpgsql set search_path from current as $$
+      declare
+        run record;
+        change integer := -1;
+      begin
+        if tg_op = 'DELETE' then
+          run := old;
+        else
+          run := new;
+          if new.not_before is not null then
+            change := 1;
+          end if;
+        end if;
+        insert into requirement_demand_changes as d (
+          since, slot, requirement_id, required,
+          waiting_runs, waiting_cpu, waiting_ram_mb, waiting_vram_mb, waiting_gpus
+        )
+        values (
+          date_trunc('second', now()), pg_backend_pid(), run.requirement_id,
+          required_by(run.selector, run.container),
+          change, change * run.cpu::bigint, change * run.ram_mb::bigint, change * run.vram_mb::bigint,
+          change * sign(run.vram_mb)::bigint
+        )
+            on conflict (since, slot, requirement_id) do update
+           set required = greatest(d.required, excluded.required),
+               waiting_runs = d.waiting_runs + excluded.waiting_runs,
+               waiting_cpu = d.waiting_cpu + excluded.waiting_cpu,
+               waiting_ram_mb = d.waiting_ram_mb + excluded.waiting_ram_mb,
+               waiting_vram_mb = d.waiting_vram_mb + excluded.waiting_vram_mb,
+               waiting_gpus = d.waiting_gpus + excluded.waiting_gpus;
+        return null;
+      end
+      $$;
+      create trigger count_restricted_back_off after update on runs
+        for each row
+        when ((old.not_before is null) <> (new.not_before is null) and new.requirement_id is not null)
+        execute function count_restricted_back_off();
+      create trigger count_new_restricted_back_off after insert on runs
+        for each row when (new.not_before is not null and new.requirement_id is not null)
+        execute function count_restricted_back_off();
+      create trigger count_removed_restricted_back_off after delete on runs
+        for each row when (old.not_before is not null and old.requirement_id is not null)
+        execute function count_restricted_back_off();
+
+      create function count_no_restricted_runs() returns trigger language plpgsql set search_path from current as $$
+      begin
+        insert into requirement_demand_changes as d (
+          since, slot, requirement_id, required,
+          held_back, ready_runs, ready_cpu, ready_ram_mb, ready_vram_mb, ready_gpus,
+          waiting_runs, waiting_cpu, waiting_ram_mb, waiting_vram_mb, waiting_gpus
+        )
+        select date_trunc('second', now()), pg_backend_pid(), requirement_id, '{}',
+               case when tg_table_name = 'restricted_queue' then -sum(held_back) else 0 end,
+               case when tg_table_name = 'restricted_queue' then -sum(ready_runs) else 0 end,
+               case when tg_table_name = 'restricted_queue' then -sum(ready_cpu) else 0 end,
+               case when tg_table_name = 'restricted_queue' then -sum(ready_ram_mb) else 0 end,
+               case when tg_table_name = 'restricted_queue' then -sum(ready_vram_mb) else 0 end,
+               case when tg_table_name = 'restricted_queue' then -sum(ready_gpus) else 0 end,
+               case when tg_table_name = 'runs' then -sum(waiting_runs) else 0 end,
+               case when tg_table_name = 'runs' then -sum(waiting_cpu) else 0 end,
+               case when tg_table_name = 'runs' then -sum(waiting_ram_mb) else 0 end,
+               case when tg_table_name = 'runs' then -sum(waiting_vram_mb) else 0 end,
+               case when tg_table_name = 'runs' then -sum(waiting_gpus) else 0 end
+          from (
+                 select requirement_id,
+                        held_back, ready_runs, ready_cpu, ready_ram_mb, ready_vram_mb, ready_gpus,
+                        waiting_runs, waiting_cpu, waiting_ram_mb, waiting_vram_mb, waiting_gpus
+                   from requirement_demand_changes
+                  union all
+                 select requirement_id,
+                        held_back, ready_runs, ready_cpu, ready_ram_mb, ready_vram_mb, ready_gpus,
+                        waiting_runs, waiting_cpu, waiting_ram_mb, waiting_vram_mb, waiting_gpus
+                   from requirement_demand
+                  where requirement_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+               ) counted
+         group by requirement_id
+            on conflict (since, slot, requirement_id) do update
+           set held_back = d.held_back + excluded.held_back,
+               ready_runs = d.ready_runs + excluded.ready_runs,
+               ready_cpu = d.ready_cpu + excluded.ready_cpu,
+               ready_ram_mb = d.ready_ram_mb + excluded.ready_ram_mb,
+               ready_vram_mb = d.ready_vram_mb + excluded.ready_vram_mb,
+               ready_gpus = d.ready_gpus + excluded.ready_gpus,
+               waiting_runs = d.waiting_runs + excluded.waiting_runs,
+               waiting_cpu = d.waiting_cpu + excluded.waiting_cpu,
+               waiting_ram_mb = d.waiting_ram_mb + excluded.waiting_ram_mb,
+               waiting_vram_mb = d.waiting_vram_mb + excluded.waiting_vram_mb,
+               waiting_gpus = d.waiting_gpus + excluded.waiting_gpus;
+        return null;
+      end
+      $$;
+      create trigger count_emptied_restricted_queue after truncate on restricted_queue
+        for each statement execute function count_no_restricted_runs();
+      create trigger count_emptied_restricted_runs after truncate on runs
+        for each statement execute function count_no_restricted_runs();
+    `);
+  }
+
+  /**
+   * Logs of containers. Each chunk updates the row of its log in `run_logs`, whose only index is the primary key. The lines are
+   * in `run_log_rows`, compressed by the service. The rows of a container that prints without end are dropped as fast as they
+   * come, which vacuum has to keep up with.
+   *
+   * Neither table refers to `runs`: the check of a foreign key would lock the row of the run against those who change it. A
+   * trigger records the runs that are deleted in `run_log_removals` instead, and a job removes their logs in batches.
+   */
+  async #createLogs(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table run_logs (
+        run_id uuid not null,
+        attempt integer not null check (attempt between 1 and 1000),
+        next_chunk integer not null check (next_chunk >= 0),
+        next_line bigint not null check (next_line >= 0),
+        printed_bytes bigint not null check (printed_bytes >= 0),
+        unknown_gaps bigint not null check (unknown_gaps >= 0),
+        weight bigint not null check (weight >= 0),
+        tail_line bigint,
+        tail_weight bigint,
+        is_complete boolean not null,
+        updated_at timestamptz(3) not null,
+        worker_id text not null,
+        primary key (run_id, attempt),
+        constraint run_logs_tail check ((tail_line is null) = (tail_weight is null))
+      ) with (
+        fillfactor = 50,
+        autovacuum_vacuum_scale_factor = 0.02,
+        autovacuum_vacuum_threshold = 1000,
+        autovacuum_analyze_scale_factor = 0.05
+      );
+
+      create table run_log_rows (
+        run_id uuid not null,
+        attempt integer not null,
+        first_line bigint not null check (first_line >= 0),
+        line_count integer not null check (line_count >= 0),
+        text_bytes bigint not null check (text_bytes >= 0),
+        bytes_before bigint not null,
+        unknown_gaps_before bigint not null,
+        weight_before bigint not null,
+        lines bytea not null,
+        primary key (run_id, attempt, first_line)
+      ) with (
+        autovacuum_vacuum_scale_factor = 0.02,
+        autovacuum_vacuum_threshold = 1000,
+        autovacuum_vacuum_insert_scale_factor = 0.1,
+        toast.autovacuum_vacuum_scale_factor = 0.02,
+        toast.autovacuum_vacuum_threshold = 2000
+      );
+      -- Compressed already.
+      alter table run_log_rows alter column lines set storage external;
+
+      create table run_log_removals (
+        run_id uuid primary key,
+        removed_at timestamptz(3) not null
+      );
+      create index run_log_removals_by_time on run_log_removals (removed_at, run_id);
+
+      create function record_removed_runs() returns trigger language plpgsql as $$
+      begin
+        insert into run_log_removals (run_id, removed_at)
+        select id, now()
+          from removed
+            on conflict (run_id) do nothing;
+        return null;
+      end
+      $$;
+      create trigger record_removed_runs after delete on runs
+        referencing old table as removed
+        for each statement execute function record_removed_runs();
+    `);
+  }
+
+  /**
+   * The pool of workers that several server processes share. The pool is unlogged: heartbeats restore it after a crash.
+   *
+   * A heartbeat updates a row of `worker_pool`: such a row is narrow, and the primary key is the only index. A row of
+   * `worker_descriptions` is written only when the worker describes itself differently. Fixed-width columns come first.
+   */
+  async #createWorkers(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create unlogged table worker_pool (
+        created_at timestamptz(3) not null,
+        last_heartbeat_at timestamptz(3) not null,
+        last_report_at timestamptz(3),
+        previous_report_at timestamptz(3),
+        worker_id text collate "C" primary key
+      ) with (
+        fillfactor = 50,
+        autovacuum_vacuum_scale_factor = 0,
+        autovacuum_vacuum_threshold = 5000,
+        autovacuum_vacuum_cost_delay = 0,
+        autovacuum_analyze_threshold = 1000000
+      );
+
+      create unlogged table worker_descriptions (
+        description_hash uuid not null,
+        running_hash uuid,
+        worker_id text collate "C" primary key,
+        description json not null,
+        departed jsonb,
+        running_ids jsonb,
+        running_ops json
+      ) with (
+        fillfactor = 70,
+        autovacuum_vacuum_scale_factor = 0,
+        autovacuum_vacuum_threshold = 2000,
+        autovacuum_analyze_threshold = 100000
+      );
+
+      create unlogged table worker_pool_epoch (
+        only_row boolean primary key default true check (only_row),
+        started_at timestamptz(3) not null
+      );
+
+      create table worker_drains (
+        worker_id text primary key,
+        drained_at timestamptz(3) not null,
+        seen_at timestamptz(3) not null default now()
+      );
+    `);
+  }
+
+  async #createDefinitionsAndKeys(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table definitions (
+        id text not null,
+        version text not null,
+        image text not null,
+        input_specs json not null,
+        output_specs json not null,
+        ram_mb integer not null check (ram_mb >= 0),
+        vram_mb integer not null check (vram_mb >= 0),
+        cpu integer not null check (cpu >= 0),
+        max_attempts integer not null check (max_attempts between 1 and 1000),
+        topic text,
+        attributes json,
+        created_at timestamptz(3) not null,
+        updated_at timestamptz(3) not null,
+        creation_order bigint generated always as identity,
+        start_within_s integer check (start_within_s >= 1),
+        attempt_timeout_s integer check (attempt_timeout_s >= 1),
+        backoff_s integer not null default 0 check (backoff_s >= 0),
+        max_backoff_s integer not null default 0 check (max_backoff_s >= 0),
+        container json,
+        selector json,
+        concurrency_key text,
+        concurrency_limit integer,
+        retry_on text,
+        primary key (id, version)
+      );
+      create index definitions_latest on definitions (id, created_at desc, creation_order desc);
+
+      create table secrets (
+        name text primary key,
+        kind text not null check (kind in ('opaque', 'registry')),
+        ciphertext bytea not null,
+        created_at timestamptz(3) not null,
+        updated_at timestamptz(3) not null
+      );
+
+      create table api_keys (
+        id uuid primary key,
+        name text not null,
+        scopes text[] not null check (cardinality(scopes) > 0),
+        prefix text not null,
+        hash text not null unique,
+        created_at timestamptz(3) not null,
+        expires_at timestamptz(3),
+        last_used_at timestamptz(3),
+        revoked_at timestamptz(3),
+        worker_ids text[],
+        worker_tags text[],
+        worker_capabilities text[],
+        constraint api_keys_worker_ids_check
+          check (worker_ids is null or (cardinality(worker_ids) > 0 and scopes = array['worker'])),
+        constraint api_keys_worker_tags_check
+          check ((worker_tags is null and worker_capabilities is null) or scopes = array['worker'])
+      );
+      create index api_keys_by_created on api_keys (created_at desc, id desc);
+
+      create table audit_entries (
+        id bigint generated always as identity primary key,
+        t timestamptz(3) not null,
+        key_name text not null,
+        run_id uuid,
+        before json not null,
+        after json not null,
+        action text not null,
+        subject text
+      );
+      -- One entry for each attempt and API key that reads secrets.
+      create unique index audit_entries_secret_reads
+        on audit_entries (run_id, (after ->> 'attempt'), (after ->> 'key_id'))
+        where action = 'secret.read';
+    `);
+  }
+}
