@@ -52,6 +52,7 @@ describe('the end of a container', { timeout: 60_000 }, () => {
     const container = await runtime().start(containerSpec('tool'));
     await until(() => engine.routes().includes('POST /containers/ID/wait'));
     engine.container().state = { Running: false, ExitCode: 5, OOMKilled: false };
+    engine.answerNext('GET /events', reports({ Action: 'die' }));
     engine.cutConnections();
     assert.deepEqual(await container.exit, { exitCode: 5, outOfMemory: false });
   });
@@ -59,6 +60,7 @@ describe('the end of a container', { timeout: 60_000 }, () => {
   it('is read from the state when wait is never answered', async () => {
     engine.answerNext('POST /containers/ID/wait', silence);
     const container = await runtime({ waitMs: 50 }).start(containerSpec('tool'));
+    engine.answerNext('GET /events', reports({ Action: 'die' }));
     engine.container().state = { Running: false, ExitCode: 6, OOMKilled: false };
     assert.equal((await container.exit).exitCode, 6);
   });
@@ -85,6 +87,15 @@ describe('the end of a container', { timeout: 60_000 }, () => {
     it('counts as the stop of the engine when that killed what it found after a crash', async () => {
       const events = [{ Action: 'kill' }, { Action: 'die' }];
       await assert.rejects((await endedWhileAway(events)).exit, stopped);
+    });
+
+    it('counts as the stop of the engine also when the engine is back before the worker looks', async () => {
+      const container = await runtime().start(containerSpec('tool'));
+      await until(() => engine.routes().includes('POST /containers/ID/wait'));
+      engine.container().state = { Running: false, ExitCode: 255, OOMKilled: false };
+      engine.answerNext('GET /events', reports({ Action: 'kill' }, { Action: 'die' }));
+      engine.cutConnections();
+      await assert.rejects(container.exit, stopped);
     });
 
     it('counts as its own when the engine saw it: only the connection was away', async () => {
@@ -141,6 +152,7 @@ describe('the end of a container', { timeout: 60_000 }, () => {
       assert.deepEqual(container.times(), { startedAt: null, finishedAt: null });
       await until(() => engine.routes().at(-1) === 'POST /containers/ID/wait');
       engine.container().state = { Running: false, ExitCode: 0, OOMKilled: false, StartedAt, FinishedAt };
+      engine.answerNext('GET /events', reports({ Action: 'die' }));
       engine.cutConnections();
       await container.exit;
       assert.deepEqual(container.times(), { startedAt, finishedAt });

@@ -221,8 +221,9 @@ export class DockerContainer implements RunningContainer {
       answered = code ?? answered;
       try {
         const exit = await this.inspectExit();
-        if (exit !== null && (awaySince === null || this.stopAsked || (await this.endedByItself())))
-          return exit;
+        // The engine may have been away for so short a time that only its answer to `wait` is missing.
+        const isTold = awaySince === null && code !== null;
+        if (exit !== null && (isTold || this.stopAsked || (await this.endedByItself()))) return exit;
         if (exit !== null) throw new EngineStopped();
         awaySince = null;
       } catch (error) {
@@ -250,7 +251,7 @@ export class DockerContainer implements RunningContainer {
   }
 
   /**
-   * Whether a container that ended while the engine was away did so by itself. An engine stops its containers when it is
+   * Whether a container whose end the engine did not tell at once did so by itself. An engine stops its containers when it is
    * stopped, and when it finds them after a crash; its events tell that, and begin with its start.
    */
   private async endedByItself(): Promise<boolean> {
