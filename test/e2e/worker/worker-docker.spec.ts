@@ -251,7 +251,10 @@ describe('a worker with a container engine', { ...skipFor(forTests.skip), timeou
     const image = await forTests.engine.publishScript('whole', script);
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
       const { id } = await create({ image });
-      await until(async () => (await forTests.engine.containerIds()).length === 1, 'the container is there');
+      await until(
+        async () => (await forTests.engine.docker.listContainers()).length === 1,
+        'the container runs',
+      );
       await untilState(id, 'RUNNING');
       await forTests.engine.restartEngine(signal);
       const {
