@@ -134,7 +134,9 @@ export class TextCursor {
 
 /** Adds a span that ends, or begins, behind all others. Those that it overlaps with become a part of it. */
 export function addSpan(spans: Spans, start: number, end: number): void {
-  let [first, last, at] = [start, end, spans.length];
+  let first = start;
+  let last = end;
+  let at = spans.length;
   while (at > 0 && Number(spans[at - 1]) > first) {
     at -= 2;
     first = Math.min(first, Number(spans[at]));
