@@ -13,7 +13,7 @@ import type { Executor, ExecutorHost } from './execution/executor.js';
 import type { RunExecution } from './execution/run-execution.js';
 import { RunOutputs } from './execution/run-outputs.js';
 import { KeyWatch } from './service-api/key-watch.js';
-import { isIdRefusal } from './service-api/refusals.js';
+import { isIdRefusal } from './service-api/service-answer.js';
 import type { ClaimedRun, Refusal, ServiceApi } from './service-api/service-api.js';
 import type { StopReason } from './execution/stop-signal.js';
 

@@ -31,11 +31,11 @@ export class JobExplorer {
     return [...new Set(instances)].flatMap((instance) =>
       this.scanner.getAllMethodNames(Object.getPrototypeOf(instance)).flatMap((name) => {
         const method: unknown = Reflect.get(instance, name);
-        const options: JobOptions | undefined =
-          typeof method === 'function' ? Reflect.getMetadata(SCHEDULED_JOB, method) : undefined;
+        if (typeof method !== 'function') return [];
+        const options: JobOptions | undefined = Reflect.getMetadata(SCHEDULED_JOB, method);
         return options === undefined
           ? []
-          : [this.#jobOf(options, (run) => Reflect.apply(Object(method), instance, [run]))];
+          : [this.#jobOf(options, (run) => Reflect.apply(method, instance, [run]))];
       }),
     );
   }

@@ -3,7 +3,7 @@ import { cp, readdir, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'vitest';
-import { dockerAvailable } from '@longshore/worker/runtime/docker/engine/engine-problem';
+import { engineProblem } from '@longshore/worker/runtime/docker/engine/engine-problem';
 import { assertNothingLeft, demoEnvironment, startDemo } from '../../support/programs/demo-process.js';
 import { ordinaryUser } from '@longshore/worker/testing/ordinary-user';
 import { COMPILED, launch, makeDataDir, PROJECT } from '../../support/service-process.js';
@@ -32,7 +32,7 @@ function assertShowsEverything(output: string): void {
   assert.match(output, /^every run ended as expected$/m);
 }
 
-const engineAnswers = await dockerAvailable({});
+const engineAnswers = (await engineProblem({})) === null;
 
 describe('demo --exit', () => {
   it('shows a run of each example, no command for the stopped service, and exits 0', async () => {

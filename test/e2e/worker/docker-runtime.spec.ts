@@ -5,7 +5,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
-import { dockerAvailable } from '@longshore/worker/runtime/docker/engine/engine-problem';
+import { engineProblem } from '@longshore/worker/runtime/docker/engine/engine-problem';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import {
@@ -49,8 +49,8 @@ describe('docker runtime on a real engine', { ...skipFor(forTests.skip), timeout
   });
 
   it('answers a ping where an engine listens and not where none does', async () => {
-    assert.equal(await dockerAvailable({ DOCKER_HOST: forTests.engine.host }), true);
-    assert.equal(await dockerAvailable({ DOCKER_HOST: 'unix:///nowhere/docker.sock' }), false);
+    assert.equal(await engineProblem({ DOCKER_HOST: forTests.engine.host }), null);
+    assert.notEqual(await engineProblem({ DOCKER_HOST: 'unix:///nowhere/docker.sock' }), null);
   });
 
   it('pulls the newest image from the registry and runs it to its outputs', async () => {

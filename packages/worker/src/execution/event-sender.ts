@@ -3,7 +3,7 @@ import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
 import { EVENTS_DROPPED } from '../logs/log-events.js';
-import { isContentRefused, isRunLost } from '../service-api/refusals.js';
+import { isContentRefused, isRunLost } from '../service-api/service-answer.js';
 import type { Answer, Refusal, RunEvent } from '../service-api/service-api.js';
 import { clipMessage } from './failure-message.js';
 

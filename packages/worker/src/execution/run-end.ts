@@ -5,7 +5,7 @@ import type { Delivery, EventSender } from './event-sender.js';
 import { clipMessage } from './failure-message.js';
 import type { CompletedOutcome, FailureOrigin, Outcome, OutputChange } from './outcome.js';
 import { completedEvent } from './run-outputs.js';
-import { isContentRefused } from '../service-api/refusals.js';
+import { isContentRefused } from '../service-api/service-answer.js';
 import type { RunEvent } from '../service-api/service-api.js';
 
 /**

@@ -2,7 +2,7 @@ import { Backoff } from '@longshore/common/backoff';
 import { errorText } from '../execution/failure-message.js';
 import { retryCleanup } from '../execution/retry-cleanup.js';
 import { lossReason } from '../execution/run-poll.js';
-import { isRunUnknown } from '../service-api/refusals.js';
+import { isRunUnknown } from '../service-api/service-answer.js';
 import type { RunView } from '../service-api/service-api.js';
 import type { WorkerContext } from '../worker-context.js';
 import type { Engine, EngineJob, JobKey } from './engine.js';

@@ -7,10 +7,10 @@ import { FakeDockerEngine, silence } from '../testing/fake-docker-engine.js';
 import { MemoryLog } from '../testing/container-spec.js';
 import { loadWorkerSettings } from '../load-settings.js';
 import { chooseRuntime } from './choose-runtime.js';
-import { dockerAvailable } from './docker/engine/engine-problem.js';
+import { engineProblem } from './docker/engine/engine-problem.js';
 
 /** An engine answers at the default socket. */
-const engineHere = await dockerAvailable({});
+const engineHere = (await engineProblem({})) === null;
 
 describe('choice of the runtime', () => {
   const root = mkdtempSync(join(tmpdir(), 'longshore-choice-'));
@@ -97,7 +97,7 @@ describe('choice of the runtime', () => {
 
   it('does not wait for an engine that accepts and does not answer', async () => {
     engine.answerNext('GET /_ping', silence);
-    assert.equal(await dockerAvailable(here), false);
-    assert.equal(await dockerAvailable(here), true);
+    assert.notEqual(await engineProblem(here), null);
+    assert.equal(await engineProblem(here), null);
   });
 });

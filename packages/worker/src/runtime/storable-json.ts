@@ -54,13 +54,9 @@ function withNumberedKeys(json: string): string {
   const path = new JsonPath();
   const parts: string[] = [];
   let copied = 0;
-  for (let at = 0; at < text.length;) {
-    if (text[at] !== '"') {
-      path.pass(text.charCodeAt(at));
-      at += 1;
-      continue;
-    }
-    const end = endOfString(text, at);
+  const nextString = (from: number): number => path.passToString(text, from, text.length);
+  for (let at = nextString(0), end = 0; at < text.length; at = nextString(end)) {
+    end = endOfString(text, at);
     const literal = text[end] === ':' ? text.slice(at, end) : '';
     if (literal.includes(REPLACEMENT)) {
       const key: string = JSON.parse(literal);
@@ -70,7 +66,6 @@ function withNumberedKeys(json: string): string {
         copied = end;
       }
     }
-    at = end;
   }
   return copied === 0 ? json : parts.join('') + text.slice(copied);
 }

@@ -5,6 +5,7 @@ const CLOSE_OBJECT = 0x7d;
 const OPEN_LIST = 0x5b;
 const CLOSE_LIST = 0x5d;
 const COMMA = 0x2c;
+const QUOTE = 0x22;
 
 /** Longest path that is shown, in UTF-16 units. */
 const MAX_PATH = 200;
@@ -32,6 +33,16 @@ export class JsonPath {
       const last = this.levels.at(-1);
       if (last !== undefined && last.index !== null) last.index += 1;
     }
+  }
+
+  /** Reads a JSON text from an offset outside of strings. @returns where the next string begins, or `to` if none does before it */
+  passToString(text: string, from: number, to: number): number {
+    for (let at = from; at < to; at++) {
+      const code = text.charCodeAt(at);
+      if (code === QUOTE) return at;
+      this.pass(code);
+    }
+    return to;
   }
 
   /** @param key as JSON */

@@ -128,11 +128,8 @@ export class SecretMask {
         await yieldToEventLoop();
         sliceEnd = at + SLICE_UNITS;
       }
-      if (text[at] !== '"') {
-        path.pass(text.charCodeAt(at));
-        at += 1;
-        continue;
-      }
+      at = path.passToString(text, at, Math.min(sliceEnd, text.length));
+      if (text[at] !== '"') continue;
       const end = endOfString(text, at);
       const isKey = text[end] === ':';
       let key = isKey ? text.slice(at, end) : '';

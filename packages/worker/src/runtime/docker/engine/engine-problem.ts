@@ -3,12 +3,7 @@ import { describeEngineAddress, readEngineAddress, selectedContext } from './eng
 
 const PING_MS = 3_000;
 
-/** Whether an engine answers where DOCKER_HOST says, within 3 s. */
-export async function dockerAvailable(env: NodeJS.ProcessEnv): Promise<boolean> {
-  return (await engineProblem(env)) === null;
-}
-
-/** Why no engine can be used, in one sentence; null when one answers. */
+/** Why no engine can be used where DOCKER_HOST says, in one sentence; null when one answers within 3 s. */
 export async function engineProblem(env: NodeJS.ProcessEnv): Promise<string | null> {
   let where = 'the container engine';
   try {
