@@ -29,7 +29,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
         requirement_demand, requirement_demand_changes, run_demand_sums, run_demand, run_demand_changes, run_counts,
-        run_timers, concurrency_slots, concurrency_keys, run_requirements, restricted_queue, run_queue,
+        run_timers, concurrency_slots, concurrency_keys, lanes, restricted_queue, run_queue,
         idempotency_keys, run_tags, events, attempts, runs,
         feed_entries, feed_topics;
       drop function
@@ -296,8 +296,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         vram_mb integer not null,
         cpu integer not null,
         passed_over_at timestamptz(3),
-        reserved_for text,
-        avoided_worker text
+        reserved_for text
       ) with (
         autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
       );
@@ -306,8 +305,6 @@ export class Baseline1795000000001 implements MigrationInterface {
         where passed_over_at is not null;
       create index run_queue_reserved on run_queue (reserved_for)
         where reserved_for is not null;
-      create index run_queue_avoiding on run_queue (cpu, ram_mb, vram_mb, priority desc, created_at, run_id)
-        where avoided_worker is not null;
 
       create table restricted_queue (
         run_id uuid primary key,
@@ -318,8 +315,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         cpu integer not null,
         passed_over_at timestamptz(3),
         reserved_for text,
-        avoided_worker text,
-        requirement_id uuid not null,
+        lane uuid not null,
         concurrency_key text,
         concurrency_limit integer,
         alike bigint not null,
@@ -329,13 +325,9 @@ export class Baseline1795000000001 implements MigrationInterface {
       );
       create index restricted_queue_order on restricted_queue (priority desc, created_at, run_id);
       create index restricted_queue_claimable
-        on restricted_queue (requirement_id, is_admitted, priority desc, created_at, run_id)
-        where avoided_worker is null;
-      create index restricted_queue_avoiding
-        on restricted_queue (requirement_id, is_admitted, priority desc, created_at, run_id)
-        where avoided_worker is not null;
+        on restricted_queue (lane, is_admitted, priority desc, created_at, run_id);
       create index restricted_queue_passed_over
-        on restricted_queue (requirement_id, priority desc, created_at, run_id)
+        on restricted_queue (lane, priority desc, created_at, run_id)
         where is_admitted and passed_over_at is not null;
       create index restricted_queue_by_key
         on restricted_queue (concurrency_key, alike, priority desc, created_at, run_id)
@@ -345,12 +337,10 @@ export class Baseline1795000000001 implements MigrationInterface {
       create index restricted_queue_reserved on restricted_queue (reserved_for)
         where reserved_for is not null;
 
-      create table run_requirements (
+      create table lanes (
         id uuid primary key,
-        required text[] not null,
-        lead text not null
+        required text[] not null
       );
-      create index run_requirements_by_lead on run_requirements (lead);
 
       create table concurrency_keys (
         key text primary key,
@@ -598,14 +588,25 @@ export class Baseline1795000000001 implements MigrationInterface {
           held_back, ready_runs, ready_cpu, ready_ram_mb, ready_vram_mb, ready_gpus
         )
         select date_trunc('second', now()), pg_backend_pid(), m.requirement_id,
-               coalesce((select r.required from run_requirements r where r.id = m.requirement_id), '{}'),
+               coalesce(
+                 (select required_by(r.selector, r.container) from runs r where r.id = (array_agg(m.run_id))[1]),
+                 (select l.required from lanes l where l.id = m.requirement_id),
+                 '{}'
+               ),
                count(*) filter (where not m.is_admitted) * tg_argv[0]::integer,
                count(*) * tg_argv[0]::integer,
                sum(m.cpu::bigint) * tg_argv[0]::integer,
                sum(m.ram_mb::bigint) * tg_argv[0]::integer,
                sum(m.vram_mb::bigint) * tg_argv[0]::integer,
                count(*) filter (where m.vram_mb > 0) * tg_argv[0]::integer
-          from moved m
+          from (
+                 select q.*, coalesce(
+                          r.requirement_id,
+                          case when r.id is null then q.lane else '00000000-0000-0000-0000-000000000000' end
+                        ) as requirement_id
+                   from moved q
+                   left join runs r on r.id = q.run_id
+               ) m
          group by m.requirement_id
             on conflict (since, slot, requirement_id) do update
            set required = greatest(d.required, excluded.required),
@@ -630,9 +631,16 @@ export class Baseline1795000000001 implements MigrationInterface {
         insert into requirement_demand_changes as d (since, slot, requirement_id, required, held_back)
         select date_trunc('second', now()), pg_backend_pid(), m.requirement_id, '{}', sum(m.change)
           from (
-                 select requirement_id, 1 as change from after where not is_admitted
-                  union all
-                 select requirement_id, -1 from before where not is_admitted
+                 select coalesce(
+                          r.requirement_id,
+                          case when r.id is null then c.lane else '00000000-0000-0000-0000-000000000000' end
+                        ) as requirement_id, c.change
+                   from (
+                          select run_id, lane, 1 as change from after where not is_admitted
+                           union all
+                          select run_id, lane, -1 from before where not is_admitted
+                        ) c
+                   left join runs r on r.id = c.run_id
                ) m
          group by m.requirement_id
         having sum(m.change) <> 0

@@ -107,7 +107,7 @@ async function restrict(pending) {
   return [
     `create table requirement (n integer primary key, id uuid, element text);
      insert into requirement values ${requirements.join(', ')};
-     insert into run_requirements (id, required, lead) select id, array[element], element from requirement`,
+     insert into lanes (id, required) select id, array[element] from requirement`,
     `update runs r
         set selector = json_build_array(replace(u.element, 'tag:', '')),
             requirement_id = u.id,
@@ -146,7 +146,7 @@ async function restrict(pending) {
       where state = 'PENDING'
         and requirement_id is not null`,
     'drop table requirement',
-    ...['runs', 'run_queue', 'restricted_queue', 'run_requirements', 'concurrency_keys'].map(
+    ...['runs', 'run_queue', 'restricted_queue', 'lanes', 'concurrency_keys'].map(
       (table) => `vacuum (freeze, analyze) ${table}`,
     ),
   ];

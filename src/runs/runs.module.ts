@@ -19,15 +19,15 @@ import { RunCountsRepository } from './counts/run-counts.repository.js';
 import { RunCountsRollUp } from './counts/run-counts.roll-up.js';
 import { RunDemandReader } from './counts/run-demand.reader.js';
 import { RunDemandRollUp } from './counts/run-demand.roll-up.js';
-import { AvoidingRuns } from './queue/avoiding-runs.js';
 import { ConcurrencyKeys } from './queue/concurrency-keys.js';
+import { LaneRepository } from './queue/lane.repository.js';
+import { Lanes } from './queue/lanes.js';
 import { LowWaterMarks } from './queue/low-water-marks.js';
 import { QueueRepository } from './queue/queue.repository.js';
 import { ConcurrencySlots } from './queue/concurrency-slots.js';
 import { RestrictedQueueJob } from './queue/restricted-queue.job.js';
 import { RestrictedQueueRepository } from './queue/restricted-queue.repository.js';
 import { RestrictedRuns } from './queue/restricted-runs.js';
-import { RunRequirementsRepository } from './queue/run-requirements.repository.js';
 import { JournalMetrics } from './journal/journal-metrics.js';
 import { JournalInstrumentation } from './journal/journal-instrumentation.js';
 import { ClaimReplays } from './journal/claim-replays.js';
@@ -58,6 +58,7 @@ const EXPORTS = [
   RunCountsRepository,
   RunDemandReader,
   QueueReader,
+  Lanes,
   RunReader,
   RunsService,
   BulkRunsService,
@@ -78,16 +79,12 @@ const EXPORTS = [
       useFactory: (notifications: Notifications) => new LowWaterMarks(notifications),
     },
     {
-      provide: AvoidingRuns,
+      provide: Lanes,
       inject: [Notifications],
-      useFactory: (notifications: Notifications) => new AvoidingRuns(notifications),
+      useFactory: (notifications: Notifications) => new Lanes(notifications),
     },
-    {
-      provide: RestrictedRuns,
-      inject: [Notifications],
-      useFactory: (notifications: Notifications) => new RestrictedRuns(notifications),
-    },
-    RunRequirementsRepository,
+    LaneRepository,
+    RestrictedRuns,
     ConcurrencyKeys,
     RestrictedQueueRepository,
     RestrictedQueueJob,

@@ -143,6 +143,4 @@ export interface ClaimContext {
   readonly strategy: SchedulingStrategy;
   /** Those of the workers that may get runs: active and not draining. */
   findClaiming(ids: readonly string[], executor: SqlExecutor): Promise<ReadonlyMap<string, ClaimingWorker>>;
-  /** All workers that may get runs. Only asked for a run that avoids the worker that claims. */
-  listClaiming(executor: SqlExecutor): Promise<readonly ClaimingWorker[]>;
 }

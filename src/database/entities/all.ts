@@ -11,7 +11,7 @@ import {
   ConcurrencyKeyEntity,
   ConcurrencySlotEntity,
   RestrictedEntryEntity,
-  RunRequirementsEntity,
+  LaneEntity,
 } from './restricted-queue.entity.js';
 import { RunCountsEntity } from './run-counts.entity.js';
 import {
@@ -41,7 +41,7 @@ export const ENTITIES = [
   QueueEntryEntity,
   RunTimerEntity,
   RestrictedEntryEntity,
-  RunRequirementsEntity,
+  LaneEntity,
   ConcurrencyKeyEntity,
   ConcurrencySlotEntity,
   RunCountsEntity,

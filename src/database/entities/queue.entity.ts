@@ -2,7 +2,6 @@ import { Column, Entity, Index, PrimaryColumn } from 'typeorm';
 
 /** A row of `run_queue`: a pending run that may be claimed. */
 @Entity('run_queue')
-@Index('run_queue_avoiding', { synchronize: false })
 @Index('run_queue_order', { synchronize: false })
 @Index('run_queue_passed_over', { synchronize: false })
 @Index('run_queue_reserved', ['reservedFor'], { where: '(reserved_for IS NOT NULL)' })
@@ -18,8 +17,6 @@ export class QueueEntryEntity {
   passedOverAt: Date | null;
   /** Worker that is kept free for the run; null: none. */
   @Column('text', { name: 'reserved_for', nullable: true }) reservedFor: string | null;
-  /** See the column of `runs`. */
-  @Column('text', { name: 'avoided_worker', nullable: true }) avoidedWorker: string | null;
 }
 
 /** A row of `run_timers`: the time at which a timeout or the end of a back-off applies to a run. */

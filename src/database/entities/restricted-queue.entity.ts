@@ -5,7 +5,6 @@ import { Column, Entity, Index, PrimaryColumn, PrimaryGeneratedColumn } from 'ty
 @Index('restricted_queue_admitted', ['concurrencyKey'], {
   where: '(is_admitted AND (concurrency_key IS NOT NULL))',
 })
-@Index('restricted_queue_avoiding', { synchronize: false })
 @Index('restricted_queue_by_key', { synchronize: false })
 @Index('restricted_queue_claimable', { synchronize: false })
 @Index('restricted_queue_order', { synchronize: false })
@@ -22,26 +21,22 @@ export class RestrictedEntryEntity {
   @Column({ type: 'timestamptz', precision: 3, name: 'passed_over_at', nullable: true })
   passedOverAt: Date | null;
   @Column('text', { name: 'reserved_for', nullable: true }) reservedFor: string | null;
-  @Column('text', { name: 'avoided_worker', nullable: true }) avoidedWorker: string | null;
-  /** The nil UUID: any worker may get the run. */
-  @Column('uuid', { name: 'requirement_id' }) requirementId: string;
+  /** Id of the run's lane. */
+  @Column('uuid') lane: string;
   @Column('text', { name: 'concurrency_key', nullable: true }) concurrencyKey: string | null;
   @Column('integer', { name: 'concurrency_limit', nullable: true }) concurrencyLimit: number | null;
-  /** A hash, the same for runs that the same claims may get: equal limit, requirements, resources and avoided worker. */
+  /** A hash, the same for runs that the same claims may get: equal limit, lane and resources. */
   @Column('bigint') alike: string;
   /** Whether claims read the row: it has no key, or it is among the first of its kind that its key has room for. */
   @Column('boolean', { name: 'is_admitted' }) isAdmitted: boolean;
 }
 
-/** A row of `run_requirements`: what a worker must have to get a run. */
-@Entity('run_requirements')
-@Index('run_requirements_by_lead', ['lead'])
-export class RunRequirementsEntity {
-  @PrimaryColumn('uuid', { primaryKeyConstraintName: 'run_requirements_pkey' }) id: string;
-  /** `tag:NAME` and `capability:NAME`; not empty. */
+/** A row of `lanes`: pending runs that the same workers may get. */
+@Entity('lanes')
+export class LaneEntity {
+  @PrimaryColumn('uuid', { primaryKeyConstraintName: 'lanes_pkey' }) id: string;
+  /** What a worker must meet: `tag:NAME`, `capability:NAME`, `not-worker:ID`, `concurrency-key`; not empty. */
   @Column('text', { array: true }) required: string[];
-  /** The one of them by which the row is found: the one that leads the fewest other rows. */
-  @Column('text') lead: string;
 }
 
 /** A row of `concurrency_keys`. */

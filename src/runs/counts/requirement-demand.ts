@@ -1,5 +1,5 @@
 import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
-import { NO_REQUIREMENTS } from '../queue/run-requirements.repository.js';
+import { PLAIN_LANE as NO_REQUIREMENTS } from '../queue/lane.js';
 import { jsonSum, PENDING_SUMS, sumsOf, type DemandSum } from './demand-sums.js';
 
 /** What pending runs with the same requirements ask for. */

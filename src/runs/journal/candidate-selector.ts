@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { Settings } from '../../config/settings.js';
 import type { Run } from '../machine/run.js';
-import { AvoidingRuns } from '../queue/avoiding-runs.js';
+import type { Lane } from '../queue/lane.js';
 import type { LockedHead } from '../queue/queue-head.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import { RestrictedRuns, type RestrictedRun } from '../queue/restricted-runs.js';
@@ -10,21 +10,16 @@ import type {
   Assignment,
   Claimant,
   ClaimContext,
-  ClaimingWorker,
   HeldRun,
   LockedRun,
   QueuedRun,
 } from '../scheduling-strategy.js';
-import { CONTENDED, NOTHING, WITHHELD, type ClaimOutcome } from './claim.js';
 import { withinBytes } from './claim-bytes.js';
 import { chooseEligible } from './eligibility.js';
 import { ConcurrencyLimits } from './concurrency-limits.js';
 
 /** How often a strategy chooses again after other transactions took runs that it had chosen. */
 const ROUNDS = 3;
-
-/** Runs that avoid a worker, beyond those that the claims ask for, that one claim considers. */
-const LOOK_AHEAD = 100;
 
 export interface Candidate<R extends Run = LockedRun> {
   readonly claim: number;
@@ -38,21 +33,13 @@ export interface Selection {
   readonly candidates: readonly Candidate[];
   /** True when there might be more candidates: other transactions hold them, or they exceed the bytes of the answers. */
   readonly isContended: boolean;
-  /** True when there are runs that not every claim gets: the queue is not empty for all. */
-  readonly isWithheld: boolean;
 }
 
 /** Runs that not every claim gets. */
-interface Withheld {
-  readonly runs: readonly QueuedRun[];
-  /** Those of them that are in the restricted queue. */
-  readonly restricted: readonly RestrictedRun[];
-  /** What their workers must have, by the id of the run. */
-  readonly required: ReadonlyMap<string, readonly string[]>;
-  /** Whether there are any, for whatever worker. */
-  readonly exist: boolean;
-  /** Those that may claim; empty unless a run avoids a claimant. */
-  readonly workers: readonly ClaimingWorker[];
+interface Restricted {
+  readonly runs: readonly RestrictedRun[];
+  /** By the id of the run. */
+  readonly lanes: ReadonlyMap<string, Lane>;
 }
 
 /** Lets a strategy choose runs of the queue for claimants, and locks the chosen runs. Their bytes are bounded. */
@@ -60,7 +47,6 @@ interface Withheld {
 export class CandidateSelector {
   constructor(
     private readonly queue: QueueRepository,
-    private readonly avoiding: AvoidingRuns,
     private readonly restricted: RestrictedRuns,
     @Inject(Settings) private readonly settings: Pick<Settings, 'maxAnswerBytes'>,
   ) {}
@@ -73,21 +59,9 @@ export class CandidateSelector {
     now: Date,
   ): Promise<Selection> {
     const { strategy } = context;
-    const withheld = await this.#findWithheld(manager, context, claimants, now, new Set());
+    const restricted = await this.#listRestricted(manager, context, claimants, now, new Set());
     const head = await this.queue.lockHead(manager, strategy.candidatesFor(claimants, now).limit);
-    const scene = { head, withheld };
-    return this.#bounded(await this.#choose(manager, context, claimants, now, scene));
-  }
-
-  /** The outcome of a FIFO claim that got nothing. Rows that other transactions have locked make a queue look empty. */
-  async classifyEmptyClaim(manager: EntityManager, { isWithheld }: Selection): Promise<ClaimOutcome> {
-    const [isEmpty, exist] = await Promise.all([
-      this.queue.isEmpty(manager),
-      isWithheld || this.#findUnseen(manager),
-    ]);
-    // Runs that not every claim gets were not looked for: their notification has not arrived yet.
-    if (!isEmpty || (exist && !isWithheld)) return CONTENDED;
-    return exist ? WITHHELD : NOTHING;
+    return this.#bounded(await this.#choose(manager, context, claimants, now, { head, restricted }));
   }
 
   /** For all other strategies: they choose from unlocked runs, and again if others took some of these. */
@@ -100,16 +74,10 @@ export class CandidateSelector {
     return this.#bounded(await this.#choose(manager, context, claimants, now));
   }
 
-  async #findUnseen(manager: EntityManager): Promise<boolean> {
-    const { avoiding, restricted } = await this.avoiding.findWithheld(manager);
-    if (restricted) this.restricted.expect();
-    return avoiding || restricted;
-  }
-
   /** Leaves the other chosen runs in the queue. */
-  #bounded({ candidates, isContended, isWithheld }: Selection): Selection {
+  #bounded({ candidates, isContended }: Selection): Selection {
     const within = withinBytes(candidates, this.settings.maxAnswerBytes);
-    return { candidates: within, isContended: isContended || within.length < candidates.length, isWithheld };
+    return { candidates: within, isContended: isContended || within.length < candidates.length };
   }
 
   /** @param first for a FIFO strategy: the locked head, with the runs beside it for the first round */
@@ -118,7 +86,7 @@ export class CandidateSelector {
     context: ClaimContext,
     claimants: readonly Claimant[],
     now: Date,
-    first?: { readonly head: readonly LockedHead[]; readonly withheld: Withheld },
+    first?: { readonly head: readonly LockedHead[]; readonly restricted: Restricted },
   ): Promise<Selection> {
     const { strategy } = context;
     const ids = claimants.map(({ id }) => id);
@@ -130,18 +98,17 @@ export class CandidateSelector {
     for (let round = 1; ; round += 1) {
       // Runs that others hold may return to the queue, which is not announced.
       const isContended = candidates.length < tried.size;
-      const withheld =
+      const restricted =
         round === 1 && first
-          ? first.withheld
-          : await this.#findWithheld(manager, context, present, now, tried);
+          ? first.restricted
+          : await this.#listRestricted(manager, context, present, now, tried);
       const query = strategy.candidatesFor(present, now);
       const listed = first?.head ?? (await this.queue.list(manager, query, ids, [...tried]));
-      const isWithheld = withheld.exist;
-      const queued = joined(listed, withheld.runs, tried);
-      if (queued.length === 0) return { candidates, isContended, isWithheld };
-      limits.addCounts(withheld.restricted);
+      const queued = joined(listed, restricted.runs, tried);
+      if (queued.length === 0) return { candidates, isContended };
+      limits.addCounts(restricted.runs);
       const reachable = first ? new Set<string>() : await reachableWorkers(manager, context, queued);
-      const scene = { workers: withheld.workers, required: withheld.required, limits };
+      const scene = { lanes: restricted.lanes, limits };
       const choice = chooseEligible(strategy, present, queued, scene, { now, reachable });
       if (!first && choice.reservations?.length) {
         await this.queue.reserve(manager, choice.reservations, queued);
@@ -152,12 +119,12 @@ export class CandidateSelector {
         await this.queue.notePassedOver(manager, runs, now);
       }
       const wanted = matched(choice.assignments, present, queued);
-      if (wanted.length === 0) return { candidates, isContended, isWithheld };
+      if (wanted.length === 0) return { candidates, isContended };
       const locked = await this.#lock(manager, wanted, held, limits);
       candidates.push(...locked);
       for (const { run } of wanted) tried.add(run.id);
-      if (locked.length === wanted.length) return { candidates, isContended, isWithheld };
-      if (round === ROUNDS) return { candidates, isContended: true, isWithheld };
+      if (locked.length === wanted.length) return { candidates, isContended };
+      if (round === ROUNDS) return { candidates, isContended: true };
       present = present.map((claimant, i) =>
         withRuns(
           claimant,
@@ -168,27 +135,21 @@ export class CandidateSelector {
     }
   }
 
-  /** The runs that not every claim gets: those that avoid a worker, and those of the restricted queue. */
-  async #findWithheld(
+  async #listRestricted(
     manager: EntityManager,
     context: ClaimContext,
     claimants: readonly Claimant[],
     now: Date,
     tried: ReadonlySet<string>,
-  ): Promise<Withheld> {
+  ): Promise<Restricted> {
     const query = context.strategy.candidatesFor(claimants, now);
-    const [avoiding, restricted] = await Promise.all([
-      this.avoiding.find(manager, claimants, query.limit + LOOK_AHEAD),
-      this.restricted.list(manager, claimants, query, [...tried]),
-    ]);
-    const runs = [...avoiding.runs, ...restricted.runs];
-    return {
-      runs,
-      restricted: restricted.runs,
-      required: new Map(restricted.runs.map(({ id, required }) => [id, required])),
-      exist: avoiding.exist || restricted.exist,
-      workers: await workersFor(manager, context, claimants, runs),
-    };
+    const options = { except: [...tried], mayForget: this.queue.mayForget(manager) };
+    const { runs, lanes } = await this.restricted.list(manager, claimants, query, options);
+    const laneOfRun = runs.flatMap(({ id, lane }): [string, Lane][] => {
+      const found = lanes.get(lane);
+      return found ? [[id, found]] : [];
+    });
+    return { runs, lanes: new Map(laneOfRun) };
   }
 
   /**
@@ -219,26 +180,14 @@ export class CandidateSelector {
   }
 }
 
-/** The workers that runs which avoid a claimant could get instead; read only if there are such runs. */
-async function workersFor(
-  manager: EntityManager,
-  context: ClaimContext,
-  claimants: readonly Claimant[],
-  runs: readonly Run[],
-): Promise<readonly ClaimingWorker[]> {
-  if (runs.length === 0) return [];
-  const ids = new Set<string | null>(claimants.map(({ id }) => id));
-  return runs.some(({ avoidedWorker }) => ids.has(avoidedWorker)) ? context.listClaiming(manager) : [];
-}
-
 /** Both lists in queue order, without the ids in `except`. */
 function joined(
   listed: readonly QueuedRun[],
-  withheld: readonly QueuedRun[],
+  restricted: readonly QueuedRun[],
   except: ReadonlySet<string>,
 ): readonly QueuedRun[] {
-  if (withheld.length === 0 && except.size === 0) return listed;
-  const byId = new Map([...listed, ...withheld].map((run) => [run.id, run]));
+  if (restricted.length === 0 && except.size === 0) return listed;
+  const byId = new Map([...listed, ...restricted].map((run) => [run.id, run]));
   return [...byId.values()].filter(({ id }) => !except.has(id)).toSorted(byQueueOrder);
 }
 

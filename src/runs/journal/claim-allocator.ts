@@ -4,13 +4,14 @@ import { decide } from '../machine/decide.js';
 import { isRejected } from '../machine/run-command.js';
 import { isRestricted } from '../machine/run.js';
 import type { AdmittedRun } from '../queue/concurrency-keys.js';
+import { Lanes } from '../queue/lanes.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import type { Claimant, ClaimContext, HeldRun } from '../scheduling-strategy.js';
 import { HeldRunRepository } from '../storage/held-run.repository.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { CandidateSelector, type Candidate } from './candidate-selector.js';
 import { ClaimReplays } from './claim-replays.js';
-import { CONTENDED, NOTHING, REFUSED, type Claim, type ClaimedRun, type ClaimOutcome } from './claim.js';
+import { CONTENDED, EMPTY, REFUSED, type Claim, type ClaimedRun, type ClaimOutcome } from './claim.js';
 
 /** Maximum number of runs for all claims of a group that ask for several: bounds the size of the commit. */
 const MAX_RUNS_PER_GROUP = 2000;
@@ -33,6 +34,7 @@ export class ClaimAllocator {
     private readonly held: HeldRunRepository,
     private readonly selector: CandidateSelector,
     private readonly replays: ClaimReplays,
+    private readonly lanes: Lanes,
   ) {}
 
   /**
@@ -74,7 +76,7 @@ export class ClaimAllocator {
       ? admitted
       : admitted.filter((at) => !seen.has(workerOf(at)) && seen.add(workerOf(at)));
     for (const at of admitted) outcomes[at] = CONTENDED;
-    for (const at of served) outcomes[at] = NOTHING;
+    for (const at of served) outcomes[at] = EMPTY;
     const held = isFifo ? new Map<string, HeldRun[]>() : await this.#lockHeld(manager, [...seen]);
     const limit = Math.max(1, Math.floor(MAX_RUNS_PER_GROUP / served.length));
     const claimants = served.flatMap((at): Claimant[] => {
@@ -98,10 +100,15 @@ export class ClaimAllocator {
       if (runs) outcomes[at] = { kind: 'served', runs };
       else if (selection.isContended) outcomes[at] = CONTENDED;
     }
-    const empty = served.filter((at) => outcomes[at] === NOTHING);
+    const empty = served.filter((at) => outcomes[at] === EMPTY);
     if (!isFifo || empty.length === 0) return;
-    const outcome = await this.selector.classifyEmptyClaim(manager, selection);
-    for (const at of empty) outcomes[at] = outcome;
+    // Rows that other transactions have locked make the head of the queue look empty.
+    const [isEmpty, hasOtherLanes] = await Promise.all([
+      this.queue.isEmpty(manager),
+      this.lanes.discover(manager),
+    ]);
+    if (isEmpty && !hasOtherLanes) return;
+    for (const at of empty) outcomes[at] = CONTENDED;
   }
 
   /** The runs that workers hold, by worker id. Locks the workers: other processes assign nothing to them meanwhile. */

@@ -4,15 +4,7 @@ import { Settings } from '../../config/settings.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
 import { RunRepository, type HeldByClaim } from '../storage/run.repository.js';
 import { bytesOfGroup } from './claim-bytes.js';
-import {
-  CONTENDED,
-  NOTHING,
-  POSTPONED,
-  WITHHELD,
-  type Claim,
-  type ClaimedRun,
-  type ClaimOutcome,
-} from './claim.js';
+import { CONTENDED, EMPTY, POSTPONED, type Claim, type ClaimedRun, type ClaimOutcome } from './claim.js';
 
 /** Answers repeated claims with the same idempotency key with the runs of the first one. */
 @Injectable()
@@ -70,7 +62,7 @@ export class ClaimReplays {
   /** Marks as contended the empty claims whose key another process served meanwhile: the next try finds its runs. */
   async recheck(manager: EntityManager, claims: readonly Claim[], outcomes: ClaimOutcome[]): Promise<void> {
     const empty = claims.map(({ idempotency }, at) =>
-      outcomes[at] === NOTHING || outcomes[at] === WITHHELD ? idempotency?.scope : undefined,
+      outcomes[at] === EMPTY ? idempotency?.scope : undefined,
     );
     const claimed = await this.#findClaimed(
       manager,

@@ -34,17 +34,16 @@ export function traceOf({
 
 /**
  * Result of a claim. `replayed`: the runs of an earlier claim with the same key that the worker still holds.
- * `nothing`: no run for this worker. `withheld`: the same, but the queue has runs that other workers may get. `contended`: there may be one, but other transactions hold it; try again.
+ * `empty`: no run for this worker. `contended`: there may be one, but other transactions hold it; try again.
  * `postponed`: like `replayed`, but the runs exceed the bytes of one commit; try again.
  * `refused`: the worker is unknown, inactive, draining or not admitted by the claim, or the caller has disconnected.
  */
 export interface ClaimOutcome {
-  readonly kind: 'served' | 'replayed' | 'nothing' | 'withheld' | 'contended' | 'postponed' | 'refused';
+  readonly kind: 'served' | 'replayed' | 'empty' | 'contended' | 'postponed' | 'refused';
   readonly runs: readonly ClaimedRun[];
 }
 
-export const NOTHING: ClaimOutcome = { kind: 'nothing', runs: [] };
-export const WITHHELD: ClaimOutcome = { kind: 'withheld', runs: [] };
+export const EMPTY: ClaimOutcome = { kind: 'empty', runs: [] };
 export const CONTENDED: ClaimOutcome = { kind: 'contended', runs: [] };
 export const POSTPONED: ClaimOutcome = { kind: 'postponed', runs: [] };
 export const REFUSED: ClaimOutcome = { kind: 'refused', runs: [] };

@@ -1,65 +1,35 @@
 import { isRestricted, type Run } from '../machine/run.js';
-import { requirementList } from '../requirements.js';
+import { offerOf, serves, type Lane, type Offer } from '../queue/lane.js';
 import { ConcurrencyLimits } from './concurrency-limits.js';
 import type {
   Assignment,
   Choice,
   ChoiceContext,
   Claimant,
-  ClaimingWorker,
   QueuedRun,
   Reservation,
   SchedulingStrategy,
 } from '../scheduling-strategy.js';
 
-/** Whether the idle worker has the resources that the run asks for. */
-export function hasResources({ cpuCores, ramMb, gpus }: ClaimingWorker, run: Run): boolean {
-  if (run.cpu > cpuCores || run.ramMb > ramMb) return false;
-  return run.vramMb === 0 || gpus.some(({ vramMb }) => vramMb >= run.vramMb);
-}
-
-/**
- * Whether a worker may get a run, before the strategy is asked. After a fault of the infrastructure a run is given to
- * workers with its resources only, and to the avoided one only if no other could execute it.
- * @param workers those that may claim: active and not draining
- */
-export function isEligible(
-  strategy: SchedulingStrategy,
-  worker: ClaimingWorker,
-  run: Run,
-  workers: Iterable<ClaimingWorker>,
-): boolean {
-  if (run.avoidedWorker === null) return true;
-  if (!hasResources(worker, run)) return false;
-  if (run.avoidedWorker !== worker.id) return true;
-  for (const other of workers) {
-    if (other.id === worker.id || !hasResources(other, run)) continue;
-    if (strategy.obstacles({ ...other, held: [] }, run).length === 0) return false;
-  }
-  return true;
-}
-
 /** What claims see of the queues beyond the plain runs. */
 export interface ClaimEligibility {
-  /** Those that may claim: active and not draining; empty unless a run avoids a claimant. */
-  readonly workers: readonly ClaimingWorker[];
-  /** What the worker of a run must have, as `requirementList`, by the id of the run; absent: nothing. */
-  readonly required: ReadonlyMap<string, readonly string[]>;
+  /** By the id of the run; absent: the plain lane. */
+  readonly lanes: ReadonlyMap<string, Lane>;
   readonly limits: ConcurrencyLimits;
 }
 
 /**
- * The strategy's choice among the runs that each claimant may get. Runs with requirements or a key, and runs that avoid a
- * worker, make it choose per claimant; it chooses again without the runs that a full key leaves out.
+ * The strategy's choice among the runs that each claimant may get. Runs outside the plain lane make it choose per claimant;
+ * it chooses again without the runs that a full key leaves out.
  */
 export function chooseEligible(
   strategy: SchedulingStrategy,
   claimants: readonly Claimant[],
   candidates: readonly QueuedRun[],
-  { workers, required, limits }: ClaimEligibility,
+  { lanes, limits }: ClaimEligibility,
   context: ChoiceContext,
 ): Choice {
-  if (candidates.every((run) => run.avoidedWorker === null && !isRestricted(run))) {
+  if (!candidates.some(isRestricted)) {
     return strategy.choose(claimants, candidates, context);
   }
   const assignments: Assignment[] = [];
@@ -67,20 +37,10 @@ export function chooseEligible(
   const passedOver = new Set<string>();
   const taken = new Set<string>();
   const left = limits.copy();
-  const meets = requirementCheck(required);
+  const mayServe = laneCheck(lanes);
   for (const [claim, claimant] of claimants.entries()) {
     const open = candidates.filter(
-      (run) =>
-        !taken.has(run.id) &&
-        left.isBelowLimit(run) &&
-        meets(claimant, run) &&
-        (run.avoidedWorker === null ||
-          isEligible(
-            strategy,
-            claimant,
-            run,
-            workers.filter((worker) => meets(worker, run)),
-          )),
+      (run) => !taken.has(run.id) && left.isBelowLimit(run) && mayServe(claimant, run),
     );
     const choice = chooseWithin(strategy, claimant, open, left, context);
     for (const { runId, gpuId } of choice.assignments) {
@@ -129,16 +89,14 @@ function chooseWithin(
   }
 }
 
-/** Whether a worker has what the worker of a run must have. */
-function requirementCheck(
-  required: ReadonlyMap<string, readonly string[]>,
-): (worker: ClaimingWorker, run: Run) => boolean {
-  const lists = new Map<ClaimingWorker, ReadonlySet<string>>();
+/** Whether a worker may serve the lane of a run. */
+function laneCheck(lanes: ReadonlyMap<string, Lane>): (worker: Claimant, run: Run) => boolean {
+  const offers = new Map<Claimant, Offer>();
   return (worker, run) => {
-    const names = required.get(run.id);
-    if (names === undefined || names.length === 0) return true;
-    const has = lists.get(worker) ?? new Set(requirementList(worker));
-    lists.set(worker, has);
-    return names.every((name) => has.has(name));
+    const lane = lanes.get(run.id);
+    if (lane === undefined) return true;
+    const offer = offers.get(worker) ?? offerOf(worker);
+    offers.set(worker, offer);
+    return serves(offer, lane);
   };
 }

@@ -35,7 +35,7 @@ export class JournalMetrics {
   );
   private readonly timers = this.counter(
     'longshore_run_timers_total',
-    'Delayed starts, back-offs and timeouts of runs that elapsed',
+    'Delayed starts, back-offs, avoidances of workers and timeouts of runs that elapsed',
     ['kind'],
   );
   private readonly refusedEvents = this.counter(

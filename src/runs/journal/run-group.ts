@@ -149,10 +149,12 @@ export class RunGroup {
     return [...this.created.filter(isClaimable), ...entering];
   }
 
+  /** As they were before. A run whose avoidance ends moves to the plain queue. */
   get #leaving(): Run[] {
-    return this.changed.filter((run) => {
+    return this.changed.flatMap((run) => {
       const before = this.#before.get(run.id);
-      return before && isClaimable(before) && !isClaimable(run);
+      if (!before || !isClaimable(before)) return [];
+      return isClaimable(run) && isRestricted(before) === isRestricted(run) ? [] : [before];
     });
   }
 

@@ -4,8 +4,11 @@ import { record, transitionOf, type EventContent } from './record.js';
 import type { Command, Outcome } from './run-command.js';
 import type { Run } from './run.js';
 
-export const TIMER_KINDS = ['start_at', 'back_off', 'start_timeout', 'attempt_timeout'] as const;
+export const TIMER_KINDS = ['start_at', 'back_off', 'avoidance', 'start_timeout', 'attempt_timeout'] as const;
 export type TimerKind = (typeof TIMER_KINDS)[number];
+
+/** Seconds from when a run may be claimed in which the worker that it avoids does not get it. */
+const AVOIDANCE_S = 10;
 
 /** A change that time alone makes to a run. A run has one timer at most. */
 interface Timer {
@@ -18,15 +21,16 @@ export function isClaimable(run: Run): boolean {
   return run.state === 'PENDING' && run.notBefore === null;
 }
 
-/** The run's timer in its present state, or null. */
-export function timerOf(run: Run): Timer | null {
-  const { state, notBefore, startAt, startWithinS, attemptTimeoutS, queuedAt, startedAt, workerId } = run;
-  if (state === 'PENDING' && notBefore !== null) {
-    const isStart = notBefore.getTime() === startAt?.getTime();
-    return { dueAt: notBefore, kind: isStart ? 'start_at' : 'back_off' };
-  }
+/** When the worker that the run avoids may get it, too; null: it avoids none, or may not be claimed. */
+export function avoidanceEnd(run: Run): Date | null {
+  return run.avoidedWorker !== null && isClaimable(run) ? plus(run.queuedAt, AVOIDANCE_S) : null;
+}
+
+/** When the timeout of the run's present state is over, or null. */
+export function timeoutOf(run: Run): Timer | null {
+  const { state, startWithinS, attemptTimeoutS, queuedAt, startedAt, workerId } = run;
   // A run that an admin put into ASSIGNED has no worker that could start it in time.
-  const awaitsStart = state === 'PENDING' || (state === 'ASSIGNED' && workerId !== null);
+  const awaitsStart = isClaimable(run) || (state === 'ASSIGNED' && workerId !== null);
   if (awaitsStart && startWithinS !== null) {
     return { dueAt: plus(queuedAt, startWithinS), kind: 'start_timeout' };
   }
@@ -34,6 +38,19 @@ export function timerOf(run: Run): Timer | null {
     return { dueAt: plus(startedAt, attemptTimeoutS), kind: 'attempt_timeout' };
   }
   return null;
+}
+
+/** The run's timer in its present state, or null. */
+export function timerOf(run: Run): Timer | null {
+  const { state, notBefore, startAt } = run;
+  if (state === 'PENDING' && notBefore !== null) {
+    const isStart = notBefore.getTime() === startAt?.getTime();
+    return { dueAt: notBefore, kind: isStart ? 'start_at' : 'back_off' };
+  }
+  const timeout = timeoutOf(run);
+  const avoidedUntil = avoidanceEnd(run);
+  if (avoidedUntil === null || (timeout !== null && timeout.dueAt <= avoidedUntil)) return timeout;
+  return { dueAt: avoidedUntil, kind: 'avoidance' };
 }
 
 /** Applies the run's timer; rejected when none is due. */
@@ -44,6 +61,9 @@ export function decideElapse(run: Run, { nextAttempt }: Command<'elapse'>, t: Da
     case 'start_at':
     case 'back_off':
       return { run: { ...run, notBefore: null, queuedAt: t, updatedAt: t }, entries: [] };
+    case 'avoidance':
+      // No answer shows it, so the run counts as unchanged.
+      return { run: { ...run, avoidedWorker: null }, entries: [] };
     case 'start_timeout': {
       const transition = transitionOf(run, 'START TIMEOUT');
       if ('rejection' in transition) return transition;

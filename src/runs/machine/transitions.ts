@@ -117,8 +117,8 @@ export const TRANSITIONS: readonly Transition[] = [
     when: 'losses remain',
     to: 'PENDING',
     reason:
-      'the worker reports FAILED with the cause `infrastructure`; another attempt follows, on another worker if one has the ' +
-      'resources, and uses up no retry',
+      'the worker reports FAILED with the cause `infrastructure`; another attempt follows, for 10 seconds on other ' +
+      'workers only, and uses up no retry',
   },
   {
     trigger: 'INFRASTRUCTURE FAILURE',

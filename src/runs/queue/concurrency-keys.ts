@@ -36,9 +36,7 @@ const MAX_KINDS = 1_000;
 /** A run of the restricted queue that claims may read now and could not before. */
 export interface AdmittedRun {
   readonly id: string;
-  readonly requirementId: string;
-  /** Whether it avoids a worker. */
-  readonly avoids: boolean;
+  readonly lane: string;
 }
 
 /** Whether no run is in execution with a key of `concurrency_keys k` and none is in the queue. */
@@ -86,9 +84,9 @@ const ADMIT = `with recursive kind as (
             set is_admitted = c.is_admitted
            from changed c
           where q.run_id = c.run_id
-      returning q.run_id, q.requirement_id, q.is_admitted, q.avoided_worker is not null as avoids
+      returning q.run_id, q.lane, q.is_admitted
        )
-       select run_id as id, requirement_id as "requirementId", avoids
+       select run_id as id, lane
          from written
         where is_admitted`;
 

@@ -58,7 +58,6 @@ function locked(condition: string, order: string): string {
                 from ${QUEUE.name} q
                 join ${RUNS.name} r on r.id = q.run_id
                where ${condition}
-                 and q.avoided_worker is null
                order by ${order}
                limit $6::integer
                  for update skip locked`;
@@ -68,7 +67,6 @@ function first(condition: string, order: string): string {
   return `select q.priority, q.created_at, q.run_id
                 from ${QUEUE.name} q
                where ${condition}
-                 and q.avoided_worker is null
                order by ${order}
                limit 1`;
 }

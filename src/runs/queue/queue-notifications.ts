@@ -18,38 +18,23 @@ export interface QueueNotification {
   readonly count: number;
   /** For each priority a position before which nothing was put; null: unknown. */
   readonly from: readonly QueuePosition[] | null;
-  /** Whether some of the runs may avoid a worker; their positions are not named. */
-  readonly mayAvoid: boolean;
 }
 
-/** Ends a notification of runs that avoid a worker. */
-const AVOIDING = 'avoiding';
-
-/** The count, then `priority:milliseconds` of the oldest run that was put, for each priority, then whether some avoid a worker. */
-export function formatQueueNotification(
-  count: number,
-  put: readonly (QueuePosition & { readonly avoidedWorker?: string | null })[],
-): string {
+/** The count, then `priority:milliseconds` of the oldest run that was put, for each priority. */
+export function formatQueueNotification(count: number, put: readonly QueuePosition[]): string {
   const oldest = new Map<number, number>();
-  let avoiding: readonly string[] = [];
-  for (const { priority, createdAt, avoidedWorker = null } of put) {
-    if (avoidedWorker !== null) {
-      avoiding = [AVOIDING];
-      continue;
-    }
+  for (const { priority, createdAt } of put) {
     oldest.set(priority, Math.min(createdAt.getTime(), oldest.get(priority) ?? Number.POSITIVE_INFINITY));
   }
   if (oldest.size > MAX_PRIORITIES) return String(count);
-  return [count, ...[...oldest].map(([priority, ms]) => `${priority}:${ms}`), ...avoiding].join(' ');
+  return [count, ...[...oldest].map(([priority, ms]) => `${priority}:${ms}`)].join(' ');
 }
 
 export function parseQueueNotification(text: string): QueueNotification {
   const [count, ...words] = text.split(' ');
-  const isAvoiding = words.at(-1) === AVOIDING;
-  const from = (isAvoiding ? words.slice(0, -1) : words).map((name) => {
+  const from = words.map((name) => {
     const [priority = 0, ms = 0] = name.split(':').map(Number);
     return { priority, createdAt: new Date(ms), id: LEAST_ID };
   });
-  const isKnown = words.length > 0;
-  return { count: Number(count), from: isKnown ? from : null, mayAvoid: isAvoiding || !isKnown };
+  return { count: Number(count), from: from.length > 0 ? from : null };
 }

@@ -1,7 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { execute, rows, plainArray, UnnestColumns } from '../../database/sql/sql.js';
-import { AvoidingRuns } from './avoiding-runs.js';
 import { KEYS } from './concurrency-keys.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
 import { findHeads, lockHeads, type LockedHead } from './queue-head.js';
@@ -25,8 +24,7 @@ const PUT = `insert into ${QUEUE.name} (${QUEUE.columns(PLACE)})
        select ${QUEUE.columns(PLACE, 'v')}
          from ${NEW_ENTRIES.sql}
            on conflict (run_id) do update
-          set priority = excluded.priority,
-              avoided_worker = excluded.avoided_worker`;
+          set priority = excluded.priority`;
 
 const TABLES = { plain: QUEUE.name, restricted: RESTRICTED.name } as const;
 type QueueKind = keyof typeof TABLES;
@@ -98,16 +96,17 @@ export class QueueRepository {
   constructor(
     private readonly marks: LowWaterMarks,
     readonly restricted: RestrictedQueueRepository,
-    private readonly avoiding: AvoidingRuns,
   ) {}
 
-  /** Puts pending runs into the queue; takes over priority and avoided worker of those that are in it. */
+  /** Puts pending runs into the queue; takes over the priority of those that are in it. */
   async put(manager: EntityManager, pending: readonly Run[]): Promise<void> {
-    for (const run of pending) {
-      if (run.avoidedWorker === null) this.marks.put(run);
-      else this.avoiding.expect();
-    }
+    for (const run of pending) this.marks.put(run);
     await execute(manager, PUT, NEW_ENTRIES.params(pending, { runId: (run) => run.id }));
+  }
+
+  /** Whether the transaction has removed no runs, which a rollback would bring back. */
+  mayForget(manager: EntityManager): boolean {
+    return !this.#removed.has(manager);
   }
 
   async remove(manager: EntityManager, runIds: readonly string[]): Promise<void> {
@@ -133,22 +132,19 @@ export class QueueRepository {
     ]);
   }
 
-  /** Whether the queue has no run, locked or not, except those that avoid a worker. */
+  /** Whether the queue has no run, locked or not. */
   async isEmpty(manager: EntityManager): Promise<boolean> {
     const ranges = this.marks.isCurrent ? this.marks.ranges : WHOLE_QUEUE;
     return (await findHeads(manager, ranges, 1)).every((head) => head === null);
   }
 
-  /**
-   * Locks up to `limit` runs at the head of the queue, with their rows in `runs`; skips those that others have locked, and
-   * those that avoid a worker.
-   */
+  /** Locks up to `limit` runs at the head of the queue, with their rows in `runs`; skips those that others have locked. */
   async lockHead(manager: EntityManager, limit: number): Promise<LockedHead[]> {
     const { marks } = this;
     const scanAll = (): Promise<LockedHead[]> => lockHeads(manager, WHOLE_QUEUE, limit);
     if (!marks.isCurrent) return scanAll();
     // What this transaction has removed comes back if it fails.
-    if (marks.isAdvanceDue && !this.#removed.has(manager)) {
+    if (marks.isAdvanceDue && this.mayForget(manager)) {
       await marks.advance((ranges) => findHeads(manager, ranges));
     }
     let found = marks.isFullScanDue
@@ -160,8 +156,7 @@ export class QueueRepository {
   }
 
   /**
-   * Candidates for a strategy, without those that avoid a worker, and the runs reserved for these workers; none of the ids
-   * in `except`. Locks nothing.
+   * Candidates for a strategy, and the runs reserved for these workers; none of the ids in `except`. Locks nothing.
    */
   list(
     manager: EntityManager,
@@ -272,7 +267,6 @@ function firstWithin(shape: string, condition = ''): string {
                where q.cpu <= ${shape}.cpu
                  and q.ram_mb <= ${shape}.ram_mb
                  and q.vram_mb <= ${shape}.vram_mb
-                 and q.avoided_worker is null
                  ${condition}
                order by priority desc, created_at, run_id
                limit $1::integer`;

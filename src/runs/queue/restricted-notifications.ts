@@ -1,25 +1,24 @@
+import type { Lane } from './lane.js';
+
 /** Channel that announces runs of the restricted queue that became claimable. */
 export const RESTRICTED_CHANNEL = 'longshore_restricted';
 
-/** Most distinct requirements that a notification names; with more, it names none. */
+/** Most lanes that a notification names; with more, it names none. */
 export const MAX_NAMED = 100;
 
 export interface RestrictedNotification {
   readonly count: number;
-  /** What workers must have for one of the runs, each as `requirementList`; null: unknown. */
-  readonly required: readonly (readonly string[])[] | null;
-  /** Whether some of the runs may avoid a worker. */
-  readonly mayAvoid: boolean;
+  /** The lanes of the runs; null: unknown. */
+  readonly lanes: readonly Lane[] | null;
 }
 
-/** A notification; without `required` if that is too long. */
+/** A notification; without `lanes`, whose lists are by id, if that is too long. */
 interface Announced {
   readonly count: number;
-  readonly avoids: boolean;
-  readonly required?: readonly (readonly string[])[] | null;
+  readonly lanes?: Readonly<Record<string, readonly string[]>> | null;
 }
 
 export function parseRestrictedNotification(text: string): RestrictedNotification {
-  const { count, avoids, required = null }: Announced = JSON.parse(text);
-  return { count, required, mayAvoid: avoids };
+  const { count, lanes = null }: Announced = JSON.parse(text);
+  return { count, lanes: lanes && Object.entries(lanes).map(([id, required]) => ({ id, required })) };
 }

@@ -4,7 +4,8 @@ import { whenAlone } from '../../database/advisory-locks.js';
 import { paced } from '../../database/sql/in-batches.js';
 import { ConcurrencyKeys } from './concurrency-keys.js';
 import { RestrictedQueueRepository } from './restricted-queue.repository.js';
-import { NO_REQUIREMENTS, RunRequirementsRepository } from './run-requirements.repository.js';
+import { PLAIN_LANE } from './lane.js';
+import { LaneRepository } from './lane.repository.js';
 import { type JobRun, MINUTE, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
 /** Rows that one transaction checks. */
@@ -19,19 +20,19 @@ type Batch = (
   limit: number,
 ) => Promise<{ readonly last: string | null; readonly removed: number }>;
 
-/** Frees slots whose time is over, and removes keys and requirements that no run uses. */
+/** Frees slots whose time is over, and removes keys and lanes that no run uses. */
 @Injectable()
 export class RestrictedQueueJob {
   constructor(
     private readonly dataSource: DataSource,
     private readonly queue: RestrictedQueueRepository,
     private readonly keys: ConcurrencyKeys,
-    private readonly requirements: RunRequirementsRepository,
+    private readonly lanes: LaneRepository,
   ) {}
 
   @ScheduledJob({
     name: 'restricted_queue_cleanup',
-    description: 'frees overdue slots of concurrency keys, removes keys and requirements that no run uses',
+    description: 'frees overdue slots of concurrency keys, removes keys and lanes that no run uses',
     everyMs: MINUTE,
     level: 'debug',
   })
@@ -45,10 +46,8 @@ export class RestrictedQueueJob {
       this.queue.releaseOverdueSlots(manager),
     );
     const keys = await this.#walk('', stop, (...batch) => this.keys.removeUnused(...batch));
-    const requirements = await this.#walk(NO_REQUIREMENTS, stop, (...batch) =>
-      this.requirements.removeUnused(...batch),
-    );
-    return (slots ?? 0) + keys + requirements;
+    const lanes = await this.#walk(PLAIN_LANE, stop, (...batch) => this.lanes.removeUnused(...batch));
+    return (slots ?? 0) + keys + lanes;
   }
 
   async #walk(first: string, stop: AbortSignal | undefined, batch: Batch): Promise<number> {

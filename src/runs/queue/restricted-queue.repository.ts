@@ -5,8 +5,9 @@ import type { Run } from '../machine/run.js';
 import { RESTRICTED } from '../storage/run-columns.js';
 import { ConcurrencyKeys, countByKey, type AdmittedRun, type ConcurrencySlot } from './concurrency-keys.js';
 import { MAX_NAMED, RESTRICTED_CHANNEL } from './restricted-notifications.js';
-import { RestrictedRuns } from './restricted-runs.js';
-import { NO_REQUIREMENTS, REQUIREMENTS, RunRequirementsRepository } from './run-requirements.repository.js';
+import { laneOf } from './lane.js';
+import { LaneRepository, LANES } from './lane.repository.js';
+import { Lanes } from './lanes.js';
 
 /** Bytes of a notification, at most. */
 const NOTIFICATION_BYTES = 7_500;
@@ -16,13 +17,13 @@ const NEW_ENTRIES = RESTRICTED.unnest(PLACE);
 const PUT = `insert into ${RESTRICTED.name} (${RESTRICTED.columns([...PLACE, 'alike', 'isAdmitted'])})
        select ${RESTRICTED.columns(PLACE, 'v')},
               hashtextextended(
-                concat_ws(' ', v.requirement_id, v.concurrency_limit, v.cpu, v.ram_mb, v.vram_mb, v.avoided_worker), 0
+                concat_ws(' ', v.lane, v.concurrency_limit, v.cpu, v.ram_mb, v.vram_mb), 0
               ),
               v.concurrency_key is null
          from ${NEW_ENTRIES.sql}
            on conflict (run_id) do update
           set priority = excluded.priority,
-              avoided_worker = excluded.avoided_worker,
+              lane = excluded.lane,
               alike = excluded.alike`;
 
 /** What a group changes in the restricted queue. */
@@ -40,21 +41,20 @@ export interface RestrictedChange {
 @Injectable()
 export class RestrictedQueueRepository {
   constructor(
-    private readonly requirements: RunRequirementsRepository,
+    private readonly lanes: LaneRepository,
     readonly keys: ConcurrencyKeys,
-    private readonly claimable: RestrictedRuns,
+    private readonly active: Lanes,
   ) {}
 
   /**
-   * Writes the change. The caller has locked the runs; then come their requirements, their keys and the queue.
+   * Writes the change. The caller has locked the runs; then come their lanes, their keys and the queue.
    * @returns runs that claims may read now: those without a key that entered, and those that their keys admit
    */
   async write(
     manager: EntityManager,
     { entering, leaving, keys, slots }: RestrictedChange,
   ): Promise<AdmittedRun[]> {
-    this.claimable.expect();
-    await this.requirements.ensure(manager, entering);
+    this.active.expect(await this.lanes.ensure(manager, entering));
     const [, , , admitted] = await Promise.all([
       keys.size > 0 && this.keys.add(manager, keys),
       leaving.length > 0 && this.remove(manager, leaving),
@@ -63,14 +63,7 @@ export class RestrictedQueueRepository {
       slots.length > 0 && this.keys.holdSlots(manager, slots),
     ]);
     const free = entering.filter(({ concurrencyKey }) => concurrencyKey === null);
-    return [
-      ...free.map(({ id, requirementId, avoidedWorker }) => ({
-        id,
-        requirementId: requirementId ?? NO_REQUIREMENTS,
-        avoids: avoidedWorker !== null,
-      })),
-      ...admitted,
-    ];
+    return [...free.map((run) => ({ id: run.id, lane: laneOf(run) })), ...admitted];
   }
 
   /** As {@link ConcurrencyKeys.releaseSlotsOf}, and lets runs of the keys start. @returns whether the worker holds no more slots */
@@ -96,7 +89,7 @@ export class RestrictedQueueRepository {
   async put(manager: EntityManager, entering: readonly Run[]): Promise<void> {
     const params = NEW_ENTRIES.params(entering, {
       runId: ({ id }) => id,
-      requirementId: ({ requirementId }) => requirementId ?? NO_REQUIREMENTS,
+      lane: laneOf,
     });
     await execute(manager, PUT, params);
   }
@@ -125,32 +118,21 @@ export class RestrictedQueueRepository {
     return keys.length === 0 ? [] : this.keys.admit(manager, keys);
   }
 
-  /** Notifies every process, at the commit, of runs that became claimable, and of what their workers must have. */
+  /** Notifies every process, at the commit, of runs that became claimable, and of their lanes. */
   async announce(manager: EntityManager, runs: readonly AdmittedRun[]): Promise<void> {
-    const ids = [...new Set(runs.map(({ requirementId }) => requirementId))];
+    const lanes = [...new Set(runs.map(({ lane }) => lane))];
     await execute(
       manager,
       `select pg_notify('${RESTRICTED_CHANNEL}', case
                 when octet_length(p.full) <= ${NOTIFICATION_BYTES} then p.full
-                else json_build_object('count', $1::integer, 'avoids', $4::boolean)::text
+                else json_build_object('count', $1::integer)::text
               end)
          from (
-           select json_build_object('count', $1::integer, 'avoids', $4::boolean, 'required', json_agg(x.required))::text as full
-             from (
-               select required
-                 from ${REQUIREMENTS.name}
-                where id = any($2::uuid[])
-                union all
-               select '{}'
-                where $3::boolean
-             ) x
+           select json_build_object('count', $1::integer, 'lanes', json_object_agg(id, required))::text as full
+             from ${LANES.name}
+            where id = any($2::uuid[])
          ) p`,
-      [
-        runs.length,
-        plainArray(ids.length > MAX_NAMED ? [] : ids),
-        ids.length <= MAX_NAMED && ids.includes(NO_REQUIREMENTS),
-        runs.some(({ avoids }) => avoids),
-      ],
+      [runs.length, plainArray(lanes.length > MAX_NAMED ? [] : lanes)],
     );
   }
 }

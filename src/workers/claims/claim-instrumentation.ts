@@ -13,8 +13,7 @@ const OUTCOMES = ['served', 'replayed', 'empty', 'refused', 'gone', 'failed'] as
 const OUTCOME_OF = {
   served: 'served',
   replayed: 'replayed',
-  nothing: 'empty',
-  withheld: 'empty',
+  empty: 'empty',
   contended: 'empty',
   postponed: 'empty',
   refused: 'refused',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { NOTHING, POSTPONED, type ClaimOutcome } from '../../runs/journal/claim.js';
+import { EMPTY, POSTPONED, type ClaimOutcome } from '../../runs/journal/claim.js';
 import { JournalOverloaded } from '../../runs/run.errors.js';
 import type { WorkerPool } from '../pool/worker-pool.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
@@ -12,7 +12,7 @@ import type { WaitingClaims } from './waiting-claims.js';
 function claiming(outcomes: ClaimOutcome[]): Promise<ClaimOutcome> {
   /* oxlint-disable typescript/no-unsafe-type-assertion -- all that a claim without a wait uses */
   const predictor = {
-    claim: () => Promise.resolve(outcomes.shift() ?? NOTHING),
+    claim: () => Promise.resolve(outcomes.shift() ?? EMPTY),
   } as Partial<EmptyClaimPredictor>;
   const service = new ClaimService(
     {} as WorkerPool,

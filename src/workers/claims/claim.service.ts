@@ -3,11 +3,11 @@ import { Inject, Injectable } from '@nestjs/common';
 import { covers, type Caller } from '../../auth/access.js';
 import { assertCovers } from '../../auth/api-key.guard.js';
 import { JournalOverloaded } from '../../runs/run.errors.js';
-import { NOTHING, type ClaimOutcome } from '../../runs/journal/claim.js';
+import { EMPTY, type ClaimOutcome } from '../../runs/journal/claim.js';
 import type { Idempotency } from '../../runs/journal/idempotency-ledger.js';
-import { requirementList } from '../../runs/requirements.js';
+import { offerOf, type Offer } from '../../runs/queue/lane.js';
 import type { ClaimContext, ClaimingWorker, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
-import { takesRuns, WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
+import { WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import type { WaitFor } from './claim-instrumentation.js';
 import { EmptyClaimPredictor } from './empty-claim-predictor.js';
@@ -53,7 +53,6 @@ export class ClaimService {
         const found = await pool.findAll(ids, executor);
         return new Map([...found].filter(([, worker]) => mayClaim(worker)));
       },
-      listClaiming: async (executor) => (await pool.list(executor)).filter(takesRuns),
     };
   }
 
@@ -67,11 +66,11 @@ export class ClaimService {
     const { workerId, max, waitMs, idempotency, caller, signal } = request;
     const hasKey = idempotency !== undefined;
     const stillWanted = (): boolean => !signal.aborted;
-    const worker: { id: string; has: readonly string[] | null } = { id: workerId, has: null };
+    const worker: { id: string; offer: Offer | null } = { id: workerId, offer: null };
     const seen: { worker?: ClaimingWorker } = {};
     const admits = (claiming: ClaimingWorker): boolean => {
       seen.worker = claiming;
-      if (waitMs > 0) worker.has = requirementList(claiming);
+      if (waitMs > 0) worker.offer = offerOf(claiming);
       return caller === undefined || covers(caller, claiming);
     };
     const claim = {
@@ -93,7 +92,7 @@ export class ClaimService {
         const version = waitMs > 0 ? this.waiting.version : 0;
         capacity?.reset();
         const isEmpty = tries === 1 && waitMs > 0 && (await this.predictor.predictsNothing(workerId, hasKey));
-        const outcome = isEmpty ? NOTHING : await this.predictor.claim(claim);
+        const outcome = isEmpty ? EMPTY : await this.predictor.claim(claim);
         const { kind, runs } = outcome;
         if (kind === 'refused' && caller && seen.worker) assertCovers(caller, seen.worker);
         const leftMs = endsAt - performance.now();

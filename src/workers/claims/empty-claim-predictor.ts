@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import type { Claim, ClaimOutcome } from '../../runs/journal/claim.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
+import { Lanes } from '../../runs/queue/lanes.js';
 import { HeldRunRepository, type AssignedWorkerPage } from '../../runs/storage/held-run.repository.js';
 import { ServedNotifications } from './served-notifications.js';
 import { WaitingClaims } from './waiting-claims.js';
@@ -44,6 +45,7 @@ export class EmptyClaimPredictor {
   constructor(
     @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'claim'>,
     private readonly waiting: WaitingClaims,
+    private readonly lanes: Lanes,
     private readonly served: ServedNotifications,
     private readonly repository: HeldRunRepository,
     private readonly dataSource: DataSource,
@@ -59,8 +61,8 @@ export class EmptyClaimPredictor {
     try {
       const outcome = await this.journal.claim({ ...claim, announcement });
       mayOwnRuns = outcome.runs.length > 0;
-      // Where every worker gets the head of the queue, the queue is empty for all if it is for one.
-      const isEmpty = outcome.kind === 'nothing' && context.strategy.isFifo === true;
+      // Where every worker gets the head of the queue, its plain runs are gone for all if they are for one.
+      const isEmpty = outcome.kind === 'empty' && context.strategy.isFifo === true && this.lanes.areEmpty;
       if (this.#isInUse && isEmpty && before.at > (this.#empty?.at ?? -Infinity)) this.#empty = before;
       return outcome;
     } finally {

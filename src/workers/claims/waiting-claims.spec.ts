@@ -3,6 +3,7 @@ import { describe, test } from 'vitest';
 import type { NotificationListener } from '../../database/notifications.js';
 import { FREE_WORKERS_CHANNEL, QUEUE_CHANNEL } from '../../runs/queue/queue-notifications.js';
 import { RESTRICTED_CHANNEL } from '../../runs/queue/restricted-notifications.js';
+import { laneOf } from '../../runs/queue/lane.js';
 import { requirementIdOf } from '../../runs/requirements.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
 import { FitStrategy } from '../strategies/fit.strategy.js';
@@ -16,26 +17,21 @@ import {
 const LONG_MS = 60_000;
 
 const nothing = (): undefined => undefined;
-
-const PLAIN = { requirementId: null, concurrencyKey: null };
-const GPU = { requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [] }), concurrencyKey: null };
+const PLAIN = { requirementId: null, concurrencyKey: null, avoidedWorker: null };
+const GPU = { ...PLAIN, requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [] }) };
+const ONE_GPU = { count: 1, lanes: { [laneOf(GPU)]: ['tag:gpu'] } };
 
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Waiting claims with their notifications, and the names of the woken claims in order. */
 function setUp(strategy: 'direct' | 'fit' = 'direct') {
-  let notify: NotificationListener = nothing;
-  let notifyRestricted: NotificationListener = nothing;
-  let notifyCapacity: NotificationListener = nothing;
-  let notifyGrown: NotificationListener = nothing;
+  const listeners = new Map<string, NotificationListener>();
+  const send = (channel: string, payload: string | null): void => listeners.get(channel)?.(payload);
   let create: () => void = nothing;
   const claims = new WaitingClaims(
     {
       subscribe: (channel, listener) => {
-        if (channel === FREE_WORKERS_CHANNEL) notifyCapacity = listener;
-        else if (channel === GROWN_WORKERS_CHANNEL) notifyGrown = listener;
-        else if (channel === QUEUE_CHANNEL) notify = listener;
-        else if (channel === RESTRICTED_CHANNEL) notifyRestricted = listener;
+        listeners.set(channel, listener);
         return () => undefined;
       },
       isListening: () => true,
@@ -59,7 +55,10 @@ function setUp(strategy: 'direct' | 'fit' = 'direct') {
   ): void => {
     const capacity = claims.listenForCapacity(name);
     const waiting = claims
-      .wait(since, capacity, LONG_MS, signal, { id: name, has })
+      .wait(since, capacity, LONG_MS, signal, {
+        id: name,
+        offer: has === null ? null : { id: name, has: new Set(has) },
+      })
       .finally(() => capacity?.close());
     void waiting.then((wakeUp) => (wakeUp ? woken.push({ name, wakeUp }) : ended.push(name)));
   };
@@ -70,15 +69,14 @@ function setUp(strategy: 'direct' | 'fit' = 'direct') {
     wait,
     tick,
     names: () => woken.map(({ name }) => name),
-    notify: (payload: string | null) => notify(payload),
-    notifyRestricted: (payload: object) => notifyRestricted(JSON.stringify(payload)),
+    notify: (payload: string | null) => send(QUEUE_CHANNEL, payload),
+    notifyRestricted: (payload: object) => send(RESTRICTED_CHANNEL, JSON.stringify(payload)),
     waitWith: (name: string, has: readonly string[]) => wait(name, undefined, undefined, has),
-    notifyCapacity: (worker: string) => notifyCapacity(worker),
-    notifyGrown: (worker: string) => notifyGrown(worker),
+    send,
     create: () => create(),
     /** Wakes every waiting claim, so that no timer is left. */
     close: () => {
-      while (claims.size > 0) notify(null);
+      while (claims.size > 0) send(QUEUE_CHANNEL, null);
     },
   };
 }
@@ -98,7 +96,7 @@ describe('waiting claims', () => {
     it.waitWith('plain', []);
     it.waitWith('gpu', ['tag:gpu']);
     it.waitWith('both', ['tag:gpu', 'tag:linux']);
-    it.notifyRestricted({ count: 1, avoids: true, required: [['tag:gpu', 'tag:linux']] });
+    it.notifyRestricted({ count: 1, lanes: { a: ['tag:gpu', 'tag:linux'] } });
     await it.tick();
     assert.deepEqual(it.names(), ['both']);
     it.close();
@@ -107,13 +105,13 @@ describe('waiting claims', () => {
   test('are woken in growing numbers for a run with requirements that are unknown', async () => {
     const it = setUp();
     for (let i = 0; i < 40; i += 1) it.waitWith(`w${i}`, []);
-    it.notifyRestricted({ count: 1, avoids: true });
+    it.notifyRestricted({ count: 1 });
     let settled = 0;
     for (let rounds = 0; rounds < 7; rounds += 1) {
       await it.tick();
       const fresh = it.woken.slice(settled);
       settled = it.woken.length;
-      for (const { wakeUp } of fresh) wakeUp.settle('withheld', []);
+      for (const { wakeUp } of fresh) wakeUp.settle('empty', []);
     }
     assert.equal(it.woken.length, 40);
     it.close();
@@ -122,7 +120,7 @@ describe('waiting claims', () => {
   test('are woken instead of one that took another run than those it was woken for', async () => {
     const it = setUp();
     for (const name of ['a', 'b']) it.waitWith(name, ['tag:gpu']);
-    it.notifyRestricted({ count: 1, avoids: false, required: [['tag:gpu']] });
+    it.notifyRestricted(ONE_GPU);
     await it.tick();
     it.woken[0]?.wakeUp.settle('served', [PLAIN]);
     await it.tick();
@@ -139,22 +137,24 @@ describe('waiting claims', () => {
   test('are not woken for a run that is gone for a worker that could have got it', async () => {
     const it = setUp();
     for (const name of ['a', 'b', 'c']) it.waitWith(name, ['tag:gpu']);
-    it.notifyRestricted({ count: 1, avoids: false, required: [['tag:gpu']] });
+    it.notifyRestricted(ONE_GPU);
     await it.tick();
-    it.woken[0]?.wakeUp.settle('withheld', []);
+    it.woken[0]?.wakeUp.settle('empty', []);
     await it.tick();
     assert.deepEqual(it.names(), ['a']);
     it.close();
   });
 
-  test('are woken one after the other for a run that may avoid a worker', async () => {
+  test('are woken for a run that avoids a worker, except those of that worker', async () => {
     const it = setUp();
-    for (const name of ['a', 'b']) it.waitWith(name, ['tag:gpu']);
-    it.notifyRestricted({ count: 1, avoids: true, required: [['tag:gpu']] });
-    await it.tick();
-    it.woken[0]?.wakeUp.settle('withheld', []);
+    for (const name of ['a', 'b', 'c']) it.waitWith(name, []);
+    it.notifyRestricted({ count: 2, lanes: { x: ['not-worker:a'], y: ['not-worker:b'] } });
     await it.tick();
     assert.deepEqual(it.names(), ['a', 'b']);
+    it.woken[0]?.wakeUp.settle('empty', []);
+    it.woken[1]?.wakeUp.settle('gone', []);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a', 'b', 'c']);
     it.close();
   });
 
@@ -191,7 +191,7 @@ describe('waiting claims', () => {
         await it.tick();
         assert.deepEqual(it.names(), isWoken ? ['a'] : []);
         assert.equal(it.claims.version, version, 'nothing has changed for other claims');
-        it.notifyGrown('b');
+        it.send(GROWN_WORKERS_CHANNEL, 'b');
         await it.tick();
         assert.equal(it.names().includes('b'), strategy === 'fit');
         it.close();
@@ -230,7 +230,7 @@ describe('waiting claims', () => {
     for (const name of ['a', 'b']) it.wait(name);
     it.notify('1');
     await it.tick();
-    it.woken[0]?.wakeUp.settle('nothing', []);
+    it.woken[0]?.wakeUp.settle('empty', []);
     await it.tick();
     assert.deepEqual(it.names(), ['a']);
     it.close();
@@ -282,13 +282,13 @@ describe('waiting claims', () => {
     it.notify('1');
     await it.tick();
     assert.equal(it.woken.length, 8);
-    for (const { wakeUp } of it.woken.slice(0, 7)) wakeUp.settle('nothing', []);
+    for (const { wakeUp } of it.woken.slice(0, 7)) wakeUp.settle('empty', []);
     await it.tick();
     assert.equal(it.woken.length, 8);
-    it.woken[7]?.wakeUp.settle('nothing', []);
+    it.woken[7]?.wakeUp.settle('empty', []);
     await it.tick();
     assert.equal(it.woken.length, 8 + 64);
-    for (const { wakeUp } of it.woken.slice(8, 71)) wakeUp.settle('nothing', []);
+    for (const { wakeUp } of it.woken.slice(8, 71)) wakeUp.settle('empty', []);
     it.woken[71]?.wakeUp.settle('served', [PLAIN]);
     await it.tick();
     assert.equal(it.woken.length, 72);
@@ -298,8 +298,8 @@ describe('waiting claims', () => {
   test('are woken when the free capacity of their own worker grows', async () => {
     const it = setUp('fit');
     for (const name of ['a', 'b']) it.wait(name);
-    it.notifyCapacity('b');
-    it.notifyCapacity('nobody');
+    it.send(FREE_WORKERS_CHANNEL, 'b');
+    it.send(FREE_WORKERS_CHANNEL, 'nobody');
     await it.tick();
     assert.deepEqual(it.names(), ['b']);
     assert.equal(it.claims.size, 1);
@@ -311,12 +311,12 @@ describe('waiting claims', () => {
       const it = setUp('fit');
       const names = Array.from({ length: 10 }, (_, n) => `w${n}`);
       for (const name of names) it.wait(name);
-      it.notifyCapacity('w0');
+      it.send(FREE_WORKERS_CHANNEL, 'w0');
       for (let n = 0; n < steps; n += 1) await Promise.resolve();
       it.notify('1');
       await it.tick();
       // The second wave starts when all claims of the first have settled.
-      for (const { wakeUp } of it.woken) wakeUp.settle('nothing', []);
+      for (const { wakeUp } of it.woken) wakeUp.settle('empty', []);
       await it.tick();
       assert.deepEqual(it.names().toSorted(), names, `after ${steps} steps`);
       it.close();
@@ -328,7 +328,7 @@ describe('waiting claims', () => {
     const capacity = it.claims.listenForCapacity('w');
     assert.ok(capacity);
     capacity.reset();
-    it.notifyCapacity('w');
+    it.send(FREE_WORKERS_CHANNEL, 'w');
     const signal = new AbortController().signal;
     assert.ok(await it.claims.wait(it.claims.version, capacity, LONG_MS, signal));
     assert.equal(it.claims.size, 0);
@@ -340,7 +340,7 @@ describe('waiting claims', () => {
     it.notify('1');
     await it.tick();
     it.wait('a again');
-    it.woken[0]?.wakeUp.settle('nothing', []);
+    it.woken[0]?.wakeUp.settle('empty', []);
     await it.tick();
     assert.deepEqual(it.names(), ['a']);
     it.close();

@@ -13,8 +13,8 @@ import {
   parseRestrictedNotification,
   RESTRICTED_CHANNEL,
 } from '../../runs/queue/restricted-notifications.js';
-import { isRestricted, type Run } from '../../runs/machine/run.js';
-import { idOfRequirementList } from '../../runs/requirements.js';
+import type { Demands } from '../../runs/machine/run.js';
+import { laneOf, PLAIN_LANE, serves, type Lane, type Offer } from '../../runs/queue/lane.js';
 import type { ClaimingWorker, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 
@@ -37,7 +37,7 @@ export const GROWN_WORKERS_CHANNEL = 'longshore_grown_workers';
 const MAX_REMEMBERED = 20_000;
 
 /** What a heartbeat said of its worker. */
-interface Offer extends Pick<ClaimingWorker, 'cpuCores' | 'ramMb'> {
+interface Description extends Pick<ClaimingWorker, 'cpuCores' | 'ramMb'> {
   /** Tags and capabilities. */
   readonly has: string;
   readonly gpus: string;
@@ -46,17 +46,14 @@ interface Offer extends Pick<ClaimingWorker, 'cpuCores' | 'ramMb'> {
 /** The worker of a claim. */
 export interface WaitingWorker {
   readonly id: string;
-  /** What it has, as `requirementList`; null: unknown. */
-  readonly has: readonly string[] | null;
+  /** Null: unknown. */
+  readonly offer: Offer | null;
 }
 
 /** A claim's permission to try again. The claim settles it, so that other claims are woken for the remaining runs. */
 export interface WakeUp {
-  settle(outcome: ClaimOutcome['kind'] | 'gone', taken: readonly TakenRun[]): void;
+  settle(outcome: ClaimOutcome['kind'] | 'gone', taken: readonly Demands[]): void;
 }
-
-/** The part of an assigned run that tells which claims could have got it. */
-export type TakenRun = Pick<Run, 'requirementId' | 'concurrencyKey'>;
 
 interface Waiter {
   readonly worker: WaitingWorker | null;
@@ -75,25 +72,13 @@ interface Wave {
   size: number;
   /** Woken claims that were refused or got nothing: each doubles the number of claims that are woken instead. */
   refused: number;
-  /** Whether a run that a claim took may be one of them. */
-  readonly mayInclude: (run: TakenRun) => boolean;
-  /** Whether not every claim may get the runs: that one claim gets none does not mean that none is left. */
-  readonly isSelective: boolean;
-  /** Whether some of the runs may avoid a worker. */
-  readonly mayAvoid: boolean;
-  /** What the workers of the runs that may be left must have; null: unknown, or nothing. */
-  required: readonly (readonly string[])[] | null;
+  /** Whether a run that a claim took, of this lane, may be one of them. */
+  readonly mayInclude: (lane: string) => boolean;
+  /** The lanes of the runs that may be left; null: unknown. */
+  lanes: readonly Lane[] | null;
 }
 
-/** What is known of runs that became claimable together. */
-type WaveRuns = Pick<Wave, 'mayInclude' | 'isSelective' | 'mayAvoid' | 'required'>;
-
-const ANY_RUNS: WaveRuns = {
-  mayInclude: () => true,
-  isSelective: false,
-  mayAvoid: false,
-  required: null,
-};
+const PLAIN: readonly Lane[] = [{ id: PLAIN_LANE, required: [] }];
 
 const NO_WAVE: WakeUp = { settle: () => undefined };
 
@@ -133,7 +118,7 @@ class CapacityListener {
 export class WaitingClaims implements OnModuleDestroy {
   readonly #waiters = new Set<Waiter>();
   /** From the last heartbeat of each worker to this process. */
-  readonly #offers = new Map<string, Offer>();
+  readonly #described = new Map<string, Description>();
   /** Emits `capacity:ID` when a worker's free capacity grows, `status:ID` when it reports or is resumed. */
   readonly #workers = new EventEmitter().setMaxListeners(0);
   #version = 0;
@@ -211,20 +196,20 @@ export class WaitingClaims implements OnModuleDestroy {
    */
   noteHeartbeat({ id, cpuCores, ramMb, gpus, tags, capabilities }: ClaimingWorker): string | null {
     const has = JSON.stringify([tags, capabilities]);
-    const offer = { has, cpuCores, ramMb, gpus: JSON.stringify(gpus) };
-    const before = this.#offers.get(id);
-    this.#offers.delete(id);
-    this.#offers.set(id, offer);
-    if (this.#offers.size > MAX_REMEMBERED) {
-      const [oldest] = this.#offers.keys();
-      if (oldest !== undefined) this.#offers.delete(oldest);
+    const described = { has, cpuCores, ramMb, gpus: JSON.stringify(gpus) };
+    const before = this.#described.get(id);
+    this.#described.delete(id);
+    this.#described.set(id, described);
+    if (this.#described.size > MAX_REMEMBERED) {
+      const [oldest] = this.#described.keys();
+      if (oldest !== undefined) this.#described.delete(oldest);
     }
     if (before === undefined) return null;
     if (before.has !== has) {
       this.#onChangedWorker(id);
       return CHANGED_WORKERS_CHANNEL;
     }
-    if (this.strategy.isFifo || !hasGrown(before, offer)) return null;
+    if (this.strategy.isFifo || !hasGrown(before, described)) return null;
     this.#onGrownWorker(id);
     return GROWN_WORKERS_CHANNEL;
   }
@@ -252,24 +237,21 @@ export class WaitingClaims implements OnModuleDestroy {
       ),
       // A claim that is woken now is committed together with the creation.
       this.journal.onCreate(() => {
-        if (this.strategy.isFifo && this.#waiters.size > 0) this.#startWave(1, ANY_RUNS);
+        if (this.strategy.isFifo && this.#waiters.size > 0) this.#startWave(1, PLAIN, () => true);
       }),
     ];
   }
 
   #onQueue(payload: string | null): void {
     if (payload === null) return this.#wakeAll();
-    const { count: runs, mayAvoid } = parseQueueNotification(payload);
-    this.#startWave(runs, { mayInclude: isPlain, isSelective: mayAvoid, mayAvoid, required: null });
+    this.#startWave(parseQueueNotification(payload).count, PLAIN, (lane) => lane === PLAIN_LANE);
   }
 
   #onRestricted(payload: string | null): void {
     if (payload === null) return this.#wakeAll();
-    const { count, required, mayAvoid } = parseRestrictedNotification(payload);
-    const ids = required && new Set(required.map(idOfRequirementList));
-    const mayInclude = (run: TakenRun): boolean =>
-      isRestricted(run) && (ids === null || ids.has(run.requirementId));
-    this.#startWave(count, { mayInclude, isSelective: true, mayAvoid, required });
+    const { count, lanes } = parseRestrictedNotification(payload);
+    const ids = lanes && new Set(lanes.map(({ id }) => id));
+    this.#startWave(count, lanes, (lane) => (ids === null ? lane !== PLAIN_LANE : ids.has(lane)));
   }
 
   /** Its waiting claims try again, and every claim that tried with what the worker had before. */
@@ -288,11 +270,11 @@ export class WaitingClaims implements OnModuleDestroy {
     for (const { wake } of this.#waiters) wake(NO_WAVE);
   }
 
-  #startWave(remaining: number, runs: WaveRuns): void {
+  #startWave(remaining: number, lanes: readonly Lane[] | null, mayInclude: Wave['mayInclude']): void {
     this.#version += 1;
     const version = this.#version;
     const size = this.strategy.isFifo ? remaining : Math.max(remaining, FIRST_WAVE);
-    this.#wake({ version, remaining, unsettled: 0, size, refused: 0, ...runs }, size);
+    this.#wake({ version, remaining, unsettled: 0, size, refused: 0, lanes, mayInclude }, size);
   }
 
   #wake(wave: Wave, count: number): void {
@@ -318,15 +300,14 @@ export class WaitingClaims implements OnModuleDestroy {
     wave: Wave,
     waiter: Waiter,
     outcome: ClaimOutcome['kind'] | 'gone',
-    taken: readonly TakenRun[],
+    taken: readonly Demands[],
   ): void {
     wave.unsettled -= 1;
-    wave.remaining -= taken.filter(wave.mayInclude).length;
+    wave.remaining -= taken.map(laneOf).filter(wave.mayInclude).length;
     if (this.strategy.isFifo) {
-      // The queue is empty for every worker if it is for one.
-      if (outcome === 'nothing' || (outcome === 'withheld' && isNoneLeft(wave, waiter))) wave.remaining = 0;
+      if (outcome === 'empty' && isNoneLeft(wave, waiter)) wave.remaining = 0;
       // Many claims in a row that get nothing must not delay the run by one wake-up each.
-      if (outcome === 'refused' || outcome === 'withheld') wave.refused += 1;
+      if (outcome === 'refused' || outcome === 'empty') wave.refused += 1;
       const missing = wave.remaining - wave.unsettled;
       if (missing > 0) {
         this.#wake(wave, Math.max(missing, Math.min(2 ** wave.refused / 2, MAX_REPLACEMENTS)));
@@ -338,30 +319,21 @@ export class WaitingClaims implements OnModuleDestroy {
   }
 }
 
-function hasGrown(before: Offer, { cpuCores, ramMb, gpus }: Offer): boolean {
+function hasGrown(before: Description, { cpuCores, ramMb, gpus }: Description): boolean {
   // Any other GPUs may be larger ones.
   return cpuCores > before.cpuCores || ramMb > before.ramMb || gpus !== before.gpus;
 }
 
-function isPlain(run: TakenRun): boolean {
-  return !isRestricted(run);
-}
-
 /** Whether the waiting claim may get one of the runs, as far as is known. */
-function mayGetOne({ worker }: Waiter, { required }: Wave): boolean {
-  const has = worker?.has;
-  return !has || required === null || required.some((names) => covers(has, names));
+function mayGetOne({ worker }: Waiter, { lanes }: Wave): boolean {
+  const offer = worker?.offer;
+  return !offer || lanes === null || lanes.some((lane) => serves(offer, lane));
 }
 
 /** Whether no run of the wave is left for any claim after the waiting claim got none; notes what it shows of the rest. */
 function isNoneLeft(wave: Wave, { worker }: Waiter): boolean {
-  if (!wave.isSelective) return true;
-  const has = worker?.has;
-  if (wave.mayAvoid || !has || wave.required === null) return false;
-  wave.required = wave.required.filter((names) => !covers(has, names));
-  return wave.required.length === 0;
-}
-
-function covers(has: readonly string[], names: readonly string[]): boolean {
-  return names.every((name) => has.includes(name));
+  if (wave.lanes === null) return false;
+  const offer = worker?.offer;
+  wave.lanes = wave.lanes.filter((lane) => (offer ? !serves(offer, lane) : lane.required.length > 0));
+  return wave.lanes.length === 0;
 }

@@ -1,11 +1,10 @@
-import { hasResources, isEligible } from '../../runs/journal/eligibility.js';
 import { missingOf, type Requirements } from '../../runs/requirements.js';
 import type { HeldRun, Obstacle, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { takesRuns, type PooledWorker } from '../pool/worker-pool.js';
 import { toNotClaimingDtos } from '../dto/heartbeat.dto.js';
 import type { ExplainedObstacleDto, ExplainedWorkerDto } from './explain.dto.js';
 
-/** The run avoids the worker, because another one could execute it. */
+/** The worker does not get the run yet, because its attempt before failed there by the infrastructure. */
 const AVOIDED: Obstacle = { resource: 'avoided', needed: 1, free: 0, total: 1 };
 
 /** A pending run and what its scheduling depends on. */
@@ -21,16 +20,13 @@ export interface Situation {
   readonly held: ReadonlyMap<string, readonly HeldRun[]>;
   /** Runs that workers are reserved for, by worker, in queue order. */
   readonly reserved: ReadonlyMap<string, readonly QueuedRun[]>;
-  /** The workers that may claim and meet the requirements. */
-  readonly eligible: readonly PooledWorker[];
   /** Ids of the workers that may claim. */
   readonly reachable: ReadonlySet<string>;
 }
 
 /** What a claim of the worker would do with the run: the strategy chooses among it and the runs it is reserved for. */
 export function evaluateWorker(situation: Situation, worker: PooledWorker): ExplainedWorkerDto {
-  const { strategy, run, isClaimable, requirements, keyRoom, now, held, reserved } = situation;
-  const { eligible, reachable } = situation;
+  const { strategy, run, isClaimable, requirements, keyRoom, now, held, reserved, reachable } = situation;
   const lacking = lackingOf(worker, requirements);
   const isFull = keyRoom !== null && keyRoom.free === 0;
   const idle = { ...worker, held: [], keptFor: null };
@@ -38,21 +34,20 @@ export function evaluateWorker(situation: Situation, worker: PooledWorker): Expl
   const others = (reserved.get(worker.id) ?? []).filter(({ id }) => id !== run.id);
   const candidates = [run, ...others].toSorted(byQueueOrder);
   const { assignments } = strategy.choose([claimant], candidates, { now, reachable });
-  const isAllowed = isEligible(strategy, worker, run, eligible);
-  const isChosen = isAllowed && assignments.some(({ runId }) => runId === run.id);
+  const isAvoided = run.avoidedWorker === worker.id;
+  const isChosen = !isAvoided && assignments.some(({ runId }) => runId === run.id);
   const kept = candidates.find(
     (one) => one.reservedFor === worker.id && strategy.obstacles(idle, one).length === 0,
   );
-  const fits = run.avoidedWorker === null || hasResources(worker, run);
   const obstacles = [
     ...(keyRoom && isFull ? [{ resource: 'concurrency', needed: 1, free: 0, total: keyRoom.limit }] : []),
-    ...(fits && !isAllowed ? [AVOIDED] : []),
+    ...(isAvoided ? [AVOIDED] : []),
     ...(isChosen ? [] : strategy.obstacles({ ...claimant, keptFor: kept?.id ?? null }, run)),
   ];
   return {
     id: worker.id,
     can_take_now: isChosen && isClaimable && takesRuns(worker) && !isFull && lacking.length === 0,
-    could_ever: fits && lacking.length === 0 && strategy.obstacles(idle, run).length === 0,
+    could_ever: lacking.length === 0 && strategy.obstacles(idle, run).length === 0,
     draining: worker.isDraining,
     not_claiming: toNotClaimingDtos(worker.notClaiming),
     obstacles: [

@@ -11,23 +11,26 @@ const MAX_IDS = 3;
 /** How an attempt failed, and with which worker. */
 export type FailedAttempt = Pick<ExplainedEndDto, 'worker_id' | 'cause' | 'exit_code' | 'error_message'>;
 
-/**
- * The explanation in one or two sentences.
- * @param failed the attempt before, of a run in back-off
- * @param active the active workers
- */
-export function summarise(
-  explanation: Omit<RunExplanationDto, 'summary'>,
-  failed: FailedAttempt | null,
-  active: readonly Requirements[],
-): string {
+/** What the summary says beyond the explanation. */
+interface Background {
+  /** The attempt before, of a run in back-off. */
+  readonly failed: FailedAttempt | null;
+  /** When the worker that the run avoids may get it, too. */
+  readonly avoidedUntil: Date | null;
+  /** The active workers. */
+  readonly active: readonly Requirements[];
+}
+
+/** The explanation in one or two sentences. */
+export function summarise(explanation: Omit<RunExplanationDto, 'summary'>, background: Background): string {
+  const { failed } = background;
   const { state, queue, holder, ended } = explanation;
   switch (state) {
     case 'PENDING':
       if (queue?.start_at) return `Not assigned before its start_at, ${queue.start_at}.`;
       return queue?.not_before
         ? `In back-off until ${queue.not_before}${failed ? attemptFailed(explanation.attempt - 1, failed) : ''}.`
-        : waiting(explanation, active);
+        : waiting(explanation, background);
     case 'ASSIGNED':
     case 'RUNNING':
       return holder?.worker_id ? held(explanation, holder.worker_id) : `Put into ${state} by an admin.`;
@@ -49,15 +52,17 @@ function attemptFailed(attempt: number, failed: FailedAttempt): string {
   return `: attempt ${attempt} failed${where}${failure(failed)}`;
 }
 
-function waiting(explanation: Omit<RunExplanationDto, 'summary'>, active: readonly Requirements[]): string {
+function waiting(
+  explanation: Omit<RunExplanationDto, 'summary'>,
+  { active, avoidedUntil }: Background,
+): string {
   const { queue, counts } = explanation;
   const position = queue?.position ?? null;
   if (position === null || !counts) return 'Waiting.';
   const place = queue?.position_is_exact
     ? `Number ${position} in the queue`
     : `At or after position ${position} in the queue`;
-  const avoided = queue?.avoided_worker ?? null;
-  return `${place}; ${chances(counts, explanation, active)}${reserved(queue?.reserved_for ?? null)}${avoids(avoided)}.`;
+  return `${place}; ${chances(counts, explanation, active)}${reserved(queue?.reserved_for ?? null)}${avoids(queue?.avoided_worker ?? null, avoidedUntil)}.`;
 }
 
 /** @param explanation its most able workers come first */
@@ -143,10 +148,10 @@ function reserved(workerId: string | null): string {
   return workerId === null ? '' : `; worker '${workerId}' is reserved for it`;
 }
 
-function avoids(workerId: string | null): string {
-  return workerId === null
+function avoids(workerId: string | null, until: Date | null): string {
+  return workerId === null || until === null
     ? ''
-    : `; it avoids worker '${workerId}', where the attempt before failed by the infrastructure`;
+    : `; it avoids worker '${workerId}', where the attempt before failed by the infrastructure, until ${until.toISOString()}`;
 }
 
 /** The cause of a failure and the first line of its message or, without one, the exit code. */

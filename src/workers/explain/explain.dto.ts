@@ -34,7 +34,7 @@ export class ExplainedQueueDto {
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) passed_over_at: string | null;
   /** The worker that is reserved for the run; null: none. */
   @ApiProperty({ type: 'string', nullable: true }) reserved_for: string | null;
-  /** Worker on which the attempt before failed by the infrastructure: it gets the run only if no other can take it; or null. */
+  /** Worker on which the attempt before failed by the infrastructure: for 10 seconds from `queued_at` only others get the run; or null. */
   @ApiProperty({ type: 'string', nullable: true }) avoided_worker: string | null;
 }
 
@@ -97,7 +97,7 @@ export class ExplainedEndDto {
 export class ExplainedObstacleDto {
   /**
    * `cpu`, `ram_mb`, `vram_mb`, `tags` (of the run's selector), `capabilities` (that the run needs), `concurrency` (runs of its key),
-   * `reserved` (for another run), `avoided` (others can take the run), or a name that the strategy defines.
+   * `reserved` (for another run), `avoided` (the attempt before failed there; see `avoided_worker`), or a name that the strategy defines.
    */
   @ApiProperty({ type: 'string', example: 'ram_mb' }) resource: string;
   /** What the run needs. */

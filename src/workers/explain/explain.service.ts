@@ -1,9 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
-import { timerOf } from '../../runs/machine/timers.js';
+import { avoidanceEnd, timeoutOf } from '../../runs/machine/timers.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
-import { meets, requirementsOf, type Requirements } from '../../runs/requirements.js';
+import { requirementsOf, type Requirements } from '../../runs/requirements.js';
 import type { HeldRun, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { takesRuns, WorkerPool, type PooledWorker } from '../pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
@@ -71,7 +71,14 @@ export class ExplainService {
         workers: (judged ?? []).toSorted(byAbility).slice(0, MAX_WORKERS),
         counts: judged && countsOf(judged, workers.length),
       };
-      return { ...explanation, summary: summarise(explanation, failedOf(status), active) };
+      return {
+        ...explanation,
+        summary: summarise(explanation, {
+          failed: failedOf(status),
+          avoidedUntil: avoidanceEnd(run),
+          active,
+        }),
+      };
     });
   }
 
@@ -111,7 +118,6 @@ export class ExplainService {
         free: Math.max(0, concurrency.limit - concurrency.executing),
       },
       now,
-      eligible: claiming.filter((worker) => meets(worker, requirements)),
       reachable: new Set(claiming.map(({ id }) => id)),
     };
     const judged: ExplainedWorkerDto[] = [];
@@ -144,8 +150,7 @@ function rank(worker: ExplainedWorkerDto): number {
 }
 
 function deadlineOf({ run, now }: RunStatus): ExplainedDeadlineDto | null {
-  // No timeout runs before the attempt may be claimed.
-  const at = run.notBefore === null ? (timerOf(run)?.dueAt ?? null) : null;
+  const at = timeoutOf(run)?.dueAt ?? null;
   return (
     at && {
       budget: run.state === 'RUNNING' ? 'attempt_s' : 'start_within_s',

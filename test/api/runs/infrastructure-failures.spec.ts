@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
+import { letTimePass, until } from '../../support/app/passing-time.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -28,6 +29,7 @@ for (const scheduler of ['direct', 'fit']) {
     afterAll(() => service.close());
     afterEach(async () => {
       await execute(service.dataSource, 'delete from run_queue');
+      await execute(service.dataSource, 'delete from restricted_queue');
       for (const name of ['w', 'v', 'x']) await register(name, 1, true);
     });
 
@@ -81,28 +83,39 @@ for (const scheduler of ['direct', 'fit']) {
       assert.deepEqual(others, scheduler === 'fit' ? [last.id] : []);
     });
 
-    test('the same worker gets it again if no other one is active and not draining', async () => {
+    test('the same worker gets it ten seconds later, though no other one could take it before', async () => {
       await register('w', 4);
-      const { id } = await failedOn('w');
-      assert.deepEqual(await claimed('w'), [id]);
+      const { id } = await failedOn('w', { constraints: { cpu: 4, ram_mb: 0, vram_mb: 0 } });
+      assert.deepEqual(await claimed('w'), []);
+      const waiting = waitingClaim('w');
+      await untilWaiting(1);
+      await endAvoidance(id);
+      assert.deepEqual(
+        (await waiting).map((op: any) => op.id),
+        [id],
+      );
     });
 
-    test('the same worker gets it again if no other one has the resources, and those never get it', async () => {
+    test('the end of the avoidance starts no timeout anew', async () => {
       await register('w', 4);
-      await register('v', 3);
-      const { id } = await failedOn('w', { constraints: { cpu: 4, ram_mb: 0, vram_mb: 0 } });
-      assert.deepEqual(await claimed('v'), []);
-      assert.deepEqual(await claimed('w'), [id]);
+      const { id } = await failedOn('w', { timeouts: { start_within_s: 60 } });
+      const { deadline } = await explain(id);
+      assert.ok(deadline.remaining_ms > 50_000);
+      await endAvoidance(id);
+      const later = (await explain(id)).deadline;
+      assert.ok(later.remaining_ms <= 50_000);
+      await execute(service.dataSource, `delete from runs where id = $1`, [id]);
     });
 
     test('a run that has lost more workers than allowed fails, and says by what', async () => {
       await register('w', 4);
+      await register('v', 4);
       const { id } = await failedOn('w');
-      await steps.claimUntil(id);
+      await steps.claimUntil(id, 'v');
       await steps.event(id, 'FAILED', LOST);
       // It pauses after the second loss.
       const { summary, queue } = await explain(id);
-      const why = "attempt 2 failed with worker 'w'; cause infrastructure: engine away";
+      const why = "attempt 2 failed with worker 'v'; cause infrastructure: engine away";
       assert.equal(summary, `In back-off until ${queue.not_before}: ${why}.`);
       await execute(service.dataSource, `update runs set reclaims = 2 where id = $1`, [id]);
       await service.send('PATCH', `/runs/${id}`, { body: { state: 'PENDING' } });
@@ -133,15 +146,18 @@ for (const scheduler of ['direct', 'fit']) {
       );
     });
 
-    test('an explanation names the worker that the run avoids', async () => {
+    test('an explanation names the worker that the run avoids, and until when', async () => {
       await register('w', 4);
       const { id } = await failedOn('w');
       const alone = await explain(id);
       assert.equal(alone.queue.avoided_worker, 'w');
-      assert.match(alone.summary, /; 1 worker can take it .*; it avoids worker 'w', where /);
+      const end = new Date(Date.parse(alone.queue.queued_at) + 10_000).toISOString();
+      const avoids = `it avoids worker 'w', where the attempt before failed by the infrastructure, until ${end}`;
+      const position = 'Number 1 in the queue';
+      assert.equal(alone.summary, `${position}; 1 worker could take it, but none of them now; ${avoids}.`);
       await register('v', 4);
       const { summary, workers } = await explain(id);
-      assert.match(summary, /; 1 worker can take it as soon as it is their turn; it avoids worker 'w', /);
+      assert.equal(summary, `${position}; 1 worker can take it as soon as it is their turn; ${avoids}.`);
       const {
         can_take_now: canTakeNow,
         could_ever: couldEver,
@@ -149,7 +165,20 @@ for (const scheduler of ['direct', 'fit']) {
       } = workers.find((one: any) => one.id === 'w');
       const avoided = { resource: 'avoided', needed: 1, free: 0, total: 1 };
       assert.deepEqual([canTakeNow, couldEver, obstacles], [false, true, [avoided]]);
+      await endAvoidance(id);
+      const after = await explain(id);
+      assert.equal(after.queue.avoided_worker, null);
+      assert.match(after.summary, /2 workers can take it as soon as it is their turn\.$/);
     });
+
+    /** Lets ten seconds pass for the run, and waits until its avoidance is over. */
+    async function endAvoidance(id: string): Promise<void> {
+      await letTimePass(service.dataSource, [id], 10);
+      await until(
+        async () => (await explain(id)).queue?.avoided_worker ?? null,
+        (worker) => worker === null,
+      );
+    }
 
     async function explain(id: string): Promise<any> {
       return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');
@@ -167,37 +196,3 @@ for (const scheduler of ['direct', 'fit']) {
     }
   });
 }
-
-describe('a run larger than its worker, with the strategy direct', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
-
-  test('is given to it once, then only to one with the resources', async () => {
-    const heartbeat = (id: string, cores: number): Promise<unknown> =>
-      steps.heartbeat(id, { resources: { cpu_cores: cores, ram_mb: 1, gpus: [] } });
-    await heartbeat('small', 1);
-    await heartbeat('other-small', 2);
-    const { id } = await steps.create({ constraints: { cpu: 8, ram_mb: 0, vram_mb: 0 } });
-    await steps.claimUntil(id, 'small');
-    await steps.event(id, 'FAILED', LOST);
-    const small = await steps.create();
-    assert.deepEqual(
-      (await steps.claim('small')).map((op) => op.id),
-      [small.id],
-    );
-    assert.deepEqual([await steps.claim('small'), await steps.claim('other-small')], [[], []]);
-    const explained = bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');
-    assert.match(explained.summary, /no active worker could ever take it/);
-    await heartbeat('large', 8);
-    assert.deepEqual(
-      (await steps.claim('large')).map((op) => op.id),
-      [id],
-    );
-  });
-});

@@ -9,8 +9,6 @@ import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
 import { createOn, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
-const noWorkers = (): Promise<[]> => Promise.resolve([]);
-
 describe('a claim with a choosing strategy', () => {
   let database: TestDatabase;
 
@@ -27,7 +25,6 @@ describe('a claim with a choosing strategy', () => {
     const reporter = {};
     const context: ClaimContext = {
       strategy: new FitStrategy(300),
-      listClaiming: noWorkers,
       // Whether the worker that a run is kept for can be reached is asked between listing and locking.
       findClaiming: async (ids) => {
         if (ids.includes('gone')) {
@@ -59,12 +56,10 @@ describe('a claim with a choosing strategy', () => {
     const claim = { workerId: worker.id, idempotency, stillWanted: () => true };
     const elsewhere: ClaimContext = {
       strategy,
-      listClaiming: noWorkers,
       findClaiming: () => Promise.resolve(workers),
     };
     const context: ClaimContext = {
       strategy,
-      listClaiming: noWorkers,
       findClaiming: async () => {
         const { kind } = await other.claim({ ...claim, context: elsewhere });
         assert.equal(kind, 'served');

@@ -11,7 +11,6 @@ import { openTestDatabase, type TestDatabase } from '../../support/test-database
 
 const FIT: ClaimContext = {
   strategy: new FitStrategy(300),
-  listClaiming: () => Promise.resolve([]),
   findClaiming: (ids) =>
     Promise.resolve(
       new Map(ids.map((id) => [id, { id, cpuCores: 64, ramMb: 1024, gpus: [], tags: [], capabilities: [] }])),

@@ -172,8 +172,7 @@ describe('low-water marks of the queue', () => {
         if (!isChange) await fillOne(priority, new Date(at));
         const [run] = await rows<QueuedRun>(
           database.dataSource,
-          `select r.id, $1::integer as priority, r.created_at as "createdAt", 0 as "ramMb", 0 as "vramMb", 0 as cpu,
-                  null as "avoidedWorker"
+          `select r.id, $1::integer as priority, r.created_at as "createdAt", 0 as "ramMb", 0 as "vramMb", 0 as cpu
              from runs r
              join run_queue q on q.run_id = r.id
             order by ${isChange ? 'r.id' : 'r.updated_at desc, r.id'}

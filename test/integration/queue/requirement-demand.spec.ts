@@ -92,7 +92,7 @@ describe('the counts of pending runs by their requirements', () => {
 
   async function empty(): Promise<void> {
     await database.dataSource.query(
-      'truncate runs, run_queue, restricted_queue, run_requirements, run_timers, events, attempts',
+      'truncate runs, run_queue, restricted_queue, lanes, run_timers, events, attempts',
     );
     await rollUp();
     const kept = await rows<object>(
@@ -128,13 +128,13 @@ describe('the counts of pending runs by their requirements', () => {
     if (id !== null) {
       await execute(
         database.dataSource,
-        `insert into run_requirements (id, required, lead) values ($1, $2::text[], $2[1]) on conflict do nothing`,
+        `insert into lanes (id, required) values ($1, $2::text[]) on conflict do nothing`,
         [id, requirementList(requirements)],
       );
     }
     await execute(
       database.dataSource,
-      `insert into restricted_queue (run_id, priority, created_at, cpu, ram_mb, vram_mb, requirement_id, alike, is_admitted)
+      `insert into restricted_queue (run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, alike, is_admitted)
        values ($1, 0, now(), $2, 10, $2, $3, 0, $4)`,
       [uuidv7(), cores, id ?? NONE, isAdmitted],
     );
@@ -192,7 +192,7 @@ describe('the counts of pending runs by their requirements', () => {
   async function counted(): Promise<Map<string, number[]>> {
     const found = await rows<{ id: string | null; stage: number; cpu: number; held: number }>(
       database.dataSource,
-      `select requirement_id as id, 0 as stage, cpu, (not is_admitted)::integer as held
+      `select lane as id, 0 as stage, cpu, (not is_admitted)::integer as held
          from restricted_queue
         union all
        select requirement_id, case when state = 'PENDING' then 1 else 2 end, cpu, 0
@@ -247,7 +247,7 @@ describe('the counts of pending runs by their requirements', () => {
     }
     await rollUp();
     for (let n = 0; n < 4; n += 1) await queue({ selector: ['t0'], container: null }, 1);
-    await execute(database.dataSource, `delete from restricted_queue where requirement_id = $1`, [
+    await execute(database.dataSource, `delete from restricted_queue where lane = $1`, [
       requirementIdOf({ tags: ['t1'], capabilities: [] }),
     ]);
     const { largest, all } = await read(1);

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
+import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
+import { Lanes } from '../../../src/runs/queue/lanes.js';
 import { RestrictedQueueJob } from '../../../src/runs/queue/restricted-queue.job.js';
 import { RestrictedQueueRepository } from '../../../src/runs/queue/restricted-queue.repository.js';
-import { RestrictedRuns } from '../../../src/runs/queue/restricted-runs.js';
-import { RunRequirementsRepository } from '../../../src/runs/queue/run-requirements.repository.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
 import { createOn, journalOn } from '../../support/runs/journal.js';
@@ -20,25 +20,22 @@ describe('the clean-up of the restricted queue', () => {
   beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     ({ journal } = journalOn(database.dataSource));
-    const [keys, requirements] = [new ConcurrencyKeys(), new RunRequirementsRepository()];
-    const queue = new RestrictedQueueRepository(requirements, keys, new RestrictedRuns());
-    job = new RestrictedQueueJob(database.dataSource, queue, keys, requirements);
+    const [keys, lanes] = [new ConcurrencyKeys(), new LaneRepository()];
+    const queue = new RestrictedQueueRepository(lanes, keys, new Lanes());
+    job = new RestrictedQueueJob(database.dataSource, queue, keys, lanes);
   });
   afterAll(() => database.close());
 
-  test('removes keys and requirements that no run uses, and keeps the others', async () => {
+  test('removes keys and lanes that no run uses, and keeps the others', async () => {
     const kept = { selector: ['kept'], requirementId: requirementIdOf({ tags: ['kept'], capabilities: [] }) };
     await createOn(journal, { ...kept, concurrencyKey: 'kept', concurrencyLimit: 1 });
     await execute(database.dataSource, `insert into concurrency_keys values ('unused', 0)`);
-    await execute(
-      database.dataSource,
-      `insert into run_requirements values (gen_random_uuid(), '{tag:unused}', 'tag:unused')`,
-    );
+    await execute(database.dataSource, `insert into lanes values (gen_random_uuid(), '{tag:unused}')`);
     assert.equal(await job.runOnce(), 2);
     assert.equal(await job.runOnce(), 0);
     const left = await rows<{ name: string }>(
       database.dataSource,
-      `select lead as name from run_requirements union all select key from concurrency_keys order by name`,
+      `select required[1] as name from lanes union all select key from concurrency_keys order by name`,
     );
     assert.deepEqual(
       left.map(({ name }) => name),
@@ -46,7 +43,7 @@ describe('the clean-up of the restricted queue', () => {
     );
   });
 
-  test('keeps the requirements of a run that is entering the queue', async () => {
+  test('keeps the lane of a run that is entering the queue', async () => {
     const other = await database.open();
     const runner = other.createQueryRunner();
     const selector = ['entering'];
@@ -55,13 +52,13 @@ describe('the clean-up of the restricted queue', () => {
     await execute(database.dataSource, 'delete from restricted_queue where run_id = $1::uuid', [run.id]);
     try {
       await runner.startTransaction();
-      await new RunRequirementsRepository().ensure(runner.manager, [run]);
+      await new LaneRepository().ensure(runner.manager, [run]);
       await job.runOnce();
       await runner.commitTransaction();
     } finally {
       await runner.release();
     }
-    const found = await rows(database.dataSource, `select from run_requirements where lead = 'tag:entering'`);
+    const found = await rows(database.dataSource, `select from lanes where required = '{tag:entering}'`);
     assert.equal(found.length, 1);
   });
 });

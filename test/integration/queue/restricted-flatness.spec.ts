@@ -5,6 +5,8 @@ import type { EntityManager } from 'typeorm';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql/sql.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
+import { laneOf } from '../../../src/runs/queue/lane.js';
+import { Lanes } from '../../../src/runs/queue/lanes.js';
 import { RestrictedRuns } from '../../../src/runs/queue/restricted-runs.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
 import type { Claimant } from '../../../src/runs/scheduling-strategy.js';
@@ -31,6 +33,9 @@ const CLAIMANT: Claimant = {
   tags: ['shared', 'team-7', 'other'],
 };
 
+/** Notifications of which none arrives. */
+const SILENT = { subscribe: () => () => undefined, isListening: () => true };
+
 describe('a restricted queue with many selectors, and many keys at their limits', () => {
   let database: TestDatabase;
   let mine: string;
@@ -40,38 +45,40 @@ describe('a restricted queue with many selectors, and many keys at their limits'
     const { journal } = journalOn(database.dataSource);
     const selector = ['shared', 'team-7'];
     const requirementId = requirementIdOf({ tags: selector, capabilities: [] });
-    ({ id: mine } = await createOn(journal, {
+    const run = await createOn(journal, {
       selector,
       requirementId,
       concurrencyKey: 'mine',
       concurrencyLimit: 1,
-    }));
+    });
+    mine = run.id;
+    const lane = laneOf(run);
     const seeds = [
-      `insert into run_requirements (id, required, lead)
-       select md5(n::text)::uuid, array['tag:shared', 'tag:other-' || n], 'tag:other-' || n
+      `insert into lanes (id, required)
+       select md5(n::text)::uuid, array['tag:shared', 'tag:other-' || n]
          from generate_series(1, ${SELECTORS}) as n`,
       `insert into restricted_queue (
-                run_id, priority, created_at, cpu, ram_mb, vram_mb, requirement_id, alike, is_admitted
+                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, alike, is_admitted
               )
        select gen_random_uuid(), 5, now(), 0, 0, 0, md5((1 + n % ${SELECTORS})::text)::uuid, 0, true
          from generate_series(1, ${SELECTORS * RUNS_PER_SELECTOR}) as n`,
       `insert into concurrency_keys (key, executing) select 'key-' || n, 1 from generate_series(1, ${KEYS}) as n`,
       `insert into restricted_queue (
-                run_id, priority, created_at, cpu, ram_mb, vram_mb, requirement_id, concurrency_key,
+                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, concurrency_key,
                 concurrency_limit, alike, is_admitted
               )
-       select gen_random_uuid(), 5, now(), 0, 0, 0, '${requirementId}', 'key-' || (1 + n % ${KEYS}), 1, 0, false
+       select gen_random_uuid(), 5, now(), 0, 0, 0, '${lane}', 'key-' || (1 + n % ${KEYS}), 1, 0, false
          from generate_series(1, ${KEYS * RUNS_PER_KEY}) as n`,
       `insert into restricted_queue (
-                run_id, priority, created_at, cpu, ram_mb, vram_mb, requirement_id, alike, is_admitted
+                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, alike, is_admitted
               )
-       select gen_random_uuid(), -1, now(), 0, 0, 0, '${requirementId}', 0, true
+       select gen_random_uuid(), -1, now(), 0, 0, 0, '${lane}', 0, true
          from generate_series(1, ${RUNS_BEHIND}) as n`,
       `insert into restricted_queue (
-                run_id, priority, created_at, cpu, ram_mb, vram_mb, requirement_id, concurrency_key,
+                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, concurrency_key,
                 concurrency_limit, alike, is_admitted
               )
-       select gen_random_uuid(), 5, now(), 0, 0, 0, '${requirementId}', 'key-3', 1, 0, false
+       select gen_random_uuid(), 5, now(), 0, 0, 0, '${lane}', 'key-3', 1, 0, false
          from generate_series(1, ${RUNS_BEHIND}) as n`,
     ];
     for (const seed of seeds) await execute(database.dataSource, seed);
@@ -102,8 +109,11 @@ describe('a restricted queue with many selectors, and many keys at their limits'
   for (const when of ['before', 'after']) {
     test(`costs a claim no more than its own runs, ${when} statistics were collected`, async () => {
       if (when === 'after') await execute(database.dataSource, 'analyze');
+      const lanes = new Lanes(SILENT);
+      lanes.onModuleInit();
+      await lanes.refresh(database.dataSource.manager, true);
       const blocks = await blocksOf(async (manager) => {
-        const { runs } = await new RestrictedRuns().list(manager, [CLAIMANT], { limit: 1 });
+        const { runs } = await new RestrictedRuns(lanes).list(manager, [CLAIMANT], { limit: 1 });
         assert.deepEqual(
           runs.slice(0, 1).map(({ id }) => id),
           [mine],

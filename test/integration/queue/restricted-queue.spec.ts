@@ -61,7 +61,6 @@ function contextOf(strategy: SchedulingStrategy): ClaimContext {
   return {
     strategy,
     findClaiming: (ids) => Promise.resolve(new Map(ids.map((id) => [id, workerOf(id)]))),
-    listClaiming: () => Promise.resolve(['plain', 'gpu', 'gpu+linux'].map(workerOf)),
   };
 }
 
@@ -279,14 +278,5 @@ describe('the restricted queue', () => {
       ]);
       await checkKeys(database.dataSource);
     }
-  });
-
-  test('finds the requirements of a worker by the tag that leads the fewest other lists', async () => {
-    for (let i = 0; i < 30; i += 1) await createOn(journal, selecting('shared', `team-${i}`));
-    const leads = await rows<{ lead: string; count: number }>(
-      database.dataSource,
-      `select lead, count(*)::integer as count from run_requirements group by lead having count(*) > 1`,
-    );
-    assert.deepEqual(leads, []);
   });
 });

@@ -40,7 +40,6 @@ function contextOf(strategy: SchedulingStrategy): ClaimContext {
   return {
     strategy,
     findClaiming: (ids) => Promise.resolve(new Map(ids.map((id) => [id, workerOf(id)]))),
-    listClaiming: () => Promise.resolve([]),
   };
 }
 

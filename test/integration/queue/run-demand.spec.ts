@@ -97,7 +97,7 @@ describe('the counts of pending runs by what they ask for', () => {
   });
   afterEach(async () => {
     await database.dataSource.query(
-      `truncate runs, run_queue, restricted_queue, run_requirements, concurrency_keys, run_timers, events, attempts,
+      `truncate runs, run_queue, restricted_queue, lanes, concurrency_keys, run_timers, events, attempts,
                 run_counts, idempotency_keys`,
     );
     await rollUp().runOnce(MUCH_LATER);

@@ -13,13 +13,13 @@ import { FeedRepository } from '../../../src/feed/feed.repository.js';
 import { EventRepository } from '../../../src/runs/events/event.repository.js';
 import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
 import { IdempotencyRepository } from '../../../src/runs/idempotency/idempotency.repository.js';
-import { AvoidingRuns } from '../../../src/runs/queue/avoiding-runs.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
+import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
+import { Lanes } from '../../../src/runs/queue/lanes.js';
 import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
 import { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
 import { RestrictedQueueRepository } from '../../../src/runs/queue/restricted-queue.repository.js';
 import { RestrictedRuns } from '../../../src/runs/queue/restricted-runs.js';
-import { RunRequirementsRepository } from '../../../src/runs/queue/run-requirements.repository.js';
 import type { Claim, ClaimedRun } from '../../../src/runs/journal/claim.js';
 import { ClaimReplays } from '../../../src/runs/journal/claim-replays.js';
 import { ClaimAllocator } from '../../../src/runs/journal/claim-allocator.js';
@@ -39,27 +39,21 @@ import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
 import { DirectStrategy } from '../../../src/workers/strategies/direct.strategy.js';
 
 /** The SQL of both queues. */
-export function queueWith(
-  marks = new LowWaterMarks(),
-  restricted = new RestrictedRuns(),
-  avoiding = new AvoidingRuns(),
-): QueueRepository {
-  const keys = new ConcurrencyKeys();
-  const requirements = new RunRequirementsRepository();
-  return new QueueRepository(marks, new RestrictedQueueRepository(requirements, keys, restricted), avoiding);
+export function queueWith(marks = new LowWaterMarks(), lanes = new Lanes()): QueueRepository {
+  const restricted = new RestrictedQueueRepository(new LaneRepository(), new ConcurrencyKeys(), lanes);
+  return new QueueRepository(marks, restricted);
 }
 
 /** A journal as one server process has it. */
 export function journalOn(
   dataSource: DataSource,
   given: Partial<JournalSettings & Pick<Settings, 'maxAnswerBytes'>> = {},
+  lanes = new Lanes(),
 ): { journal: RunJournal; registry: Registry } {
   const settings = { ...loadSettings([], {}), ...given };
   const registry = new Registry();
   const runs = new RunRepository();
-  const restricted = new RestrictedRuns();
-  const avoiding = new AvoidingRuns();
-  const queue = queueWith(new LowWaterMarks(), restricted, avoiding);
+  const queue = queueWith(new LowWaterMarks(), lanes);
   const events = new EventRepository();
   const idempotency = new IdempotencyRepository();
   const writer = new GroupWriter(runs, queue, events, idempotency, new FeedRepository({ feedEnabled: true }));
@@ -67,8 +61,9 @@ export function journalOn(
     queue,
     runs,
     new HeldRunRepository(),
-    new CandidateSelector(queue, avoiding, restricted, settings),
+    new CandidateSelector(queue, new RestrictedRuns(lanes), settings),
     new ClaimReplays(idempotency, runs, settings),
+    lanes,
   );
   const views = new RunViews(runs, events, settings);
   const cursors = { epoch: null, of: (topic: string) => cursorsOf(topic, null) };
@@ -99,7 +94,6 @@ const CONTEXT: ClaimContext = {
     Promise.resolve(
       new Map(ids.map((id) => [id, { id, cpuCores: 1, ramMb: 1024, gpus: [], tags: [], capabilities: [] }])),
     ),
-  listClaiming: () => Promise.resolve([]),
 };
 
 /** A claim of a worker by the direct strategy. */

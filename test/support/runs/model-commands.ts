@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { createRun } from '../../../src/runs/machine/run.js';
+import { avoidanceEnd } from '../../../src/runs/machine/timers.js';
 import {
   FAILURE_CAUSES,
   MANUAL_RETRY,
@@ -106,8 +107,6 @@ export const MODEL_COMMANDS = fc.commands(
 export async function beginSequence({ steps, prefix }: Processes, seen: Set<string>): Promise<Model> {
   for (const process of steps) {
     await process.heartbeat(prefix + REGISTERED);
-    // It never claims, and could execute every run that avoids another worker.
-    await process.heartbeat(`${prefix}spare`);
   }
   return { runs: [], workers: new Set([`0 ${REGISTERED}`, `1 ${REGISTERED}`]), seen };
 }
@@ -189,7 +188,8 @@ class Claim implements Command {
     const workerId = prefix + this.worker;
     const ops = await steps[this.at].claim(workerId);
     const known = model.workers.has(`${this.at} ${this.worker}`);
-    const head = known ? headOfQueue(model.runs, workerId) : undefined;
+    const heads = known ? headsOfQueue(model.runs, workerId, new Date()) : null;
+    const head = heads?.late?.run.id === ops[0]?.id ? heads?.late : heads?.first;
     if (!head) {
       assert.deepEqual(ops, []);
       return;
@@ -290,12 +290,25 @@ function chosen(runs: readonly ModelRun[], pick: number): ModelRun {
   return runs[pick % runs.length] ?? assert.fail('there is a run to choose');
 }
 
-/** The pending run that a claim has to get: priority descending, then age, then id; none that avoids the worker. */
-function headOfQueue(runs: readonly ModelRun[], workerId: string): ModelRun | undefined {
-  return runs
-    .filter(({ run }) => run.state === 'PENDING' && run.avoidedWorker !== workerId)
+/**
+ * The pending run that a claim has to get: priority descending, then age, then id; none that avoids the worker. It may also
+ * get `late`, whose avoidance is over: the service ends it a moment later.
+ */
+function headsOfQueue(
+  runs: readonly ModelRun[],
+  workerId: string,
+  now: Date,
+): { readonly first: ModelRun | undefined; readonly late: ModelRun | undefined } {
+  const pending = runs
+    .filter(({ run }) => run.state === 'PENDING')
     .toSorted(
       ({ run: a }, { run: b }) =>
         b.priority - a.priority || a.createdAt.getTime() - b.createdAt.getTime() || (a.id < b.id ? -1 : 1),
-    )[0];
+    );
+  const avoids = ({ run }: ModelRun): boolean => run.avoidedWorker === workerId;
+  const isOver = ({ run }: ModelRun): boolean => (avoidanceEnd(run) ?? now) <= now;
+  return {
+    first: pending.find((one) => !avoids(one)),
+    late: pending.find((one) => !avoids(one) || isOver(one)),
+  };
 }

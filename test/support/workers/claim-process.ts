@@ -6,6 +6,7 @@ import { createLog } from '../../../src/common/logging/logger.js';
 import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
 import type { Claim, ClaimOutcome } from '../../../src/runs/journal/claim.js';
 import type { Idempotency } from '../../../src/runs/journal/idempotency-ledger.js';
+import { Lanes } from '../../../src/runs/queue/lanes.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
 import { EmptyClaimPredictor } from '../../../src/workers/claims/empty-claim-predictor.js';
@@ -56,6 +57,7 @@ export class ClaimProcess {
   private constructor(
     readonly dataSource: DataSource,
     readonly journal: RunJournal,
+    readonly lanes: Lanes,
     readonly notifications: Notifications,
     readonly pool: MemoryWorkerPool,
     strategy: SchedulingStrategy,
@@ -73,6 +75,7 @@ export class ClaimProcess {
     this.predictor = new EmptyClaimPredictor(
       counted,
       this.waiting,
+      lanes,
       this.#served,
       this.repository,
       dataSource,
@@ -100,7 +103,10 @@ export class ClaimProcess {
       POOL_LIMITS,
     );
     const notifications = new Notifications(dataSource, log, times);
-    return new ClaimProcess(dataSource, journalOn(dataSource).journal, notifications, pool, strategy);
+    const lanes = new Lanes(notifications);
+    lanes.onModuleInit();
+    const { journal } = journalOn(dataSource, {}, lanes);
+    return new ClaimProcess(dataSource, journal, lanes, notifications, pool, strategy);
   }
 
   /** Has workers known to the process. */
@@ -141,6 +147,7 @@ export class ClaimProcess {
     this.#callers.abort();
     await this.journal.idle();
     this.waiting.onModuleDestroy();
+    this.lanes.onModuleDestroy();
     this.#served.onModuleDestroy();
     await this.notifications.onApplicationShutdown();
   }

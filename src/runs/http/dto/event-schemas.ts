@@ -68,7 +68,7 @@ const EVENTS = {
             anyOf: [{ type: 'string', enum: [...FAILURE_CAUSES] }, { type: 'null' }],
             description:
               'What kind of failure it was; absent: `error`. After `infrastructure` (node lost, engine unavailable, too few ' +
-              'resources) the run gets another attempt that uses up no retry, on another worker if one has the resources.',
+              'resources) the run gets another attempt that uses up no retry, for 10 seconds on other workers only.',
           },
           exit_code: {
             type: ['integer', 'null'],

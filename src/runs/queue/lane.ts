@@ -1,0 +1,61 @@
+import { v5 as uuidV5 } from 'uuid';
+import { isRestricted, type Demands } from '../machine/run.js';
+import { requirementList, type Requirements } from '../requirements.js';
+
+/** The lane of runs that every worker may get at any time. It has no row. */
+export const PLAIN_LANE = '00000000-0000-0000-0000-000000000000';
+
+const NOT_WORKER = 'not-worker:';
+
+/** Every worker meets it: it keeps runs whose key must be locked first out of the plain lane. */
+const CONCURRENCY_KEY = 'concurrency-key';
+
+const NAMESPACE = 'b4f5a0cb-8a38-4f5a-a1d5-6f5b8f0f6a4e';
+
+/** Pending runs that the same workers may get. */
+export interface Lane {
+  readonly id: string;
+  /** What a worker must meet: `tag:NAME`, `capability:NAME`, `not-worker:ID`, `concurrency-key`. */
+  readonly required: readonly string[];
+}
+
+/** What decides which lanes a worker may serve. */
+export interface Offer {
+  readonly id: string;
+  /** Its tags and capabilities, as `requirementList`. */
+  readonly has: ReadonlySet<string>;
+}
+
+/** Id of the run's lane at present: the same for equal demands, in every process. */
+export function laneOf(run: Demands): string {
+  if (!isRestricted(run)) return PLAIN_LANE;
+  const { requirementId, concurrencyKey, avoidedWorker } = run;
+  if (requirementId !== null && concurrencyKey === null && avoidedWorker === null) return requirementId;
+  return uuidV5(JSON.stringify([requirementId, concurrencyKey !== null, avoidedWorker]), NAMESPACE);
+}
+
+/** What the lane of a run requires. @param requirements of the run */
+export function requiredOf({ concurrencyKey, avoidedWorker }: Demands, requirements: Requirements): string[] {
+  return [
+    ...requirementList(requirements),
+    ...(concurrencyKey === null ? [] : [CONCURRENCY_KEY]),
+    ...(avoidedWorker === null ? [] : [NOT_WORKER + avoidedWorker]),
+  ];
+}
+
+export function offerOf(worker: Requirements & { readonly id: string }): Offer {
+  return { id: worker.id, has: new Set(requirementList(worker)) };
+}
+
+/** Whether the worker may get the runs of the lane. */
+export function serves({ id, has }: Offer, { required }: Pick<Lane, 'required'>): boolean {
+  return required.every((one) => {
+    if (one.startsWith(NOT_WORKER)) return one !== NOT_WORKER + id;
+    return one === CONCURRENCY_KEY || has.has(one);
+  });
+}
+
+/** The tags and capabilities that a lane requires, as `requirementList`. */
+export function offered(required: readonly string[]): string[] {
+  return required.filter((one) => !one.startsWith(NOT_WORKER) && one !== CONCURRENCY_KEY);
+}

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'vitest';
+import type { NotificationListener } from '../../database/notifications.js';
+import { offerOf, type Lane } from './lane.js';
+import { Lanes } from './lanes.js';
+
+const worker = (...tags: string[]) => offerOf({ id: 'w', tags, capabilities: [] });
+const lane = (id: string, ...required: string[]): Lane => ({ id, required });
+const idsFor = (lanes: Lanes, ...tags: string[]): string[] =>
+  lanes
+    .servedBy(worker(...tags))
+    .map(({ id }) => id)
+    .toSorted();
+
+const ignore = (): undefined => undefined;
+
+/** Lanes of a process, and its notifications. */
+function setUp() {
+  let listener: NotificationListener = ignore;
+  const state = { isListening: true };
+  const lanes = new Lanes({
+    subscribe: (_, listen) => {
+      listener = listen;
+      return () => undefined;
+    },
+    isListening: () => state.isListening,
+  });
+  lanes.onModuleInit();
+  return { lanes, state, notify: (payload: object | null) => listener(payload && JSON.stringify(payload)) };
+}
+
+describe('the active lanes of a process', () => {
+  test('are those that its own runs and notifications named, for workers that may serve them', () => {
+    const { lanes, notify } = setUp();
+    lanes.expect([lane('a', 'tag:gpu'), lane('b', 'tag:gpu', 'tag:linux'), lane('c', 'not-worker:v')]);
+    notify({ count: 1, lanes: { d: ['not-worker:w'], e: ['concurrency-key'] } });
+    assert.deepEqual(idsFor(lanes), ['c', 'e']);
+    assert.deepEqual(idsFor(lanes, 'gpu'), ['a', 'c', 'e']);
+    assert.deepEqual(idsFor(lanes, 'gpu', 'linux'), ['a', 'b', 'c', 'e']);
+  });
+
+  test('are forgotten when they are found empty, unless a run was announced meanwhile', () => {
+    const { lanes, notify } = setUp();
+    lanes.expect([lane('a', 'tag:gpu'), lane('b', 'tag:gpu')]);
+    const { version } = lanes;
+    notify({ count: 1, lanes: { b: ['tag:gpu'] } });
+    lanes.foundEmpty(['a', 'b'], version);
+    assert.deepEqual(idsFor(lanes, 'gpu'), ['b']);
+    lanes.foundEmpty(['b'], lanes.version);
+    assert.deepEqual(idsFor(lanes, 'gpu'), []);
+    notify({ count: 1, lanes: { a: ['tag:gpu'] } });
+    assert.deepEqual(idsFor(lanes, 'gpu'), ['a']);
+  });
+
+  test('of many selectors that share a tag are found by the other tag', () => {
+    const { lanes } = setUp();
+    lanes.expect(Array.from({ length: 500 }, (_, n) => lane(String(n), 'tag:shared', `tag:team-${n}`)));
+    assert.deepEqual(idsFor(lanes, 'shared', 'team-7'), ['7']);
+  });
+});
