@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
-import { decide } from './decide.js';
-import { accepted, after, ASSIGN, FRESH, NEXT_ATTEMPT, NODE_LOST, refusal } from './decide.fixtures.js';
+import { accepted, after, ASSIGN, decideAt, FRESH, NODE_LOST, refusal } from './decide.fixtures.js';
 import type { RunCommand } from './run-command.js';
 import type { Run } from './run.js';
 import { timerOf } from './timers.js';
@@ -10,13 +9,13 @@ const ASSIGN_ELSEWHERE: RunCommand = { type: 'assign', workerId: 'w2', gpuId: nu
 
 describe('the avoidance of a worker', () => {
   const lost = after(FRESH, ASSIGN, NODE_LOST);
-  const elapse: RunCommand = { type: 'elapse', nextAttempt: NEXT_ATTEMPT };
+  const elapse: RunCommand = { type: 'elapse' };
   const inSeconds = (seconds: number): Date => new Date(lost.queuedAt.getTime() + seconds * 1000);
 
   test('ends ten seconds after the run may be claimed, and changes nothing else', () => {
     assert.deepEqual(timerOf(lost), { dueAt: inSeconds(10), kind: 'avoidance' });
-    refusal(decide(lost, elapse, inSeconds(9.999)));
-    const { run, entries } = accepted(decide(lost, elapse, inSeconds(10)));
+    refusal(decideAt(lost, elapse, inSeconds(9.999)));
+    const { run, entries } = accepted(decideAt(lost, elapse, inSeconds(10)));
     assert.deepEqual([run, entries], [{ ...lost, avoidedWorker: null }, []]);
     assert.equal(timerOf(run), null);
   });
@@ -25,7 +24,7 @@ describe('the avoidance of a worker', () => {
     const twice = after(lost, ASSIGN_ELSEWHERE, NODE_LOST);
     const pauseEnd = twice.notBefore ?? assert.fail('it pauses');
     assert.deepEqual(timerOf(twice), { dueAt: pauseEnd, kind: 'back_off' });
-    const { run } = accepted(decide(twice, elapse, pauseEnd));
+    const { run } = accepted(decideAt(twice, elapse, pauseEnd));
     const due = new Date(pauseEnd.getTime() + 10_000);
     assert.deepEqual([run.avoidedWorker, timerOf(run)], ['w2', { dueAt: due, kind: 'avoidance' }]);
   });
@@ -34,7 +33,7 @@ describe('the avoidance of a worker', () => {
     const kinds = [9, 10, 11].map((startWithinS) => timerOf({ ...lost, startWithinS })?.kind);
     assert.deepEqual(kinds, ['start_timeout', 'start_timeout', 'avoidance']);
     const patient: Run = { ...lost, startWithinS: 11 };
-    const { run } = accepted(decide(patient, elapse, inSeconds(10)));
+    const { run } = accepted(decideAt(patient, elapse, inSeconds(10)));
     assert.deepEqual(timerOf(run), { dueAt: inSeconds(11), kind: 'start_timeout' });
   });
 

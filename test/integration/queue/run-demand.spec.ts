@@ -2,7 +2,6 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
-import { v7 as uuidv7 } from 'uuid';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { readRequirementDemand } from '../../../src/runs/counts/requirement-demand.js';
 import { readDemand, type RunDemand } from '../../../src/runs/counts/run-demand.reader.js';
@@ -195,7 +194,7 @@ describe('the counts of pending runs by what they ask for', () => {
       'update runs set not_before = created_at where id = $1 and not_before is not null',
       [id],
     );
-    return on.change(id, { type: 'elapse', nextAttempt: { id: uuidv7(), jitter: 1 } });
+    return on.change(id, { type: 'elapse' });
   }
 
   async function reclaim(on: RunJournal, id: string): Promise<unknown> {
@@ -209,8 +208,6 @@ describe('the counts of pending runs by what they ask for', () => {
       workerId: 'w',
       attempt: run?.attempt ?? 0,
       lastHeartbeatAt: null,
-      lossLimits: { maxReclaims: 2, patienceS: 0 },
-      nextAttempt: { id: uuidv7(), jitter: 1 },
     });
   }
 
