@@ -11,7 +11,7 @@ export class Baseline1795000000001 implements MigrationInterface {
   async up(q: QueryRunner): Promise<void> {
     await this.#createFeeds(q);
     await this.#createRuns(q);
-    await this.#createQueues(q);
+    await this.#createQueue(q);
     await this.#countRuns(q);
     await this.#countPendingRuns(q);
     await this.#countRestrictedRuns(q);
@@ -29,7 +29,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
         requirement_demand, requirement_demand_changes, run_demand_sums, run_demand, run_demand_changes, run_counts,
-        run_timers, concurrency_slots, concurrency_keys, lanes, restricted_queue, run_queue,
+        run_timers, concurrency_slots, concurrency_keys, lanes, queue,
         idempotency_keys, run_tags, events, attempts, runs,
         feed_entries, feed_topics;
       drop function
@@ -282,59 +282,40 @@ export class Baseline1795000000001 implements MigrationInterface {
   }
 
   /**
-   * Pending runs that may be claimed: in `run_queue` those that every worker may get, in `restricted_queue` those with
-   * requirements on their worker or with a concurrency key. Of the runs of a key, only as many are admitted as the key has
-   * room for; claims read the admitted rows.
+   * Pending runs that may be claimed, each in the lane of what it requires of its worker. Claims read the admitted rows: of
+   * the runs of a concurrency key, only as many are admitted as the key has room for. The lane of runs that every worker may get
+   * at any time has the nil UUID and no row in `lanes`.
    */
-  async #createQueues(q: QueryRunner): Promise<void> {
+  async #createQueue(q: QueryRunner): Promise<void> {
     await q.query(`
-      create table run_queue (
+      create table queue (
         run_id uuid primary key,
+        lane uuid not null default '00000000-0000-0000-0000-000000000000',
         priority integer not null,
         created_at timestamptz(3) not null,
         ram_mb integer not null,
         vram_mb integer not null,
         cpu integer not null,
-        passed_over_at timestamptz(3),
-        reserved_for text
-      ) with (
-        autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
-      );
-      create index run_queue_order on run_queue (priority desc, created_at, run_id);
-      create index run_queue_passed_over on run_queue (priority desc, created_at, run_id)
-        where passed_over_at is not null;
-      create index run_queue_reserved on run_queue (reserved_for)
-        where reserved_for is not null;
-
-      create table restricted_queue (
-        run_id uuid primary key,
-        priority integer not null,
-        created_at timestamptz(3) not null,
-        ram_mb integer not null,
-        vram_mb integer not null,
-        cpu integer not null,
+        is_admitted boolean not null default true,
         passed_over_at timestamptz(3),
         reserved_for text,
-        lane uuid not null,
         concurrency_key text,
         concurrency_limit integer,
-        alike bigint not null,
-        is_admitted boolean not null
+        alike bigint,
+        constraint queue_limit_check check ((concurrency_key is null) = (concurrency_limit is null)),
+        constraint queue_alike_check check ((concurrency_key is null) = (alike is null)),
+        constraint queue_admission_check check (is_admitted or concurrency_key is not null)
       ) with (
         autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
       );
-      create index restricted_queue_order on restricted_queue (priority desc, created_at, run_id);
-      create index restricted_queue_claimable
-        on restricted_queue (lane, is_admitted, priority desc, created_at, run_id);
-      create index restricted_queue_passed_over
-        on restricted_queue (lane, priority desc, created_at, run_id)
+      create index queue_order on queue (lane, is_admitted, priority desc, created_at, run_id);
+      create index queue_passed_over on queue (lane, priority desc, created_at, run_id)
         where is_admitted and passed_over_at is not null;
-      create index restricted_queue_by_key
-        on restricted_queue (concurrency_key, alike, priority desc, created_at, run_id)
+      create index queue_by_key on queue (concurrency_key, alike, priority desc, created_at, run_id)
         where concurrency_key is not null;
-      create index restricted_queue_admitted on restricted_queue (concurrency_key)
+      create index queue_admitted on queue (concurrency_key)
         where is_admitted and concurrency_key is not null;
-      create index restricted_queue_reserved on restricted_queue (reserved_for)
+      create index queue_reserved on queue (reserved_for)
         where reserved_for is not null;
 
       create table lanes (
@@ -452,16 +433,10 @@ export class Baseline1795000000001 implements MigrationInterface {
         return null;
       end
       $$;
-      create trigger count_queued_runs after insert on run_queue
+      create trigger count_queued_runs after insert on queue
         referencing new table as moved
         for each statement execute function count_queued_runs('1');
-      create trigger count_dequeued_runs after delete on run_queue
-        referencing old table as moved
-        for each statement execute function count_queued_runs('-1');
-      create trigger count_queued_runs after insert on restricted_queue
-        referencing new table as moved
-        for each statement execute function count_queued_runs('1');
-      create trigger count_dequeued_runs after delete on restricted_queue
+      create trigger count_dequeued_runs after delete on queue
         referencing old table as moved
         for each statement execute function count_queued_runs('-1');
 
@@ -501,7 +476,7 @@ export class Baseline1795000000001 implements MigrationInterface {
       begin
         insert into run_demand_changes as d (since, slot, cpu, ram_mb, vram_mb, ready, waiting)
         select date_trunc('second', now()), pg_backend_pid(), cpu, ram_mb, vram_mb,
-               case when tg_table_name = 'run_queue' then -sum(ready) else 0 end,
+               case when tg_table_name = 'queue' then -sum(ready) else 0 end,
                case when tg_table_name = 'runs' then -sum(waiting) else 0 end
           from (
                  select cpu, ram_mb, vram_mb, ready, waiting
@@ -517,7 +492,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         return null;
       end
       $$;
-      create trigger count_emptied_queue after truncate on run_queue
+      create trigger count_emptied_queue after truncate on queue
         for each statement execute function count_nothing_pending();
       create trigger count_emptied_runs after truncate on runs
         for each statement execute function count_nothing_pending();
@@ -606,6 +581,7 @@ export class Baseline1795000000001 implements MigrationInterface {
                         ) as requirement_id
                    from moved q
                    left join runs r on r.id = q.run_id
+                  where q.lane <> '00000000-0000-0000-0000-000000000000'
                ) m
          group by m.requirement_id
             on conflict (since, slot, requirement_id) do update
@@ -619,10 +595,10 @@ export class Baseline1795000000001 implements MigrationInterface {
         return null;
       end
       $$;
-      create trigger count_restricted_runs after insert on restricted_queue
+      create trigger count_restricted_runs after insert on queue
         referencing new table as moved
         for each statement execute function count_restricted_runs('1');
-      create trigger count_removed_restricted_runs after delete on restricted_queue
+      create trigger count_removed_restricted_runs after delete on queue
         referencing old table as moved
         for each statement execute function count_restricted_runs('-1');
 
@@ -649,7 +625,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         return null;
       end
       $$;
-      create trigger count_held_back_runs after update on restricted_queue
+      create trigger count_held_back_runs after update on queue
         referencing old table as before new table as after
         for each statement execute function count_held_back_runs();
 
@@ -705,12 +681,12 @@ export class Baseline1795000000001 implements MigrationInterface {
           waiting_runs, waiting_cpu, waiting_ram_mb, waiting_vram_mb, waiting_gpus
         )
         select date_trunc('second', now()), pg_backend_pid(), requirement_id, '{}',
-               case when tg_table_name = 'restricted_queue' then -sum(held_back) else 0 end,
-               case when tg_table_name = 'restricted_queue' then -sum(ready_runs) else 0 end,
-               case when tg_table_name = 'restricted_queue' then -sum(ready_cpu) else 0 end,
-               case when tg_table_name = 'restricted_queue' then -sum(ready_ram_mb) else 0 end,
-               case when tg_table_name = 'restricted_queue' then -sum(ready_vram_mb) else 0 end,
-               case when tg_table_name = 'restricted_queue' then -sum(ready_gpus) else 0 end,
+               case when tg_table_name = 'queue' then -sum(held_back) else 0 end,
+               case when tg_table_name = 'queue' then -sum(ready_runs) else 0 end,
+               case when tg_table_name = 'queue' then -sum(ready_cpu) else 0 end,
+               case when tg_table_name = 'queue' then -sum(ready_ram_mb) else 0 end,
+               case when tg_table_name = 'queue' then -sum(ready_vram_mb) else 0 end,
+               case when tg_table_name = 'queue' then -sum(ready_gpus) else 0 end,
                case when tg_table_name = 'runs' then -sum(waiting_runs) else 0 end,
                case when tg_table_name = 'runs' then -sum(waiting_cpu) else 0 end,
                case when tg_table_name = 'runs' then -sum(waiting_ram_mb) else 0 end,
@@ -744,7 +720,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         return null;
       end
       $$;
-      create trigger count_emptied_restricted_queue after truncate on restricted_queue
+      create trigger count_emptied_restricted_queue after truncate on queue
         for each statement execute function count_no_restricted_runs();
       create trigger count_emptied_restricted_runs after truncate on runs
         for each statement execute function count_no_restricted_runs();

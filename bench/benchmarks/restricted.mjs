@@ -98,18 +98,25 @@ function tagOf(n) {
  * runs come last, so that workers with tags leave them in the queue.
  */
 async function restrict(pending) {
-  const file = join(ROOT, process.env.BENCH_DIST ?? 'dist', 'src/runs/requirements.js');
-  const { requirementIdOf, requirementList } = await import(pathToFileURL(file).href);
+  const load = (file) =>
+    import(pathToFileURL(join(ROOT, process.env.BENCH_DIST ?? 'dist', 'src/runs', file)).href);
+  const { requirementIdOf } = await load('requirements.js');
+  const { laneOf, requiredOf } = await load('queue/lane.js');
   const requirements = Array.from({ length: SELECTORS }, (_, n) => {
     const required = { tags: [tagOf(n)], capabilities: [] };
-    return `(${n}, '${requirementIdOf(required)}'::uuid, '${requirementList(required)[0]}')`;
+    const run = { requirementId: requirementIdOf(required), concurrencyKey: 'key', avoidedWorker: null };
+    const list = requiredOf(run, required).map((one) => `'${one}'`);
+    return `(${n}, '${run.requirementId}'::uuid, '${laneOf(run)}'::uuid, array[${list.join(', ')}])`;
   });
   return [
-    `create table requirement (n integer primary key, id uuid, element text);
+    `create table requirement (n integer primary key, id uuid, keyed uuid, required text[]);
      insert into requirement values ${requirements.join(', ')};
-     insert into lanes (id, required) select id, array[element] from requirement`,
+     insert into lanes (id, required)
+     select id, required[1:1] from requirement
+      union all
+     select keyed, required from requirement`,
     `update runs r
-        set selector = json_build_array(replace(u.element, 'tag:', '')),
+        set selector = json_build_array(replace(u.required[1], 'tag:', '')),
             requirement_id = u.id,
             concurrency_key = k.key,
             concurrency_limit = case when k.key is not null then 1 end
@@ -133,21 +140,23 @@ async function restrict(pending) {
       where r.id = first.id`,
     `insert into concurrency_keys (key, executing)
      select concurrency_key, 1 from runs where state = 'RUNNING'`,
-    'delete from run_queue q using runs r where r.id = q.run_id and r.requirement_id is not null',
+    'delete from queue q using runs r where r.id = q.run_id and r.requirement_id is not null',
     'update runs set priority = -1 where requirement_id is null',
-    'update run_queue set priority = -1',
-    `insert into restricted_queue (
-       run_id, priority, created_at, ram_mb, vram_mb, cpu, requirement_id, concurrency_key, concurrency_limit, alike, is_admitted
+    'update queue set priority = -1',
+    `insert into queue (
+       run_id, priority, created_at, ram_mb, vram_mb, cpu, lane, concurrency_key, concurrency_limit, alike, is_admitted
      )
-     select id, priority, created_at, ram_mb, vram_mb, cpu, requirement_id, concurrency_key, concurrency_limit,
-            hashtextextended(concat_ws(' ', requirement_id, concurrency_limit, cpu, ram_mb, vram_mb), 0),
+     select r.id, priority, created_at, ram_mb, vram_mb, cpu, l.lane, concurrency_key, concurrency_limit,
+            case
+              when concurrency_key is not null
+              then hashtextextended(concat_ws(' ', l.lane, concurrency_limit, cpu, ram_mb, vram_mb), 0)
+            end,
             concurrency_key is null
-       from runs
-      where state = 'PENDING'
-        and requirement_id is not null`,
+       from runs r
+       join requirement u on u.id = r.requirement_id
+      cross join lateral (select case when concurrency_key is null then u.id else u.keyed end as lane) l
+      where state = 'PENDING'`,
     'drop table requirement',
-    ...['runs', 'run_queue', 'restricted_queue', 'lanes', 'concurrency_keys'].map(
-      (table) => `vacuum (freeze, analyze) ${table}`,
-    ),
+    ...['runs', 'queue', 'lanes', 'concurrency_keys'].map((table) => `vacuum (freeze, analyze) ${table}`),
   ];
 }

@@ -12,7 +12,7 @@ export const CREATE = `
     select id, 'PENDING', 0, 0, 1, attempt_id, 0, 0, 0, 0, 1, 'i', inputs, '{}', 0, 0, 0, at, at, at, octet_length(inputs::text) + 2
       from source
   )
-  insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+  insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
   select id, 0, at, 0, 0, 0
     from source`;
 
@@ -20,13 +20,15 @@ export const CREATE = `
 export const CLAIM = `
   with head as (
     select run_id
-      from run_queue
+      from queue
+     where lane = '00000000-0000-0000-0000-000000000000'
+       and is_admitted
      order by priority desc, created_at, run_id
      limit $1
        for update skip locked
   ),
   taken as (
-    delete from run_queue q
+    delete from queue q
      using head
      where q.run_id = head.run_id
   )

@@ -124,7 +124,7 @@ const TOPICS = `
   select topic, max(position) from feed_entries group by topic`;
 
 const QUEUE = `
-  insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+  insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
   select id, priority, created_at, ram_mb, vram_mb, cpu from runs where state = 'PENDING'`;
 
 /**
@@ -149,7 +149,7 @@ export async function fill(url, { finished, pending, events = 3, say = () => und
     await Promise.all([
       (async () => {
         await load(first, 'runs', [[RUN, [0, total, total, events, finished]]]);
-        await load(first, 'run_queue', [[QUEUE, []]]);
+        await load(first, 'queue', [[QUEUE, []]]);
       })(),
       (async () => {
         await load(second, 'events', [[EVENTS, [0, finished, total, events]]]);
@@ -158,7 +158,7 @@ export async function fill(url, { finished, pending, events = 3, say = () => und
       })(),
     ]);
     await timed(say, 'vacuum', async () => {
-      for (const table of ['runs', 'events', 'feed_entries', 'feed_topics', 'run_queue']) {
+      for (const table of ['runs', 'events', 'feed_entries', 'feed_topics', 'queue']) {
         await first.query(`vacuum (freeze, analyze) ${table}`);
       }
     });

@@ -20,14 +20,13 @@ import { RunCountsRollUp } from './counts/run-counts.roll-up.js';
 import { RunDemandReader } from './counts/run-demand.reader.js';
 import { RunDemandRollUp } from './counts/run-demand.roll-up.js';
 import { ConcurrencyKeys } from './queue/concurrency-keys.js';
+import { LaneHeads } from './queue/lane-heads.js';
 import { LaneRepository } from './queue/lane.repository.js';
 import { Lanes } from './queue/lanes.js';
 import { LowWaterMarks } from './queue/low-water-marks.js';
+import { QueueCleanupJob } from './queue/queue-cleanup.job.js';
 import { QueueRepository } from './queue/queue.repository.js';
 import { ConcurrencySlots } from './queue/concurrency-slots.js';
-import { RestrictedQueueJob } from './queue/restricted-queue.job.js';
-import { RestrictedQueueRepository } from './queue/restricted-queue.repository.js';
-import { RestrictedRuns } from './queue/restricted-runs.js';
 import { JournalMetrics } from './journal/journal-metrics.js';
 import { JournalInstrumentation } from './journal/journal-instrumentation.js';
 import { ClaimReplays } from './journal/claim-replays.js';
@@ -84,10 +83,9 @@ const EXPORTS = [
       useFactory: (notifications: Notifications) => new Lanes(notifications),
     },
     LaneRepository,
-    RestrictedRuns,
+    LaneHeads,
     ConcurrencyKeys,
-    RestrictedQueueRepository,
-    RestrictedQueueJob,
+    QueueCleanupJob,
     QueueRepository,
     IdempotencyRepository,
     IdempotencyRetentionJob,

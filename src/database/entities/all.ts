@@ -1,18 +1,13 @@
 import { ApiKeyEntity } from './api-key.entity.js';
 import { AttemptEntity } from './attempt.entity.js';
 import { AuditEntryEntity } from './audit-entry.entity.js';
+import { ConcurrencyKeyEntity, ConcurrencySlotEntity } from './concurrency.entity.js';
 import { DatabaseOriginEntity } from './database-origin.entity.js';
 import { DefinitionEntity } from './definition.entity.js';
 import { EventEntity } from './event.entity.js';
 import { FeedEpochEntity, FeedEpochHeadEntity, FeedEntryEntity, FeedTopicEntity } from './feed.entity.js';
 import { IdempotencyKeyEntity } from './idempotency-key.entity.js';
-import { QueueEntryEntity, RunTimerEntity } from './queue.entity.js';
-import {
-  ConcurrencyKeyEntity,
-  ConcurrencySlotEntity,
-  RestrictedEntryEntity,
-  LaneEntity,
-} from './restricted-queue.entity.js';
+import { LaneEntity, QueueEntryEntity, RunTimerEntity } from './queue.entity.js';
 import { RunCountsEntity } from './run-counts.entity.js';
 import {
   RequirementDemandChangeEntity,
@@ -39,9 +34,8 @@ export const ENTITIES = [
   AttemptEntity,
   EventEntity,
   QueueEntryEntity,
-  RunTimerEntity,
-  RestrictedEntryEntity,
   LaneEntity,
+  RunTimerEntity,
   ConcurrencyKeyEntity,
   ConcurrencySlotEntity,
   RunCountsEntity,

@@ -2,12 +2,12 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { Settings } from '../../config/settings.js';
 import type { Run } from '../machine/run.js';
+import { LaneHeads, type Candidates } from '../queue/lane-heads.js';
 import type { Lane } from '../queue/lane.js';
-import type { LockedHead } from '../queue/queue-head.js';
 import { QueueRepository } from '../queue/queue.repository.js';
-import { RestrictedRuns, type RestrictedRun } from '../queue/restricted-runs.js';
 import type {
   Assignment,
+  Choice,
   Claimant,
   ClaimContext,
   HeldRun,
@@ -35,62 +35,43 @@ export interface Selection {
   readonly isContended: boolean;
 }
 
-/** Runs that not every claim gets. */
-interface Restricted {
-  readonly runs: readonly RestrictedRun[];
-  /** By the id of the run. */
-  readonly lanes: ReadonlyMap<string, Lane>;
-}
-
 /** Lets a strategy choose runs of the queue for claimants, and locks the chosen runs. Their bytes are bounded. */
 @Injectable()
 export class CandidateSelector {
   constructor(
     private readonly queue: QueueRepository,
-    private readonly restricted: RestrictedRuns,
+    private readonly heads: LaneHeads,
     @Inject(Settings) private readonly settings: Pick<Settings, 'maxAnswerBytes'>,
   ) {}
 
-  /** For a FIFO strategy: the head of the queue is read and locked in one statement. */
-  async takeHead(
-    manager: EntityManager,
-    context: ClaimContext,
-    claimants: readonly Claimant[],
-    now: Date,
-  ): Promise<Selection> {
-    const { strategy } = context;
-    const restricted = await this.#listRestricted(manager, context, claimants, now, new Set());
-    const head = await this.queue.lockHead(manager, strategy.candidatesFor(claimants, now).limit);
-    return this.#bounded(await this.#choose(manager, context, claimants, now, { head, restricted }));
-  }
-
-  /** For all other strategies: they choose from unlocked runs, and again if others took some of these. */
+  /**
+   * The runs for these claimants; leaves the other ones in the queue. For a FIFO strategy, the head of the plain lane is read
+   * and locked in one statement; runs of other lanes, and all runs for other strategies, are read, chosen and then locked, and
+   * chosen again if others took some of them.
+   */
   async select(
     manager: EntityManager,
     context: ClaimContext,
     claimants: readonly Claimant[],
     now: Date,
   ): Promise<Selection> {
-    return this.#bounded(await this.#choose(manager, context, claimants, now));
-  }
-
-  /** Leaves the other chosen runs in the queue. */
-  #bounded({ candidates, isContended }: Selection): Selection {
+    const { candidates, isContended } = await this.#choose(manager, context, claimants, now);
     const within = withinBytes(candidates, this.settings.maxAnswerBytes);
     return { candidates: within, isContended: isContended || within.length < candidates.length };
   }
 
-  /** @param first for a FIFO strategy: the locked head, with the runs beside it for the first round */
   async #choose(
     manager: EntityManager,
     context: ClaimContext,
     claimants: readonly Claimant[],
     now: Date,
-    first?: { readonly head: readonly LockedHead[]; readonly restricted: Restricted },
   ): Promise<Selection> {
     const { strategy } = context;
-    const ids = claimants.map(({ id }) => id);
-    const held = new Map(first?.head.map((run) => [run.id, run]));
+    const { isFifo = false } = strategy;
+    const mayForget = this.queue.mayForget(manager);
+    const { limit } = strategy.candidatesFor(claimants, now);
+    const head = isFifo ? await this.queue.lockFirst(manager, limit) : [];
+    const held = new Map(head.map((run) => [run.id, run]));
     const limits = new ConcurrencyLimits();
     const candidates: Candidate[] = [];
     const tried = new Set<string>();
@@ -98,26 +79,21 @@ export class CandidateSelector {
     for (let round = 1; ; round += 1) {
       // Runs that others hold may return to the queue, which is not announced.
       const isContended = candidates.length < tried.size;
-      const restricted =
-        round === 1 && first
-          ? first.restricted
-          : await this.#listRestricted(manager, context, present, now, tried);
       const query = strategy.candidatesFor(present, now);
-      const listed = first?.head ?? (await this.queue.list(manager, query, ids, [...tried]));
-      const queued = joined(listed, restricted.runs, tried);
+      const options = { except: [...tried], withPlain: !isFifo, mayForget };
+      const listed = await this.heads.list(manager, present, query, options);
+      const queued = joined(head, listed.runs, tried);
       if (queued.length === 0) return { candidates, isContended };
-      limits.addCounts(restricted.runs);
-      const reachable = first ? new Set<string>() : await reachableWorkers(manager, context, queued);
-      const scene = { lanes: restricted.lanes, limits };
-      const choice = chooseEligible(strategy, present, queued, scene, { now, reachable });
-      if (!first && choice.reservations?.length) {
-        await this.queue.reserve(manager, choice.reservations, queued);
-      }
-      if (!first && choice.passedOver?.length) {
-        const passedOver = new Set(choice.passedOver);
-        const runs = queued.filter(({ id }) => passedOver.has(id));
-        await this.queue.notePassedOver(manager, runs, now);
-      }
+      limits.addCounts(listed.runs);
+      const reachable = isFifo ? new Set<string>() : await reachableWorkers(manager, context, queued);
+      const choice = chooseEligible(
+        strategy,
+        present,
+        queued,
+        { lanes: lanesByRun(listed), limits },
+        { now, reachable },
+      );
+      if (!isFifo) await this.#note(manager, choice, queued, now);
       const wanted = matched(choice.assignments, present, queued);
       if (wanted.length === 0) return { candidates, isContended };
       const locked = await this.#lock(manager, wanted, held, limits);
@@ -129,27 +105,24 @@ export class CandidateSelector {
         withRuns(
           claimant,
           locked.filter(({ claim }) => claim === i),
-          first !== undefined,
+          isFifo,
         ),
       );
     }
   }
 
-  async #listRestricted(
+  /** Writes the strategy's notes on candidates that it did not assign. */
+  async #note(
     manager: EntityManager,
-    context: ClaimContext,
-    claimants: readonly Claimant[],
+    { reservations = [], passedOver = [] }: Choice,
+    queued: readonly QueuedRun[],
     now: Date,
-    tried: ReadonlySet<string>,
-  ): Promise<Restricted> {
-    const query = context.strategy.candidatesFor(claimants, now);
-    const options = { except: [...tried], mayForget: this.queue.mayForget(manager) };
-    const { runs, lanes } = await this.restricted.list(manager, claimants, query, options);
-    const laneOfRun = runs.flatMap(({ id, lane }): [string, Lane][] => {
-      const found = lanes.get(lane);
-      return found ? [[id, found]] : [];
-    });
-    return { runs, lanes: new Map(laneOfRun) };
+  ): Promise<void> {
+    const known = new Set(queued.map(({ id }) => id));
+    const reserved = reservations.filter(({ runId }) => known.has(runId));
+    const passed = passedOver.filter((id) => known.has(id));
+    if (reserved.length > 0) await this.queue.reserve(manager, reserved);
+    if (passed.length > 0) await this.queue.notePassedOver(manager, passed, now);
   }
 
   /**
@@ -164,7 +137,7 @@ export class CandidateSelector {
   ): Promise<Candidate[]> {
     const keys = new Set(wanted.flatMap(({ run: { concurrencyKey: key } }) => key ?? []));
     const unlocked = [...keys].filter((key) => !limits.isLocked(key));
-    if (unlocked.length > 0) limits.setLockedCounts(await this.queue.restricted.keys.lock(manager, unlocked));
+    if (unlocked.length > 0) limits.setLockedCounts(await this.queue.keys.lock(manager, unlocked));
     const open = wanted.filter(
       ({ run }) =>
         run.concurrencyKey === null || (limits.isLocked(run.concurrencyKey) && limits.tryAcquire(run)),
@@ -182,13 +155,23 @@ export class CandidateSelector {
 
 /** Both lists in queue order, without the ids in `except`. */
 function joined(
+  head: readonly QueuedRun[],
   listed: readonly QueuedRun[],
-  restricted: readonly QueuedRun[],
   except: ReadonlySet<string>,
 ): readonly QueuedRun[] {
-  if (restricted.length === 0 && except.size === 0) return listed;
-  const byId = new Map([...listed, ...restricted].map((run) => [run.id, run]));
-  return [...byId.values()].filter(({ id }) => !except.has(id)).toSorted(byQueueOrder);
+  if (head.length === 0) return listed;
+  const open = head.filter(({ id }) => !except.has(id));
+  return listed.length === 0 ? open : [...open, ...listed].toSorted(byQueueOrder);
+}
+
+/** The lanes of the listed runs, by their ids. */
+function lanesByRun({ runs, lanes }: Candidates): ReadonlyMap<string, Lane> {
+  return new Map(
+    runs.flatMap(({ id, lane }): [string, Lane][] => {
+      const found = lanes.get(lane);
+      return found ? [[id, found]] : [];
+    }),
+  );
 }
 
 function byQueueOrder(a: Run, b: Run): number {

@@ -2,9 +2,8 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { decide } from '../machine/decide.js';
 import { isRejected, type Policy } from '../machine/run-command.js';
-import { isRestricted } from '../machine/run.js';
-import type { AdmittedRun } from '../queue/concurrency-keys.js';
 import { Lanes } from '../queue/lanes.js';
+import type { ClaimableRun } from '../queue/queue-notifications.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import type { Claimant, ClaimContext, HeldRun } from '../scheduling-strategy.js';
 import { HeldRunRepository } from '../storage/held-run.repository.js';
@@ -47,7 +46,7 @@ export class ClaimAllocator {
     claims: readonly Claim[],
     now: Date,
     policy: Policy,
-  ): Promise<{ readonly outcomes: ClaimOutcome[]; readonly admitted: readonly AdmittedRun[] }> {
+  ): Promise<{ readonly outcomes: ClaimOutcome[]; readonly admitted: readonly ClaimableRun[] }> {
     const outcomes = claims.map(() => REFUSED);
     const open = await this.replays.answer(manager, claims, outcomes);
     for (const context of new Set(open.map((at) => claims[at]?.context))) {
@@ -56,7 +55,7 @@ export class ClaimAllocator {
       await this.#serveBatch(manager, { context, claims, indexes, outcomes, now, policy });
     }
     const taken = outcomes.flatMap(({ kind, runs }) => (kind === 'served' ? runs.map(({ run }) => run) : []));
-    const admitted = await this.queue.restricted.admitAfter(manager, taken);
+    const admitted = await this.queue.admitAfter(manager, taken);
     await this.replays.store(manager, claims, outcomes);
     await this.replays.recheck(manager, claims, outcomes);
     return { outcomes, admitted };
@@ -93,9 +92,7 @@ export class ClaimAllocator {
         },
       ];
     });
-    const selection = isFifo
-      ? await this.selector.takeHead(manager, context, claimants, now)
-      : await this.selector.select(manager, context, claimants, now);
+    const selection = await this.selector.select(manager, context, claimants, now);
     const assigned = await this.#assign(manager, selection.candidates, now, policy);
     for (const [i, at] of served.entries()) {
       const runs = assigned.get(i);
@@ -106,7 +103,7 @@ export class ClaimAllocator {
     if (!isFifo || empty.length === 0) return;
     // Rows that other transactions have locked make the head of the queue look empty.
     const [isEmpty, hasOtherLanes] = await Promise.all([
-      this.queue.isEmpty(manager),
+      this.queue.isPlainEmpty(manager),
       this.lanes.discover(manager),
     ]);
     if (isEmpty && !hasOtherLanes) return;
@@ -136,13 +133,7 @@ export class ClaimAllocator {
     const assigned = new Map<number, ClaimedRun[]>();
     if (decided.length === 0) return assigned;
     const runs = decided.map(({ run }) => run);
-    const ids = runs.map(({ id }) => id);
-    const restricted = runs.filter(isRestricted);
-    const [, , written] = await Promise.all([
-      restricted.length < runs.length && this.queue.remove(manager, ids),
-      restricted.length > 0 && this.queue.restricted.take(manager, restricted),
-      this.runs.assign(manager, runs),
-    ]);
+    const [, written] = await Promise.all([this.queue.take(manager, runs), this.runs.assign(manager, runs)]);
     const rowOf = new Map(written.map((row) => [row.id, row]));
     for (const { claim, run } of decided) {
       const row = rowOf.get(run.id);

@@ -11,8 +11,7 @@ import { EventRepository } from '../events/event.repository.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
 import { IdempotencyLedger } from '../idempotency/idempotency-ledger.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
-import { isRestricted } from '../machine/run.js';
-import type { AdmittedRun } from '../queue/concurrency-keys.js';
+import type { ClaimableRun } from '../queue/queue-notifications.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { RunViews } from '../storage/run-views.js';
@@ -20,13 +19,7 @@ import { putTimers, removeTimers } from '../timeouts/run-timers.js';
 import { ClaimAllocator } from './claim-allocator.js';
 import { bytesOfGroup } from './claim-bytes.js';
 import { keyOf, type PendingCommand, type Result } from './command.js';
-import {
-  decideGroup,
-  feedEventsOf,
-  type Changes,
-  type GroupStart,
-  type QueueChange,
-} from './decide-group.js';
+import { decideGroup, feedEventsOf, type Changes, type GroupStart } from './decide-group.js';
 import { RunPolicy } from './run-policy.js';
 
 /** A group after its commit. */
@@ -42,7 +35,7 @@ interface Served {
   /** Ids of the assigned runs. */
   readonly assigned: ReadonlySet<string>;
   /** Runs that became claimable because the claims changed their keys. */
-  readonly admitted: readonly AdmittedRun[];
+  readonly admitted: readonly ClaimableRun[];
 }
 
 /** The tables that every group writes. */
@@ -86,9 +79,10 @@ export class GroupCommitter {
       const start = await this.#begin(tx, commands);
       const { changes, outcomes } = decideGroup(commands, start, this.policy);
       pipeline.also(this.#write(tx, changes, start.keys.unused));
-      const entered = await this.#writeRestricted(tx, changes.queue);
+      const { claimable, written } = await this.tables.queue.write(tx, changes.queue);
+      pipeline.also(written);
       const served = await this.#serveClaims(tx, commands, outcomes, changes);
-      pipeline.also(this.#announce(tx, changes, served, entered, announceFree));
+      pipeline.also(this.#announce(tx, changes, served, claimable, announceFree));
       await this.#addViews(tx, commands, outcomes);
       // The last statement: it locks rows of topics.
       const appended = this.tables.feed.append(tx, changes.feedEntries);
@@ -116,8 +110,6 @@ export class GroupCommitter {
   /** In this order: attempts and audit records copy outputs from rows of runs that `update` overwrites. */
   async #write(tx: EntityManager, changes: Changes, unusedKeys: readonly string[]): Promise<void> {
     const { created, after, changedFields, entries, endedAttempts, auditRecords, timers } = changes;
-    const entering = changes.queue.entering.filter((run) => !isRestricted(run));
-    const leaving = changes.queue.leaving.filter((run) => !isRestricted(run));
     const removed = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [runId] : []));
     const put = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
     await Promise.all([
@@ -127,30 +119,9 @@ export class GroupCommitter {
       auditRecords.length > 0 && insertAuditRecords(tx, auditRecords),
       after.size > 0 && this.tables.runs.update(tx, [...after.values()], changedFields),
       entries.length > 0 && this.tables.events.append(tx, entries),
-      leaving.length > 0 &&
-        this.tables.queue.remove(
-          tx,
-          leaving.map(({ id }) => id),
-        ),
-      entering.length > 0 && this.tables.queue.put(tx, entering),
       removed.length > 0 && removeTimers(tx, removed),
       put.length > 0 && putTimers(tx, put),
     ]);
-  }
-
-  /** Writes what changes in the restricted queue. @returns runs that claims may read now */
-  async #writeRestricted(
-    tx: EntityManager,
-    { entering, leaving, keys, slots }: QueueChange,
-  ): Promise<readonly AdmittedRun[]> {
-    const restricted = {
-      entering: entering.filter(isRestricted),
-      leaving: leaving.filter(isRestricted),
-      keys,
-      slots,
-    };
-    const isEmpty = restricted.entering.length + restricted.leaving.length + keys.size === 0;
-    return isEmpty ? [] : this.tables.queue.restricted.write(tx, restricted);
   }
 
   /** Serves the claims of a group and writes their outcomes. */
@@ -181,22 +152,19 @@ export class GroupCommitter {
     return { assigned, admitted };
   }
 
-  /** Notifies other processes and adds to the counts. @param entered runs of the restricted queue that became claimable */
+  /** Notifies other processes and adds to the counts. @param claimable runs that claims may read now */
   async #announce(
     tx: EntityManager,
-    { now, queue, freedWorkers, deprivedWorkers, counts }: Changes,
+    { now, freedWorkers, deprivedWorkers, counts }: Changes,
     { assigned, admitted }: Served,
-    entered: readonly AdmittedRun[],
+    claimable: readonly ClaimableRun[],
     announceFree: boolean,
   ): Promise<void> {
     // Workers that lose a run other than by reporting its end wait for that, whatever the strategy.
     const freed = announceFree ? freedWorkers : deprivedWorkers;
-    const plain = queue.entering.filter((run) => !isRestricted(run));
-    const claimable = plain.filter(({ id }) => !assigned.has(id)).length;
-    const restricted = [...entered, ...admitted].filter(({ id }) => !assigned.has(id));
+    const left = [...claimable, ...admitted].filter(({ id }) => !assigned.has(id));
     await Promise.all([
-      restricted.length > 0 && this.tables.queue.restricted.announce(tx, restricted),
-      claimable > 0 && this.tables.queue.announce(tx, plain, claimable),
+      left.length > 0 && this.tables.queue.announce(tx, left),
       !counts.isEmpty && addRunCounts(tx, counts, now),
       freed.length > 0 && this.tables.queue.announceFreeWorkers(tx, freed),
     ]);

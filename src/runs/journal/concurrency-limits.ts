@@ -1,5 +1,5 @@
 import type { Run } from '../machine/run.js';
-import type { RestrictedRun } from '../queue/restricted-runs.js';
+import type { CandidateRun } from '../queue/lane-heads.js';
 
 /** Counts the runs in execution of each key while a claim chooses runs: a run may be taken while its key is below the limit. */
 export class ConcurrencyLimits {
@@ -15,7 +15,7 @@ export class ConcurrencyLimits {
   }
 
   /** Adds counts that were read without locks. */
-  addCounts(listed: readonly RestrictedRun[]): void {
+  addCounts(listed: readonly CandidateRun[]): void {
     for (const { concurrencyKey: key, executing } of listed) {
       if (key !== null && executing !== null && !this.#locked.has(key)) this.#executing.set(key, executing);
     }

@@ -12,7 +12,6 @@ import { isInExecution } from '../machine/run-state.js';
 import {
   CHANGING_FIELDS,
   createRun,
-  isRestricted,
   type ChangingField,
   type EndedAttempt,
   type LockedRun,
@@ -22,6 +21,7 @@ import {
 } from '../machine/run.js';
 import { isClaimable, timerOf } from '../machine/timers.js';
 import { SLOT_MS, type ConcurrencySlot } from '../queue/concurrency-keys.js';
+import type { QueueChange } from '../queue/queue.repository.js';
 import { PrecedingEventFailed, RunNotFound, RunRejected } from '../run.errors.js';
 import type { RunTimer } from '../timeouts/run-timers.js';
 import { REFUSED } from './claim.js';
@@ -40,17 +40,6 @@ export interface GroupStart {
   readonly locked: readonly LockedRun[];
   /** The time of the group, taken after the locks. */
   readonly now: Date;
-}
-
-/** What changes in the queue and for the concurrency keys of runs. */
-export interface QueueChange {
-  /** Claimable runs that enter the queue or change in it. */
-  readonly entering: readonly Run[];
-  readonly leaving: readonly Run[];
-  /** Keys whose runs change, and by how many the number of those in execution changes; new slots are counted. */
-  readonly keys: ReadonlyMap<string, number>;
-  /** Containers that may still be executed after a change. */
-  readonly slots: readonly ConcurrencySlot[];
 }
 
 /** The rows that a group writes, without those of its claims. */
@@ -197,7 +186,7 @@ function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {
     const [was, is] = [isClaimable(earlier), isClaimable(run)];
     const hasMoved = earlier.priority !== run.priority || earlier.avoidedWorker !== run.avoidedWorker;
     if (is && (!was || hasMoved)) entering.push(run);
-    if (was && (!is || isRestricted(earlier) !== isRestricted(run))) leaving.push(earlier);
+    if (was && !is) leaving.push(run);
     const executing = Number(isInExecution(run.state)) - Number(isInExecution(earlier.state));
     if (executing !== 0) add(run, executing);
   }

@@ -1,5 +1,5 @@
-import { isRestricted, type Run } from '../machine/run.js';
-import { offerOf, serves, type Lane, type Offer } from '../queue/lane.js';
+import type { Run } from '../machine/run.js';
+import { isPlain, offerOf, serves, type Lane, type Offer } from '../queue/lane.js';
 import { ConcurrencyLimits } from './concurrency-limits.js';
 import type {
   Assignment,
@@ -11,7 +11,7 @@ import type {
   SchedulingStrategy,
 } from '../scheduling-strategy.js';
 
-/** What claims see of the queues beyond the plain runs. */
+/** What decides, besides the strategy, which runs a claimant may get. */
 export interface ClaimEligibility {
   /** By the id of the run; absent: the plain lane. */
   readonly lanes: ReadonlyMap<string, Lane>;
@@ -29,7 +29,7 @@ export function chooseEligible(
   { lanes, limits }: ClaimEligibility,
   context: ChoiceContext,
 ): Choice {
-  if (!candidates.some(isRestricted)) {
+  if (candidates.every(isPlain)) {
     return strategy.choose(claimants, candidates, context);
   }
   const assignments: Assignment[] = [];

@@ -66,14 +66,6 @@ export type Run = Pick<RunRecord, (typeof FIXED_FIELDS)[number] | ChangingField>
   readonly outputs?: JsonObject | null;
 };
 
-/** The part of a run that says which claims may get it. */
-export type Demands = Pick<Run, 'requirementId' | 'concurrencyKey' | 'avoidedWorker'>;
-
-/** Whether not every claim may get the run at any time, so that it waits in the restricted queue. */
-export function isRestricted({ requirementId, concurrencyKey, avoidedWorker }: Demands): boolean {
-  return requirementId !== null || concurrencyKey !== null || avoidedWorker !== null;
-}
-
 /** A run as it is locked for commands. */
 export type LockedRun = Run & {
   /** What feeds show with its events; null: it has none, or they are too large to be read for every command. */

@@ -1,14 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import {
-  ConcurrencyKeyEntity,
-  ConcurrencySlotEntity,
-} from '../../database/entities/restricted-queue.entity.js';
+import { ConcurrencyKeyEntity, ConcurrencySlotEntity } from '../../database/entities/concurrency.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows, unnestRows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
-import { RESTRICTED } from '../storage/run-columns.js';
+import { QUEUE } from '../storage/run-columns.js';
 import { byIndexOrder } from './by-index-order.js';
+import type { ClaimableRun } from './queue-notifications.js';
 
 export const KEYS = new EntityTable(ConcurrencyKeyEntity);
 export const SLOTS = new EntityTable(ConcurrencySlotEntity);
@@ -33,15 +31,9 @@ const MAX_ADMITTED = 100;
 /** Kinds of runs of one key that are admitted at once, at most. */
 const MAX_KINDS = 1_000;
 
-/** A run of the restricted queue that claims may read now and could not before. */
-export interface AdmittedRun {
-  readonly id: string;
-  readonly lane: string;
-}
-
 /** Whether no run is in execution with a key of `concurrency_keys k` and none is in the queue. */
 const IS_UNUSED = `k.executing = 0
-              and not exists (select from ${RESTRICTED.name} q where q.concurrency_key = k.key)`;
+              and not exists (select from ${QUEUE.name} q where q.concurrency_key = k.key)`;
 
 // The kinds of a key are enumerated by one index step each, and of each the first runs are read: the cost does not depend
 // on the number of runs.
@@ -61,7 +53,7 @@ const ADMIT = `with recursive kind as (
            from kind s
           cross join lateral (
             select r.run_id
-              from ${RESTRICTED.name} r
+              from ${QUEUE.name} r
              where r.concurrency_key = s.key
                and r.alike = s.alike
              order by r.priority desc, r.created_at, r.run_id
@@ -72,7 +64,7 @@ const ADMIT = `with recursive kind as (
          select coalesce(present.run_id, w.run_id) as run_id, w.run_id is not null as is_admitted
            from (
              select r.run_id
-               from ${RESTRICTED.name} r
+               from ${QUEUE.name} r
               where r.concurrency_key = any($1::text[])
                 and r.is_admitted
            ) present
@@ -80,13 +72,13 @@ const ADMIT = `with recursive kind as (
           where present.run_id is null or w.run_id is null
        ),
        written as (
-         update ${RESTRICTED.name} q
+         update ${QUEUE.name} q
             set is_admitted = c.is_admitted
            from changed c
           where q.run_id = c.run_id
-      returning q.run_id, q.lane, q.is_admitted
+      returning q.run_id, q.lane, q.priority, q.created_at, q.is_admitted
        )
-       select run_id as id, lane
+       select run_id as id, lane, priority, created_at as "createdAt"
          from written
         where is_admitted`;
 
@@ -196,8 +188,8 @@ export class ConcurrencyKeys {
    * transaction holds the keys.
    * @returns the runs that were not admitted before
    */
-  admit(manager: EntityManager, keys: readonly string[]): Promise<AdmittedRun[]> {
-    return byIndexOrder(manager, () => rows<AdmittedRun>(manager, ADMIT, [keys]));
+  admit(manager: EntityManager, keys: readonly string[]): Promise<ClaimableRun[]> {
+    return byIndexOrder(manager, () => rows<ClaimableRun>(manager, ADMIT, [keys]));
   }
 
   /**
@@ -243,7 +235,7 @@ export function countByKey(runs: Iterable<Pick<Run, 'concurrencyKey'>>): Map<str
 
 function firstKind(key: string, condition: string): string {
   return `select r.alike, r.concurrency_limit
-                from ${RESTRICTED.name} r
+                from ${QUEUE.name} r
                where r.concurrency_key = ${key}
                  ${condition}
                order by r.alike

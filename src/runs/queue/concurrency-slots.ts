@@ -4,7 +4,7 @@ import { Log } from '../../common/logging/logger.js';
 import { Notifications } from '../../database/notifications.js';
 import { isRunId } from '../storage/new-id.js';
 import { SLOTS_CHANNEL } from './concurrency-keys.js';
-import { RestrictedQueueRepository } from './restricted-queue.repository.js';
+import { QueueRepository } from './queue.repository.js';
 
 /** Frees the slots of concurrency keys whose containers have ended, by the heartbeats of their workers. */
 @Injectable()
@@ -15,7 +15,7 @@ export class ConcurrencySlots implements OnModuleInit, OnModuleDestroy {
 
   constructor(
     private readonly dataSource: DataSource,
-    private readonly queue: RestrictedQueueRepository,
+    private readonly queue: QueueRepository,
     private readonly notifications: Notifications,
     private readonly log: Log,
   ) {}

@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { LaneEntity } from '../../database/entities/restricted-queue.entity.js';
+import { LaneEntity } from '../../database/entities/queue.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, plainArray, rows, unnestRows } from '../../database/sql/sql.js';
 import type { Run, RunRecord } from '../machine/run.js';
 import { requirementsOf } from '../requirements.js';
-import { RESTRICTED, RUNS } from '../storage/run-columns.js';
+import { QUEUE, RUNS } from '../storage/run-columns.js';
 import { byIndexOrder } from './by-index-order.js';
 import { laneOf, PLAIN_LANE, requiredOf, type Lane } from './lane.js';
 
@@ -15,7 +15,7 @@ export const LANES = new EntityTable(LaneEntity);
 const TRIES = 5;
 
 /** A run of the lane `l`. */
-const RUN_OF_LANE = `select from ${RESTRICTED.name} q where q.lane = l.id`;
+const RUN_OF_LANE = `select from ${QUEUE.name} q where q.lane = l.id`;
 
 /** The lanes that have runs which claims may read. @param except ids of lanes that are left out */
 export function listActiveLanes(manager: EntityManager, except: readonly string[] = []): Promise<Lane[]> {

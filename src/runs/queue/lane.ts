@@ -1,8 +1,8 @@
 import { v5 as uuidV5 } from 'uuid';
-import { isRestricted, type Demands } from '../machine/run.js';
+import type { Run } from '../machine/run.js';
 import { requirementList, type Requirements } from '../requirements.js';
 
-/** The lane of runs that every worker may get at any time. It has no row. */
+/** Id of the plain lane, which has no row. */
 export const PLAIN_LANE = '00000000-0000-0000-0000-000000000000';
 
 const NOT_WORKER = 'not-worker:';
@@ -12,12 +12,18 @@ const CONCURRENCY_KEY = 'concurrency-key';
 
 const NAMESPACE = 'b4f5a0cb-8a38-4f5a-a1d5-6f5b8f0f6a4e';
 
+/** The part of a run that says which claims may get it. */
+export type Demands = Pick<Run, 'requirementId' | 'concurrencyKey' | 'avoidedWorker'>;
+
 /** Pending runs that the same workers may get. */
 export interface Lane {
   readonly id: string;
   /** What a worker must meet: `tag:NAME`, `capability:NAME`, `not-worker:ID`, `concurrency-key`. */
   readonly required: readonly string[];
 }
+
+/** The lane of runs that every worker may get at any time. */
+export const PLAIN: Lane = { id: PLAIN_LANE, required: [] };
 
 /** What decides which lanes a worker may serve. */
 export interface Offer {
@@ -26,11 +32,14 @@ export interface Offer {
   readonly has: ReadonlySet<string>;
 }
 
+/** Whether every worker may get the run at any time. */
+export function isPlain({ requirementId, concurrencyKey, avoidedWorker }: Demands): boolean {
+  return requirementId === null && concurrencyKey === null && avoidedWorker === null;
+}
+
 /** Id of the run's lane at present: the same for equal demands, in every process. */
-export function laneOf(run: Demands): string {
-  if (!isRestricted(run)) return PLAIN_LANE;
-  const { requirementId, concurrencyKey, avoidedWorker } = run;
-  if (requirementId !== null && concurrencyKey === null && avoidedWorker === null) return requirementId;
+export function laneOf({ requirementId, concurrencyKey, avoidedWorker }: Demands): string {
+  if (concurrencyKey === null && avoidedWorker === null) return requirementId ?? PLAIN_LANE;
   return uuidV5(JSON.stringify([requirementId, concurrencyKey !== null, avoidedWorker]), NAMESPACE);
 }
 
@@ -56,6 +65,6 @@ export function serves({ id, has }: Offer, { required }: Pick<Lane, 'required'>)
 }
 
 /** The tags and capabilities that a lane requires, as `requirementList`. */
-export function offered(required: readonly string[]): string[] {
+export function offeredOf(required: readonly string[]): string[] {
   return required.filter((one) => !one.startsWith(NOT_WORKER) && one !== CONCURRENCY_KEY);
 }

@@ -33,7 +33,7 @@ describe('the active lanes of a process', () => {
   test('are those that its own runs and notifications named, for workers that may serve them', () => {
     const { lanes, notify } = setUp();
     lanes.expect([lane('a', 'tag:gpu'), lane('b', 'tag:gpu', 'tag:linux'), lane('c', 'not-worker:v')]);
-    notify({ count: 1, lanes: { d: ['not-worker:w'], e: ['concurrency-key'] } });
+    notify({ others: 1, lanes: { d: ['not-worker:w'], e: ['concurrency-key'] } });
     assert.deepEqual(idsFor(lanes), ['c', 'e']);
     assert.deepEqual(idsFor(lanes, 'gpu'), ['a', 'c', 'e']);
     assert.deepEqual(idsFor(lanes, 'gpu', 'linux'), ['a', 'b', 'c', 'e']);
@@ -43,12 +43,12 @@ describe('the active lanes of a process', () => {
     const { lanes, notify } = setUp();
     lanes.expect([lane('a', 'tag:gpu'), lane('b', 'tag:gpu')]);
     const { version } = lanes;
-    notify({ count: 1, lanes: { b: ['tag:gpu'] } });
+    notify({ others: 1, lanes: { b: ['tag:gpu'] } });
     lanes.foundEmpty(['a', 'b'], version);
     assert.deepEqual(idsFor(lanes, 'gpu'), ['b']);
     lanes.foundEmpty(['b'], lanes.version);
     assert.deepEqual(idsFor(lanes, 'gpu'), []);
-    notify({ count: 1, lanes: { a: ['tag:gpu'] } });
+    notify({ others: 1, lanes: { a: ['tag:gpu'] } });
     assert.deepEqual(idsFor(lanes, 'gpu'), ['a']);
   });
 

@@ -1,9 +1,9 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import type { Notifications } from '../../database/notifications.js';
-import { offered, serves, type Lane, type Offer } from './lane.js';
+import { offeredOf, serves, type Lane, type Offer } from './lane.js';
 import { listActiveLanes } from './lane.repository.js';
-import { parseRestrictedNotification, RESTRICTED_CHANNEL } from './restricted-notifications.js';
+import { parseQueueNotification, QUEUE_CHANNEL } from './queue-notifications.js';
 
 export type QueueNotifications = Pick<Notifications, 'subscribe' | 'isListening'>;
 
@@ -37,8 +37,9 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
   constructor(private readonly notifications?: QueueNotifications) {}
 
   onModuleInit(): void {
-    this.#unsubscribe = this.notifications?.subscribe(RESTRICTED_CHANNEL, (text) => {
-      const lanes = text === null ? null : parseRestrictedNotification(text).lanes;
+    this.#unsubscribe = this.notifications?.subscribe(QUEUE_CHANNEL, (text) => {
+      const lanes = text === null ? null : parseQueueNotification(text).lanes;
+      if (lanes?.length === 0) return;
       if (lanes !== null) return this.expect(lanes);
       // They are read again, because notifications were lost or this one names no lanes.
       this.#losses += 1;
@@ -126,7 +127,7 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
   }
 
   get #isListening(): boolean {
-    return this.#unsubscribe !== undefined && this.notifications?.isListening(RESTRICTED_CHANNEL) === true;
+    return this.#unsubscribe !== undefined && this.notifications?.isListening(QUEUE_CHANNEL) === true;
   }
 
   get #isCurrent(): boolean {
@@ -136,7 +137,7 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
   #add(id: string, required: readonly string[]): void {
     // The element that leads the fewest lanes: many selectors that share a tag do not share a lead.
     const ledBy = (name: string): number => this.#byLead.get(name)?.size ?? 0;
-    const [lead = ''] = offered(required).toSorted((a, b) => ledBy(a) - ledBy(b));
+    const [lead = ''] = offeredOf(required).toSorted((a, b) => ledBy(a) - ledBy(b));
     const lane = { id, required, lead, version: this.#version, checkedAt: -Infinity };
     this.#active.set(id, lane);
     const led = this.#byLead.get(lead) ?? new Set();

@@ -37,7 +37,7 @@ const ABOVE_ALL = -(2 ** 31) - 1;
 export const WHOLE_QUEUE: readonly QueueRange[] = [{ below: BELOW_ALL, above: ABOVE_ALL, from: null }];
 
 /**
- * The low-water mark of each priority: the queue before it is known to be empty. A claim that starts there skips deleted
+ * The low-water mark of each priority in the plain lane: the lane before it is known to be empty. A claim that starts there skips deleted
  * rows, which vacuum cannot remove while a long transaction is open.
  *
  * The rule: no run is in the queue before the mark of its priority, except one whose notification has not arrived yet.

@@ -2,15 +2,17 @@ import type { EntityManager } from 'typeorm';
 import { rows } from '../../database/sql/sql.js';
 import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import type { LockedRun, QueuedRun } from '../scheduling-strategy.js';
+import { PLAIN_LANE } from './lane.js';
 import type { QueuePosition, QueueRange } from './low-water-marks.js';
 
 /** A locked run with its notes in the queue. */
 export type LockedHead = QueuedRun & LockedRun;
 
-// The ranges are scanned one after the other and only as far as needed; nothing is sorted. The index is entered at a row
+// Runs of the plain lane. The ranges are scanned one after the other and only as far as needed; nothing is sorted. The index is entered at a row
 // comparison within one priority, or at a range of priorities.
 const RANGES = `unnest($1::integer[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::uuid[])
               with ordinality as s (priority, below, above, created_at, run_id, n)`;
+const IN_PLAIN_LANE = `q.lane = '${PLAIN_LANE}' and q.is_admitted`;
 const ONE_PRIORITY = 'q.priority = s.priority and (q.created_at, q.run_id) >= (s.created_at, s.run_id)';
 const BETWEEN_PRIORITIES = 's.priority is null and q.priority < s.below and q.priority > s.above';
 
@@ -57,7 +59,8 @@ function locked(condition: string, order: string): string {
   return `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}, ${CLAIM_BYTES} as bytes
                 from ${QUEUE.name} q
                 join ${RUNS.name} r on r.id = q.run_id
-               where ${condition}
+               where ${IN_PLAIN_LANE}
+                 and ${condition}
                order by ${order}
                limit $6::integer
                  for update skip locked`;
@@ -66,7 +69,8 @@ function locked(condition: string, order: string): string {
 function first(condition: string, order: string): string {
   return `select q.priority, q.created_at, q.run_id
                 from ${QUEUE.name} q
-               where ${condition}
+               where ${IN_PLAIN_LANE}
+                 and ${condition}
                order by ${order}
                limit 1`;
 }

@@ -2,9 +2,12 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { currentTime, rows } from '../../database/sql/sql.js';
 import type { QueueEntryEntity } from '../../database/entities/queue.entity.js';
+import { byIndexOrder } from './by-index-order.js';
+import { PLAIN_LANE } from './lane.js';
+import { LANES } from './lane.repository.js';
 import { EventRepository, type Submission, type TimelineRow } from '../events/event.repository.js';
 import type { QueuedRun } from '../scheduling-strategy.js';
-import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RESTRICTED, RUNS } from '../storage/run-columns.js';
+import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import type { RunRecord } from '../machine/run.js';
 import { isInExecution } from '../machine/run-state.js';
 import { type AttemptRow, RunRepository } from '../storage/run.repository.js';
@@ -18,7 +21,7 @@ const ENTRY_BYTES = 64 * 1024 * 1024;
 /** Timeline entries among which the job of an attempt is looked for. */
 const SUBMISSION_ENTRIES = 200;
 
-const ENTRY_FIELDS = QUEUE.except('cpu', 'ramMb', 'vramMb');
+const ENTRY_FIELDS = ['runId', 'priority', 'createdAt', 'passedOverAt', 'reservedFor'] as const;
 type QueueEntry = Readonly<Pick<QueueEntryEntity, (typeof ENTRY_FIELDS)[number]>>;
 
 /** A run's row in the queue, and its position. */
@@ -41,6 +44,31 @@ export interface RunStatus {
   /** The attempt before, while the run is in back-off; else null. */
   readonly failedAttempt: AttemptRow | null;
 }
+
+/** Runs before a position, over all lanes, as many as are counted. */
+const COUNT_BEFORE = `select count(*)::integer as count
+         from (
+           select
+             from (select '${PLAIN_LANE}'::uuid as id union all select id from ${LANES.name}) l
+            cross join (values (true), (false)) as a (is_admitted)
+            cross join lateral (
+              (select
+                 from ${QUEUE.name} q
+                where q.lane = l.id
+                  and q.is_admitted = a.is_admitted
+                  and q.priority > $1::integer
+                limit $4::integer)
+               union all
+              (select
+                 from ${QUEUE.name} q
+                where q.lane = l.id
+                  and q.is_admitted = a.is_admitted
+                  and q.priority = $1::integer
+                  and (q.created_at, q.run_id) < ($2::timestamptz, $3::uuid)
+                limit $4::integer)
+            ) one
+            limit $4::integer
+         ) before`;
 
 /** Reads the queue without locks. */
 @Injectable()
@@ -65,10 +93,6 @@ export class QueueReader {
       manager,
       `select distinct reserved_for as "workerId"
          from ${QUEUE.name}
-        where reserved_for is not null
-        union
-       select reserved_for
-         from ${RESTRICTED.name}
         where reserved_for is not null`,
     );
     return found.map(({ workerId }) => workerId);
@@ -78,9 +102,12 @@ export class QueueReader {
   listReserved(manager: EntityManager, workerIds: readonly string[]): Promise<QueuedRun[]> {
     return rows(
       manager,
-      `select *
-         from (${reservedIn(QUEUE.name)} union all ${reservedIn(RESTRICTED.name)}) reserved
-        order by priority desc, "createdAt", id`,
+      `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}
+         from ${QUEUE.name} q
+         join ${RUNS.name} r on r.id = q.run_id
+        where q.reserved_for is not null
+          and q.reserved_for = any($1::text[])
+        order by q.priority desc, q.created_at, q.run_id`,
       [workerIds],
     );
   }
@@ -113,47 +140,15 @@ export class QueueReader {
       manager,
       `select ${QUEUE.select('q', ENTRY_FIELDS)}
          from ${QUEUE.name} q
-        where q.run_id = $1::uuid
-        union all
-       select ${RESTRICTED.select('q', ENTRY_FIELDS)}
-         from ${RESTRICTED.name} q
         where q.run_id = $1::uuid`,
       [runId],
     );
     if (!entry) return null;
-    const [before] = await rows<{ count: number }>(
-      manager,
-      `select least(count(*), $4::integer)::integer as count
-         from (
-           ${ahead(QUEUE.name)}
-            union all
-           ${ahead(RESTRICTED.name)}
-         ) before`,
-      [entry.priority, entry.createdAt.toISOString(), runId, MAX_COUNTED],
+    const params = [entry.priority, entry.createdAt.toISOString(), runId, MAX_COUNTED];
+    const [before] = await byIndexOrder(manager, () =>
+      rows<{ count: number }>(manager, COUNT_BEFORE, params),
     );
     const count = before?.count ?? 0;
     return { ...entry, position: Math.min(count + 1, MAX_COUNTED), isExact: count < MAX_COUNTED };
   }
-}
-
-/** Runs of a queue before a place, as many as are counted. */
-function ahead(queue: string): string {
-  return `(select 1
-              from ${queue}
-             where priority > $1::integer
-             limit $4::integer)
-            union all
-           (select 1
-              from ${queue}
-             where priority = $1::integer
-               and (created_at, run_id) < ($2::timestamptz, $3::uuid)
-             limit $4::integer)`;
-}
-
-function reservedIn(queue: string): string {
-  return `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}
-         from ${queue} q
-         join ${RUNS.name} r on r.id = q.run_id
-        where q.reserved_for is not null
-          and q.reserved_for = any($1::text[])`;
 }

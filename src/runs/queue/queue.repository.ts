@@ -1,93 +1,74 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { execute, rows, plainArray, UnnestColumns } from '../../database/sql/sql.js';
-import { KEYS } from './concurrency-keys.js';
+import { execute, plainArray, rows, UnnestColumns } from '../../database/sql/sql.js';
+import type { Run } from '../machine/run.js';
+import type { LockedRun, Reservation } from '../scheduling-strategy.js';
+import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, RUNS } from '../storage/run-columns.js';
+import { ConcurrencyKeys, countByKey, KEYS, type ConcurrencySlot } from './concurrency-keys.js';
+import { isPlain, laneOf, PLAIN_LANE } from './lane.js';
+import { LaneRepository, LANES } from './lane.repository.js';
+import { Lanes } from './lanes.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
 import { findHeads, lockHeads, type LockedHead } from './queue-head.js';
-import { RestrictedQueueRepository } from './restricted-queue.repository.js';
-import { UNLIMITED } from './restricted-runs.js';
-import { formatQueueNotification, QUEUE_CHANNEL, FREE_WORKERS_CHANNEL } from './queue-notifications.js';
 import {
-  CLAIM_BYTES,
-  MACHINE_COLUMNS,
-  QUEUE,
-  QUEUE_NOTES,
-  RESTRICTED,
-  RUNS,
-} from '../storage/run-columns.js';
-import { isRestricted, type Run } from '../machine/run.js';
-import type { CandidateQuery, LockedRun, QueuedRun, Reservation, Shape } from '../scheduling-strategy.js';
+  FREE_WORKERS_CHANNEL,
+  plainFields,
+  QUEUE_CHANNEL,
+  type ClaimableRun,
+} from './queue-notifications.js';
 
-const PLACE = QUEUE.except('passedOverAt', 'reservedFor');
-const NEW_ENTRIES = QUEUE.unnest(PLACE);
-const PUT = `insert into ${QUEUE.name} (${QUEUE.columns(PLACE)})
-       select ${QUEUE.columns(PLACE, 'v')}
-         from ${NEW_ENTRIES.sql}
+/** Most lanes that a notification names, and most bytes that it has; beyond, it names none. */
+const MAX_NAMED = 100;
+const NOTIFICATION_BYTES = 7_500;
+
+/** What a group changes in the queue and for the concurrency keys of its runs. */
+export interface QueueChange {
+  /** Claimable runs that enter the queue or change in it. */
+  readonly entering: readonly Run[];
+  readonly leaving: readonly Run[];
+  /** Keys whose runs change, and by how many the number of those in execution changes; new slots are counted. */
+  readonly keys: ReadonlyMap<string, number>;
+  /** Containers that may still be executed after a change. */
+  readonly slots: readonly ConcurrencySlot[];
+}
+
+const PLAIN_FIELDS = ['runId', 'priority', 'createdAt', 'ramMb', 'vramMb', 'cpu'] as const;
+const FIELDS = [...PLAIN_FIELDS, 'lane', 'concurrencyKey', 'concurrencyLimit'] as const;
+const PLAIN_ENTRIES = QUEUE.unnest(PLAIN_FIELDS);
+const ENTRIES = QUEUE.unnest(FIELDS);
+const PUT_PLAIN = `insert into ${QUEUE.name} (${QUEUE.columns(PLAIN_FIELDS)})
+       select ${QUEUE.columns(PLAIN_FIELDS, 'v')}
+         from ${PLAIN_ENTRIES.sql}
            on conflict (run_id) do update
-          set priority = excluded.priority`;
-
-const TABLES = { plain: QUEUE.name, restricted: RESTRICTED.name } as const;
-type QueueKind = keyof typeof TABLES;
+          set priority = excluded.priority,
+              lane = excluded.lane`;
+const PUT = `insert into ${QUEUE.name} (${QUEUE.columns([...FIELDS, 'alike', 'isAdmitted'])})
+       select ${QUEUE.columns(FIELDS, 'v')},
+              case
+                when v.concurrency_key is not null
+                then hashtextextended(concat_ws(' ', v.lane, v.concurrency_limit, v.cpu, v.ram_mb, v.vram_mb), 0)
+              end,
+              v.concurrency_key is null
+         from ${ENTRIES.sql}
+           on conflict (run_id) do update
+          set priority = excluded.priority,
+              lane = excluded.lane,
+              alike = excluded.alike`;
 
 // A row with a key is changed by the transaction that holds the key, which admits runs of the key without a deadlock.
-const HOLDS_KEY = `and (
+const HOLDS_KEY = `(
               q.concurrency_key is null
               or exists (select from ${KEYS.name} k where k.key = q.concurrency_key for update skip locked)
             )`;
 
-/** A statement for each of the queues. @param statement its condition is that of a row that may be changed */
-function ofEach<T>(statement: (table: string, condition: string) => T): Readonly<Record<QueueKind, T>> {
-  return { plain: statement(TABLES.plain, ''), restricted: statement(TABLES.restricted, HOLDS_KEY) };
-}
-
-const LOCK_ALL = ofEach(
-  (table) => `select ${MACHINE_COLUMNS}, ${CLAIM_BYTES} as bytes
-         from ${table} q
-         join ${RUNS.name} r on r.id = q.run_id
-        where q.run_id = any($1::uuid[])
-        order by q.run_id
-          for update skip locked`,
-);
-
-const RESERVE = ofEach((table, condition) => {
-  const source = new UnnestColumns<'run_id' | 'worker_id'>([
-    { key: 'run_id', name: 'run_id', type: 'uuid' },
-    { key: 'worker_id', name: 'worker_id', type: 'text' },
-  ]);
-  const sql = `with free as (
-         select q.run_id, v.worker_id
-           from ${table} q
-           join ${source.sql} on v.run_id = q.run_id
-                ${condition}
-          order by q.run_id
-            for update of q skip locked
-       )
-       update ${table} q
-          set reserved_for = free.worker_id
-         from free
-        where q.run_id = free.run_id`;
-  return { sql, source };
-});
-
-const NOTE_PASSED_OVER = ofEach(
-  (table, condition) => `with free as (
-         select q.run_id
-           from ${table} q
-          where q.run_id = any($1::uuid[])
-            and q.passed_over_at is null
-            ${condition}
-          order by q.run_id
-            for update of q skip locked
-       )
-       update ${table} q
-          set passed_over_at = $2::timestamptz
-         from free
-        where q.run_id = free.run_id`,
-);
+const RESERVED = new UnnestColumns<'run_id' | 'worker_id'>([
+  { key: 'run_id', name: 'run_id', type: 'uuid' },
+  { key: 'worker_id', name: 'worker_id', type: 'text' },
+]);
 
 /**
- * SQL of the table `run_queue`: one narrow row per claimable run that every worker may get. Its order: priority descending,
- * age, id. What claims do with chosen runs, it does in the restricted queue as well.
+ * SQL of the table `queue`: one narrow row per claimable run. Its order within a lane: priority descending, age, id. A
+ * transaction locks runs first, then lanes, keys, and rows of the queue.
  */
 @Injectable()
 export class QueueRepository {
@@ -95,13 +76,49 @@ export class QueueRepository {
 
   constructor(
     private readonly marks: LowWaterMarks,
-    readonly restricted: RestrictedQueueRepository,
+    private readonly lanes: LaneRepository,
+    private readonly active: Lanes,
+    readonly keys: ConcurrencyKeys,
   ) {}
 
-  /** Puts pending runs into the queue; takes over the priority of those that are in it. */
-  async put(manager: EntityManager, pending: readonly Run[]): Promise<void> {
-    for (const run of pending) this.marks.put(run);
-    await execute(manager, PUT, NEW_ENTRIES.params(pending, { runId: (run) => run.id }));
+  /**
+   * Writes the change; the caller has locked the runs.
+   * @returns the runs that claims may read now, without waiting for the statements if no lane or key is concerned
+   */
+  async write(
+    manager: EntityManager,
+    { entering, leaving, keys, slots }: QueueChange,
+  ): Promise<{ readonly claimable: readonly ClaimableRun[]; readonly written: Promise<unknown> }> {
+    const lanes = await this.lanes.ensure(manager, entering);
+    if (lanes.length > 0) this.active.expect(lanes);
+    const written = Promise.all([
+      keys.size > 0 && this.keys.add(manager, keys),
+      leaving.length > 0 && this.remove(manager, leaving),
+      entering.length > 0 && this.put(manager, entering),
+    ]);
+    const free = entering.flatMap((run): ClaimableRun[] => {
+      const { id, priority, createdAt, concurrencyKey } = run;
+      return concurrencyKey === null ? [{ id, priority, createdAt, lane: laneOf(run) }] : [];
+    });
+    if (keys.size === 0) return { claimable: free, written };
+    const [admitted] = await Promise.all([
+      this.keys.admit(manager, [...keys.keys()]),
+      slots.length > 0 && this.keys.holdSlots(manager, slots),
+      written,
+    ]);
+    return { claimable: [...free, ...admitted], written };
+  }
+
+  /** Puts runs into the queue, or changes their priority and lane. One with a key is not admitted yet, or stays as it is. */
+  async put(manager: EntityManager, entering: readonly Run[]): Promise<void> {
+    const plain = entering.filter(isPlain);
+    for (const run of plain) this.marks.put(run);
+    const runId = ({ id }: Run): string => id;
+    const [sql, params] =
+      plain.length === entering.length
+        ? [PUT_PLAIN, PLAIN_ENTRIES.params(entering, { runId })]
+        : [PUT, ENTRIES.params(entering, { runId, lane: laneOf })];
+    await execute(manager, sql, params);
   }
 
   /** Whether the transaction has removed no runs, which a rollback would bring back. */
@@ -109,20 +126,75 @@ export class QueueRepository {
     return !this.#removed.has(manager);
   }
 
-  async remove(manager: EntityManager, runIds: readonly string[]): Promise<void> {
+  async remove(manager: EntityManager, runs: readonly Pick<Run, 'id'>[]): Promise<void> {
     this.#removed.add(manager);
     await execute(
       manager,
       `delete from ${QUEUE.name}
         where run_id = any($1::uuid[])`,
-      [plainArray(runIds)],
+      [plainArray(runs.map(({ id }) => id))],
     );
   }
 
-  /** Notifies every process, at the commit, of runs that were put; `count` of them are still claimable. */
-  async announce(manager: EntityManager, put: readonly Run[], count: number): Promise<void> {
-    const text = formatQueueNotification(count, put);
-    await execute(manager, `select pg_notify('${QUEUE_CHANNEL}', $1::text)`, [text]);
+  /** Removes runs that claims got, and counts them for their keys, which the transaction holds. */
+  async take(manager: EntityManager, assigned: readonly Run[]): Promise<void> {
+    const executing = countByKey(assigned);
+    await Promise.all([
+      this.remove(manager, assigned),
+      executing.size > 0 && this.keys.add(manager, executing),
+    ]);
+  }
+
+  /** Adapts what the keys of taken runs admit. @returns runs that claims may read now */
+  async admitAfter(manager: EntityManager, taken: readonly Run[]): Promise<readonly ClaimableRun[]> {
+    const keys = [...countByKey(taken).keys()];
+    return keys.length === 0 ? [] : this.keys.admit(manager, keys);
+  }
+
+  /** As {@link ConcurrencyKeys.releaseSlotsOf}, and lets runs of the keys start. @returns whether the worker holds no more slots */
+  async releaseSlotsOf(manager: EntityManager, workerId: string, named: readonly string[]): Promise<boolean> {
+    const { keys, isLast } = await this.keys.releaseSlotsOf(manager, workerId, named);
+    await this.#admitAndAnnounce(manager, keys);
+    return isLast;
+  }
+
+  /** Frees slots whose time is over, and lets runs of their keys start. @returns the number of these keys */
+  async releaseOverdueSlots(manager: EntityManager): Promise<number> {
+    const keys = await this.keys.releaseOverdueSlots(manager);
+    await this.#admitAndAnnounce(manager, keys);
+    return keys.length;
+  }
+
+  async #admitAndAnnounce(manager: EntityManager, keys: readonly string[]): Promise<void> {
+    const admitted = keys.length === 0 ? [] : await this.keys.admit(manager, keys);
+    if (admitted.length > 0) await this.announce(manager, admitted);
+  }
+
+  /** Notifies every process, at the commit, of runs that became claimable. */
+  async announce(manager: EntityManager, runs: readonly ClaimableRun[]): Promise<void> {
+    const plain = plainFields(runs.filter(({ lane }) => lane === PLAIN_LANE));
+    const others = runs.filter(({ lane }) => lane !== PLAIN_LANE);
+    if (others.length === 0) {
+      await execute(manager, `select pg_notify('${QUEUE_CHANNEL}', $1::text)`, [JSON.stringify(plain)]);
+      return;
+    }
+    const lanes = [...new Set(others.map(({ lane }) => lane))];
+    await execute(
+      manager,
+      `select pg_notify('${QUEUE_CHANNEL}', case
+                when octet_length(p.full) <= ${NOTIFICATION_BYTES} then p.full
+                else $1::text
+              end)
+         from (
+           select ($1::jsonb || jsonb_build_object('lanes', jsonb_object_agg(id, required)))::text as full
+             from ${LANES.name}
+            where id = any($2::uuid[])
+         ) p`,
+      [
+        JSON.stringify({ ...plain, others: others.length }),
+        plainArray(lanes.length > MAX_NAMED ? [] : lanes),
+      ],
+    );
   }
 
   /** Notifies every process, at the commit, of workers that no longer hold a run. */
@@ -132,14 +204,14 @@ export class QueueRepository {
     ]);
   }
 
-  /** Whether the queue has no run, locked or not. */
-  async isEmpty(manager: EntityManager): Promise<boolean> {
+  /** Whether the plain lane has no run, locked or not. */
+  async isPlainEmpty(manager: EntityManager): Promise<boolean> {
     const ranges = this.marks.isCurrent ? this.marks.ranges : WHOLE_QUEUE;
     return (await findHeads(manager, ranges, 1)).every((head) => head === null);
   }
 
-  /** Locks up to `limit` runs at the head of the queue, with their rows in `runs`; skips those that others have locked. */
-  async lockHead(manager: EntityManager, limit: number): Promise<LockedHead[]> {
+  /** Locks up to `limit` runs at the head of the plain lane, with their rows in `runs`; skips those that others have locked. */
+  async lockFirst(manager: EntityManager, limit: number): Promise<LockedHead[]> {
     const { marks } = this;
     const scanAll = (): Promise<LockedHead[]> => lockHeads(manager, WHOLE_QUEUE, limit);
     if (!marks.isCurrent) return scanAll();
@@ -155,57 +227,19 @@ export class QueueRepository {
     return found;
   }
 
-  /**
-   * Candidates for a strategy, and the runs reserved for these workers; none of the ids in `except`. Locks nothing.
-   */
-  list(
-    manager: EntityManager,
-    { limit, capacity = [UNLIMITED], free = [], passedOverBefore }: CandidateQuery,
-    workerIds: readonly string[],
-    except: readonly string[],
-  ): Promise<QueuedRun[]> {
-    return rows<QueuedRun>(
-      manager,
-      `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}
-         from (
-           (select c.run_id
-              from unnest($2::integer[], $3::integer[], $4::integer[]) as s (cpu, ram_mb, vram_mb)
-             cross join lateral (${firstWithin('s')}) c)
-            union
-           (select c.run_id
-              from unnest($5::integer[], $6::integer[], $7::integer[]) as s (cpu, ram_mb, vram_mb)
-             cross join lateral (${firstWithin('s')}) c)
-            union
-           (select c.run_id
-              from unnest($2::integer[], $3::integer[], $4::integer[]) as s (cpu, ram_mb, vram_mb)
-             cross join lateral (${firstWithin('s', 'and passed_over_at is not null and passed_over_at <= $8::timestamptz')}) c)
-            union
-           (select run_id
-              from ${QUEUE.name}
-             where reserved_for is not null
-               and reserved_for = any($9::text[]))
-         ) c
-         join ${QUEUE.name} q on q.run_id = c.run_id
-         join ${RUNS.name} r on r.id = q.run_id
-        where not q.run_id = any($10::uuid[])
-        order by q.priority desc, q.created_at, q.run_id`,
-      [
-        limit,
-        ...columnsOf(capacity),
-        ...columnsOf(free),
-        passedOverBefore?.toISOString() ?? null,
-        workerIds,
-        except,
-      ],
-    );
-  }
-
-  /** Locks those of the runs that are still in their queue; skips those that others have locked. */
+  /** Locks those of the runs that are still in the queue; skips those that others have locked. */
   async lockAll(manager: EntityManager, runs: readonly Run[]): Promise<LockedRun[]> {
-    const locked = ofQueues(runs).map(([queue, ids]) =>
-      rows<LockedRun>(manager, LOCK_ALL[queue], [plainArray(ids)]),
+    if (runs.length === 0) return [];
+    return rows(
+      manager,
+      `select ${MACHINE_COLUMNS}, ${CLAIM_BYTES} as bytes
+         from ${QUEUE.name} q
+         join ${RUNS.name} r on r.id = q.run_id
+        where q.run_id = any($1::uuid[])
+        order by q.run_id
+          for update skip locked`,
+      [plainArray(runs.map(({ id }) => id))],
     );
-    return (await Promise.all(locked)).flat();
   }
 
   /** Serializes, until the transaction ends, the claims that depend on the free capacity of these workers. */
@@ -222,56 +256,44 @@ export class QueueRepository {
     );
   }
 
-  /** Sets or ends reservations of these runs; skips rows that others have locked. */
-  async reserve(
-    manager: EntityManager,
-    reservations: readonly Reservation[],
-    runs: readonly Run[],
-  ): Promise<void> {
-    const workerOf = new Map(reservations.map(({ runId, workerId }) => [runId, workerId]));
-    const named = runs.filter(({ id }) => workerOf.has(id));
-    const written = ofQueues(named).map(([queue, ids]) => {
-      const { sql, source } = RESERVE[queue];
-      return execute(
-        manager,
-        sql,
-        source.params(ids.map((id) => ({ run_id: id, worker_id: workerOf.get(id) ?? null }))),
-      );
-    });
-    await Promise.all(written);
+  /** Sets or ends reservations; skips rows that others have locked. */
+  async reserve(manager: EntityManager, reservations: readonly Reservation[]): Promise<void> {
+    await execute(
+      manager,
+      `with free as (
+         select q.run_id, v.worker_id
+           from ${QUEUE.name} q
+           join ${RESERVED.sql} on v.run_id = q.run_id
+          where ${HOLDS_KEY}
+          order by q.run_id
+            for update of q skip locked
+       )
+       update ${QUEUE.name} q
+          set reserved_for = free.worker_id
+         from free
+        where q.run_id = free.run_id`,
+      RESERVED.params(reservations.map(({ runId, workerId }) => ({ run_id: runId, worker_id: workerId }))),
+    );
   }
 
   /** Records when runs were first passed over; skips rows that others have locked. */
-  async notePassedOver(manager: EntityManager, runs: readonly Run[], at: Date): Promise<void> {
-    const written = ofQueues(runs).map(([queue, ids]) =>
-      execute(manager, NOTE_PASSED_OVER[queue], [ids, at.toISOString()]),
+  async notePassedOver(manager: EntityManager, runIds: readonly string[], at: Date): Promise<void> {
+    await execute(
+      manager,
+      `with free as (
+         select q.run_id
+           from ${QUEUE.name} q
+          where q.run_id = any($1::uuid[])
+            and q.passed_over_at is null
+            and ${HOLDS_KEY}
+          order by q.run_id
+            for update of q skip locked
+       )
+       update ${QUEUE.name} q
+          set passed_over_at = $2::timestamptz
+         from free
+        where q.run_id = free.run_id`,
+      [plainArray(runIds), at.toISOString()],
     );
-    await Promise.all(written);
   }
-}
-
-/** The ids of the runs of each queue; a queue without any is left out. */
-function ofQueues(runs: readonly Run[]): [QueueKind, string[]][] {
-  const [plain, restricted] = [runs.filter((run) => !isRestricted(run)), runs.filter(isRestricted)];
-  const all: [QueueKind, readonly Run[]][] = [
-    ['plain', plain],
-    ['restricted', restricted],
-  ];
-  return all.flatMap(([queue, those]) => (those.length === 0 ? [] : [[queue, those.map(({ id }) => id)]]));
-}
-
-/** The first $1 runs of the queue that fit into the shape. */
-function firstWithin(shape: string, condition = ''): string {
-  return `select q.run_id
-                from ${QUEUE.name} q
-               where q.cpu <= ${shape}.cpu
-                 and q.ram_mb <= ${shape}.ram_mb
-                 and q.vram_mb <= ${shape}.vram_mb
-                 ${condition}
-               order by priority desc, created_at, run_id
-               limit $1::integer`;
-}
-
-function columnsOf(shapes: readonly Shape[]): number[][] {
-  return [shapes.map(({ cpu }) => cpu), shapes.map(({ ramMb }) => ramMb), shapes.map(({ vramMb }) => vramMb)];
 }

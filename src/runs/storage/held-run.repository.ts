@@ -4,7 +4,7 @@ import { EventEntity } from '../../database/entities/event.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql/sql.js';
 import type { RunState } from '../machine/run-state.js';
-import { QUEUE, RESTRICTED, RUNS } from './run-columns.js';
+import { QUEUE, RUNS } from './run-columns.js';
 import type { HeldRun } from '../scheduling-strategy.js';
 
 export interface AssignedWorker {
@@ -246,7 +246,7 @@ export class HeldRunRepository {
                    and r.assigned_at < p.now - make_interval(secs => $2::double precision / 1000)
               ) as "isOverdue",
               p.now,
-              not (exists (select from ${QUEUE.name}) or exists (select from ${RESTRICTED.name})) as "isQueueEmpty"
+              not exists (select from ${QUEUE.name}) as "isQueueEmpty"
          from present p
          left join workers h on h.worker_id is not null
         order by h.n`,

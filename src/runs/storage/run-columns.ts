@@ -1,5 +1,4 @@
 import { QueueEntryEntity } from '../../database/entities/queue.entity.js';
-import { RestrictedEntryEntity } from '../../database/entities/restricted-queue.entity.js';
 import { RunEntity } from '../../database/entities/run.entity.js';
 import { EntityTable, type Field } from '../../database/sql/entity-table.js';
 import { CHANGING_FIELDS, FIXED_FIELDS } from '../machine/run.js';
@@ -17,8 +16,6 @@ export const JSON_FIELDS = [
 ] as const;
 
 export const QUEUE = new EntityTable(QueueEntryEntity);
-
-export const RESTRICTED = new EntityTable(RestrictedEntryEntity);
 
 /** Columns of `runs r` that the state machine reads: the fields of `Run`, except its outputs. */
 export const MACHINE_COLUMNS = RUNS.select('r', [...FIXED_FIELDS, ...CHANGING_FIELDS]);
@@ -50,5 +47,5 @@ export function jsonBytes(alias: string, columns: readonly Field<RunEntity>[]): 
     .join(' + ');
 }
 
-/** Columns of `run_queue q` that scheduling strategies use. */
+/** Columns of `queue q` that scheduling strategies use. */
 export const QUEUE_NOTES = QUEUE.select('q', ['passedOverAt', 'reservedFor']);

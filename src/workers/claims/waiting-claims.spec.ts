@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import type { NotificationListener } from '../../database/notifications.js';
 import { FREE_WORKERS_CHANNEL, QUEUE_CHANNEL } from '../../runs/queue/queue-notifications.js';
-import { RESTRICTED_CHANNEL } from '../../runs/queue/restricted-notifications.js';
 import { laneOf } from '../../runs/queue/lane.js';
 import { requirementIdOf } from '../../runs/requirements.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
@@ -19,7 +18,7 @@ const LONG_MS = 60_000;
 const nothing = (): undefined => undefined;
 const PLAIN = { requirementId: null, concurrencyKey: null, avoidedWorker: null };
 const GPU = { ...PLAIN, requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [] }) };
-const ONE_GPU = { count: 1, lanes: { [laneOf(GPU)]: ['tag:gpu'] } };
+const ONE_GPU = { others: 1, lanes: { [laneOf(GPU)]: ['tag:gpu'] } };
 
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
@@ -69,8 +68,7 @@ function setUp(strategy: 'direct' | 'fit' = 'direct') {
     wait,
     tick,
     names: () => woken.map(({ name }) => name),
-    notify: (payload: string | null) => send(QUEUE_CHANNEL, payload),
-    notifyRestricted: (payload: object) => send(RESTRICTED_CHANNEL, JSON.stringify(payload)),
+    notify: (payload: object | null) => send(QUEUE_CHANNEL, payload && JSON.stringify(payload)),
     waitWith: (name: string, has: readonly string[]) => wait(name, undefined, undefined, has),
     send,
     create: () => create(),
@@ -85,7 +83,7 @@ describe('waiting claims', () => {
   test('are woken one for each run, the longest waiting first', async () => {
     const it = setUp();
     for (const name of ['a', 'b', 'c', 'd']) it.wait(name);
-    it.notify('2');
+    it.notify({ plain: 2 });
     await it.tick();
     assert.deepEqual(it.names(), ['a', 'b']);
     it.close();
@@ -96,7 +94,7 @@ describe('waiting claims', () => {
     it.waitWith('plain', []);
     it.waitWith('gpu', ['tag:gpu']);
     it.waitWith('both', ['tag:gpu', 'tag:linux']);
-    it.notifyRestricted({ count: 1, lanes: { a: ['tag:gpu', 'tag:linux'] } });
+    it.notify({ others: 1, lanes: { a: ['tag:gpu', 'tag:linux'] } });
     await it.tick();
     assert.deepEqual(it.names(), ['both']);
     it.close();
@@ -105,7 +103,7 @@ describe('waiting claims', () => {
   test('are woken in growing numbers for a run with requirements that are unknown', async () => {
     const it = setUp();
     for (let i = 0; i < 40; i += 1) it.waitWith(`w${i}`, []);
-    it.notifyRestricted({ count: 1 });
+    it.notify({ others: 1 });
     let settled = 0;
     for (let rounds = 0; rounds < 7; rounds += 1) {
       await it.tick();
@@ -120,13 +118,13 @@ describe('waiting claims', () => {
   test('are woken instead of one that took another run than those it was woken for', async () => {
     const it = setUp();
     for (const name of ['a', 'b']) it.waitWith(name, ['tag:gpu']);
-    it.notifyRestricted(ONE_GPU);
+    it.notify(ONE_GPU);
     await it.tick();
     it.woken[0]?.wakeUp.settle('served', [PLAIN]);
     await it.tick();
     assert.deepEqual(it.names(), ['a', 'b']);
     for (const name of ['c', 'd']) it.waitWith(name, ['tag:gpu']);
-    it.notify('1 0:1');
+    it.notify({ plain: 1 });
     await it.tick();
     it.woken[2]?.wakeUp.settle('served', [GPU]);
     await it.tick();
@@ -137,7 +135,7 @@ describe('waiting claims', () => {
   test('are not woken for a run that is gone for a worker that could have got it', async () => {
     const it = setUp();
     for (const name of ['a', 'b', 'c']) it.waitWith(name, ['tag:gpu']);
-    it.notifyRestricted(ONE_GPU);
+    it.notify(ONE_GPU);
     await it.tick();
     it.woken[0]?.wakeUp.settle('empty', []);
     await it.tick();
@@ -148,7 +146,7 @@ describe('waiting claims', () => {
   test('are woken for a run that avoids a worker, except those of that worker', async () => {
     const it = setUp();
     for (const name of ['a', 'b', 'c']) it.waitWith(name, []);
-    it.notifyRestricted({ count: 2, lanes: { x: ['not-worker:a'], y: ['not-worker:b'] } });
+    it.notify({ others: 2, lanes: { x: ['not-worker:a'], y: ['not-worker:b'] } });
     await it.tick();
     assert.deepEqual(it.names(), ['a', 'b']);
     it.woken[0]?.wakeUp.settle('empty', []);
@@ -202,7 +200,7 @@ describe('waiting claims', () => {
   test('are woken by a run that was announced between their try and their wait', async () => {
     const it = setUp();
     const before = it.claims.version;
-    it.notify('1');
+    it.notify({ plain: 1 });
     it.wait('late', before);
     await it.tick();
     assert.deepEqual(it.names(), ['late']);
@@ -213,7 +211,7 @@ describe('waiting claims', () => {
     for (const outcome of ['refused', 'gone'] as const) {
       const it = setUp();
       for (const name of ['a', 'b', 'c']) it.wait(name);
-      it.notify('1');
+      it.notify({ plain: 1 });
       await it.tick();
       it.woken[0]?.wakeUp.settle(outcome, []);
       await it.tick();
@@ -228,7 +226,7 @@ describe('waiting claims', () => {
   test('wake no other when the queue is empty', async () => {
     const it = setUp();
     for (const name of ['a', 'b']) it.wait(name);
-    it.notify('1');
+    it.notify({ plain: 1 });
     await it.tick();
     it.woken[0]?.wakeUp.settle('empty', []);
     await it.tick();
@@ -239,7 +237,7 @@ describe('waiting claims', () => {
   test('settle a wake-up once', async () => {
     const it = setUp();
     for (const name of ['a', 'b', 'c']) it.wait(name);
-    it.notify('1');
+    it.notify({ plain: 1 });
     await it.tick();
     it.woken[0]?.wakeUp.settle('served', [PLAIN]);
     it.woken[0]?.wakeUp.settle('gone', []);
@@ -271,7 +269,7 @@ describe('waiting claims', () => {
     it.wait('gone', it.claims.version, caller.signal);
     it.wait('next');
     caller.abort();
-    it.notify('1');
+    it.notify({ plain: 1 });
     await it.tick();
     assert.deepEqual([it.ended, it.names()], [['gone'], ['next']]);
   });
@@ -279,7 +277,7 @@ describe('waiting claims', () => {
   test('are woken in growing waves until a run that only some workers can execute is taken', async () => {
     const it = setUp('fit');
     for (let n = 0; n < 200; n += 1) it.wait(`w${n}`);
-    it.notify('1');
+    it.notify({ plain: 1 });
     await it.tick();
     assert.equal(it.woken.length, 8);
     for (const { wakeUp } of it.woken.slice(0, 7)) wakeUp.settle('empty', []);
@@ -313,7 +311,7 @@ describe('waiting claims', () => {
       for (const name of names) it.wait(name);
       it.send(FREE_WORKERS_CHANNEL, 'w0');
       for (let n = 0; n < steps; n += 1) await Promise.resolve();
-      it.notify('1');
+      it.notify({ plain: 1 });
       await it.tick();
       // The second wave starts when all claims of the first have settled.
       for (const { wakeUp } of it.woken) wakeUp.settle('empty', []);
@@ -337,7 +335,7 @@ describe('waiting claims', () => {
   test('are not woken twice for the same runs', async () => {
     const it = setUp('fit');
     it.wait('a');
-    it.notify('1');
+    it.notify({ plain: 1 });
     await it.tick();
     it.wait('a again');
     it.woken[0]?.wakeUp.settle('empty', []);

@@ -10,11 +10,14 @@ import {
   FREE_WORKERS_CHANNEL,
 } from '../../runs/queue/queue-notifications.js';
 import {
-  parseRestrictedNotification,
-  RESTRICTED_CHANNEL,
-} from '../../runs/queue/restricted-notifications.js';
-import type { Demands } from '../../runs/machine/run.js';
-import { laneOf, PLAIN_LANE, serves, type Lane, type Offer } from '../../runs/queue/lane.js';
+  laneOf,
+  PLAIN,
+  PLAIN_LANE,
+  serves,
+  type Demands,
+  type Lane,
+  type Offer,
+} from '../../runs/queue/lane.js';
 import type { ClaimingWorker, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 
@@ -78,8 +81,6 @@ interface Wave {
   lanes: readonly Lane[] | null;
 }
 
-const PLAIN: readonly Lane[] = [{ id: PLAIN_LANE, required: [] }];
-
 const NO_WAVE: WakeUp = { settle: () => undefined };
 
 /** Records, from `reset` on, that a worker's free capacity has grown. */
@@ -139,7 +140,7 @@ export class WaitingClaims implements OnModuleDestroy {
   }
 
   get isListening(): boolean {
-    return [QUEUE_CHANNEL, RESTRICTED_CHANNEL].every((channel) => this.notifications.isListening(channel));
+    return this.notifications.isListening(QUEUE_CHANNEL);
   }
 
   get size(): number {
@@ -226,7 +227,6 @@ export class WaitingClaims implements OnModuleDestroy {
     if (this.#unsubscribe.length > 0) return;
     this.#unsubscribe = [
       this.notifications.subscribe(QUEUE_CHANNEL, (payload) => this.#onQueue(payload)),
-      this.notifications.subscribe(RESTRICTED_CHANNEL, (payload) => this.#onRestricted(payload)),
       this.notifications.subscribe(CHANGED_WORKERS_CHANNEL, (workerId) => {
         if (workerId !== null) this.#onChangedWorker(workerId);
       }),
@@ -237,21 +237,18 @@ export class WaitingClaims implements OnModuleDestroy {
       ),
       // A claim that is woken now is committed together with the creation.
       this.journal.onCreate(() => {
-        if (this.strategy.isFifo && this.#waiters.size > 0) this.#startWave(1, PLAIN, () => true);
+        if (this.strategy.isFifo && this.#waiters.size > 0) this.#startWave(1, [PLAIN], () => true);
       }),
     ];
   }
 
   #onQueue(payload: string | null): void {
     if (payload === null) return this.#wakeAll();
-    this.#startWave(parseQueueNotification(payload).count, PLAIN, (lane) => lane === PLAIN_LANE);
-  }
-
-  #onRestricted(payload: string | null): void {
-    if (payload === null) return this.#wakeAll();
-    const { count, lanes } = parseRestrictedNotification(payload);
+    const { plain, others, lanes } = parseQueueNotification(payload);
+    if (plain > 0) this.#startWave(plain, [PLAIN], (lane) => lane === PLAIN_LANE);
+    if (others === 0) return;
     const ids = lanes && new Set(lanes.map(({ id }) => id));
-    this.#startWave(count, lanes, (lane) => (ids === null ? lane !== PLAIN_LANE : ids.has(lane)));
+    this.#startWave(others, lanes, (lane) => (ids === null ? lane !== PLAIN_LANE : ids.has(lane)));
   }
 
   /** Its waiting claims try again, and every claim that tried with what the worker had before. */

@@ -27,7 +27,7 @@ describe('creating many runs at once', () => {
     await service.close();
   });
 
-  const count = async (table: 'runs' | 'run_queue' | 'idempotency_keys'): Promise<number> => {
+  const count = async (table: 'runs' | 'queue' | 'idempotency_keys'): Promise<number> => {
     const [row] = await rows<{ n: number }>(
       service.dataSource,
       `select count(*)::integer as n from ${table}`,

@@ -23,7 +23,7 @@ describe('a creation with an Idempotency-Key that is under way', () => {
         end if;
         return new;
       end $$;
-      create trigger interfere before insert on run_queue for each row execute function interfere();
+      create trigger interfere before insert on queue for each row execute function interfere();
     `);
   });
   afterAll(async () => {
@@ -39,7 +39,7 @@ describe('a creation with an Idempotency-Key that is under way', () => {
       service.dataSource,
       `select (select count(*) from runs) as runs,
               (select count(*) from idempotency_keys) as keys,
-              (select count(*) from run_queue) as queued`,
+              (select count(*) from queue) as queued`,
     );
 
   test('leaves neither run nor key, and the same request makes the run later', async () => {

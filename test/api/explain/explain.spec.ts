@@ -22,7 +22,7 @@ const has = (cpu: number, ramMb: number, ...gpus: readonly number[]): Record<str
 function fillQueue({ dataSource }: TestApp, count: number): Promise<number> {
   return execute(
     dataSource,
-    `insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+    `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
      select gen_random_uuid(), 0, now(), 0, 0, 0 from generate_series(1, $1)`,
     [count],
   );
@@ -95,7 +95,7 @@ describe('an explanation', () => {
       assert.deepEqual([queue.position, queue.position_is_exact], [10_000, false]);
       assert.match(summary, /^At or after position 10000 in the queue;/);
     } finally {
-      await execute(service.dataSource, 'delete from run_queue where priority = 0');
+      await execute(service.dataSource, 'delete from queue where priority = 0');
     }
   });
 

@@ -25,7 +25,7 @@ describe('a run in back-off', () => {
   const pass = (id: string, seconds: number): Promise<void> => letTimePass(service.dataSource, [id], seconds);
   const claimed = async (): Promise<string[]> => (await steps.claim()).map((op) => op.id);
   const isQueued = async (id: string): Promise<boolean> =>
-    (await service.dataSource.query('select 1 from run_queue where run_id = $1', [id])).length > 0;
+    (await service.dataSource.query('select 1 from queue where run_id = $1', [id])).length > 0;
   const untilQueued = (id: string): Promise<unknown> =>
     until(
       () => isQueued(id),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
-import { RestrictedQueueJob } from '../../../src/runs/queue/restricted-queue.job.js';
+import { QueueCleanupJob } from '../../../src/runs/queue/queue-cleanup.job.js';
 import { until } from '../../support/app/passing-time.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { checkKeys } from '../../support/runs/concurrency-keys.js';
@@ -91,7 +91,7 @@ describe('the slot of a concurrency key', () => {
   test('is free 30 seconds after the cancel, whatever the worker says', async () => {
     const { first, second, names, claimed } = await scene();
     await service.send('POST', `/runs/${first}/cancel`);
-    const job = service.app.get(RestrictedQueueJob);
+    const job = service.app.get(QueueCleanupJob);
     await pass(first, 29);
     await job.runOnce();
     await names(first);

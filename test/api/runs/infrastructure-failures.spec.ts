@@ -28,8 +28,7 @@ for (const scheduler of ['direct', 'fit']) {
     });
     afterAll(() => service.close());
     afterEach(async () => {
-      await execute(service.dataSource, 'delete from run_queue');
-      await execute(service.dataSource, 'delete from restricted_queue');
+      await execute(service.dataSource, 'delete from queue');
       for (const name of ['w', 'v', 'x']) await register(name, 1, true);
     });
 

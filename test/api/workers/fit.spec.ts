@@ -69,11 +69,11 @@ describe('claims by the strategy fit', () => {
     const { id } = await steps.create({ priority: -1, constraints: { cpu: 1 } });
     await execute(
       service.dataSource,
-      `insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+      `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
        select gen_random_uuid(), 0, now(), 0, 0, 2 from generate_series(1, 1000)`,
     );
     assert.deepEqual(idsOf(await steps.claim('half-full')), [id]);
-    await execute(service.dataSource, 'delete from run_queue where cpu = 2');
+    await execute(service.dataSource, 'delete from queue where cpu = 2');
     await cancelAll();
   });
 
@@ -96,7 +96,7 @@ describe('claims by the strategy fit', () => {
       rows(
         service.dataSource,
         `select passed_over_at is not null as "passedOver", reserved_for as "reservedFor"
-           from run_queue
+           from queue
           where run_id = $1::uuid`,
         [id],
       );
@@ -109,7 +109,7 @@ describe('claims by the strategy fit', () => {
     assert.deepEqual(idsOf(await steps.claim('keeper')), [second.id]);
     assert.deepEqual(await queueRow(big.id), [{ passedOver: true, reservedFor: null }]);
 
-    await execute(service.dataSource, `update run_queue set passed_over_at = now() - interval '301 s'`);
+    await execute(service.dataSource, `update queue set passed_over_at = now() - interval '301 s'`);
     const third = await steps.create({ constraints: { cpu: 1 } });
     await steps.event(first.id, 'COMPLETED');
     assert.deepEqual(await steps.claim('keeper'), []);
@@ -118,13 +118,13 @@ describe('claims by the strategy fit', () => {
     // However many others are overdue before it, the worker sees what it is kept free for.
     await execute(
       service.dataSource,
-      `insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu, passed_over_at)
+      `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu, passed_over_at)
        select gen_random_uuid(), 1, now(), 0, 0, 2, now() - interval '1 h' from generate_series(1, 1000)`,
     );
     await steps.event(second.id, 'COMPLETED');
     assert.deepEqual(idsOf(await steps.claim('keeper')), [big.id]);
     assert.deepEqual(await queueRow(big.id), []);
-    await execute(service.dataSource, 'delete from run_queue where priority = 1');
+    await execute(service.dataSource, 'delete from queue where priority = 1');
     await steps.event(big.id, 'COMPLETED');
     assert.deepEqual(idsOf(await steps.claim('keeper')), [third.id]);
     await cancelAll();
@@ -153,7 +153,7 @@ describe('claims by the strategy fit', () => {
     const big = await steps.create({ constraints: { cpu: 2 } });
     await execute(
       service.dataSource,
-      `update run_queue
+      `update queue
           set passed_over_at = now() - interval '301 s',
               reserved_for = 'left'
         where run_id = $1::uuid`,
@@ -164,7 +164,7 @@ describe('claims by the strategy fit', () => {
     await service.send('POST', '/workers/left/drain');
     await steps.create({ constraints: { cpu: 1 } });
     assert.deepEqual(await steps.claim('right'), []);
-    const reserved = await rows(service.dataSource, 'select reserved_for from run_queue where run_id = $1', [
+    const reserved = await rows(service.dataSource, 'select reserved_for from queue where run_id = $1', [
       big.id,
     ]);
     assert.deepEqual(reserved, [{ reserved_for: 'right' }]);

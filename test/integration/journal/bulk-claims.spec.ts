@@ -32,7 +32,7 @@ describe('claims of several runs in one commit', () => {
     database = await openTestDatabase({ entities: ENTITIES });
     ({ journal } = journalOn(database.dataSource));
   });
-  beforeEach(() => execute(database.dataSource, 'truncate runs, attempts, events, run_queue'));
+  beforeEach(() => execute(database.dataSource, 'truncate runs, attempts, events, queue'));
   afterAll(() => database.close());
 
   const create = async (count: number): Promise<string[]> => {
@@ -99,10 +99,7 @@ describe('claims of several runs in one commit', () => {
       { workerId: 'b', max: 5, context },
     ]);
     assert.deepEqual(outcomes.map(idsOf), [ids.slice(0, 2), ids.slice(4, 5)]);
-    const left = await rows<{ id: string }>(
-      database.dataSource,
-      'select run_id as id from run_queue order by 1',
-    );
+    const left = await rows<{ id: string }>(database.dataSource, 'select run_id as id from queue order by 1');
     assert.deepEqual(
       left.map(({ id }) => id),
       [ids[2], ids[3], ids[5]],

@@ -27,7 +27,7 @@ describe('bulk calls that race, on two processes', () => {
     }
   });
   beforeEach(async () => {
-    await database.dataSource.query('truncate runs, attempts, events, run_queue, idempotency_keys');
+    await database.dataSource.query('truncate runs, attempts, events, queue, idempotency_keys');
   });
   afterAll(async () => {
     for (const app of apps) await app.close();
@@ -36,7 +36,7 @@ describe('bulk calls that race, on two processes', () => {
 
   const on = (i: number): BulkSteps => new BulkSteps((apps[i % 2] ?? apps[0])?.send ?? assert.fail());
 
-  const count = async (table: 'runs' | 'events' | 'run_queue'): Promise<number> => {
+  const count = async (table: 'runs' | 'events' | 'queue'): Promise<number> => {
     const [row] = await rows<{ n: number }>(
       database.dataSource,
       `select count(*)::integer as n from ${table}`,
@@ -50,7 +50,7 @@ describe('bulk calls that race, on two processes', () => {
       Array.from({ length: 8 }, (_, i) => on(i).create(runs, { key: 'same', minimal: true })),
     );
     assert.equal(await count('runs'), 100);
-    assert.equal(await count('run_queue'), 100);
+    assert.equal(await count('queue'), 100);
     const [first = []] = answers;
     for (const answer of answers) assert.deepEqual(idsOf(answer), idsOf(first));
     for (const place of first.keys()) {
@@ -159,6 +159,6 @@ describe('bulk calls that race, on two processes', () => {
     over.abort();
     await Promise.all(workers);
     assert.deepEqual(handed.toSorted(), created.toSorted());
-    assert.equal(await count('run_queue'), 0);
+    assert.equal(await count('queue'), 0);
   });
 });

@@ -21,7 +21,7 @@ describe('a claim with a choosing strategy', () => {
     const { journal } = journalOn(database.dataSource);
     const other = journalOn(await database.open()).journal;
     const { id } = await createOn(journal);
-    await execute(database.dataSource, `update run_queue set reserved_for = 'gone'`);
+    await execute(database.dataSource, `update queue set reserved_for = 'gone'`);
     const context: ClaimContext = {
       strategy: new FitStrategy(300),
       // Whether the worker that a run is kept for can be reached is asked between listing and locking.
@@ -45,7 +45,7 @@ describe('a claim with a choosing strategy', () => {
   test('tries again when the same claim was served by another process after its key was looked up', async () => {
     const { journal } = journalOn(database.dataSource);
     const other = journalOn(await database.open()).journal;
-    await execute(database.dataSource, 'delete from run_queue');
+    await execute(database.dataSource, 'delete from queue');
     const { id } = await createOn(journal, { cpu: 1 });
     const idempotency = { scope: uuidv7(), requestHash: 'hash' };
     const worker = { id: 'same', cpuCores: 1, ramMb: 1, gpus: [], tags: [], capabilities: [] };

@@ -33,9 +33,7 @@ describe('the answers of claims are bounded in bytes', () => {
     database = await openTestDatabase({ entities: ENTITIES });
     ({ journal } = journalOn(database.dataSource, { maxAnswerBytes: MAX_ANSWER_BYTES }));
   });
-  beforeEach(() =>
-    execute(database.dataSource, 'truncate runs, attempts, events, run_queue, idempotency_keys'),
-  );
+  beforeEach(() => execute(database.dataSource, 'truncate runs, attempts, events, queue, idempotency_keys'));
   afterAll(() => database.close());
 
   const create = async (count: number, inputs = INPUTS): Promise<string[]> => {
@@ -46,7 +44,7 @@ describe('the answers of claims are bounded in bytes', () => {
   const queued = async (): Promise<string[]> => {
     const found = await rows<{ id: string }>(
       database.dataSource,
-      `select q.run_id as id from run_queue q join runs r on r.id = q.run_id where r.state = 'PENDING' order by 1`,
+      `select q.run_id as id from queue q join runs r on r.id = q.run_id where r.state = 'PENDING' order by 1`,
     );
     return found.map(({ id }) => id);
   };

@@ -25,7 +25,7 @@ describe('the journal', () => {
     database = await openTestDatabase({ entities: ENTITIES });
   });
   beforeEach(async () => {
-    await database.dataSource.query('truncate runs, attempts, events, run_queue, feed_entries, feed_topics');
+    await database.dataSource.query('truncate runs, attempts, events, queue, feed_entries, feed_topics');
     ({ journal } = journalOn(database.dataSource));
   });
   afterAll(() => database.close());
@@ -39,7 +39,7 @@ describe('the journal', () => {
     const handed = claims.flat().map(({ run }) => run.id);
     assert.equal(handed.length, 200);
     assert.deepEqual(handed.toSorted(), created.map(({ id }) => id).toSorted());
-    assert.deepEqual(await query('select count(*)::integer as n from run_queue'), [{ n: 0 }]);
+    assert.deepEqual(await query('select count(*)::integer as n from queue'), [{ n: 0 }]);
   });
 
   test('also when two processes on one database serve the claims', async () => {
@@ -241,7 +241,7 @@ describe('the journal', () => {
     assert.deepEqual(await query('select state, attempt, outputs from runs where id = $1', [id]), [
       { state: 'PENDING', attempt: 3, outputs: null },
     ]);
-    assert.deepEqual(await query('select count(*)::integer as n from run_queue'), [{ n: 1 }]);
+    assert.deepEqual(await query('select count(*)::integer as n from queue'), [{ n: 1 }]);
   });
 
   test('two processes that change the same runs in opposite order never end in a deadlock', async () => {

@@ -15,7 +15,7 @@ const QUIET_MS = 2_000;
 const statements = logStatements();
 
 /** Reads of the queue, one for each group of claims. */
-const lookups = (): number => statements.filter((sql) => /from run_queue\b/.test(sql)).length;
+const lookups = (): number => statements.filter((sql) => /from queue\b/.test(sql)).length;
 
 async function waitingWorkers(
   service: TestApp,

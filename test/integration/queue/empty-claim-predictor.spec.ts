@@ -24,7 +24,7 @@ describe('a waiting claim on an empty queue', () => {
   });
   afterAll(() => database.close());
   beforeEach(async () => {
-    await database.dataSource.query('delete from run_queue');
+    await database.dataSource.query('delete from queue');
     await database.dataSource.query('delete from idempotency_keys');
     await database.dataSource.query(
       "update runs set state = 'CANCELLED', finished_at = now() where finished_at is null",
@@ -122,7 +122,7 @@ describe('a waiting claim on an empty queue', () => {
     await complete(id);
     await here.settle();
     await database.dataSource.query(
-      `insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+      `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
        select id, 0, now(), 0, 0, 0 from runs where id = $1`,
       [id],
     );

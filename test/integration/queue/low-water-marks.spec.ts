@@ -8,10 +8,7 @@ import { Notifications } from '../../../src/database/notifications.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { createLog } from '../../../src/common/logging/logger.js';
 import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
-import {
-  formatQueueNotification,
-  parseQueueNotification,
-} from '../../../src/runs/queue/queue-notifications.js';
+import { parseQueueNotification, plainFields } from '../../../src/runs/queue/queue-notifications.js';
 import type { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
 import type { QueuedRun } from '../../../src/runs/scheduling-strategy.js';
 import { createOn, journalOn, queueWith } from '../../support/runs/journal.js';
@@ -54,7 +51,7 @@ describe('low-water marks of the queue', () => {
   });
   afterAll(() => database.close());
   beforeEach(async () => {
-    await execute(database.dataSource, 'truncate run_queue, runs cascade');
+    await execute(database.dataSource, 'truncate queue, runs cascade');
     process = await Process.start();
   });
 
@@ -63,11 +60,8 @@ describe('low-water marks of the queue', () => {
 
   const claim = (by: Process, limit: number): Promise<QueuedRun[]> =>
     transaction(async (manager) => {
-      const found = await by.queue.lockHead(manager, limit);
-      await by.queue.remove(
-        manager,
-        found.map(({ id }) => id),
-      );
+      const found = await by.queue.lockFirst(manager, limit);
+      await by.queue.remove(manager, found);
       return found;
     });
 
@@ -89,7 +83,7 @@ describe('low-water marks of the queue', () => {
            ) as series
       returning id, priority, created_at
        )
-       insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+       insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
        select id, priority, created_at, 0, 0, 0 from made`,
       [count, priority, new Date(FIRST).toISOString()],
     );
@@ -97,7 +91,7 @@ describe('low-water marks of the queue', () => {
 
   test('let a scan skip claimed runs while a long transaction keeps the deleted rows', async () => {
     for (const priority of [2, 1, 0]) await fill(4_000, priority);
-    await execute(database.dataSource, 'analyze run_queue, runs');
+    await execute(database.dataSource, 'analyze queue, runs');
     const long = database.dataSource.createQueryRunner();
     await long.startTransaction('REPEATABLE READ');
     try {
@@ -129,15 +123,15 @@ describe('low-water marks of the queue', () => {
         for (const other of processes) {
           const expected = await rows<{ id: string }>(
             database.dataSource,
-            `select run_id as id from run_queue order by priority desc, created_at, run_id limit 5`,
+            `select run_id as id from queue order by priority desc, created_at, run_id limit 5`,
           );
-          const seen = await rolledBack((manager) => other.queue.lockHead(manager, 5));
+          const seen = await rolledBack((manager) => other.queue.lockFirst(manager, 5));
           assert.deepEqual(
             seen.map(({ id }) => id),
             expected.map(({ id }) => id),
             `step ${step}`,
           );
-          const isEmpty = await rolledBack((manager) => other.queue.isEmpty(manager));
+          const isEmpty = await rolledBack((manager) => other.queue.isPlainEmpty(manager));
           assert.equal(isEmpty, expected.length === 0);
         }
       }
@@ -150,21 +144,18 @@ describe('low-water marks of the queue', () => {
         }
         if (kind === 6) return rolledBack((manager) => claimIn(manager, by, 1 + dice(4)));
         const removing = async (manager: EntityManager): Promise<void> => {
-          const [first] = await by.queue.lockHead(manager, 1);
-          if (first) await by.queue.remove(manager, [first.id]);
+          const [first] = await by.queue.lockFirst(manager, 1);
+          if (first) await by.queue.remove(manager, [first]);
           by.time += 2_000;
-          await by.queue.lockHead(manager, 2);
+          await by.queue.lockFirst(manager, 2);
         };
         if (kind === 7) return transaction(removing);
         return rolledBack(removing);
       }
 
       async function claimIn(manager: EntityManager, by: Process, limit: number): Promise<void> {
-        const found = await by.queue.lockHead(manager, limit);
-        await by.queue.remove(
-          manager,
-          found.map(({ id }) => id),
-        );
+        const found = await by.queue.lockFirst(manager, limit);
+        await by.queue.remove(manager, found);
       }
 
       /** Enqueues a run, or changes the priority of a queued one, and notifies every process as the commit would. */
@@ -172,9 +163,10 @@ describe('low-water marks of the queue', () => {
         if (!isChange) await fillOne(priority, new Date(at));
         const [run] = await rows<QueuedRun>(
           database.dataSource,
-          `select r.id, $1::integer as priority, r.created_at as "createdAt", 0 as "ramMb", 0 as "vramMb", 0 as cpu
+          `select r.id, $1::integer as priority, r.created_at as "createdAt", 0 as "ramMb", 0 as "vramMb", 0 as cpu,
+                  null as "requirementId", null as "concurrencyKey", null as "avoidedWorker"
              from runs r
-             join run_queue q on q.run_id = r.id
+             join queue q on q.run_id = r.id
             order by ${isChange ? 'r.id' : 'r.updated_at desc, r.id'}
             limit 1`,
           [priority],
@@ -182,7 +174,7 @@ describe('low-water marks of the queue', () => {
         if (!run) return;
         await transaction((manager) => (processes[1] ?? process).queue.put(manager, [run]));
         for (const { marks } of processes) {
-          for (const position of parseQueueNotification(formatQueueNotification(1, [run])).from ?? []) {
+          for (const position of parseQueueNotification(JSON.stringify(plainFields([run]))).from ?? []) {
             marks.put(position);
           }
         }
@@ -202,7 +194,7 @@ describe('low-water marks of the queue', () => {
          values ($1, 'PENDING', $2, 0, 1, $1, 0, 0, 0, 0, 1, 'i', '{}', '{}', 0, 0, 0, $3, $3, clock_timestamp(), 4)
       returning id, created_at
        )
-       insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+       insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
        select id, -100, created_at, 0, 0, 0 from made`,
       [id, priority, at.toISOString()],
     );
@@ -244,7 +236,7 @@ describe('low-water marks of the queue', () => {
       assert.ok(marked?.from && marked.from.createdAt.getTime() > FIRST + 100, 'the mark has moved');
       const first = await createOn(other, { priority: 7 });
       await eventually(async () => {
-        const [head] = await rolledBack((manager) => process.queue.lockHead(manager, 1));
+        const [head] = await rolledBack((manager) => process.queue.lockFirst(manager, 1));
         assert.equal(head?.id, first.id);
       });
       await claim(process, 1);
@@ -259,7 +251,7 @@ describe('low-water marks of the queue', () => {
       assert.ok(old);
       await other.change(old.id, { type: 'patch', keyName: 'k', state: 'PENDING' });
       await eventually(async () => {
-        const [head] = await rolledBack((manager) => process.queue.lockHead(manager, 1));
+        const [head] = await rolledBack((manager) => process.queue.lockFirst(manager, 1));
         assert.equal(head?.id, old.id);
       });
     });
@@ -274,8 +266,8 @@ describe('low-water marks of the queue', () => {
       await notifications.onApplicationShutdown();
       assert.equal(process.marks.isCurrent, false);
       await fillOne(0, new Date(FIRST - 1));
-      await execute(database.dataSource, 'update run_queue set priority = 0');
-      const [head] = await rolledBack((manager) => process.queue.lockHead(manager, 1));
+      await execute(database.dataSource, 'update queue set priority = 0');
+      const [head] = await rolledBack((manager) => process.queue.lockFirst(manager, 1));
       assert.equal(head?.createdAt.getTime(), FIRST - 1);
     });
   });
@@ -305,7 +297,7 @@ async function blocksOf({ dataSource }: TestDatabase, queue: QueueRepository): P
       blocks += plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
       return send(sql, params, true);
     };
-    assert.equal((await queue.lockHead(runner.manager, 10)).length, 10);
+    assert.equal((await queue.lockFirst(runner.manager, 10)).length, 10);
     return blocks;
   } finally {
     runner.query = send;

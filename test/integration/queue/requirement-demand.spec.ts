@@ -2,7 +2,6 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
-import { v7 as uuidv7 } from 'uuid';
 import type { ContainerOptions } from '../../../src/database/entities/run.entity.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import {
@@ -10,6 +9,7 @@ import {
   type DemandByRequirements,
 } from '../../../src/runs/counts/requirement-demand.js';
 import { RunDemandRollUp } from '../../../src/runs/counts/run-demand.roll-up.js';
+import { laneOf } from '../../../src/runs/queue/lane.js';
 import { requirementIdOf, requirementList, requirementsOf } from '../../../src/runs/requirements.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { createRun } from '../../../src/runs/machine/run.js';
@@ -91,9 +91,7 @@ describe('the counts of pending runs by their requirements', () => {
   afterAll(() => database.close());
 
   async function empty(): Promise<void> {
-    await database.dataSource.query(
-      'truncate runs, run_queue, restricted_queue, lanes, run_timers, events, attempts',
-    );
+    await database.dataSource.query('truncate runs, queue, lanes, run_timers, events, attempts');
     await rollUp();
     const kept = await rows<object>(
       database.dataSource,
@@ -123,20 +121,16 @@ describe('the counts of pending runs by their requirements', () => {
   }
 
   async function queue(options: Options, cores: number, isAdmitted = true): Promise<void> {
-    const requirements = requirementsOf(options.selector, options.container);
-    const id = requirementIdOf(requirements);
-    if (id !== null) {
-      await execute(
-        database.dataSource,
-        `insert into lanes (id, required) values ($1, $2::text[]) on conflict do nothing`,
-        [id, requirementList(requirements)],
-      );
-    }
+    const requirementId = requirementIdOf(requirementsOf(options.selector, options.container));
+    const concurrencyKey = isAdmitted ? null : 'key';
+    const lane = laneOf({ requirementId, concurrencyKey, avoidedWorker: null });
     await execute(
       database.dataSource,
-      `insert into restricted_queue (run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, alike, is_admitted)
-       values ($1, 0, now(), $2, 10, $2, $3, 0, $4)`,
-      [uuidv7(), cores, id ?? NONE, isAdmitted],
+      `insert into queue (
+                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, is_admitted, concurrency_key, concurrency_limit, alike
+              )
+       values ($1, 0, now(), $2, 10, $2, $3, $4, $5, $6::integer, $6::integer)`,
+      [await insert(options, cores, {}), cores, lane, isAdmitted, concurrencyKey, concurrencyKey && 1],
     );
   }
 
@@ -152,16 +146,13 @@ describe('the counts of pending runs by their requirements', () => {
         await insert(optionsOf(one.kind), one.cpu, { state: 'RUNNING', worker_id: 'w' });
         return;
       case 'unqueue':
-        await execute(
-          dataSource,
-          `delete from restricted_queue where run_id in (${nth('restricted_queue', 'true', one.nth)})`,
-        );
+        await execute(dataSource, `delete from queue where run_id in (${nth('queue', 'true', one.nth)})`);
         return;
       case 'admit':
         await execute(
           dataSource,
-          `update restricted_queue set is_admitted = not is_admitted
-            where run_id in (${nth('restricted_queue', 'true', one.nth)})`,
+          `update queue set is_admitted = not is_admitted
+            where run_id in (${nth('queue', 'concurrency_key is not null', one.nth)})`,
         );
         return;
       case 'elapse':
@@ -171,7 +162,10 @@ describe('the counts of pending runs by their requirements', () => {
         );
         return;
       case 'delete':
-        await execute(dataSource, `delete from runs where id in (${nth('runs', 'true', one.nth)})`);
+        await execute(
+          dataSource,
+          `delete from runs where id in (${nth('runs', 'id not in (select run_id from queue)', one.nth)})`,
+        );
         return;
       case 'end':
         await execute(
@@ -184,7 +178,7 @@ describe('the counts of pending runs by their requirements', () => {
         await rollUp();
         return;
       case 'empty the queue':
-        await dataSource.query('truncate restricted_queue');
+        await dataSource.query('truncate queue');
     }
   }
 
@@ -192,8 +186,10 @@ describe('the counts of pending runs by their requirements', () => {
   async function counted(): Promise<Map<string, number[]>> {
     const found = await rows<{ id: string | null; stage: number; cpu: number; held: number }>(
       database.dataSource,
-      `select lane as id, 0 as stage, cpu, (not is_admitted)::integer as held
-         from restricted_queue
+      `select r.requirement_id as id, 0 as stage, q.cpu, (not q.is_admitted)::integer as held
+         from queue q
+         join runs r on r.id = q.run_id
+        where q.lane <> '${NONE}'
         union all
        select requirement_id, case when state = 'PENDING' then 1 else 2 end, cpu, 0
          from runs
@@ -247,7 +243,7 @@ describe('the counts of pending runs by their requirements', () => {
     }
     await rollUp();
     for (let n = 0; n < 4; n += 1) await queue({ selector: ['t0'], container: null }, 1);
-    await execute(database.dataSource, `delete from restricted_queue where lane = $1`, [
+    await execute(database.dataSource, `delete from queue where lane = $1`, [
       requirementIdOf({ tags: ['t1'], capabilities: [] }),
     ]);
     const { largest, all } = await read(1);

@@ -5,24 +5,25 @@ import { execute, rows } from '../../../src/database/sql/sql.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
 import { Lanes } from '../../../src/runs/queue/lanes.js';
-import { RestrictedQueueJob } from '../../../src/runs/queue/restricted-queue.job.js';
-import { RestrictedQueueRepository } from '../../../src/runs/queue/restricted-queue.repository.js';
+import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
+import { QueueCleanupJob } from '../../../src/runs/queue/queue-cleanup.job.js';
+import { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
 import { createOn, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
-describe('the clean-up of the restricted queue', () => {
+describe('the clean-up of the queue', () => {
   let database: TestDatabase;
   let journal: RunJournal;
-  let job: RestrictedQueueJob;
+  let job: QueueCleanupJob;
 
   beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
     ({ journal } = journalOn(database.dataSource));
     const [keys, lanes] = [new ConcurrencyKeys(), new LaneRepository()];
-    const queue = new RestrictedQueueRepository(lanes, keys, new Lanes());
-    job = new RestrictedQueueJob(database.dataSource, queue, keys, lanes);
+    const queue = new QueueRepository(new LowWaterMarks(), lanes, new Lanes(), keys);
+    job = new QueueCleanupJob(database.dataSource, queue, keys, lanes);
   });
   afterAll(() => database.close());
 
@@ -49,7 +50,7 @@ describe('the clean-up of the restricted queue', () => {
     const selector = ['entering'];
     const requirementId = requirementIdOf({ tags: selector, capabilities: [] });
     const run = await createOn(journal, { selector, requirementId });
-    await execute(database.dataSource, 'delete from restricted_queue where run_id = $1::uuid', [run.id]);
+    await execute(database.dataSource, 'delete from queue where run_id = $1::uuid', [run.id]);
     try {
       await runner.startTransaction();
       await new LaneRepository().ensure(runner.manager, [run]);

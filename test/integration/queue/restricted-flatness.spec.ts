@@ -7,7 +7,7 @@ import { execute } from '../../../src/database/sql/sql.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { laneOf } from '../../../src/runs/queue/lane.js';
 import { Lanes } from '../../../src/runs/queue/lanes.js';
-import { RestrictedRuns } from '../../../src/runs/queue/restricted-runs.js';
+import { LaneHeads } from '../../../src/runs/queue/lane-heads.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
 import type { Claimant } from '../../../src/runs/scheduling-strategy.js';
 import { createOn, journalOn } from '../../support/runs/journal.js';
@@ -36,7 +36,7 @@ const CLAIMANT: Claimant = {
 /** Notifications of which none arrives. */
 const SILENT = { subscribe: () => () => undefined, isListening: () => true };
 
-describe('a restricted queue with many selectors, and many keys at their limits', () => {
+describe('a queue with many selectors, and many keys at their limits', () => {
   let database: TestDatabase;
   let mine: string;
 
@@ -57,24 +57,24 @@ describe('a restricted queue with many selectors, and many keys at their limits'
       `insert into lanes (id, required)
        select md5(n::text)::uuid, array['tag:shared', 'tag:other-' || n]
          from generate_series(1, ${SELECTORS}) as n`,
-      `insert into restricted_queue (
-                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, alike, is_admitted
+      `insert into queue (
+                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane
               )
-       select gen_random_uuid(), 5, now(), 0, 0, 0, md5((1 + n % ${SELECTORS})::text)::uuid, 0, true
+       select gen_random_uuid(), 5, now(), 0, 0, 0, md5((1 + n % ${SELECTORS})::text)::uuid
          from generate_series(1, ${SELECTORS * RUNS_PER_SELECTOR}) as n`,
       `insert into concurrency_keys (key, executing) select 'key-' || n, 1 from generate_series(1, ${KEYS}) as n`,
-      `insert into restricted_queue (
+      `insert into queue (
                 run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, concurrency_key,
                 concurrency_limit, alike, is_admitted
               )
        select gen_random_uuid(), 5, now(), 0, 0, 0, '${lane}', 'key-' || (1 + n % ${KEYS}), 1, 0, false
          from generate_series(1, ${KEYS * RUNS_PER_KEY}) as n`,
-      `insert into restricted_queue (
-                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, alike, is_admitted
+      `insert into queue (
+                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane
               )
-       select gen_random_uuid(), -1, now(), 0, 0, 0, '${lane}', 0, true
+       select gen_random_uuid(), -1, now(), 0, 0, 0, '${lane}'
          from generate_series(1, ${RUNS_BEHIND}) as n`,
-      `insert into restricted_queue (
+      `insert into queue (
                 run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, concurrency_key,
                 concurrency_limit, alike, is_admitted
               )
@@ -113,7 +113,7 @@ describe('a restricted queue with many selectors, and many keys at their limits'
       lanes.onModuleInit();
       await lanes.refresh(database.dataSource.manager, true);
       const blocks = await blocksOf(async (manager) => {
-        const { runs } = await new RestrictedRuns(lanes).list(manager, [CLAIMANT], { limit: 1 });
+        const { runs } = await new LaneHeads(lanes).list(manager, [CLAIMANT], { limit: 1 });
         assert.deepEqual(
           runs.slice(0, 1).map(({ id }) => id),
           [mine],

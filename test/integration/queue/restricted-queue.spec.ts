@@ -79,8 +79,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
       ({ journal } = journalOn(database.dataSource));
     });
     beforeEach(async () => {
-      await execute(database.dataSource, 'delete from restricted_queue');
-      await execute(database.dataSource, 'delete from run_queue');
+      await execute(database.dataSource, 'delete from queue');
     });
     afterAll(() => database.close());
 
@@ -111,7 +110,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
       const gpu = await create(selecting('gpu'));
       const other = await database.open(1);
       await other.transaction(async (manager) => {
-        await manager.query('select 1 from restricted_queue where run_id = $1 for update', [gpu.id]);
+        await manager.query('select 1 from queue where run_id = $1 for update', [gpu.id]);
         const outcomes = await Promise.all([claim('plain'), claim('gpu')]);
         assert.deepEqual(outcomes.flatMap(idsOf), [any.id]);
       });
@@ -226,17 +225,17 @@ describe('the restricted queue', () => {
     const run = await createOn(journal, keyed('noted', 1));
     const queue = queueWith();
     const note = (): Promise<void> =>
-      database.dataSource.transaction((manager) => queue.notePassedOver(manager, [run], new Date()));
+      database.dataSource.transaction((manager) => queue.notePassedOver(manager, [run.id], new Date()));
     const isNoted = async (): Promise<boolean> => {
-      const text = 'select passed_over_at is not null as noted from restricted_queue where run_id = $1::uuid';
+      const text = 'select passed_over_at is not null as noted from queue where run_id = $1::uuid';
       const [row] = await rows<{ noted: boolean }>(database.dataSource, text, [run.id]);
       return row?.noted === true;
     };
     await database.dataSource.transaction(async (manager) => {
-      await queue.restricted.keys.lock(manager, ['noted']);
+      await queue.keys.lock(manager, ['noted']);
       await note();
       assert.equal(await isNoted(), false);
-      await queue.reserve(manager, [{ runId: run.id, workerId: 'gpu' }], [run]);
+      await queue.reserve(manager, [{ runId: run.id, workerId: 'gpu' }]);
     });
     await note();
     assert.equal(await isNoted(), true);

@@ -29,7 +29,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
     });
     afterAll(() => database.close());
     beforeEach(async () => {
-      await execute(database.dataSource, 'delete from restricted_queue');
+      await execute(database.dataSource, 'delete from queue');
       here = await ClaimProcess.start(database, { strategy });
       there = await ClaimProcess.start(database, { strategy });
       await here.know(...idle);

@@ -63,7 +63,7 @@ describe('the counts of runs', () => {
   });
   afterEach(() =>
     database.dataSource.query(
-      'truncate runs, run_queue, run_timers, events, attempts, run_counts, idempotency_keys, feed_topics, feed_entries',
+      'truncate runs, queue, run_timers, events, attempts, run_counts, idempotency_keys, feed_topics, feed_entries',
     ),
   );
   afterAll(() => database.close());

@@ -26,7 +26,7 @@ describe('the tables that hold the counts of pending runs by what they ask for',
     ({ journal } = journalOn(database.dataSource));
   });
   afterEach(async () => {
-    await database.dataSource.query('truncate runs, run_queue, run_timers, events, attempts, run_counts');
+    await database.dataSource.query('truncate runs, queue, run_timers, events, attempts, run_counts');
     await rollUp().runOnce(MUCH_LATER);
     assert.equal(await rowsKept(), 0);
   });
@@ -50,7 +50,7 @@ describe('the tables that hold the counts of pending runs by what they ask for',
     const { dataSource } = database;
     await execute(
       dataSource,
-      `insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+      `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
        select gen_random_uuid(), 0, now(), 500, 8000, n % 2
          from generate_series(1, 10) as n`,
     );
@@ -60,15 +60,15 @@ describe('the tables that hold the counts of pending runs by what they ask for',
       await execute(manager, `set local search_path = ''`);
       await execute(
         manager,
-        `insert into public.run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+        `insert into public.queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
          values (gen_random_uuid(), 0, now(), 500, 8000, 1)`,
       );
     });
     assert.equal((await read()).ready.runs, 11);
-    await execute(dataSource, 'update run_queue set priority = 7');
-    await execute(dataSource, 'delete from run_queue where cpu = 1');
+    await execute(dataSource, 'update queue set priority = 7');
+    await execute(dataSource, 'delete from queue where cpu = 1');
     assert.deepEqual((await read()).ready, { runs: 5, cpu: 0, ramMb: 2500, vramMb: 40_000, gpus: 5 });
-    await dataSource.query('truncate run_queue');
+    await dataSource.query('truncate queue');
     assert.deepEqual((await read()).shapes, []);
   });
 
@@ -107,13 +107,13 @@ describe('the tables that hold the counts of pending runs by what they ask for',
     const { dataSource } = database;
     await execute(
       dataSource,
-      `insert into run_queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+      `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
        select gen_random_uuid(), 0, now(), 0, 0, cpu
          from generate_series(1, 9) as cpu
         cross join lateral generate_series(1, cpu)`,
     );
     await rollUp().runOnce(MUCH_LATER);
-    await execute(dataSource, 'delete from run_queue where cpu > 5');
+    await execute(dataSource, 'delete from queue where cpu > 5');
     await createOn(journal, { cpu: 20 });
     const { shapes, ready } = await read(3);
     assert.deepEqual(

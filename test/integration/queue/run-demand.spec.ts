@@ -96,7 +96,7 @@ describe('the counts of pending runs by what they ask for', () => {
   });
   afterEach(async () => {
     await database.dataSource.query(
-      `truncate runs, run_queue, restricted_queue, lanes, concurrency_keys, run_timers, events, attempts,
+      `truncate runs, queue, lanes, concurrency_keys, run_timers, events, attempts,
                 run_counts, idempotency_keys`,
     );
     await rollUp().runOnce(MUCH_LATER);
@@ -131,9 +131,7 @@ describe('the counts of pending runs by what they ask for', () => {
     );
     const queued = await rows<object>(
       database.dataSource,
-      `select run_id as id from run_queue
-        union all
-       select run_id from restricted_queue
+      `select run_id as id from queue
        except
        select id from runs where state = 'PENDING' and not_before is null`,
     );
@@ -152,7 +150,7 @@ describe('the counts of pending runs by what they ask for', () => {
               count(*) filter (where state in ('ASSIGNED', 'RUNNING') and worker_id is not null)::integer as "inExecution",
               count(*) filter (where not is_admitted)::integer as "heldBack"
          from runs
-         left join restricted_queue q on q.run_id = id
+         left join queue q on q.run_id = id
         where runs.requirement_id is not null
           and (state = 'PENDING' or state in ('ASSIGNED', 'RUNNING') and worker_id is not null)
         group by 1

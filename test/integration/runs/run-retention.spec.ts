@@ -33,7 +33,7 @@ describe('the retention of runs', () => {
   });
   afterEach(() =>
     database.dataSource.query(
-      'truncate runs, run_queue, run_timers, events, attempts, run_counts, feed_topics, feed_entries',
+      'truncate runs, queue, run_timers, events, attempts, run_counts, feed_topics, feed_entries',
     ),
   );
   afterAll(() => database.close());
@@ -278,7 +278,7 @@ describe('the retention of runs', () => {
     );
     const goes = ['attempts', 'events'];
     const stays = ['audit_entries', 'idempotency_keys'];
-    const isGoneBefore = ['concurrency_slots', 'feed_entries', 'restricted_queue', 'run_timers', 'run_queue'];
+    const isGoneBefore = ['concurrency_slots', 'feed_entries', 'queue', 'run_timers'];
     const goesByTrigger = ['run_log_removals', 'run_log_rows', 'run_logs', 'run_tags'];
     assert.deepEqual(
       found.map(({ name }) => name),

@@ -86,7 +86,7 @@ describe('a run with a start_at', () => {
     assert.deepEqual(await claimed(), []);
     await pass(id, 1);
     await until(
-      () => rows(service.dataSource, 'select 1 from run_queue where run_id = $1', [id]),
+      () => rows(service.dataSource, 'select 1 from queue where run_id = $1', [id]),
       (queued) => queued.length === 1,
     );
     await pass(id, 29);
@@ -136,7 +136,7 @@ describe('a run with a start_at', () => {
         rows<{ lateMs: number }>(
           service.dataSource,
           `select extract(epoch from r.queued_at - r.start_at)::float8 * 1000 as "lateMs"
-             from run_queue q
+             from queue q
              join runs r on r.id = q.run_id
             where r.id = any($1::uuid[])`,
           [ids],

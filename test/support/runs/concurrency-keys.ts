@@ -37,7 +37,7 @@ export async function checkKeys(dataSource: DataSource): Promise<void> {
     dataSource,
     `select q.concurrency_key as key, q.concurrency_limit as limit, max(k.executing) as executing,
             (count(*) filter (where q.is_admitted))::integer as admitted, count(*)::integer as queued
-       from restricted_queue q
+       from queue q
        left join concurrency_keys k on k.key = q.concurrency_key
       where q.concurrency_key is not null
       group by q.concurrency_key, q.alike, q.concurrency_limit`,

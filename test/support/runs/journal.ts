@@ -13,12 +13,11 @@ import { EventRepository } from '../../../src/runs/events/event.repository.js';
 import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
 import { IdempotencyRepository } from '../../../src/runs/idempotency/idempotency.repository.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
+import { LaneHeads } from '../../../src/runs/queue/lane-heads.js';
 import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
 import { Lanes } from '../../../src/runs/queue/lanes.js';
 import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
 import { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
-import { RestrictedQueueRepository } from '../../../src/runs/queue/restricted-queue.repository.js';
-import { RestrictedRuns } from '../../../src/runs/queue/restricted-runs.js';
 import type { Claim, ClaimedRun } from '../../../src/runs/journal/claim.js';
 import { ClaimReplays } from '../../../src/runs/journal/claim-replays.js';
 import { ClaimAllocator } from '../../../src/runs/journal/claim-allocator.js';
@@ -37,10 +36,9 @@ import { RunViews } from '../../../src/runs/storage/run-views.js';
 import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
 import { DirectStrategy } from '../../../src/workers/strategies/direct.strategy.js';
 
-/** The SQL of both queues. */
+/** The SQL of the queue. */
 export function queueWith(marks = new LowWaterMarks(), lanes = new Lanes()): QueueRepository {
-  const restricted = new RestrictedQueueRepository(new LaneRepository(), new ConcurrencyKeys(), lanes);
-  return new QueueRepository(marks, restricted);
+  return new QueueRepository(marks, new LaneRepository(), lanes, new ConcurrencyKeys());
 }
 
 /** A journal as one server process has it. */
@@ -60,7 +58,7 @@ export function journalOn(
     queue,
     runs,
     new HeldRunRepository(),
-    new CandidateSelector(queue, new RestrictedRuns(lanes), settings),
+    new CandidateSelector(queue, new LaneHeads(lanes), settings),
     new ClaimReplays(idempotency, runs, settings),
     lanes,
   );

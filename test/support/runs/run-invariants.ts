@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { DataSource } from 'typeorm';
+import { laneOf, PLAIN_LANE, type Demands } from '../../../src/runs/queue/lane.js';
 import { rows } from '../../../src/database/sql/sql.js';
 
 interface StoredRun {
@@ -22,10 +23,11 @@ interface StoredEvent {
   readonly t: Date;
 }
 
-/** The rows of both queues. */
-const QUEUES = `select run_id, priority, created_at from run_queue
-       union all
-       select run_id, priority, created_at from restricted_queue`;
+/** A row of the queue, with what its run demands. */
+interface QueuedRow extends Demands {
+  readonly lane: string;
+  readonly isKnown: boolean;
+}
 
 /** States that a run may be in once its timeline says the given one: a claim leaves no entry. */
 const STATES_BY_FOLD: Readonly<Record<string, readonly string[]>> = { PENDING: ['PENDING', 'ASSIGNED'] };
@@ -40,9 +42,23 @@ export async function checkInvariants(dataSource: DataSource): Promise<void> {
     dataSource,
     `select r.id, r.state, r.attempt, r.topic, r.event_count as "eventCount", q.run_id is not null as queued, r.not_before is not null as "mayWait"
        from runs r
-       left join (${QUEUES}) q on q.run_id = r.id and q.priority = r.priority and q.created_at = r.created_at`,
+       left join queue q on q.run_id = r.id and q.priority = r.priority and q.created_at = r.created_at`,
   );
-  const queue = await rows<object>(dataSource, QUEUES);
+  const queue = await rows<QueuedRow>(
+    dataSource,
+    `select q.lane, r.requirement_id as "requirementId", r.concurrency_key as "concurrencyKey",
+            r.avoided_worker as "avoidedWorker", q.lane = '${PLAIN_LANE}' or l.id is not null as "isKnown"
+       from queue q
+       left join runs r on r.id = q.run_id
+       left join lanes l on l.id = q.lane`,
+  );
+  for (const { lane, isKnown, ...run } of queue) {
+    assert.deepEqual(
+      [lane, isKnown],
+      [laneOf(run), true],
+      'each run is in the lane of its demands, which is known',
+    );
+  }
   assert.equal(queue.length, runs.filter(({ queued }) => queued).length, 'the queue holds runs only');
   const events = await rows<StoredEvent>(
     dataSource,

@@ -114,7 +114,7 @@ export class ReaperScene {
       this.dataSource,
       `select json_build_array(
                 (select json_agg(r) from runs r where r.id = $1::uuid),
-                (select json_agg(q) from run_queue q where q.run_id = $1::uuid),
+                (select json_agg(q) from queue q where q.run_id = $1::uuid),
                 (select json_agg(a order by a.attempt) from attempts a where a.run_id = $1::uuid),
                 (select json_agg(e order by e.index) from events e where e.run_id = $1::uuid),
                 (select json_agg(f order by f.position) from feed_entries f where f.run_id = $1::uuid)
@@ -186,7 +186,7 @@ export class ReaperScene {
     const created = await Promise.all(Array.from({ length: count }, () => createOn(this.journal)));
     const ids = created.map(({ id }) => id);
     await this.dataSource.transaction(async (manager) => {
-      await execute(manager, 'delete from run_queue where run_id = any($1::uuid[])', [ids]);
+      await execute(manager, 'delete from queue where run_id = any($1::uuid[])', [ids]);
       await execute(
         manager,
         `update runs set state = 'ASSIGNED', worker_id = $2::text, assigned_at = clock_timestamp()

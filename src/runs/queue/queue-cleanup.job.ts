@@ -3,9 +3,9 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { whenAlone } from '../../database/advisory-locks.js';
 import { paced } from '../../database/sql/in-batches.js';
 import { ConcurrencyKeys } from './concurrency-keys.js';
-import { RestrictedQueueRepository } from './restricted-queue.repository.js';
 import { PLAIN_LANE } from './lane.js';
 import { LaneRepository } from './lane.repository.js';
+import { QueueRepository } from './queue.repository.js';
 import { type JobRun, MINUTE, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
 /** Rows that one transaction checks. */
@@ -22,16 +22,16 @@ type Batch = (
 
 /** Frees slots whose time is over, and removes keys and lanes that no run uses. */
 @Injectable()
-export class RestrictedQueueJob {
+export class QueueCleanupJob {
   constructor(
     private readonly dataSource: DataSource,
-    private readonly queue: RestrictedQueueRepository,
+    private readonly queue: QueueRepository,
     private readonly keys: ConcurrencyKeys,
     private readonly lanes: LaneRepository,
   ) {}
 
   @ScheduledJob({
-    name: 'restricted_queue_cleanup',
+    name: 'queue_cleanup',
     description: 'frees overdue slots of concurrency keys, removes keys and lanes that no run uses',
     everyMs: MINUTE,
     level: 'debug',
