@@ -4,7 +4,7 @@ import { beforeEach, describe, test, vi } from 'vitest';
 import { KeyCheckTooSlow } from './auth.errors.js';
 import { MAX_AGE_MS, ApiKeyCache } from './api-key-cache.js';
 import { FakeKeys } from './testing/fake-keys.js';
-import { ManualClock } from './testing/manual-clock.js';
+import { ManualClock } from '../common/testing/manual-clock.js';
 
 const AWAY = new Error('the database is unavailable');
 

@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
+import { Clock } from '../common/clock.js';
 import { withTimeout } from '@longshore/common/timeout';
 import { SCOPES, type Caller } from './access.js';
 import { ApiKeysRepository, type UsableKey } from './api-keys.repository.js';
 import { KeyCheckTooSlow } from './auth.errors.js';
-import { MonotonicClock } from './monotonic-clock.js';
 
 /**
  * How long the result of a query about a key is used, in milliseconds from its start. It limits how long a process accepts
@@ -52,7 +52,7 @@ export class ApiKeyCache {
 
   constructor(
     private readonly keys: ApiKeysRepository,
-    private readonly clock: MonotonicClock,
+    private readonly clock: Clock,
   ) {}
 
   /**

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
+import { Clock } from '../common/clock.js';
 import { Settings } from '../config/settings.js';
 import { TooManyFailedAuthentications } from './auth.errors.js';
-import { MonotonicClock } from './monotonic-clock.js';
 import { RateLimitStorage } from './rate-limit-storage.js';
 
 const SECOND_MS = 1000;
@@ -22,7 +22,7 @@ export class FailedAuthentications {
 
   constructor(
     private readonly settings: Settings,
-    clock: MonotonicClock,
+    clock: Clock,
   ) {
     this.#failures = new RateLimitStorage(clock);
   }
