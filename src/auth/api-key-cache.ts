@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Clock } from '../common/clock.js';
+import { LRUCache } from 'lru-cache';
 import { withTimeout } from '@longshore/common/timeout';
 import { SCOPES, type Caller } from './access.js';
 import { ApiKeysRepository, type UsableKey } from './api-keys.repository.js';
@@ -41,8 +42,8 @@ interface Batch {
  */
 @Injectable()
 export class ApiKeyCache {
-  readonly #valid = new Map<string, Entry>();
-  readonly #invalid = new Map<string, Entry>();
+  readonly #valid = new LRUCache<string, Entry>({ max: MAX_ENTRIES });
+  readonly #invalid = new LRUCache<string, Entry>({ max: MAX_ENTRIES });
   /** Hash of the key by which each caller was found. */
   readonly #hashes = new WeakMap<Caller, string>();
   /** The batch of each hash that is being queried. */
@@ -108,11 +109,8 @@ export class ApiKeyCache {
   #store(hash: string, entry: Entry): void {
     this.#valid.delete(hash);
     this.#invalid.delete(hash);
-    const entries = entry.caller ? this.#valid : this.#invalid;
-    entries.set(hash, entry);
+    (entry.caller ? this.#valid : this.#invalid).set(hash, entry);
     if (entry.caller) this.#hashes.set(entry.caller, hash);
-    const [oldest] = entries.size > MAX_ENTRIES ? entries.keys() : [];
-    if (oldest !== undefined) entries.delete(oldest);
   }
 
   async #query(hash: string): Promise<Entry> {
