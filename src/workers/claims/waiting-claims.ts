@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { LRUCache } from 'lru-cache';
 import { untilWoken } from '../../common/notifications/until-woken.js';
 import { Notifications } from '../../database/notifications.js';
 import type { ClaimOutcome } from '../../runs/journal/claim.js';
@@ -119,7 +120,7 @@ class CapacityListener {
 export class WaitingClaims implements OnModuleDestroy {
   readonly #waiters = new Set<Waiter>();
   /** From the last heartbeat of each worker to this process. */
-  readonly #described = new Map<string, Description>();
+  readonly #described = new LRUCache<string, Description>({ max: MAX_REMEMBERED });
   /** Emits `capacity:ID` when a worker's free capacity grows, `status:ID` when it reports or is resumed. */
   readonly #workers = new EventEmitter().setMaxListeners(0);
   #version = 0;
@@ -199,12 +200,7 @@ export class WaitingClaims implements OnModuleDestroy {
     const has = JSON.stringify([tags, capabilities]);
     const described = { has, cpuCores, ramMb, gpus: JSON.stringify(gpus) };
     const before = this.#described.get(id);
-    this.#described.delete(id);
     this.#described.set(id, described);
-    if (this.#described.size > MAX_REMEMBERED) {
-      const [oldest] = this.#described.keys();
-      if (oldest !== undefined) this.#described.delete(oldest);
-    }
     if (before === undefined) return null;
     if (before.has !== has) {
       this.#onChangedWorker(id);
