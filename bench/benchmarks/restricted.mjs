@@ -89,6 +89,11 @@ async function countClaimed({ query }) {
   return claimed;
 }
 
+/** A module of the service. @param file within `src/runs` */
+function loadModule(file) {
+  return import(pathToFileURL(join(ROOT, process.env.BENCH_DIST ?? 'dist', 'src/runs', file)).href);
+}
+
 function tagOf(n) {
   return `tag-${n}`;
 }
@@ -98,10 +103,8 @@ function tagOf(n) {
  * runs come last, so that workers with tags leave them in the queue.
  */
 async function restrict(pending) {
-  const load = (file) =>
-    import(pathToFileURL(join(ROOT, process.env.BENCH_DIST ?? 'dist', 'src/runs', file)).href);
-  const { requirementIdOf } = await load('requirements.js');
-  const { laneOf, requiredOf } = await load('queue/lane.js');
+  const { requirementIdOf } = await loadModule('requirements.js');
+  const { laneOf, requiredOf } = await loadModule('queue/lane.js');
   const requirements = Array.from({ length: SELECTORS }, (_, n) => {
     const required = { tags: [tagOf(n)], capabilities: [] };
     const run = { requirementId: requirementIdOf(required), concurrencyKey: 'key', avoidedWorker: null };

@@ -52,6 +52,13 @@ describe('the active lanes of a process', () => {
     assert.deepEqual(idsFor(lanes, 'gpu'), ['a']);
   });
 
+  test('are bounded in number: lanes that no worker serves are forgotten, too', () => {
+    const { lanes } = setUp();
+    for (let n = 0; n < 5_000; n += 1) lanes.expect([lane(String(n), 'tag:gpu')]);
+    assert.ok(idsFor(lanes, 'gpu').length <= 1_000);
+    assert.equal(lanes.areEmpty, false);
+  });
+
   test('of many selectors that share a tag are found by the other tag', () => {
     const { lanes } = setUp();
     lanes.expect(Array.from({ length: 500 }, (_, n) => lane(String(n), 'tag:shared', `tag:team-${n}`)));

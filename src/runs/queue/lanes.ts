@@ -10,6 +10,9 @@ export type QueueNotifications = Pick<Notifications, 'subscribe' | 'isListening'
 /** Milliseconds in which it is not asked again whether a lane without visible runs is empty. */
 const RECHECK_MS = 1_000;
 
+/** Lanes that are known at least before all are forgotten and read again: some may have lost their runs unnoticed. */
+const MIN_KNOWN = 1_000;
+
 interface ActiveLane extends Lane {
   /** The element by which it is found; '': it requires neither tag nor capability. */
   readonly lead: string;
@@ -31,6 +34,8 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
   #version = 0;
   #isLoaded = false;
   #losses = 0;
+  /** With more lanes, all are forgotten. */
+  #mostKnown = MIN_KNOWN;
   #unsubscribe: (() => void) | undefined;
 
   /** @param notifications without them every claim asks the database */
@@ -64,12 +69,11 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
 
   /** Runs of these lanes become claimable. */
   expect(lanes: Iterable<Lane>): void {
-    this.#version += 1;
-    for (const { id, required } of lanes) {
-      const known = this.#active.get(id);
-      if (known) known.version = this.#version;
-      else this.#add(id, required);
-    }
+    this.#learn(lanes);
+    if (this.#active.size <= this.#mostKnown) return;
+    this.#active.clear();
+    this.#byLead.clear();
+    this.#isLoaded = false;
   }
 
   /**
@@ -80,7 +84,8 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
     if (this.#isCurrent) return;
     const [isListening, losses, version] = [this.#isListening, this.#losses, this.#version];
     const found = await listActiveLanes(manager);
-    this.expect(found);
+    this.#mostKnown = Math.max(MIN_KNOWN, 2 * found.length);
+    this.#learn(found);
     if (!mayForget) return;
     const ids = new Set(found.map(({ id }) => id));
     this.foundEmpty(
@@ -132,6 +137,15 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
 
   get #isCurrent(): boolean {
     return this.#isLoaded && this.#isListening;
+  }
+
+  #learn(lanes: Iterable<Lane>): void {
+    this.#version += 1;
+    for (const { id, required } of lanes) {
+      const known = this.#active.get(id);
+      if (known) known.version = this.#version;
+      else this.#add(id, required);
+    }
   }
 
   #add(id: string, required: readonly string[]): void {

@@ -113,11 +113,10 @@ export class QueueRepository {
   async put(manager: EntityManager, entering: readonly Run[]): Promise<void> {
     const plain = entering.filter(isPlain);
     for (const run of plain) this.marks.put(run);
-    const runId = ({ id }: Run): string => id;
     const [sql, params] =
       plain.length === entering.length
-        ? [PUT_PLAIN, PLAIN_ENTRIES.params(entering, { runId })]
-        : [PUT, ENTRIES.params(entering, { runId, lane: laneOf })];
+        ? [PUT_PLAIN, PLAIN_ENTRIES.params(entering, { runId: idOf })]
+        : [PUT, ENTRIES.params(entering, { runId: idOf, lane: laneOf })];
     await execute(manager, sql, params);
   }
 
@@ -296,4 +295,8 @@ export class QueueRepository {
       [plainArray(runIds), at.toISOString()],
     );
   }
+}
+
+function idOf({ id }: Run): string {
+  return id;
 }

@@ -57,7 +57,7 @@ export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
   @ScheduledJob({
     name: RUN_TIMEOUTS,
     description:
-      'carries out timeouts, delayed starts and ends of back-offs; also runs when the next one is due',
+      'carries out timeouts, delayed starts, ends of back-offs and avoidances; also runs when the next one is due',
     everyMs: 5 * MINUTE,
     jitterMs: 20,
     firstDelayMs: 0,

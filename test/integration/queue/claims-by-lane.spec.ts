@@ -194,7 +194,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
   });
 }
 
-describe('the restricted queue', () => {
+describe('runs that not every worker may get', () => {
   let database: TestDatabase;
   let journal: RunJournal;
   const context = contextOf(new DirectStrategy());
@@ -205,7 +205,7 @@ describe('the restricted queue', () => {
   });
   afterAll(() => database.close());
 
-  test('is in the order of the queue: runs of both are claimed by priority, then age', async () => {
+  test('are claimed together with the others by priority, then age', async () => {
     const runs = [
       await createOn(journal, { priority: 1 }),
       await createOn(journal, { priority: 2, ...selecting('gpu') }),

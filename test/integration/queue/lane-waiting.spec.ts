@@ -1,14 +1,19 @@
 import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { execute } from '../../../src/database/sql/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
+import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
+import { LaneHeads } from '../../../src/runs/queue/lane-heads.js';
+import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
+import { QueueCleanupJob } from '../../../src/runs/queue/queue-cleanup.job.js';
+import { QUEUE_CHANNEL } from '../../../src/runs/queue/queue-notifications.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
 import { CHANGED_WORKERS_CHANNEL } from '../../../src/workers/claims/waiting-claims.js';
 import { DirectStrategy } from '../../../src/workers/strategies/direct.strategy.js';
 import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
 import { ClaimProcess } from '../../support/workers/claim-process.js';
-import { changeOn, createOn, eventCommand } from '../../support/runs/journal.js';
+import { changeOn, createOn, eventCommand, queueWith } from '../../support/runs/journal.js';
 import { until } from '../../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
@@ -29,7 +34,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
     });
     afterAll(() => database.close());
     beforeEach(async () => {
-      await execute(database.dataSource, 'delete from queue');
+      await database.dataSource.query('delete from queue; delete from lanes; delete from runs');
       here = await ClaimProcess.start(database, { strategy });
       there = await ClaimProcess.start(database, { strategy });
       await here.know(...idle);
@@ -62,6 +67,50 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
       const { last } = await waitAll();
       await changeOn(there.journal, first.id, eventCommand({ type: 'COMPLETED', msg: '', payload: {} }));
       assert.deepEqual(await last, [second.id]);
+    });
+
+    test('gets it although notifications are lost when its lane is created', async () => {
+      await here.close();
+      here = await ClaimProcess.start(database, { strategy, reconnectMs: 60_000 });
+      await here.knowTagged('gpu-worker', 'gpu', 'linux');
+      assert.deepEqual(await here.claim('gpu-worker', { wait: 0 }), []);
+      await execute(
+        database.dataSource,
+        `select pg_terminate_backend(pid)
+           from pg_stat_activity
+          where datname = current_database() and query ilike 'listen %' and pid <> pg_backend_pid()`,
+      );
+      await until(() => !here.notifications.isListening(QUEUE_CHANNEL), 'the loss is noticed');
+      const { id } = await createOn(there.journal, GPU);
+      assert.deepEqual(await here.claim('gpu-worker', { wait: 0 }), [id]);
+    });
+
+    test('gets it at once after its lane was removed and another process has created it again', async () => {
+      const first = await createOn(there.journal, GPU);
+      assert.deepEqual(await here.claim('gpu-worker', { wait: 0 }), [first.id]);
+      assert.deepEqual(await here.claim('gpu-worker', { wait: 0 }), []);
+      const [keys, lanes] = [new ConcurrencyKeys(), new LaneRepository()];
+      await new QueueCleanupJob(database.dataSource, queueWith(), keys, lanes).runOnce();
+      assert.deepEqual(await rows(database.dataSource, 'select id from lanes'), []);
+      const { last } = await waitAll();
+      const { id } = await createOn(there.journal, GPU);
+      assert.deepEqual(await last, [id]);
+    });
+
+    test('gets it after a rollback has brought it back into the queue', async () => {
+      const run = await createOn(here.journal, GPU);
+      const claimant = { id: 'gpu-worker', cpuCores: 1, ramMb: 1, gpus: [], capabilities: [], held: [] };
+      const gpu = { ...claimant, tags: ['gpu'] };
+      const [queue, heads] = [queueWith(undefined, here.lanes), new LaneHeads(here.lanes)];
+      const failed = database.dataSource.transaction(async (manager) => {
+        await queue.remove(manager, [run]);
+        const mayForget = queue.mayForget(manager);
+        const { runs } = await heads.list(manager, [gpu], { limit: 1 }, { mayForget });
+        assert.deepEqual(runs, []);
+        throw new Error('rolled back');
+      });
+      await assert.rejects(failed, /rolled back/);
+      assert.deepEqual(await here.claim('gpu-worker', { wait: 0 }), [run.id]);
     });
 
     test('gets it at once after a heartbeat to another process has announced new tags', async () => {
