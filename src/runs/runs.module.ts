@@ -17,8 +17,6 @@ import { RunRetention } from './retention/run-retention.js';
 import { RunRetentionRepository } from './retention/run-retention.repository.js';
 import { RunCountsRepository } from './counts/run-counts.repository.js';
 import { RunCountsRollUp } from './counts/run-counts.roll-up.js';
-import { RunDemandReader } from './counts/run-demand.reader.js';
-import { RunDemandRollUp } from './counts/run-demand.roll-up.js';
 import { AvoidingRuns } from './queue/avoiding-runs.js';
 import { ConcurrencyKeys } from './queue/concurrency-keys.js';
 import { LowWaterMarks } from './queue/low-water-marks.js';
@@ -56,7 +54,6 @@ const EXPORTS = [
   RunEvents,
   HeldRunRepository,
   RunCountsRepository,
-  RunDemandReader,
   QueueReader,
   RunReader,
   RunsService,
@@ -97,7 +94,6 @@ const EXPORTS = [
     RunTimeoutsJob,
     RunListReader,
     RunCountsRollUp,
-    RunDemandRollUp,
     RunRetentionRepository,
     RunRetention,
     JournalMetrics,

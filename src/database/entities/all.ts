@@ -14,13 +14,6 @@ import {
   RunRequirementsEntity,
 } from './restricted-queue.entity.js';
 import { RunCountsEntity } from './run-counts.entity.js';
-import {
-  RequirementDemandChangeEntity,
-  RequirementDemandEntity,
-  RunDemandChangeEntity,
-  RunDemandEntity,
-  RunDemandSumsEntity,
-} from './run-demand.entity.js';
 import { RunLogEntity, RunLogRemovalEntity, RunLogRowEntity } from './run-log.entity.js';
 import { RunTagEntity } from './run-tag.entity.js';
 import { RunEntity } from './run.entity.js';
@@ -45,11 +38,6 @@ export const ENTITIES = [
   ConcurrencyKeyEntity,
   ConcurrencySlotEntity,
   RunCountsEntity,
-  RunDemandEntity,
-  RunDemandChangeEntity,
-  RunDemandSumsEntity,
-  RequirementDemandEntity,
-  RequirementDemandChangeEntity,
   RunLogEntity,
   RunLogRowEntity,
   RunLogRemovalEntity,
