@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { runnerImport } from 'vite';
 import { goalLine, ratio, rowOf } from '../lib/pages/figures.mjs';
 import { bodyOf, sender } from '../lib/load/http.mjs';
 import { stoppedAtTheEnd } from '../lib/servers/leftovers.mjs';
@@ -11,7 +11,6 @@ import { inTurn, withOpen } from '../lib/rounds.mjs';
 import { KEY, startService } from '../lib/servers/service.mjs';
 import { quantile } from '../lib/pages/stats.mjs';
 
-const DIST = join(ROOT, process.env.BENCH_DIST ?? 'dist');
 /** Containers of one round. */
 const RUNS = 10;
 
@@ -43,10 +42,10 @@ export function goals(rows) {
 
 /** One row for each way; none without an engine. */
 export async function measure() {
-  const { startTestEngine } = await import(
-    pathToFileURL(join(DIST, 'test/support/images/docker-engine.js')).href
-  );
-  const started = await startTestEngine();
+  const { module } = await runnerImport(join(ROOT, 'test/support/images/docker-engine.ts'), {
+    logLevel: 'error',
+  });
+  const started = await module.startTestEngine();
   if (started.skip !== false) {
     process.stderr.write(`skipped: ${started.skip}\n`);
     return [];

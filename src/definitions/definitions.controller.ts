@@ -29,7 +29,7 @@ import { BODY_EXAMPLES, DEFINITION_NAME_PARAM, namedExamples } from '../common/h
 import { answerPage } from '../runs/http/json-stream.js';
 import { OpRunDto } from '../runs/http/dto/op-run.dto.js';
 import { sendRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/idempotency/idempotency.js';
-import type { Idempotency } from '../runs/journal/idempotency-ledger.js';
+import type { Idempotency } from '../runs/idempotency/idempotency-ledger.js';
 import { ApiTraceparent, TraceOf } from '../runs/http/request-headers.js';
 import { toWarnings } from '@longshore/common/warnings';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';

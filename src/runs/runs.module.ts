@@ -31,9 +31,9 @@ import { JournalInstrumentation } from './journal/journal-instrumentation.js';
 import { ClaimReplays } from './journal/claim-replays.js';
 import { CandidateSelector } from './journal/candidate-selector.js';
 import { ClaimAllocator } from './journal/claim-allocator.js';
-import { GroupCommitter } from './journal/group-committer.js';
-import { GroupWriter } from './journal/group-writer.js';
+import { GroupCommitter, GroupTables } from './journal/commit-group.js';
 import { RunJournal } from './journal/run-journal.js';
+import { RunPolicy } from './journal/run-policy.js';
 import { RunViews } from './storage/run-views.js';
 import { SharedRunReads } from './http/shared-run-reads.js';
 import { RunEtags } from './http/run-etags.js';
@@ -97,7 +97,8 @@ const EXPORTS = [
     RunRetentionRepository,
     RunRetention,
     JournalMetrics,
-    GroupWriter,
+    RunPolicy,
+    GroupTables,
     GroupCommitter,
     JournalInstrumentation,
     CandidateSelector,

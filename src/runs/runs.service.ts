@@ -3,13 +3,11 @@ import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { Caller } from '../auth/access.js';
 import { InvalidRequest } from '../common/http/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
-import { Settings } from '../config/settings.js';
 import { toTimelineEventDto, type AddEventDto } from './http/dto/event.dto.js';
 import { toOpRunDto, type OpRunDto } from './http/dto/op-run.dto.js';
 import type { UpdateRunDto } from './http/dto/run-requests.dto.js';
 import { newRun, type RunRequest } from './http/new-run.js';
-import type { NoteLimits } from './machine/note.js';
-import type { LossLimits, Reporter, RunCommand } from './machine/run-command.js';
+import type { Reporter, RunCommand } from './machine/run-command.js';
 import {
   MANUAL_RETRY,
   readEvent,
@@ -17,11 +15,10 @@ import {
   type ReportedEvent,
   type RunEvent,
 } from './machine/run-event.js';
-import type { Idempotency } from './journal/idempotency-ledger.js';
-import type { CommandOptions, Effect } from './journal/pending-command.js';
+import type { Idempotency } from './idempotency/idempotency-ledger.js';
+import type { CommandOptions, Effect } from './journal/command.js';
 import { RunJournal } from './journal/run-journal.js';
 import { checkedState } from './list/run-filter.js';
-import { newId } from './storage/new-id.js';
 import { RunReader } from './http/run.reader.js';
 
 /** What a request to create a run says beside the run. */
@@ -43,7 +40,6 @@ export class RunsService {
   constructor(
     private readonly journal: RunJournal,
     private readonly reader: RunReader,
-    private readonly settings: Settings,
   ) {}
 
   /** Creates a run; a repeated request returns its run as it is now. */
@@ -86,7 +82,7 @@ export class RunsService {
     reporter: Reporter,
     options: CommandOptions = {},
   ): Promise<{ readonly replayed: boolean }> {
-    const command = eventCommand(checkedEvent(body), reporter, this.settings);
+    const command = eventCommand(checkedEvent(body), reporter);
     const effect = await this.journal.change(id, command, options);
     return { replayed: 'replayOf' in effect };
   }
@@ -98,7 +94,7 @@ export class RunsService {
     reporter: Reporter,
     options: CommandOptions = {},
   ): Promise<AnsweredRun> {
-    const command = eventCommand(checkedEvent(body), reporter, this.settings);
+    const command = eventCommand(checkedEvent(body), reporter);
     return answerOf(await this.journal.change(id, command, { ...options, wantsView: true }), this.reader);
   }
 }
@@ -121,26 +117,7 @@ export function checkedEvent(reported: ReportedEvent): RunEvent {
   return event;
 }
 
-/** What limits the events of a run: settings of these names. */
-export type EventLimits = NoteLimits & Pick<Settings, 'maxReclaims' | 'lossPatience'>;
-
-/** The settings as the state machine reads them. */
-export function lossLimitsOf({
-  maxReclaims,
-  lossPatience: patienceS,
-}: Pick<Settings, 'maxReclaims' | 'lossPatience'>): LossLimits {
-  return { maxReclaims, patienceS };
-}
-
 /** The command that puts an event on a run's timeline and carries out its effect. */
-export function eventCommand(event: RunEvent, reporter: Reporter, limits?: EventLimits): RunCommand {
-  const sent = { ...event, sender: reporter.sender };
-  return {
-    type: 'event',
-    event: sent,
-    reporter,
-    noteLimits: limits,
-    lossLimits: limits && lossLimitsOf(limits),
-    nextAttempt: { id: newId(), jitter: Math.random() },
-  };
+export function eventCommand(event: RunEvent, reporter: Reporter): RunCommand {
+  return { type: 'event', event: { ...event, sender: reporter.sender }, reporter };
 }

@@ -4,12 +4,8 @@ import fc from 'fast-check';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { RUN_STATES } from '../../src/runs/machine/run-state.js';
 import { rows } from '../../src/database/sql/sql.js';
-import {
-  beginSequence,
-  MAX_RECLAIMS,
-  MODEL_COMMANDS,
-  type Processes,
-} from '../support/runs/model-commands.js';
+import { beginSequence, MODEL_COMMANDS, type Processes } from '../support/runs/model-commands.js';
+import { MAX_RECLAIMS } from '../support/runs/run-model.js';
 import { checkInvariants } from '../support/runs/run-invariants.js';
 import { RunSteps } from '../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../support/app/test-app.js';

@@ -6,12 +6,11 @@ import { DomainError, InvalidRequest } from '../../common/http/errors/domain-err
 import { toItemError, type ItemError } from '../../common/http/errors/error-response.js';
 import { readItem } from '../../common/http/validation/bulk-items.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
-import { Settings } from '../../config/settings.js';
 import { checkedEvent, eventCommand, answerOf } from '../runs.service.js';
 import { CreateRunDto } from '../http/dto/run-requests.dto.js';
 import type { BulkKeys } from '../idempotency/idempotency.js';
 import { assertMayReport } from '../events/event-scopes.js';
-import type { Effect } from '../journal/pending-command.js';
+import type { Effect } from '../journal/command.js';
 import { RunJournal } from '../journal/run-journal.js';
 import type { RunEvent } from '../machine/run-event.js';
 import { newRun } from '../http/new-run.js';
@@ -41,7 +40,6 @@ export interface BulkCreation {
 export class BulkRunsService {
   constructor(
     private readonly journal: RunJournal,
-    private readonly settings: Settings,
     private readonly reader: RunReader,
   ) {}
 
@@ -101,7 +99,7 @@ export class BulkRunsService {
       const order = orders.get(runId) ?? { isBroken: false };
       orders.set(runId, order);
       try {
-        const command = eventCommand(event, reporter, this.settings);
+        const command = eventCommand(event, reporter);
         const effect = await this.journal.change(runId, command, {
           idempotency: keys.of(item, index),
           caller,

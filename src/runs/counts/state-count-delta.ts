@@ -23,9 +23,9 @@ export type CountColumn = (typeof COUNT_COLUMNS)[number];
 export class StateCountDelta {
   readonly #counts = new Map<CountColumn, number>();
 
-  create(): void {
-    this.#add('created', 1);
-    this.#add('pending', 1);
+  create(runs: number): void {
+    this.#add('created', runs);
+    this.#add('pending', runs);
   }
 
   /** Counts runs that changed their state; from a state into itself is no change. */

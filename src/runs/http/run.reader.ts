@@ -11,7 +11,7 @@ import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
 import { toPolledEventDto, toTimelineEventDto, type PolledEventDto } from './dto/event.dto.js';
 import { EventRepository, type TimelineRow } from '../events/event.repository.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
-import { IdempotencyLedger, type Idempotency } from '../journal/idempotency-ledger.js';
+import { IdempotencyLedger, type Idempotency } from '../idempotency/idempotency-ledger.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 import { RunNotFound } from '../run.errors.js';

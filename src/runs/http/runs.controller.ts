@@ -57,7 +57,7 @@ import {
   type Representation,
 } from './run-etags.js';
 import type { Reporter } from '../machine/run-command.js';
-import type { Idempotency } from '../journal/idempotency-ledger.js';
+import type { Idempotency } from '../idempotency/idempotency-ledger.js';
 import { ListRunsQueryDto, OpRunListDto } from '../list/list-runs.dto.js';
 import { RunListReader } from '../list/run-list.reader.js';
 import { RunReader } from './run.reader.js';

@@ -3,7 +3,7 @@ import type { EntityManager } from 'typeorm';
 import { IdempotencyKeyEntity } from '../../database/entities/idempotency-key.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows } from '../../database/sql/sql.js';
-import type { Idempotency } from '../journal/idempotency-ledger.js';
+import type { Idempotency } from './idempotency-ledger.js';
 
 /** Channel on which processes announce, by name, that they serve claims with keys. */
 export const SERVED_CHANNEL = 'longshore_served';

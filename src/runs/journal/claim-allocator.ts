@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { decide } from '../machine/decide.js';
-import { isRejected } from '../machine/run-command.js';
+import { isRejected, type Policy } from '../machine/run-command.js';
 import { isRestricted } from '../machine/run.js';
 import type { AdmittedRun } from '../queue/concurrency-keys.js';
 import { QueueRepository } from '../queue/queue.repository.js';
@@ -22,6 +22,7 @@ interface Batch {
   readonly indexes: readonly number[];
   readonly outcomes: ClaimOutcome[];
   readonly now: Date;
+  readonly policy: Policy;
 }
 
 /** Assigns pending runs to the claims of a group, in the transaction of the group. */
@@ -43,13 +44,14 @@ export class ClaimAllocator {
     manager: EntityManager,
     claims: readonly Claim[],
     now: Date,
+    policy: Policy,
   ): Promise<{ readonly outcomes: ClaimOutcome[]; readonly admitted: readonly AdmittedRun[] }> {
     const outcomes = claims.map(() => REFUSED);
     const open = await this.replays.answer(manager, claims, outcomes);
     for (const context of new Set(open.map((at) => claims[at]?.context))) {
       if (!context) continue;
       const indexes = open.filter((at) => claims[at]?.context === context);
-      await this.#serveBatch(manager, { context, claims, indexes, outcomes, now });
+      await this.#serveBatch(manager, { context, claims, indexes, outcomes, now, policy });
     }
     const taken = outcomes.flatMap(({ kind, runs }) => (kind === 'served' ? runs.map(({ run }) => run) : []));
     const admitted = await this.queue.restricted.admitAfter(manager, taken);
@@ -59,7 +61,7 @@ export class ClaimAllocator {
   }
 
   async #serveBatch(manager: EntityManager, batch: Batch): Promise<void> {
-    const { context, claims, indexes, outcomes, now } = batch;
+    const { context, claims, indexes, outcomes, now, policy } = batch;
     const workerOf = (at: number): string => claims[at]?.workerId ?? '';
     const workers = await context.findClaiming([...new Set(indexes.map(workerOf))], manager);
     const admitted = indexes.filter((at) => {
@@ -92,7 +94,7 @@ export class ClaimAllocator {
     const selection = isFifo
       ? await this.selector.takeHead(manager, context, claimants, now)
       : await this.selector.select(manager, context, claimants, now);
-    const assigned = await this.#assign(manager, selection.candidates, now);
+    const assigned = await this.#assign(manager, selection.candidates, now, policy);
     for (const [i, at] of served.entries()) {
       const runs = assigned.get(i);
       if (runs) outcomes[at] = { kind: 'served', runs };
@@ -118,9 +120,10 @@ export class ClaimAllocator {
     manager: EntityManager,
     candidates: readonly Candidate[],
     now: Date,
+    policy: Policy,
   ): Promise<ReadonlyMap<number, readonly ClaimedRun[]>> {
     const decided = candidates.flatMap(({ claim, worker, run, gpuId }) => {
-      const outcome = decide(run, { type: 'assign', workerId: worker.id, gpuId }, now);
+      const outcome = decide(run, { type: 'assign', workerId: worker.id, gpuId }, now, policy);
       return isRejected(outcome) ? [] : [{ claim, run: outcome.run }];
     });
     const assigned = new Map<number, ClaimedRun[]>();

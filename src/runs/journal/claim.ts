@@ -3,7 +3,7 @@ import type { Caller } from '../../auth/access.js';
 import type { Run } from '../machine/run.js';
 import type { ClaimContext, ClaimingWorker } from '../scheduling-strategy.js';
 import type { ClaimedFields } from '../storage/run.repository.js';
-import type { Idempotency } from './idempotency-ledger.js';
+import type { Idempotency } from '../idempotency/idempotency-ledger.js';
 
 export interface Claim {
   readonly workerId: string;

@@ -6,7 +6,9 @@ import { TRACING } from '../../common/tracing/tracing.module.js';
 import { StatementTracer } from '../../database/sql/statement-tracer.js';
 import type { CommittedEvent } from '../events/committed-event.js';
 import { JournalMetrics } from './journal-metrics.js';
-import { bytesOf, type CommittedGroup, type PendingCommand } from './pending-command.js';
+import { bytesOf, type PendingCommand } from './command.js';
+import type { CommittedGroup } from './commit-group.js';
+import { committedEventsOf } from './decide-group.js';
 
 interface RequestPart {
   /** `performance.now()` at the first command. */
@@ -111,11 +113,11 @@ export class JournalInstrumentation implements OnApplicationShutdown {
   }
 
   /** Never throws: the group is committed even if a subscriber fails. */
-  #publish({ group }: CommittedGroup): void {
+  #publish({ changes }: CommittedGroup): void {
     try {
-      if (this.changed.observed) for (const { id } of group.changed) this.changed.next(id);
+      if (this.changed.observed) for (const id of changes.after.keys()) this.changed.next(id);
       if (!this.committed.observed) return;
-      for (const event of group.committedEvents) this.committed.next(event);
+      for (const event of committedEventsOf(changes)) this.committed.next(event);
     } catch (error) {
       this.logger.error('Events were not published', error instanceof Error ? error.stack : String(error));
     }

@@ -7,7 +7,8 @@ import { TIMER_KINDS, timerOf } from '../machine/timers.js';
 import { TRANSITIONS } from '../machine/transitions.js';
 import { REJECTION_REASONS, RunNotFound, RunRejected } from '../run.errors.js';
 import { QUEUE_REFUSALS, type QueueRefusal } from '../group-commit/group-commit-queue.js';
-import type { CommittedGroup, PendingCommand, Result } from './pending-command.js';
+import type { PendingCommand, Result } from './command.js';
+import type { CommittedGroup } from './commit-group.js';
 
 const EVENT_TYPES: readonly string[] = SPECIAL_EVENT_TYPES;
 
@@ -89,12 +90,12 @@ export class JournalMetrics {
 
   /** Counts a committed group. @param seconds duration of its transaction */
   committed(commands: readonly PendingCommand[], committed: CommittedGroup, seconds: number): void {
-    const { group, outcomes, feedEntries } = committed;
+    const { changes, outcomes, feedEntries } = committed;
     this.size.observe(commands.length);
     this.seconds.observe(seconds);
-    this.created.inc(group.created.length);
+    this.created.inc(changes.created.length);
     this.feedEntries.inc(feedEntries);
-    for (const { command, before, run, entries, endedAttempt } of group.changes) {
+    for (const { command, before, run, entries, endedAttempt } of changes.decided) {
       this.#transition(before.state, run.state);
       for (const { type } of entries) this.events.inc({ type: EVENT_TYPES.includes(type) ? type : 'custom' });
       if (endedAttempt) this.retries.inc({ reason: retryReason(command) });

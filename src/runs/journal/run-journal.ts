@@ -20,7 +20,6 @@ import type { NewRun } from '../machine/run.js';
 import { JournalOverloaded, RunNotFound, TooManyWaiting } from '../run.errors.js';
 import { isRunId } from '../storage/new-id.js';
 import type { Claim, ClaimOutcome } from './claim.js';
-import { GroupCommitter } from './group-committer.js';
 import { JournalInstrumentation } from './journal-instrumentation.js';
 import {
   bytesOf,
@@ -29,7 +28,8 @@ import {
   type Effect,
   type PendingCommand,
   type Result,
-} from './pending-command.js';
+} from './command.js';
+import { GroupCommitter } from './commit-group.js';
 
 const MAX_GROUP = 200;
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
-import { decide } from './decide.js';
-import { accepted, after, ASSIGN, event, FRESH, later, NEXT_ATTEMPT, STARTED } from './decide.fixtures.js';
+import { accepted, after, ASSIGN, event, FRESH, later, STARTED, decideAt } from './decide.fixtures.js';
 import type { Run } from './run.js';
 
 /** Assigned at 1 s, and RUNNING since 2 s as the service saw it. */
@@ -11,7 +10,7 @@ const at = (seconds: number): string => later(seconds).toISOString();
 
 /** The run after an event that arrives at 100 s. */
 function decided(run: Run, type: string, payload: Record<string, string>) {
-  return accepted(decide(run, event({ type, msg: '', payload }), later(100)));
+  return accepted(decideAt(run, event({ type, msg: '', payload }), later(100)));
 }
 
 const ENDS = ['COMPLETED', 'FAILED'] as const;
@@ -82,8 +81,8 @@ describe('the times of a run', () => {
       worker_id: 'w1',
       started_at: at(90),
     });
-    const elapse = { type: 'elapse', nextAttempt: NEXT_ATTEMPT } as const;
-    assert.ok('rejection' in decide(run, elapse, later(139)));
-    assert.ok(!('rejection' in decide(run, elapse, later(140))));
+    const elapse = { type: 'elapse' } as const;
+    assert.ok('rejection' in decideAt(run, elapse, later(139)));
+    assert.ok(!('rejection' in decideAt(run, elapse, later(140))));
   });
 });

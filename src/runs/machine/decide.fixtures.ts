@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { decide } from './decide.js';
 import { rejectionDetail } from '../run.errors.js';
-import { isRejected, type Command, type Decision, type Outcome, type RunCommand } from './run-command.js';
+import {
+  isRejected,
+  type Command,
+  type Decision,
+  type Outcome,
+  type Policy,
+  type RunCommand,
+  type RunLimits,
+} from './run-command.js';
 import { createRun, NO_OPTIONS, type NewRun, type Run } from './run.js';
 import { readEvent, USER_CANCEL, type ReportedEvent, type RunEvent } from './run-event.js';
 import type { RunState } from './run-state.js';
@@ -9,8 +17,22 @@ import type { RunState } from './run-state.js';
 export const T0 = new Date('2026-01-01T00:00:00.000Z');
 export const later = (seconds: number): Date => new Date(T0.getTime() + seconds * 1000);
 
-/** With the largest jitter. */
-export const NEXT_ATTEMPT = { id: 'attempt-next', jitter: 1 } as const;
+/** Three losses, any number of events, the longest pauses. */
+export const POLICY: Policy = {
+  limits: { maxReclaims: 3, lossPatience: 0, maxAttemptEvents: Infinity, maxAttemptEventBytes: Infinity },
+  newId: () => 'attempt-next',
+  random: () => 1,
+};
+
+/** Decides by {@link POLICY}, but for what is given. @param jitter from 0 to 1: see `Policy.random` */
+export function decideAt(
+  run: Run,
+  next: RunCommand,
+  now: Date,
+  { limits = {}, jitter = 1 }: { readonly limits?: Partial<RunLimits>; readonly jitter?: number } = {},
+): Outcome {
+  return decide(run, next, now, { ...POLICY, limits: { ...POLICY.limits, ...limits }, random: () => jitter });
+}
 
 /** A run to be created. */
 export const NEW_RUN: NewRun = {
@@ -48,26 +70,27 @@ export function event(
 ): Command<'event'> {
   const read = readEvent(reported);
   assert.ok(!('problems' in read), 'the event is well-formed');
-  return { type: 'event', event: read, reporter, nextAttempt: NEXT_ATTEMPT };
+  return { type: 'event', event: read, reporter };
 }
 
 export function command(known: RunEvent): RunCommand {
-  return { type: 'event', event: known, reporter: {}, nextAttempt: NEXT_ATTEMPT };
+  return { type: 'event', event: known, reporter: {} };
 }
 
 export const ASSIGN: RunCommand = { type: 'assign', workerId: 'w1', gpuId: null };
 export const STARTED = event({ type: 'STARTED', msg: 'go', payload: { worker_id: 'w1' } });
 export const COMPLETED = event({ type: 'COMPLETED', msg: 'done', payload: { outputs: { a: 1 } } });
 export const FAILED = event({ type: 'FAILED', msg: 'no', payload: { error_message: 'broke' } });
-export const NODE_LOST = {
-  ...event({ type: 'FAILED', msg: 'no', payload: { error_message: 'node lost', cause: 'infrastructure' } }),
-  lossLimits: { maxReclaims: 3, patienceS: 0 },
-};
+export const NODE_LOST = event({
+  type: 'FAILED',
+  msg: 'no',
+  payload: { error_message: 'node lost', cause: 'infrastructure' },
+});
 export const RETRY_POLITELY = event({ type: 'RETRIED', msg: 'again' });
 
 /** The run after commands that must all be accepted. */
 export function after(run: Run, ...commands: readonly RunCommand[]): Run {
-  return commands.reduce((present, next, i) => accepted(decide(present, next, later(i + 1))).run, run);
+  return commands.reduce((present, next, i) => accepted(decideAt(present, next, later(i + 1))).run, run);
 }
 
 export function accepted(outcome: Outcome): Decision {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { decide } from './decide.js';
 import {
   accepted,
   ASSIGN,
@@ -10,10 +9,10 @@ import {
   FAILED,
   IN_STATE,
   later,
-  NEXT_ATTEMPT,
   NODE_LOST,
   RETRY_POLITELY,
   STARTED,
+  decideAt,
 } from './decide.fixtures.js';
 import { rejectionDetail } from '../run.errors.js';
 import { isRejected, type RunCommand } from './run-command.js';
@@ -104,7 +103,7 @@ for (const { name, command: given, run: changed, expect } of GRID) {
     test(`${name} in state ${state}: ${expect[state]}`, () => {
       const run = { ...IN_STATE[state], ...changed };
       assert.equal(run.state, state);
-      const outcome = decide(run, given, later(60));
+      const outcome = decideAt(run, given, later(60));
       if (isRejected(outcome)) assert.equal(rejectionDetail('run-1', outcome.rejection), expect[state]);
       else assert.equal(outcome.run.state, expect[state]);
     });
@@ -117,8 +116,6 @@ const RECLAIM: RunCommand = {
   workerId: 'w1',
   attempt: 1,
   lastHeartbeatAt: null,
-  lossLimits: { maxReclaims: 1, patienceS: 0 },
-  nextAttempt: NEXT_ATTEMPT,
 };
 const ROWS: Record<string, { command: RunCommand; run?: Partial<Run> }> = {
   CLAIM: { command: ASSIGN },
@@ -131,12 +128,13 @@ const ROWS: Record<string, { command: RunCommand; run?: Partial<Run> }> = {
   'RETRIED, forced': { command: command(MANUAL_RETRY) },
   'RETRIED, not forced, retries remain': { command: RETRY_POLITELY },
   'RECLAIMED, losses remain': { command: RECLAIM },
-  'RECLAIMED, no losses remain': { command: { ...RECLAIM, lossLimits: { maxReclaims: 0, patienceS: 0 } } },
+  'RECLAIMED, no losses remain': { command: RECLAIM, run: { reclaims: 3 } },
   'INFRASTRUCTURE FAILURE, losses remain': { command: NODE_LOST, run: { maxAttempts: 1 } },
   'INFRASTRUCTURE FAILURE, no losses remain': {
-    command: { ...NODE_LOST, lossLimits: { maxReclaims: 0, patienceS: 0 } },
+    command: NODE_LOST,
+    run: { reclaims: 3 },
   },
-  'START TIMEOUT': { command: { type: 'elapse', nextAttempt: NEXT_ATTEMPT }, run: { startWithinS: 10 } },
+  'START TIMEOUT': { command: { type: 'elapse' }, run: { startWithinS: 10 } },
 };
 
 for (const { trigger, when, from, to } of TRANSITIONS) {
@@ -144,7 +142,7 @@ for (const { trigger, when, from, to } of TRANSITIONS) {
   for (const state of from) {
     test(`the transition ${row} leads from ${state} to ${to}`, () => {
       const { command: given, run } = ROWS[row] ?? assert.fail(`a command for ${row}`);
-      assert.equal(accepted(decide({ ...IN_STATE[state], ...run }, given, later(60))).run.state, to);
+      assert.equal(accepted(decideAt({ ...IN_STATE[state], ...run }, given, later(60))).run.state, to);
     });
   }
 }

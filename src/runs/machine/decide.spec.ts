@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import fc from 'fast-check';
-import { decide } from './decide.js';
 import {
   accepted,
   after,
@@ -16,6 +15,7 @@ import {
   refusal,
   RETRY_POLITELY,
   STARTED,
+  decideAt,
 } from './decide.fixtures.js';
 import { isRejected, type RunCommand } from './run-command.js';
 import type { Run, TimelineEntry } from './run.js';
@@ -27,7 +27,7 @@ for (const from of RUN_STATES) {
   for (const to of RUN_STATES) {
     test(`PATCH from ${from} to ${to} is accepted, records no event and sets finished_at exactly in terminal states`, () => {
       const { run, entries } = accepted(
-        decide(IN_STATE[from], { type: 'patch', keyName: 'admin', state: to }, later(60)),
+        decideAt(IN_STATE[from], { type: 'patch', keyName: 'admin', state: to }, later(60)),
       );
       assert.equal(run.state, to);
       assert.deepEqual(entries, []);
@@ -40,19 +40,21 @@ for (const from of RUN_STATES) {
 }
 
 test('a run that PATCH put into execution is assigned to the first worker that reports STARTED', () => {
-  const orphan = accepted(decide(FRESH, { type: 'patch', keyName: 'admin', state: 'RUNNING' }, later(1))).run;
+  const orphan = accepted(
+    decideAt(FRESH, { type: 'patch', keyName: 'admin', state: 'RUNNING' }, later(1)),
+  ).run;
   const fenced = event(
     { type: 'STARTED', msg: 'go', payload: { worker_id: 'w2' } },
     { workerId: 'w2', attempt: 1 },
   );
-  const taken = accepted(decide(orphan, fenced, later(2))).run;
+  const taken = accepted(decideAt(orphan, fenced, later(2))).run;
   assert.equal(taken.workerId, 'w2');
-  assert.equal(refusal(decide(taken, STARTED, later(3))), "Run 'run-1' is not assigned to worker 'w1'");
+  assert.equal(refusal(decideAt(taken, STARTED, later(3))), "Run 'run-1' is not assigned to worker 'w1'");
 });
 
 test('FAILED with retries left ends the attempt, records an automatic retry and queues a fresh attempt', () => {
   const running = after(FRESH, ASSIGN, STARTED, event({ type: 'PROGRESS', msg: 70 }));
-  const { run, entries, endedAttempt } = accepted(decide(running, FAILED, later(60)));
+  const { run, entries, endedAttempt } = accepted(decideAt(running, FAILED, later(60)));
   assert.deepEqual(
     entries.map(({ type, attempt, msg, payload, state, index }) => ({
       type,
@@ -116,7 +118,7 @@ test('FAILED with retries left ends the attempt, records an automatic retry and 
 test('the last allowed failure ends the run and keeps its message', () => {
   const policy = { ...FRESH, maxAttempts: 2 };
   const once = after(policy, ASSIGN, FAILED);
-  const { run, entries, endedAttempt } = accepted(decide(after(once, ASSIGN), FAILED, later(60)));
+  const { run, entries, endedAttempt } = accepted(decideAt(after(once, ASSIGN), FAILED, later(60)));
   assert.equal(run.state, 'FAILED');
   assert.equal(run.attempt, 2);
   assert.equal(run.errorMessage, 'broke');
@@ -154,11 +156,11 @@ test('a retry that a worker reports, and one that is not forced, leave the count
 
 test('a retry of an attempt that had not ended cancels that attempt; one that had ended keeps its state', () => {
   assert.equal(
-    accepted(decide(IN_STATE.RUNNING, command(MANUAL_RETRY), later(9))).endedAttempt?.state,
+    accepted(decideAt(IN_STATE.RUNNING, command(MANUAL_RETRY), later(9))).endedAttempt?.state,
     'CANCELLED',
   );
   assert.equal(
-    accepted(decide(IN_STATE.COMPLETED, command(MANUAL_RETRY), later(9))).endedAttempt?.state,
+    accepted(decideAt(IN_STATE.COMPLETED, command(MANUAL_RETRY), later(9))).endedAttempt?.state,
     'COMPLETED',
   );
 });
@@ -166,21 +168,21 @@ test('a retry of an attempt that had not ended cancels that attempt; one that ha
 test('a run has 1,000 attempts at most: retry is refused, failure ends it', () => {
   const last = { ...after(FRESH, ASSIGN), attempt: 1000, maxAttempts: 1000 };
   assert.equal(
-    refusal(decide(last, command(MANUAL_RETRY), later(9))),
+    refusal(decideAt(last, command(MANUAL_RETRY), later(9))),
     "Run 'run-1' has reached the limit of 1000 attempts",
   );
-  assert.equal(accepted(decide(last, FAILED, later(9))).run.state, 'FAILED');
+  assert.equal(accepted(decideAt(last, FAILED, later(9))).run.state, 'FAILED');
 });
 
 test('COMPLETED sets progress 100 and replaces the outputs only if it contains some', () => {
-  const plain = accepted(decide(IN_STATE.RUNNING, event({ type: 'COMPLETED', msg: '' }), later(9))).run;
+  const plain = accepted(decideAt(IN_STATE.RUNNING, event({ type: 'COMPLETED', msg: '' }), later(9))).run;
   assert.equal(plain.progress, 100);
   assert.equal(plain.outputs, undefined);
   assert.deepEqual(IN_STATE.COMPLETED.outputs, { a: 1 });
 });
 
 test('a repeated STARTED keeps the first start time', () => {
-  const again = accepted(decide(IN_STATE.RUNNING, STARTED, later(60))).run;
+  const again = accepted(decideAt(IN_STATE.RUNNING, STARTED, later(60))).run;
   assert.deepEqual(again.startedAt, IN_STATE.RUNNING.startedAt);
 });
 
@@ -189,24 +191,24 @@ for (const reported of ['STARTED', 'PROGRESS', 'COMPLETED', 'FAILED', 'CHECKPOIN
   test(`${reported} by another worker or for another attempt is rejected`, () => {
     const run = IN_STATE.RUNNING;
     assert.equal(
-      refusal(decide(run, event(body, { workerId: 'w2' }), later(9))),
+      refusal(decideAt(run, event(body, { workerId: 'w2' }), later(9))),
       "Run 'run-1' is not assigned to worker 'w2'",
     );
     assert.equal(
-      refusal(decide(run, event(body, { workerId: 'w1', attempt: 2 }), later(9))),
+      refusal(decideAt(run, event(body, { workerId: 'w1', attempt: 2 }), later(9))),
       "Run 'run-1' attempt 2 is not current",
     );
-    assert.ok(!isRejected(decide(run, event(body, { workerId: 'w1', attempt: 1 }), later(9))));
+    assert.ok(!isRejected(decideAt(run, event(body, { workerId: 'w1', attempt: 1 }), later(9))));
   });
 }
 
 test('a locked run is rejected as locked before fencing, and fencing precedes "not in execution"', () => {
   assert.equal(
-    refusal(decide(IN_STATE.COMPLETED, event({ type: 'FAILED', msg: '' }, { workerId: 'w2' }), later(9))),
+    refusal(decideAt(IN_STATE.COMPLETED, event({ type: 'FAILED', msg: '' }, { workerId: 'w2' }), later(9))),
     'Run is already in terminal state COMPLETED',
   );
   assert.equal(
-    refusal(decide(FRESH, event({ type: 'FAILED', msg: '' }, { workerId: 'w2' }), later(9))),
+    refusal(decideAt(FRESH, event({ type: 'FAILED', msg: '' }, { workerId: 'w2' }), later(9))),
     "Run 'run-1' is not assigned to worker 'w2'",
   );
 });
@@ -214,13 +216,15 @@ test('a locked run is rejected as locked before fencing, and fencing precedes "n
 test('a forced retry with fencing headers is rejected as locked on a locked run', () => {
   const fenced = event({ type: 'RETRIED', msg: '', payload: { force: true } }, { workerId: 'w1' });
   assert.equal(
-    refusal(decide(IN_STATE.COMPLETED, fenced, later(9))),
+    refusal(decideAt(IN_STATE.COMPLETED, fenced, later(9))),
     'Run is already in terminal state COMPLETED',
   );
 });
 
 test('the time of a run never goes back, even if the clock does', () => {
-  const { run, entries } = accepted(decide(IN_STATE.RUNNING, event({ type: 'NOTE', msg: '' }), new Date(0)));
+  const { run, entries } = accepted(
+    decideAt(IN_STATE.RUNNING, event({ type: 'NOTE', msg: '' }), new Date(0)),
+  );
   assert.deepEqual(run.updatedAt, IN_STATE.RUNNING.updatedAt);
   assert.deepEqual(entries[0]?.t, IN_STATE.RUNNING.updatedAt);
 });
@@ -256,7 +260,7 @@ test('any sequence of commands keeps timeline and attempts without gaps, and the
         for (const [next, seconds] of steps) {
           clock += seconds;
           const before = run;
-          const outcome = decide(run, next, later(clock));
+          const outcome = decideAt(run, next, later(clock));
           if (isRejected(outcome)) continue;
           run = outcome.run;
           timeline.push(...outcome.entries);
@@ -293,7 +297,7 @@ test('every state can be reached and every transition leads to where the table s
   }
   for (const given of [STARTED, COMPLETED, FAILED, command(USER_CANCEL)]) {
     for (const state of RUN_STATES) {
-      const outcome = decide({ ...IN_STATE[state], maxAttempts: 1 }, given, later(99));
+      const outcome = decideAt({ ...IN_STATE[state], maxAttempts: 1 }, given, later(99));
       if (!isRejected(outcome)) reached.add(outcome.run.state);
     }
   }

@@ -3,14 +3,18 @@ import { startWithin, timesOf } from './container-times.js';
 import { decideFailed, decideInfrastructureFailure, decideReclaim } from './failure.js';
 import { recordNote } from './note.js';
 import { openAttempt, record, transitionOf } from './record.js';
-import type { Rejection, Command, Outcome, Reporter, RunCommand } from './run-command.js';
+import type { Rejection, Command, Outcome, Policy, Reporter, RunCommand } from './run-command.js';
 import { MAX_ATTEMPTS_OF_A_RUN, waitForStart, type Run } from './run.js';
+import type { RunEvent } from './run-event.js';
 import { isInExecution, isTerminal } from './run-state.js';
 import { decideElapse } from './timers.js';
 import { findTransition } from './transitions.js';
 
-/** What a command does to a run, or why it is rejected. Pure. A `now` before the run's `updatedAt` is ignored. */
-export function decide(run: Run, command: RunCommand, now: Date): Outcome {
+/**
+ * What a command does to a run, or why it is rejected. Depends on its arguments alone. A `now` before the run's `updatedAt`
+ * is ignored.
+ */
+export function decide(run: Run, command: RunCommand, now: Date, policy: Policy): Outcome {
   const t = now < run.updatedAt ? run.updatedAt : now;
   switch (command.type) {
     case 'assign':
@@ -18,11 +22,11 @@ export function decide(run: Run, command: RunCommand, now: Date): Outcome {
     case 'patch':
       return decidePatch(run, command, t);
     case 'event':
-      return decideEvent(run, command, t);
+      return decideEvent(run, command, t, policy);
     case 'reclaim':
-      return decideReclaim(run, command, t);
+      return decideReclaim(run, command, t, policy);
     case 'elapse':
-      return decideElapse(run, command, t);
+      return decideElapse(run, t, policy);
     default:
       return assertNever(command);
   }
@@ -38,8 +42,8 @@ function decideAssign(run: Run, command: Command<'assign'>, t: Date): Outcome {
   };
 }
 
-function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
-  const { event, reporter, nextAttempt, noteLimits, lossLimits } = command;
+function decideEvent(run: Run, { event, reporter }: Command<'event'>, t: Date, policy: Policy): Outcome {
+  const { limits } = policy;
   const { effect } = event;
   const forced = effect.kind === 'RETRIED' && effect.force;
   const fence = checkFence(run, reporter, effect.kind === 'STARTED' ? effect.workerId : null);
@@ -50,9 +54,9 @@ function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
 
   switch (effect.kind) {
     case 'NOTE':
-      return recordNote(run, event, { updatedAt: t }, noteLimits);
+      return recordNote(run, event, { updatedAt: t }, limits);
     case 'PROGRESS':
-      return recordNote(run, event, { progress: effect.progress, updatedAt: t }, noteLimits);
+      return recordNote(run, event, { progress: effect.progress, updatedAt: t }, limits);
     case 'STARTED': {
       const transition = transitionOf(run, 'STARTED');
       if ('rejection' in transition) return transition;
@@ -68,9 +72,7 @@ function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
         updatedAt: t,
       };
       // A worker may report STARTED again and again.
-      return run.state === 'RUNNING'
-        ? recordNote(run, event, change, noteLimits)
-        : record(run, event, change);
+      return run.state === 'RUNNING' ? recordNote(run, event, change, limits) : record(run, event, change);
     }
     case 'COMPLETED': {
       const transition = transitionOf(run, 'COMPLETED');
@@ -85,8 +87,8 @@ function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
     }
     case 'FAILED':
       return effect.cause === 'infrastructure'
-        ? decideInfrastructureFailure(run, event, effect, { lossLimits, nextAttempt }, t)
-        : decideFailed(run, event, effect, nextAttempt, t);
+        ? decideInfrastructureFailure(run, event, effect, t, policy)
+        : decideFailed(run, event, effect, t, policy);
     case 'CANCELLED': {
       const transition = transitionOf(run, 'CANCELLED');
       if ('rejection' in transition) return transition;
@@ -95,9 +97,10 @@ function decideEvent(run: Run, command: Command<'event'>, t: Date): Outcome {
     case 'RETRIED':
       return decideRetried(
         forced && reporter.workerId === undefined ? withFreshBudget(run) : run,
-        command,
+        event,
         effect.force,
         t,
+        policy,
       );
     default:
       return assertNever(effect);
@@ -109,12 +112,12 @@ function withFreshBudget(run: Run): Run {
   return { ...run, failures: 0, reclaims: 0 };
 }
 
-function decideRetried(run: Run, { event, nextAttempt }: Command<'event'>, force: boolean, t: Date): Outcome {
+function decideRetried(run: Run, event: RunEvent, force: boolean, t: Date, policy: Policy): Outcome {
   if (!force && run.failures >= run.maxAttempts) return { rejection: { reason: 'retries-used-up' } };
   if (run.attempt >= MAX_ATTEMPTS_OF_A_RUN) return { rejection: { reason: 'attempt-limit' } };
   const transition = transitionOf(run, 'RETRIED', force ? 'forced' : 'not forced, retries remain');
   if ('rejection' in transition) return transition;
-  return openAttempt(run, isTerminal(run.state) ? run.state : 'CANCELLED', [event], nextAttempt, t);
+  return openAttempt(run, isTerminal(run.state) ? run.state : 'CANCELLED', [event], policy.newId(), t);
 }
 
 /**

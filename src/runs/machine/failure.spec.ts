@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { decide } from './decide.js';
 import {
   accepted,
   after,
@@ -11,11 +10,11 @@ import {
   FRESH,
   IN_STATE,
   later,
-  NEXT_ATTEMPT,
   NODE_LOST,
   refusal,
+  decideAt,
 } from './decide.fixtures.js';
-import type { LossLimits, RunCommand } from './run-command.js';
+import type { RunLimits, RunCommand } from './run-command.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type Run } from './run.js';
 import { isInExecution, RUN_STATES } from './run-state.js';
 
@@ -26,13 +25,11 @@ const RECLAIM = {
   workerId: 'w1',
   attempt: 1,
   lastHeartbeatAt: later(2),
-  lossLimits: { maxReclaims: 3, patienceS: 0 },
-  nextAttempt: NEXT_ATTEMPT,
 } as const satisfies RunCommand;
 
 describe('reclaim', () => {
   test('ends the attempt as FAILED and opens the next one at once, with one RECLAIMED on the timeline', () => {
-    const { run, entries, endedAttempt } = accepted(decide(IN_STATE.RUNNING, RECLAIM, later(60)));
+    const { run, entries, endedAttempt } = accepted(decideAt(IN_STATE.RUNNING, RECLAIM, later(60)));
     assert.equal(run.state, 'PENDING');
     assert.equal(run.attempt, 2);
     assert.equal(run.workerId, null);
@@ -55,12 +52,14 @@ describe('reclaim', () => {
   });
 
   test('records null for a worker that never sent a heartbeat', () => {
-    const { entries } = accepted(decide(IN_STATE.ASSIGNED, { ...RECLAIM, lastHeartbeatAt: null }, later(60)));
+    const { entries } = accepted(
+      decideAt(IN_STATE.ASSIGNED, { ...RECLAIM, lastHeartbeatAt: null }, later(60)),
+    );
     assert.deepEqual(entries[0]?.payload, { worker_id: 'w1', last_heartbeat_at: null });
   });
 
   test('uses up no retries, and failures use up no losses', () => {
-    const lost = accepted(decide(IN_STATE.RUNNING, RECLAIM, later(60))).run;
+    const lost = accepted(decideAt(IN_STATE.RUNNING, RECLAIM, later(60))).run;
     assert.deepEqual({ failures: lost.failures, reclaims: lost.reclaims }, { failures: 0, reclaims: 1 });
     const failed = after(lost, ASSIGN, FAILED);
     assert.deepEqual({ failures: failed.failures, reclaims: failed.reclaims }, { failures: 1, reclaims: 1 });
@@ -76,7 +75,7 @@ describe('reclaim', () => {
       run: last,
       entries,
       endedAttempt,
-    } = accepted(decide(after(run, ASSIGN), { ...RECLAIM, attempt: 4 }, later(60)));
+    } = accepted(decideAt(after(run, ASSIGN), { ...RECLAIM, attempt: 4 }, later(60)));
     assert.equal(last.state, 'FAILED');
     assert.equal(last.reclaims, 4);
     assert.equal(last.errorMessage, "Worker 'w1' lost");
@@ -111,9 +110,7 @@ describe('reclaim', () => {
 
   test('fails the run at the first loss when none is allowed', () => {
     assert.equal(
-      accepted(
-        decide(IN_STATE.RUNNING, { ...RECLAIM, lossLimits: { maxReclaims: 0, patienceS: 0 } }, later(9)),
-      ).run.state,
+      accepted(decideAt(IN_STATE.RUNNING, RECLAIM, later(9), { limits: { maxReclaims: 0 } })).run.state,
       'FAILED',
     );
   });
@@ -121,40 +118,40 @@ describe('reclaim', () => {
   test('fails a run at its last allowed attempt', () => {
     const run: Run = { ...IN_STATE.RUNNING, attempt: MAX_ATTEMPTS_OF_A_RUN };
     const command = { ...RECLAIM, attempt: MAX_ATTEMPTS_OF_A_RUN };
-    assert.equal(accepted(decide(run, command, later(9))).run.state, 'FAILED');
+    assert.equal(accepted(decideAt(run, command, later(9))).run.state, 'FAILED');
   });
 
   test('is rejected for another worker or another attempt', () => {
     const run = IN_STATE.RUNNING;
     assert.match(
-      refusal(decide(run, { ...RECLAIM, workerId: 'w2' }, later(9))),
+      refusal(decideAt(run, { ...RECLAIM, workerId: 'w2' }, later(9))),
       /not assigned to worker 'w2'/,
     );
-    assert.match(refusal(decide(run, { ...RECLAIM, attempt: 2 }, later(9))), /attempt 2 is not current/);
+    assert.match(refusal(decideAt(run, { ...RECLAIM, attempt: 2 }, later(9))), /attempt 2 is not current/);
     const again = after(run, RECLAIM, ASSIGN);
-    assert.match(refusal(decide(again, RECLAIM, later(9))), /attempt 1 is not current/);
+    assert.match(refusal(decideAt(again, RECLAIM, later(9))), /attempt 1 is not current/);
   });
 
   test('is rejected for a run without a worker', () => {
     const nobodys: Run = { ...IN_STATE.ASSIGNED, workerId: null };
-    assert.match(refusal(decide(nobodys, RECLAIM, later(9))), /not assigned to worker/);
+    assert.match(refusal(decideAt(nobodys, RECLAIM, later(9))), /not assigned to worker/);
   });
 
   for (const state of RUN_STATES.filter((name) => !isInExecution(name))) {
     test(`is rejected in state ${state}`, () => {
-      const words = refusal(decide(IN_STATE[state], RECLAIM, later(60)));
+      const words = refusal(decideAt(IN_STATE[state], RECLAIM, later(60)));
       assert.match(words, state === 'PENDING' ? /is not assigned to a worker/ : /already in terminal state/);
     });
   }
 
   test('makes every later report of the stale worker rejected', () => {
-    const run = accepted(decide(IN_STATE.RUNNING, RECLAIM, later(60))).run;
+    const run = accepted(decideAt(IN_STATE.RUNNING, RECLAIM, later(60))).run;
     const reporter = { workerId: 'w1', attempt: 1 };
     const started = { type: 'STARTED', msg: '', payload: { worker_id: 'w1' } };
     for (const report of [started, { type: 'COMPLETED', msg: '' }, { type: 'FAILED', msg: '' }]) {
-      refusal(decide(run, event(report, reporter), later(61)));
+      refusal(decideAt(run, event(report, reporter), later(61)));
     }
-    refusal(decide(run, event({ type: 'PROGRESS', msg: 1 }, reporter), later(61)));
+    refusal(decideAt(run, event({ type: 'PROGRESS', msg: 1 }, reporter), later(61)));
   });
 });
 
@@ -162,7 +159,7 @@ describe('a failure', () => {
   test('keeps its cause and exit code with the attempt; the next attempt has neither', () => {
     const payload = { error_message: 'exit 137', cause: 'oom', exit_code: 137 };
     const { run, endedAttempt } = accepted(
-      decide(IN_STATE.RUNNING, event({ type: 'FAILED', msg: '', payload }), later(9)),
+      decideAt(IN_STATE.RUNNING, event({ type: 'FAILED', msg: '', payload }), later(9)),
     );
     assert.deepEqual([endedAttempt?.cause, endedAttempt?.exitCode], ['oom', 137]);
     assert.deepEqual([run.cause, run.exitCode, run.failures, run.reclaims], [null, null, 1, 0]);
@@ -170,7 +167,7 @@ describe('a failure', () => {
 
   test('without a cause has the cause error', () => {
     const last: Run = { ...IN_STATE.RUNNING, maxAttempts: 1 };
-    const { run } = accepted(decide(last, event({ type: 'FAILED', msg: '' }), later(9)));
+    const { run } = accepted(decideAt(last, event({ type: 'FAILED', msg: '' }), later(9)));
     assert.deepEqual([run.state, run.cause, run.exitCode], ['FAILED', 'error', null]);
   });
 });
@@ -179,7 +176,7 @@ describe('retry_on', () => {
   const ON_OOM: Run = { ...IN_STATE.RUNNING, retryOn: 'oom,exit:75' };
   test('fails the run for good when it does not name the failure, although retries remain', () => {
     const { run, entries, endedAttempt } = accepted(
-      decide(ON_OOM, failing({ error_message: 'bad input', cause: 'exit', exit_code: 2 }), later(9)),
+      decideAt(ON_OOM, failing({ error_message: 'bad input', cause: 'exit', exit_code: 2 }), later(9)),
     );
     assert.deepEqual(
       [run.state, run.attempt, run.failures, run.cause, run.exitCode, run.errorMessage],
@@ -197,22 +194,22 @@ describe('retry_on', () => {
       { cause: 'oom', exit_code: 137 },
       { cause: 'exit', exit_code: 75 },
     ]) {
-      assert.equal(accepted(decide(ON_OOM, failing(payload), later(9))).run.state, 'PENDING');
+      assert.equal(accepted(decideAt(ON_OOM, failing(payload), later(9))).run.state, 'PENDING');
       const last: Run = { ...ON_OOM, failures: ON_OOM.maxAttempts - 1 };
-      assert.equal(accepted(decide(last, failing(payload), later(9))).run.state, 'FAILED');
+      assert.equal(accepted(decideAt(last, failing(payload), later(9))).run.state, 'FAILED');
     }
   });
 
   test('sees an absent cause as error', () => {
     const onError: Run = { ...ON_OOM, retryOn: 'error' };
-    assert.equal(accepted(decide(ON_OOM, failing({}), later(9))).run.state, 'FAILED');
-    assert.equal(accepted(decide(onError, failing({}), later(9))).run.state, 'PENDING');
+    assert.equal(accepted(decideAt(ON_OOM, failing({}), later(9))).run.state, 'FAILED');
+    assert.equal(accepted(decideAt(onError, failing({}), later(9))).run.state, 'PENDING');
   });
 
   test('does not concern failures of the infrastructure, reclaims and requested retries', () => {
     const never: Run = { ...IN_STATE.RUNNING, retryOn: '' };
     for (const command of [NODE_LOST, RECLAIM, event({ type: 'RETRIED', msg: '' })]) {
-      assert.equal(accepted(decide(never, command, later(9))).run.state, 'PENDING');
+      assert.equal(accepted(decideAt(never, command, later(9))).run.state, 'PENDING');
     }
   });
 });
@@ -220,19 +217,19 @@ describe('retry_on', () => {
 /** The state of a run after its fourth, fifth, ... loss. */
 function statesAfterLosses(
   command: typeof NODE_LOST | typeof RECLAIM,
-  lossLimits: LossLimits,
+  limits: Partial<RunLimits>,
   policy: Partial<Run>,
 ): string[] {
   return [4, 5, 6, 7, 8, 9].map((losses) => {
     const run: Run = { ...IN_STATE.RUNNING, maxAttempts: 1, ...policy, reclaims: losses - 1 };
-    return accepted(decide(run, { ...command, lossLimits }, later(9))).run.state;
+    return accepted(decideAt(run, command, later(9), { limits })).run.state;
   });
 }
 
 describe('a failure of the infrastructure', () => {
   test('uses up no retry; the next attempt is claimable at once and avoids the worker', () => {
     const once: Run = { ...IN_STATE.RUNNING, maxAttempts: 1, backoffS: 100 };
-    const { run, entries, endedAttempt } = accepted(decide(once, NODE_LOST, later(9)));
+    const { run, entries, endedAttempt } = accepted(decideAt(once, NODE_LOST, later(9)));
     assert.deepEqual(
       [run.state, run.attempt, run.failures, run.reclaims, run.notBefore, run.workerId, run.avoidedWorker],
       ['PENDING', 2, 0, 1, null, null, 'w1'],
@@ -254,7 +251,7 @@ describe('a failure of the infrastructure', () => {
     const lost = after(FRESH, ASSIGN, RECLAIM, ASSIGN, NODE_LOST);
     assert.deepEqual([lost.state, lost.reclaims, lost.failures], ['PENDING', 2, 0]);
     const atLimit: Run = { ...IN_STATE.RUNNING, reclaims: 3 };
-    const { run, entries, endedAttempt } = accepted(decide(atLimit, NODE_LOST, later(9)));
+    const { run, entries, endedAttempt } = accepted(decideAt(atLimit, NODE_LOST, later(9)));
     assert.deepEqual(
       [run.state, run.reclaims, run.failures, run.cause, run.avoidedWorker],
       ['FAILED', 4, 0, 'infrastructure', null],
@@ -268,7 +265,7 @@ describe('a failure of the infrastructure', () => {
 
   test('fails a run at its last allowed attempt', () => {
     const run: Run = { ...IN_STATE.RUNNING, attempt: MAX_ATTEMPTS_OF_A_RUN };
-    assert.equal(accepted(decide(run, NODE_LOST, later(9))).run.state, 'FAILED');
+    assert.equal(accepted(decideAt(run, NODE_LOST, later(9))).run.state, 'FAILED');
   });
 
   for (const [title, command] of [
@@ -278,16 +275,15 @@ describe('a failure of the infrastructure', () => {
     test(`pauses the run from the second loss on, for minutes in the end, at a ${title}`, () => {
       const pauses = [1, 2, 3, 4, 5, 6, 7, 900].map((losses) => {
         const run: Run = { ...IN_STATE.RUNNING, reclaims: losses - 1 };
-        const lossLimits = { maxReclaims: 1000, patienceS: 0 };
-        const nextAttempt = { ...NEXT_ATTEMPT, jitter: 0 };
-        const { notBefore } = accepted(decide(run, { ...command, lossLimits, nextAttempt }, later(9))).run;
+        const policy = { limits: { maxReclaims: 1000 }, jitter: 0 };
+        const { notBefore } = accepted(decideAt(run, command, later(9), policy)).run;
         return notBefore === null ? 0 : (notBefore.getTime() - later(9).getTime()) / 1000;
       });
       assert.deepEqual(pauses, [0, 5, 15, 45, 120, 300, 300, 300]);
     });
 
-    const states = (patienceS: number, policy: Partial<Run> = {}): string[] =>
-      statesAfterLosses(command, { maxReclaims: 3, patienceS }, policy);
+    const states = (lossPatience: number, policy: Partial<Run> = {}): string[] =>
+      statesAfterLosses(command, { lossPatience }, policy);
 
     test(`does not end the run before its patience is over: ${title}`, () => {
       const [pending, failed] = ['PENDING', 'FAILED'];
@@ -309,9 +305,10 @@ describe('a failure of the infrastructure', () => {
   test('leaves a run that is to be tried for hours its retries during an outage of hours', () => {
     let run: Run = { ...FRESH, maxAttempts: 10, backoffS: 60 };
     let waitedMs = 0;
-    const lossLimits = { maxReclaims: 3, patienceS: 900 };
+    const limits = { lossPatience: 900 };
     while (waitedMs < 8 * 3_600_000) {
-      const { notBefore, ...lost } = after(run, ASSIGN, { ...NODE_LOST, lossLimits });
+      const decision = decideAt(after(run, ASSIGN), NODE_LOST, later(2), { limits });
+      const { notBefore, ...lost } = accepted(decision).run;
       assert.deepEqual([lost.state, lost.failures], ['PENDING', 0]);
       waitedMs += notBefore === null ? 0 : notBefore.getTime() - lost.updatedAt.getTime();
       run = { ...lost, notBefore: null };

@@ -1,8 +1,8 @@
 import { timesOf } from './container-times.js';
 import { openAttempt, record, transitionOf, type EventContent } from './record.js';
-import type { Command, Decision, LossLimits, Outcome } from './run-command.js';
+import type { Command, Decision, Outcome, Policy, RunLimits } from './run-command.js';
 import { isRetried } from './retry-on.js';
-import { MAX_ATTEMPTS_OF_A_RUN, type NextAttempt, type Run } from './run.js';
+import { MAX_ATTEMPTS_OF_A_RUN, type Run } from './run.js';
 import type { ContainerTimes, Failure } from './run-event.js';
 import { isInExecution } from './run-state.js';
 
@@ -22,8 +22,8 @@ export function decideFailed(
   run: Run,
   event: EventContent,
   failure: ReportedFailure,
-  nextAttempt: NextAttempt,
   t: Date,
+  { newId, random }: Policy,
 ): Outcome {
   const failures = run.failures + 1;
   const remain = failures < run.maxAttempts && run.attempt < MAX_ATTEMPTS_OF_A_RUN;
@@ -33,8 +33,8 @@ export function decideFailed(
   if ('rejection' in transition) return transition;
   const failed: Run = { ...asFailed(run, failure, t), failures };
   if (!retries) return record(failed, event, {});
-  const retried = openAttempt(failed, 'FAILED', [event, AUTOMATIC_RETRY], nextAttempt, t);
-  return afterPause(retried, backoffMs(failed, nextAttempt.jitter), t);
+  const retried = openAttempt(failed, 'FAILED', [event, AUTOMATIC_RETRY], newId(), t);
+  return afterPause(retried, backoffMs(failed, random()), t);
 }
 
 /**
@@ -45,30 +45,34 @@ export function decideInfrastructureFailure(
   run: Run,
   event: EventContent,
   failure: ReportedFailure,
-  { lossLimits, nextAttempt }: Pick<Command<'event'>, 'lossLimits' | 'nextAttempt'>,
   t: Date,
+  { limits, newId, random }: Policy,
 ): Outcome {
   const reclaims = lossesWith(run);
-  const remain = lossesRemain({ ...run, reclaims }, lossLimits);
+  const remain = lossesRemain({ ...run, reclaims }, limits);
   const when = remain ? 'losses remain' : 'no losses remain';
   const transition = transitionOf(run, 'INFRASTRUCTURE FAILURE', when);
   if ('rejection' in transition) return transition;
   const failed: Run = { ...asFailed(run, failure, t), reclaims };
   if (!remain) return record(failed, event, {});
-  const retried = openAttempt(failed, 'FAILED', [event, AUTOMATIC_RETRY], nextAttempt, t);
+  const retried = openAttempt(failed, 'FAILED', [event, AUTOMATIC_RETRY], newId(), t);
   const decision = { ...retried, run: { ...retried.run, avoidedWorker: run.workerId } };
-  return afterPause(decision, lossPauseMs(reclaims, nextAttempt.jitter), t);
+  return afterPause(decision, lossPauseMs(reclaims, random()), t);
 }
 
 /** Takes a run from a stale worker if that worker still holds it at that attempt. Uses up no retry of the policy. */
-export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): Outcome {
-  const { workerId, attempt, lastHeartbeatAt, lossLimits, nextAttempt } = command;
+export function decideReclaim(
+  run: Run,
+  { workerId, attempt, lastHeartbeatAt }: Command<'reclaim'>,
+  t: Date,
+  { limits, newId, random }: Policy,
+): Outcome {
   if (isInExecution(run.state)) {
     if (run.workerId !== workerId) return { rejection: { reason: 'other-worker', workerId } };
     if (run.attempt !== attempt) return { rejection: { reason: 'stale-attempt', attempt } };
   }
   const reclaims = lossesWith(run);
-  const remain = lossesRemain({ ...run, reclaims }, lossLimits);
+  const remain = lossesRemain({ ...run, reclaims }, limits);
   const transition = transitionOf(run, 'RECLAIMED', remain ? 'losses remain' : 'no losses remain');
   if ('rejection' in transition) return transition;
   const errorMessage = `Worker '${workerId}' lost`;
@@ -79,8 +83,8 @@ export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): O
   };
   const lost: Run = { ...run, state: 'FAILED', reclaims, errorMessage, finishedAt: t, updatedAt: t };
   if (!remain) return record(lost, event, {});
-  const retried = openAttempt(lost, 'FAILED', [event], nextAttempt, t);
-  return afterPause(retried, lossPauseMs(reclaims, nextAttempt.jitter), t);
+  const retried = openAttempt(lost, 'FAILED', [event], newId(), t);
+  return afterPause(retried, lossPauseMs(reclaims, random()), t);
 }
 
 /**
@@ -88,15 +92,15 @@ export function decideReclaim(run: Run, command: Command<'reclaim'>, t: Date): O
  * that is longer, the back-offs of its own policy take: an outage ends no run that is to be tried for hours. The pauses so far are
  * a lower bound of the time since the first loss.
  */
-function lossesRemain(run: Run, limits: LossLimits | undefined): boolean {
+function lossesRemain(run: Run, limits: RunLimits): boolean {
   if (run.attempt >= MAX_ATTEMPTS_OF_A_RUN) return false;
-  if (limits === undefined || run.reclaims <= limits.maxReclaims) return true;
-  if (limits.patienceS === 0) return false;
+  if (run.reclaims <= limits.maxReclaims) return true;
+  if (limits.lossPatience === 0) return false;
   const waitedS = sumOf(run.reclaims - 1, (before) => lossPauseS(before + 1));
   return (
     waitedS <
     Math.max(
-      limits.patienceS,
+      limits.lossPatience,
       sumOf(run.maxAttempts - 1, (before) => backoffS(run, before + 1)),
     )
   );

@@ -1,26 +1,28 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { decide } from './decide.js';
-import { accepted, after, ASSIGN, event, FAILED, FRESH, later, STARTED } from './decide.fixtures.js';
+import {
+  accepted,
+  after,
+  ASSIGN,
+  event,
+  FAILED,
+  FRESH,
+  later,
+  STARTED,
+  decideAt,
+} from './decide.fixtures.js';
 import type { NoteLimits } from './note.js';
-import type { RunCommand } from './run-command.js';
 import type { ReportedEvent } from './run-event.js';
 import type { Run } from './run.js';
 
 const LIMITS: NoteLimits = { maxAttemptEvents: 3, maxAttemptEventBytes: 100 };
-
-function limited(reported: ReportedEvent): RunCommand {
-  const command = event(reported);
-  assert.equal(command.type, 'event');
-  return { ...command, noteLimits: LIMITS };
-}
 
 /** The types of the entries that events record one after the other, and the run afterwards. */
 function record(run: Run, events: readonly ReportedEvent[]): { types: string[]; run: Run } {
   let now = run;
   const types: string[] = [];
   for (const reported of events) {
-    const decision = accepted(decide(now, limited(reported), later(60)));
+    const decision = accepted(decideAt(now, event(reported), later(60), { limits: LIMITS }));
     types.push(...decision.entries.map(({ type }) => type));
     assert.equal(decision.run.eventCount, now.eventCount + decision.entries.length);
     now = decision.run;
@@ -80,7 +82,7 @@ test('the next attempt may record as many again', () => {
     running,
     Array.from({ length: 8 }, () => NOTE),
   ).run;
-  const next = accepted(decide(full, FAILED, later(61))).run;
+  const next = accepted(decideAt(full, FAILED, later(61))).run;
   assert.equal(next.attempt, 2);
   assert.deepEqual(record(next, [NOTE, NOTE, NOTE, NOTE, NOTE]).types, [
     'NOTE',

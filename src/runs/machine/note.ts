@@ -14,13 +14,12 @@ const LARGEST_INTEGER = 2 ** 31 - 1;
 /**
  * Records an event that changes no state, unless the attempt has reached its limits. The first event beyond them is
  * replaced by EVENTS_DROPPED; later ones change the run only.
- * @param limits absent: none
  */
 export function recordNote(
   run: Run,
   event: EventContent,
   change: Partial<Run>,
-  limits: NoteLimits | undefined,
+  limits: NoteLimits,
 ): Decision {
   const bytes = Buffer.byteLength(JSON.stringify(event.msg)) + Buffer.byteLength(jsonText(event.payload));
   const counted = {
@@ -28,7 +27,7 @@ export function recordNote(
     noteBytes: Math.min(run.noteBytes + bytes, LARGEST_INTEGER),
   };
   const changed = { ...change, ...counted };
-  if (!limits || isWithin(limits, counted)) return record(run, event, changed);
+  if (isWithin(limits, counted)) return record(run, event, changed);
   if (isWithin(limits, run)) return record(run, droppedBy(limits), changed);
   return { run: { ...run, ...changed }, entries: [] };
 }

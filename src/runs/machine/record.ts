@@ -1,5 +1,5 @@
 import type { Decision, Rejected } from './run-command.js';
-import { waitForStart, type NextAttempt, type Run, type TimelineEntry } from './run.js';
+import { waitForStart, type Run, type TimelineEntry } from './run.js';
 import type { RunEvent } from './run-event.js';
 import { isTerminal, type RunState } from './run-state.js';
 import { findTransition, type Condition, type Transition, type Trigger } from './transitions.js';
@@ -28,7 +28,7 @@ export function openAttempt(
   run: Run,
   endState: RunState,
   events: readonly EventContent[],
-  nextAttempt: NextAttempt,
+  attemptId: string,
   t: Date,
 ): Decision {
   const eventCount = run.eventCount + events.length;
@@ -38,7 +38,7 @@ export function openAttempt(
       state: 'PENDING',
       progress: 0,
       attempt: run.attempt + 1,
-      attemptId: nextAttempt.id,
+      attemptId,
       firstEvent: eventCount,
       eventCount,
       outputs: null,

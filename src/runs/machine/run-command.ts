@@ -1,5 +1,5 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
-import type { EndedAttempt, NextAttempt, Run, TimelineEntry } from './run.js';
+import type { EndedAttempt, Run, TimelineEntry } from './run.js';
 import type { NoteLimits } from './note.js';
 import type { RunEvent } from './run-event.js';
 import type { RunState, TerminalState } from './run-state.js';
@@ -12,11 +12,21 @@ export interface Reporter {
   readonly sender?: string | undefined;
 }
 
-/** Worker losses that a run survives. */
-export interface LossLimits {
+/** What limits a run: the settings of these names. */
+export interface RunLimits extends NoteLimits {
+  /** Losses of workers that a run survives. */
   readonly maxReclaims: number;
   /** Seconds in which more losses do not end the run, nor within the back-offs of its own policy; 0: the number alone counts. */
-  readonly patienceS: number;
+  readonly lossPatience: number;
+}
+
+/** What decisions depend on beside the run, the command and the time. */
+export interface Policy {
+  readonly limits: RunLimits;
+  /** The id of an attempt that a command opens. */
+  readonly newId: () => string;
+  /** From 0 to 1: where between the shortest and the longest pause the next attempt begins. */
+  readonly random: () => number;
 }
 
 export type RunCommand =
@@ -24,11 +34,6 @@ export type RunCommand =
       readonly type: 'event';
       readonly event: RunEvent;
       readonly reporter: Reporter;
-      /** Absent: the attempt may have any number of events that change no state. */
-      readonly noteLimits?: NoteLimits | undefined;
-      /** Absent: the run survives any number of worker losses. */
-      readonly lossLimits?: LossLimits | undefined;
-      readonly nextAttempt: NextAttempt;
     }
   | { readonly type: 'assign'; readonly workerId: string; readonly gpuId: number | null }
   | {
@@ -46,14 +51,9 @@ export type RunCommand =
       readonly attempt: number;
       /** Null: the worker never sent a heartbeat. */
       readonly lastHeartbeatAt: Date | null;
-      readonly lossLimits: LossLimits;
-      readonly nextAttempt: NextAttempt;
     }
-  | {
-      /** Applies the run's timer; rejected when it is not due. */
-      readonly type: 'elapse';
-      readonly nextAttempt: NextAttempt;
-    };
+  /** Applies the run's timer; rejected when it is not due. */
+  | { readonly type: 'elapse' };
 
 /** Result of an accepted command: the run afterwards, its new timeline entries, and the attempt that it ended, if any. */
 export interface Decision {

@@ -151,13 +151,6 @@ export interface TimelineEntry {
   readonly sender: string | null;
 }
 
-/** Values for the attempt that a command may open. */
-export interface NextAttempt {
-  readonly id: string;
-  /** 0 to 1: where between half and the whole of a back-off it ends. */
-  readonly jitter: number;
-}
-
 /** An attempt that has ended and is followed by another one. */
 export interface EndedAttempt extends Pick<
   Run,

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import fc from 'fast-check';
 import { isClaimable, timerOf } from './timers.js';
-import { decide } from './decide.js';
 import {
   accepted,
   after,
@@ -13,11 +12,11 @@ import {
   IN_STATE,
   later,
   NEW_RUN,
-  NEXT_ATTEMPT,
   NODE_LOST,
   refusal,
   STARTED,
   T0,
+  decideAt,
 } from './decide.fixtures.js';
 import { isRejected, type RunCommand } from './run-command.js';
 import { createRun, type NewRun, type Run } from './run.js';
@@ -25,7 +24,7 @@ import { MANUAL_RETRY, USER_CANCEL } from './run-event.js';
 
 const dueAt = (run: Run): Date | null => timerOf(run)?.dueAt ?? null;
 
-const elapse = (jitter = 1): RunCommand => ({ type: 'elapse', nextAttempt: { ...NEXT_ATTEMPT, jitter } });
+const ELAPSE: RunCommand = { type: 'elapse' };
 /** An admin puts the run into execution. */
 const RUN_NOW: RunCommand = { type: 'patch', keyName: 'k', state: 'ASSIGNED' };
 const TIMED: Run = { ...FRESH, startWithinS: 10, attemptTimeoutS: 20 };
@@ -33,17 +32,15 @@ const PATIENT: Run = { ...FRESH, backoffS: 4, maxAttempts: 50 };
 
 /** A failure of the present attempt, with the jitter of the pause that follows. */
 function failing(run: Run, seconds: number, jitter: number): Run {
-  assert.ok(FAILED.type === 'event');
-  const failed: RunCommand = { ...FAILED, nextAttempt: { ...NEXT_ATTEMPT, jitter } };
-  const held = accepted(decide(run, ASSIGN, later(seconds))).run;
-  return accepted(decide(held, failed, later(seconds))).run;
+  const held = accepted(decideAt(run, ASSIGN, later(seconds))).run;
+  return accepted(decideAt(held, FAILED, later(seconds), { jitter })).run;
 }
 
 describe('the start timeout', () => {
   test('fails a run that is not claimed in time, even if retries remain', () => {
     assert.deepEqual(dueAt(TIMED), later(10));
-    refusal(decide(TIMED, elapse(), later(9.999)));
-    const { run, entries } = accepted(decide(TIMED, elapse(), later(10)));
+    refusal(decideAt(TIMED, ELAPSE, later(9.999)));
+    const { run, entries } = accepted(decideAt(TIMED, ELAPSE, later(10)));
     assert.equal(run.state, 'FAILED');
     assert.equal(run.errorMessage, 'Not started within 10 s');
     assert.deepEqual(
@@ -63,22 +60,24 @@ describe('the start timeout', () => {
   test('also applies to an assigned run that is not started', () => {
     const assigned = after(TIMED, ASSIGN);
     assert.deepEqual(dueAt(assigned), later(10));
-    assert.equal(accepted(decide(assigned, elapse(), later(11))).run.state, 'FAILED');
+    assert.equal(accepted(decideAt(assigned, ELAPSE, later(11))).run.state, 'FAILED');
   });
 
   test('ends with STARTED; from then on the attempt timeout applies', () => {
-    const started = accepted(decide(after(TIMED, ASSIGN), STARTED, later(9))).run;
+    const started = accepted(decideAt(after(TIMED, ASSIGN), STARTED, later(9))).run;
     assert.deepEqual(dueAt(started), later(29));
   });
 
   test('starts again with the next attempt', () => {
-    const failed = accepted(decide(TIMED, elapse(), later(10))).run;
-    const again = accepted(decide(failed, command(MANUAL_RETRY), later(50))).run;
+    const failed = accepted(decideAt(TIMED, ELAPSE, later(10))).run;
+    const again = accepted(decideAt(failed, command(MANUAL_RETRY), later(50))).run;
     assert.deepEqual(dueAt(again), later(60));
   });
 
   test('does not apply to a run that an admin put into execution without a worker', () => {
-    const patched = accepted(decide(TIMED, { type: 'patch', keyName: 'k', state: 'ASSIGNED' }, later(1))).run;
+    const patched = accepted(
+      decideAt(TIMED, { type: 'patch', keyName: 'k', state: 'ASSIGNED' }, later(1)),
+    ).run;
     assert.equal(dueAt(patched), null);
   });
 });
@@ -88,8 +87,8 @@ describe('the attempt timeout', () => {
     const running = after(TIMED, ASSIGN, STARTED);
     const due = dueAt(running);
     assert.deepEqual(due, new Date((running.startedAt?.getTime() ?? 0) + 20_000));
-    refusal(decide(running, elapse(), new Date(due.getTime() - 1)));
-    const { run, entries, endedAttempt } = accepted(decide(running, elapse(), due));
+    refusal(decideAt(running, ELAPSE, new Date(due.getTime() - 1)));
+    const { run, entries, endedAttempt } = accepted(decideAt(running, ELAPSE, due));
     assert.equal(run.state, 'PENDING');
     assert.equal(run.failures, 1);
     assert.equal(endedAttempt?.errorMessage, 'Attempt ran longer than 20 s');
@@ -97,7 +96,7 @@ describe('the attempt timeout', () => {
       entries.map(({ type }) => type),
       ['FAILED', 'RETRIED'],
     );
-    const last = accepted(decide({ ...running, maxAttempts: 1 }, elapse(), due)).run;
+    const last = accepted(decideAt({ ...running, maxAttempts: 1 }, ELAPSE, due)).run;
     assert.equal(last.state, 'FAILED');
     assert.equal(last.errorMessage, 'Attempt ran longer than 20 s');
   });
@@ -109,7 +108,7 @@ describe('the attempt timeout', () => {
       ['exit,oom', 'FAILED'],
     ]) {
       assert.ok(retryOn);
-      assert.equal(accepted(decide({ ...running, retryOn }, elapse(), later(60))).run.state, state);
+      assert.equal(accepted(decideAt({ ...running, retryOn }, ELAPSE, later(60))).run.state, state);
     }
   });
 });
@@ -123,8 +122,8 @@ describe('back-off', () => {
       assert.ok(run.notBefore);
       pauses.push((run.notBefore.getTime() - T0.getTime()) / 1000 - seconds);
       assert.equal(isClaimable(run), false);
-      refusal(decide(run, ASSIGN, later(seconds)));
-      run = accepted(decide(run, elapse(), run.notBefore)).run;
+      refusal(decideAt(run, ASSIGN, later(seconds)));
+      run = accepted(decideAt(run, ELAPSE, run.notBefore)).run;
       assert.equal(isClaimable(run), true);
     }
     assert.deepEqual(pauses, [4, 8, 16, 30, 30, 30]);
@@ -154,19 +153,19 @@ describe('back-off', () => {
   test('suspends the start timeout until it has elapsed', () => {
     const run = failing({ ...PATIENT, startWithinS: 1 }, 1, 1);
     assert.deepEqual(dueAt(run), run.notBefore);
-    const ready = accepted(decide(run, elapse(), later(5))).run;
+    const ready = accepted(decideAt(run, ELAPSE, later(5))).run;
     assert.deepEqual(ready.queuedAt, later(5));
     assert.deepEqual(dueAt(ready), later(6));
   });
 
   test('ends with a cancel, a requested retry and a PATCH to PENDING', () => {
     const run = failing(PATIENT, 1, 1);
-    assert.equal(accepted(decide(run, command(USER_CANCEL), later(2))).run.notBefore, null);
-    const retried = accepted(decide(run, command(MANUAL_RETRY), later(2))).run;
+    assert.equal(accepted(decideAt(run, command(USER_CANCEL), later(2))).run.notBefore, null);
+    const retried = accepted(decideAt(run, command(MANUAL_RETRY), later(2))).run;
     assert.deepEqual([retried.attempt, isClaimable(retried)], [3, true]);
-    const patched = accepted(decide(run, { type: 'patch', keyName: 'k', state: 'PENDING' }, later(2))).run;
+    const patched = accepted(decideAt(run, { type: 'patch', keyName: 'k', state: 'PENDING' }, later(2))).run;
     assert.deepEqual([patched.attempt, isClaimable(patched)], [2, true]);
-    const ranked = accepted(decide(run, { type: 'patch', keyName: 'k', priority: 7 }, later(2))).run;
+    const ranked = accepted(decideAt(run, { type: 'patch', keyName: 'k', priority: 7 }, later(2))).run;
     assert.deepEqual(ranked.notBefore, run.notBefore);
   });
 });
@@ -180,9 +179,9 @@ describe('start_at', () => {
     const run = created({});
     assert.deepEqual(timerOf(run), { dueAt: START, kind: 'start_at' });
     assert.equal(isClaimable(run), false);
-    refusal(decide(run, ASSIGN, START));
-    refusal(decide(run, elapse(), later(99.999)));
-    const { run: ready, entries } = accepted(decide(run, elapse(), START));
+    refusal(decideAt(run, ASSIGN, START));
+    refusal(decideAt(run, ELAPSE, later(99.999)));
+    const { run: ready, entries } = accepted(decideAt(run, ELAPSE, START));
     assert.deepEqual([isClaimable(ready), ready.state, entries], [true, 'PENDING', []]);
     assert.equal(timerOf(ready), null);
   });
@@ -197,7 +196,7 @@ describe('start_at', () => {
   test('begins the time of the start timeout', () => {
     const run = created({ startWithinS: 10 });
     assert.deepEqual(dueAt(run), START);
-    const ready = accepted(decide(run, elapse(), later(100.5))).run;
+    const ready = accepted(decideAt(run, ELAPSE, later(100.5))).run;
     assert.deepEqual(timerOf(ready), { dueAt: later(110.5), kind: 'start_timeout' });
   });
 
@@ -224,8 +223,7 @@ describe('start_at', () => {
     const anyCommand = fc.constantFrom<RunCommand[]>(
       ASSIGN,
       ASSIGN,
-      elapse(),
-      elapse(0),
+      ELAPSE,
       STARTED,
       FAILED,
       NODE_LOST,
@@ -242,7 +240,7 @@ describe('start_at', () => {
         let seconds = 0;
         for (const [next, pause] of sequence) {
           seconds += pause;
-          const outcome = decide(run, next, later(seconds));
+          const outcome = decideAt(run, next, later(seconds));
           if (isRejected(outcome)) continue;
           assert.ok(next.type !== 'assign' || later(seconds) >= START, `claimed after ${seconds} s`);
           ({ run } = outcome);
@@ -257,7 +255,7 @@ describe('elapse', () => {
   test('is rejected for a run without a timer', () => {
     for (const run of Object.values(IN_STATE)) {
       assert.equal(dueAt(run), null);
-      assert.match(refusal(decide(run, elapse(), later(1e6))), /no timer/);
+      assert.match(refusal(decideAt(run, ELAPSE, later(1e6))), /no timer/);
     }
   });
 });

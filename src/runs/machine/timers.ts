@@ -1,7 +1,7 @@
 import { NO_TIMES } from './container-times.js';
 import { decideFailed } from './failure.js';
 import { record, transitionOf, type EventContent } from './record.js';
-import type { Command, Outcome } from './run-command.js';
+import type { Outcome, Policy } from './run-command.js';
 import type { Run } from './run.js';
 
 export const TIMER_KINDS = ['start_at', 'back_off', 'start_timeout', 'attempt_timeout'] as const;
@@ -37,7 +37,7 @@ export function timerOf(run: Run): Timer | null {
 }
 
 /** Applies the run's timer; rejected when none is due. */
-export function decideElapse(run: Run, { nextAttempt }: Command<'elapse'>, t: Date): Outcome {
+export function decideElapse(run: Run, t: Date, policy: Policy): Outcome {
   const timer = timerOf(run);
   if (timer === null || timer.dueAt > t) return { rejection: { reason: 'nothing-due' } };
   switch (timer.kind) {
@@ -65,7 +65,7 @@ export function decideElapse(run: Run, { nextAttempt }: Command<'elapse'>, t: Da
         exitCode: null,
         times: NO_TIMES,
       } as const;
-      return decideFailed(run, failure, timedOut, nextAttempt, t);
+      return decideFailed(run, failure, timedOut, t, policy);
     }
   }
 }

@@ -71,7 +71,7 @@ export interface RunHolders {
 /** A run in execution that has a concurrency key. */
 export interface KeyHolder {
   readonly id: string;
-  readonly state: 'ASSIGNED' | 'RUNNING';
+  readonly state: RunState;
   /** Null for a run whose state an admin set. */
   readonly workerId: string | null;
 }
@@ -140,7 +140,7 @@ export class HeldRunRepository {
     return byWorker;
   }
 
-  /** How many runs with the concurrency key are in execution, and the first of them by id. */
+  /** How many containers count for the concurrency key, and the runs and workers of the first of them by the run's id. */
   async findKeyHolders(
     executor: SqlExecutor,
     key: string,
@@ -148,19 +148,19 @@ export class HeldRunRepository {
   ): Promise<{ readonly count: number; readonly holders: readonly KeyHolder[] }> {
     const holders = await rows<KeyHolder & { readonly count: number }>(
       executor,
-      `select ${RUNS.select('r', ['id', 'state', 'workerId'])}, count(*) over ()::integer as count
+      `select ${RUNS.select('r', ['id', 'state'])}, held.worker_id as "workerId", count(*) over ()::integer as count
          from (
-           select e.id
+           select e.id, e.worker_id
              from ${RUNS.name} e
             where e.concurrency_key = $1::text
               and e.state in ('ASSIGNED', 'RUNNING')
             union
-           select run_id
+           select run_id, worker_id
              from concurrency_slots
             where key = $1::text
          ) held
          join ${RUNS.name} r on r.id = held.id
-        order by r.id
+        order by r.id, held.worker_id
         limit $2::integer`,
       [key, limit],
     );

@@ -6,7 +6,6 @@ import { Notifications } from '../../database/notifications.js';
 import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/connections/unavailable.js';
 import { RunJournal } from '../journal/run-journal.js';
 import { JournalOverloaded, RunNotFound, RunRejected } from '../run.errors.js';
-import { newId } from '../storage/new-id.js';
 import { listDue, nextDueInMs, postponeTimers, removeTimers, TIMER_CHANNEL } from './run-timers.js';
 import { type JobRun, MINUTE, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
@@ -101,8 +100,7 @@ export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
 
   async #apply(runId: string): Promise<Result> {
     try {
-      const nextAttempt = { id: newId(), jitter: Math.random() };
-      await this.journal.change(runId, { type: 'elapse', nextAttempt });
+      await this.journal.change(runId, { type: 'elapse' });
       return 'applied';
     } catch (error) {
       if (error instanceof RunRejected) return 'nothingDue';

@@ -4,7 +4,7 @@ import { covers, type Caller } from '../../auth/access.js';
 import { assertCovers } from '../../auth/api-key.guard.js';
 import { JournalOverloaded } from '../../runs/run.errors.js';
 import { NOTHING, type ClaimOutcome } from '../../runs/journal/claim.js';
-import type { Idempotency } from '../../runs/journal/idempotency-ledger.js';
+import type { Idempotency } from '../../runs/idempotency/idempotency-ledger.js';
 import { requirementList } from '../../runs/requirements.js';
 import type { ClaimContext, ClaimingWorker, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { takesRuns, WorkerPool, type PooledWorker } from '../pool/worker-pool.js';

@@ -154,11 +154,12 @@ export class ExplainedRequirementsDto {
 
 @ApiSchema({
   name: 'ExplainedKeyHolder',
-  description: 'A run in execution that has the same concurrency key.',
+  description: 'Another run that counts for the concurrency key.',
 })
 export class ExplainedKeyHolderDto {
   run_id: string;
-  @ApiProperty({ enum: ['ASSIGNED', 'RUNNING'] }) state: 'ASSIGNED' | 'RUNNING';
+  /** A run that is not in execution counts until its container has ended or its slot is freed. */
+  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState' }) state: RunState;
   /** Null for a run whose state an admin set. */
   @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
 }
@@ -169,9 +170,9 @@ export class ExplainedConcurrencyDto {
   key: string;
   /** The limit of this run. @example 1 */
   @ApiProperty({ type: 'integer' }) limit: number;
-  /** Runs with the key that are ASSIGNED or RUNNING, this one included. @example 1 */
+  /** Runs that count for the key, this one included. @example 1 */
   @ApiProperty({ type: 'integer' }) executing: number;
-  /** The others among them, by id, 100 at most. */
+  /** Those of other runs, by id, 100 at most. */
   @ApiProperty({ type: [ExplainedKeyHolderDto] }) holders: ExplainedKeyHolderDto[];
 }
 

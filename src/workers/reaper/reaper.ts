@@ -1,10 +1,7 @@
 import { Injectable } from '@nestjs/common';
-import { Settings } from '../../config/settings.js';
 import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/connections/unavailable.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
 import { JournalOverloaded, RunNotFound, RunRejected } from '../../runs/run.errors.js';
-import { lossLimitsOf } from '../../runs/runs.service.js';
-import { newId } from '../../runs/storage/new-id.js';
 import { GracePeriod } from './grace-period.js';
 import { LostRunSearch, type LostRun } from './lost-run-search.js';
 import { ReaperInstrumentation, type ReaperCounts } from './reaper-instrumentation.js';
@@ -20,7 +17,6 @@ export class Reaper {
     private readonly search: LostRunSearch,
     private readonly journal: RunJournal,
     private readonly grace: GracePeriod,
-    private readonly settings: Settings,
     private readonly instrumentation: ReaperInstrumentation,
   ) {}
 
@@ -71,14 +67,7 @@ export class Reaper {
     const settled = await Promise.allSettled(
       batch.map(async (run) => {
         const { runId, workerId, attempt, lastHeartbeatAt } = run;
-        await this.journal.change(runId, {
-          type: 'reclaim',
-          workerId,
-          attempt,
-          lastHeartbeatAt,
-          lossLimits: lossLimitsOf(this.settings),
-          nextAttempt: { id: newId(), jitter: Math.random() },
-        });
+        await this.journal.change(runId, { type: 'reclaim', workerId, attempt, lastHeartbeatAt });
         this.instrumentation.reclaimed(run);
       }),
     );

@@ -24,15 +24,13 @@ describe('a claim with a choosing strategy', () => {
     const other = journalOn(await database.open()).journal;
     const { id } = await createOn(journal);
     await execute(database.dataSource, `update run_queue set reserved_for = 'gone'`);
-    const reporter = {};
     const context: ClaimContext = {
       strategy: new FitStrategy(300),
       listClaiming: noWorkers,
       // Whether the worker that a run is kept for can be reached is asked between listing and locking.
       findClaiming: async (ids) => {
         if (ids.includes('gone')) {
-          const nextAttempt = { id: uuidv7(), jitter: 1 };
-          await other.change(id, { type: 'event', event: MANUAL_RETRY, reporter, nextAttempt });
+          await other.change(id, { type: 'event', event: MANUAL_RETRY, reporter: {} });
           return new Map();
         }
         return new Map(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { Scope } from '../../../src/auth/access.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import type { CommandOptions } from '../../../src/runs/journal/pending-command.js';
+import type { CommandOptions } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { claimOf, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';

@@ -4,8 +4,10 @@ import { claimOf, freshRun } from '../../support/runs/journal.js';
 import { Registry } from 'prom-client';
 import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
-import type { PendingCommand } from '../../../src/runs/journal/pending-command.js';
-import { RunGroup } from '../../../src/runs/journal/run-group.js';
+import type { PendingCommand } from '../../../src/runs/journal/command.js';
+import { IdempotencyLedger } from '../../../src/runs/idempotency/idempotency-ledger.js';
+import { decideGroup } from '../../../src/runs/journal/decide-group.js';
+import { POLICY } from '../../../src/runs/machine/decide.fixtures.js';
 import { spanStorage } from '@longshore/common/tracing/current-span';
 import { startTracing } from '@longshore/common/tracing/start-tracing';
 import type { Tracing } from '@longshore/common/tracing/tracing';
@@ -52,7 +54,9 @@ describe('the spans of a group', () => {
       instrumentation.commit(commands, 1, () => Promise.reject(new Deadlock('later'))),
       Deadlock,
     );
-    const committed = { group: new RunGroup(new Date(), []), outcomes: [], feedEntries: 0 };
+    const start = { keys: new IdempotencyLedger(new Map()), locked: [], now: new Date() };
+    const { changes } = decideGroup([], start, POLICY);
+    const committed = { changes, outcomes: [], feedEntries: 0 };
     assert.equal(
       await instrumentation.commit(commands, 2, () => Promise.resolve(committed)),
       committed.outcomes,

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { v7 as uuidv7 } from 'uuid';
 import type { Claim } from '../../../src/runs/journal/claim.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { MANUAL_RETRY, USER_CANCEL } from '../../../src/runs/machine/run-event.js';
@@ -82,7 +81,7 @@ describe('the journal', () => {
   test('answers a repeated claim with the runs of its own worker only', async () => {
     const { id } = await createOn(journal);
     assert.equal((await journal.claim(keyed('before'))).runs.length, 1);
-    await journal.change(id, { ...forced, nextAttempt: { id: uuidv7(), jitter: 1 } });
+    await journal.change(id, forced);
     assert.equal((await journal.claim(keyed('now'))).runs.length, 1);
     const [old, now] = await Promise.all([journal.claim(keyed('before')), journal.claim(keyed('now'))]);
     assert.deepEqual([old.kind, old.runs.length], ['replayed', 0]);
@@ -118,7 +117,6 @@ describe('the journal', () => {
     await grouped.change(locked.id, {
       ...forced,
       event: USER_CANCEL,
-      nextAttempt: { id: locked.id, jitter: 1 },
     });
     const groups = await groupCount(registry);
     const outcomes = await Promise.allSettled([
@@ -226,12 +224,12 @@ describe('the journal', () => {
     const { id } = await createOn(journal, { outputsTemplate: { url: 'u' } });
     await claimOn(journal, 'w');
     await journal.change(id, eventCommand({ type: 'COMPLETED', msg: '', payload: { outputs: { n: 1 } } }));
-    await journal.change(id, { ...forced, nextAttempt: { id, jitter: 1 } });
+    await journal.change(id, forced);
     await claimOn(journal, 'w');
     // Both in one group: the outputs of the ended attempt are not in its row yet.
     await Promise.all([
       journal.change(id, eventCommand({ type: 'COMPLETED', msg: '', payload: { outputs: { n: 2 } } })),
-      journal.change(id, { ...forced, nextAttempt: { id, jitter: 1 } }),
+      journal.change(id, forced),
     ]);
     assert.deepEqual(
       await query('select attempt, state, outputs from attempts where run_id = $1 order by 1', [id]),

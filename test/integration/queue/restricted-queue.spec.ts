@@ -185,8 +185,6 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
         workerId: 'gpu',
         attempt: 1,
         lastHeartbeatAt: null,
-        lossLimits: { maxReclaims: 5, patienceS: 0 },
-        nextAttempt: { id: uuidv7(), jitter: 1 },
       } as const;
       await changeOn(journal, id, reclaim);
       await checkKeys(database.dataSource);

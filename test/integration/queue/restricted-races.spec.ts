@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { DataSource } from 'typeorm';
-import { v7 as uuidv7 } from 'uuid';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { ClaimOutcome } from '../../../src/runs/journal/claim.js';
@@ -83,7 +82,6 @@ async function step(journal: RunJournal, context: ClaimContext, source: DataSour
       limit 1`,
   );
   if (!run) return;
-  const nextAttempt = { id: uuidv7(), jitter: 0 };
   const command = pick<RunCommand>([
     COMPLETED,
     eventCommand({ type: 'FAILED', msg: '' }),
@@ -95,8 +93,6 @@ async function step(journal: RunJournal, context: ClaimContext, source: DataSour
       workerId: run.workerId ?? '',
       attempt: run.attempt,
       lastHeartbeatAt: null,
-      lossLimits: { maxReclaims: 5, patienceS: 0 },
-      nextAttempt,
     } as const,
   ]);
   await journal.change(run.id, command);

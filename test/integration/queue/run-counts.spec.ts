@@ -92,7 +92,7 @@ describe('the counts of runs', () => {
   /** Counts a run that was created so many minutes before `now` and is in the state. */
   async function put(now: Date, minutes: number, state: RunState): Promise<void> {
     const delta = new StateCountDelta();
-    delta.create();
+    delta.create(1);
     delta.move('PENDING', state);
     const at = new Date(now.getTime() - minutes * 60_000);
     await addRunCounts(database.dataSource.manager, delta, at);

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
-import { newId } from '../../../src/runs/storage/new-id.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { changeOn } from '../../support/runs/journal.js';
 import {
@@ -68,8 +67,6 @@ describe('logs that several processes write and read at once', () => {
           workerId: 'w',
           attempt: 1,
           lastHeartbeatAt: null,
-          lossLimits: { maxReclaims: 3, patienceS: 0 },
-          nextAttempt: { id: newId(), jitter: 0 },
         }),
     ];
     for (const [n, end] of ends.entries()) {

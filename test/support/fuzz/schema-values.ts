@@ -52,7 +52,9 @@ export class SchemaValues {
       const text = this.draw.text(minLength, maxLength);
       if (fits(text, schema)) return text;
     }
-    return fits('15m', schema) ? '15m' : 'a'.repeat(Math.max(1, minLength));
+    const text = ['15m', 'oom', 'CHECKPOINT', 'a'.repeat(Math.max(1, minLength))].find((one) => fits(one, schema));
+    if (text === undefined) throw new Error(`no text for ${JSON.stringify(schema)}`);
+    return text;
   }
 
   #number({ minimum = -INT, maximum = INT }: Schema, name: string): number {

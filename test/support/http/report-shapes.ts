@@ -49,7 +49,7 @@ export const RUN_EXPLANATION = objectOf({
       limit: positive,
       executing: integer,
       holders: listOf(
-        objectOf({ run_id: uuidV7, state: oneOf('ASSIGNED', 'RUNNING'), worker_id: orNull(text) }),
+        objectOf({ run_id: uuidV7, state: oneOf(...RUN_STATES), worker_id: orNull(text) }),
       ),
     }),
   ),

@@ -1,5 +1,4 @@
 import { dirname, join } from 'node:path';
-import { build } from 'vite';
 
 const SUPPORT = dirname(import.meta.dirname);
 
@@ -10,6 +9,8 @@ const SOURCES = ['embedded-postgres-process.ts', 'http/attacks.ts', 'postgres/tc
 
 /** Compiles the programs, each to `NAME.js`; done once per test run. */
 export async function compileTestPrograms(): Promise<void> {
+  // Not at the top: the programs import this file, and run where vite is not installed.
+  const { build } = await import('vite');
   await build({
     configFile: false,
     root: SUPPORT,

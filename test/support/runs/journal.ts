@@ -1,7 +1,6 @@
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
-import { createLog } from '../../../src/common/logging/logger.js';
 import { Refusals } from '../../../src/common/quotas/refusals.js';
 import type { Settings } from '../../../src/config/settings.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
@@ -26,8 +25,8 @@ import { ClaimAllocator } from '../../../src/runs/journal/claim-allocator.js';
 import { CandidateSelector } from '../../../src/runs/journal/candidate-selector.js';
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
 import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
-import { GroupWriter } from '../../../src/runs/journal/group-writer.js';
-import { GroupCommitter } from '../../../src/runs/journal/group-committer.js';
+import { GroupCommitter, GroupTables } from '../../../src/runs/journal/commit-group.js';
+import { RunPolicy } from '../../../src/runs/journal/run-policy.js';
 import { RunJournal, type JournalSettings } from '../../../src/runs/journal/run-journal.js';
 import { NEW_RUN } from '../../../src/runs/machine/decide.fixtures.js';
 import type { RunCommand } from '../../../src/runs/machine/run-command.js';
@@ -62,7 +61,7 @@ export function journalOn(
   const queue = queueWith(new LowWaterMarks(), restricted, avoiding);
   const events = new EventRepository();
   const idempotency = new IdempotencyRepository();
-  const writer = new GroupWriter(runs, queue, events, idempotency, new FeedRepository({ feedEnabled: true }));
+  const tables = new GroupTables(runs, events, queue, idempotency, new FeedRepository({ feedEnabled: true }));
   const allocator = new ClaimAllocator(
     queue,
     runs,
@@ -73,7 +72,7 @@ export function journalOn(
   const views = new RunViews(runs, events, settings);
   const cursors = { epoch: null, of: (topic: string) => cursorsOf(topic, null) };
   const feeds = new FeedTails(cursors, new FeedMetrics(registry), DEFAULT_FEED_LIMITS);
-  const committer = new GroupCommitter(writer, allocator, views, feeds, createLog(settings));
+  const committer = new GroupCommitter(new RunPolicy(settings), tables, allocator, views, feeds);
   const instrumentation = new JournalInstrumentation(new JournalMetrics(registry), null);
   return {
     journal: new RunJournal({ dataSource }, committer, instrumentation, settings, new Refusals(registry)),
@@ -123,7 +122,7 @@ export async function changeOn(journal: RunJournal, runId: string, command: RunC
 export function eventCommand(reported: ReportedEvent): RunCommand {
   const event = readEvent(reported);
   if ('problems' in event) throw new Error(event.problems.join());
-  return { type: 'event', event, reporter: {}, nextAttempt: { id: uuidv7(), jitter: 1 } };
+  return { type: 'event', event, reporter: {} };
 }
 
 /** Creates a run and answers it. */

@@ -34,11 +34,6 @@ type Command = fc.AsyncCommand<Model, Processes>;
 /** How a reporter describes itself. */
 type Fence = 'silent' | 'true' | 'other worker' | 'other attempt';
 
-/** SERVICE_MAX_RECLAIMS of the processes; more would pause a run for a random time. */
-export const MAX_RECLAIMS = 1;
-
-const LOSS_LIMITS = { maxReclaims: MAX_RECLAIMS, patienceS: 0 };
-
 const HOLDER = 'holder';
 /** The worker that has reported to both processes when a sequence begins. */
 const REGISTERED = 'a';
@@ -242,12 +237,7 @@ class Report implements Command {
     });
     const event = readEvent(sent);
     assert.ok(!('problems' in event));
-    model.seen.add(
-      target.answered(
-        { type: 'event', event, reporter, lossLimits: LOSS_LIMITS, nextAttempt: { id: 'next', jitter: 1 } },
-        answer,
-      ),
-    );
+    model.seen.add(target.answered({ type: 'event', event, reporter }, answer));
     await target.compare(steps[other(this.at)].send);
   }
 
@@ -271,9 +261,7 @@ class Endpoint implements Command {
     const target = chosen(model.runs, this.pick);
     const answer = await steps[this.at].send('POST', `/runs/${target.run.id}/${this.action}`);
     const event: RunEvent = this.action === 'cancel' ? USER_CANCEL : MANUAL_RETRY;
-    model.seen.add(
-      target.answered({ type: 'event', event, reporter: {}, nextAttempt: { id: 'next', jitter: 1 } }, answer),
-    );
+    model.seen.add(target.answered({ type: 'event', event, reporter: {} }, answer));
     await target.compare(steps[other(this.at)].send);
   }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { decide } from '../../../src/runs/machine/decide.js';
+import { decideAt } from '../../../src/runs/machine/decide.fixtures.js';
 import { isRejected, type RunCommand, type Rejection } from '../../../src/runs/machine/run-command.js';
 import { rejectionDetail } from '../../../src/runs/run.errors.js';
 import type { EndedAttempt, Run, TimelineEntry } from '../../../src/runs/machine/run.js';
@@ -16,6 +16,9 @@ const STATUS_OF_REJECTION: Readonly<Record<Rejection['reason'], number>> = {
   'not-pending': 409,
   'nothing-due': 409,
 };
+
+/** SERVICE_MAX_RECLAIMS of the processes; more would pause a run for a random time. */
+export const MAX_RECLAIMS = 1;
 
 /** Options that no run of the model has, as answers show them. */
 const DEFAULT_OPTIONS = {
@@ -67,7 +70,7 @@ export class ModelRun {
 
   /** Carries out a command; answers why the machine refuses it, if it does. */
   apply(command: RunCommand, now: Date): Rejection | undefined {
-    const outcome = decide(this.run, command, now);
+    const outcome = decideAt(this.run, command, now, { limits: { maxReclaims: MAX_RECLAIMS } });
     if (isRejected(outcome)) return outcome.rejection;
     this.run = outcome.run;
     this.entries.push(...outcome.entries);

@@ -5,7 +5,7 @@ import { Notifications } from '../../../src/database/notifications.js';
 import { createLog } from '../../../src/common/logging/logger.js';
 import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
 import type { Claim, ClaimOutcome } from '../../../src/runs/journal/claim.js';
-import type { Idempotency } from '../../../src/runs/journal/idempotency-ledger.js';
+import type { Idempotency } from '../../../src/runs/idempotency/idempotency-ledger.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
 import { EmptyClaimPredictor } from '../../../src/workers/claims/empty-claim-predictor.js';

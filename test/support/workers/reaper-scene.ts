@@ -76,7 +76,7 @@ export class ReaperScene {
     });
     const destination = { write: (line: string): void => void this.logged.push(JSON.parse(line)) };
     const log = createLog(settings, { destination, pretty: false });
-    this.journal = journalOn(dataSource).journal;
+    this.journal = journalOn(dataSource, settings).journal;
     this.instrumentation = new ReaperInstrumentation(
       this.registry,
       new HealthChecks(),
@@ -86,7 +86,7 @@ export class ReaperScene {
     );
     const predictor: Pick<EmptyClaimPredictor, 'observe'> = { observe: (_limit, query) => query() };
     const search = new LostRunSearch(dataSource, runs, pool, this.grace, predictor);
-    this.reaper = new Reaper(search, this.journal, this.grace, settings, this.instrumentation);
+    this.reaper = new Reaper(search, this.journal, this.grace, this.instrumentation);
   }
 
   /** A process that listens and whose grace is over; nothing is in the pool. */

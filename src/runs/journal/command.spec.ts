@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { event, NEW_RUN } from '../machine/decide.fixtures.js';
 import type { NewRun } from '../machine/run.js';
-import { bytesOf, type PendingCommand } from './pending-command.js';
+import { bytesOf, type PendingCommand } from './command.js';
 
 /** Without texts that count. */
 const FRESH: NewRun = { ...NEW_RUN, image: '', topic: null };

@@ -2,14 +2,11 @@ import { jsonText } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Caller } from '../../auth/access.js';
 import type { RunView } from '../storage/run-views.js';
+import type { Idempotency } from '../idempotency/idempotency-ledger.js';
 import type { IdempotencyKey } from '../idempotency/idempotency.repository.js';
 import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun, Run } from '../machine/run.js';
-import { PrecedingEventFailed } from '../run.errors.js';
-import { REFUSED, type Claim, type ClaimOutcome } from './claim.js';
-import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
-import type { Idempotency, IdempotencyLedger } from './idempotency-ledger.js';
-import type { RunGroup } from './run-group.js';
+import type { Claim, ClaimOutcome } from './claim.js';
 
 /** What a request says beside its command. */
 export interface CommandOptions {
@@ -40,43 +37,10 @@ export type Effect = ({ readonly run: Run } | { readonly replayOf: string }) & {
 
 export type Result = Effect | ClaimOutcome;
 
-export interface CommittedGroup {
-  readonly group: RunGroup;
-  /** One per command, in order. */
-  readonly outcomes: readonly CommandOutcome<Result>[];
-  readonly feedEntries: number;
-}
-
 /** The command's idempotency key, to be registered; none for a claim. */
 export function keyOf(pending: PendingCommand): IdempotencyKey[] {
   if (pending.kind === 'claim' || !pending.idempotency) return [];
   return [{ ...pending.idempotency, runId: pending.kind === 'create' ? pending.fresh.id : pending.runId }];
-}
-
-/** Decides a command within its group, unless it is a replay. Claims are served later. */
-export function decidePending(
-  group: RunGroup,
-  pending: PendingCommand,
-  keys: IdempotencyLedger,
-): CommandOutcome<Result> {
-  try {
-    if (pending.kind === 'claim') return { value: REFUSED };
-    const replayOf = keys.replayOf(pending.idempotency);
-    if (replayOf !== null) return { value: { replayOf } };
-    if (pending.kind === 'change' && pending.hasPrecedingFailed?.())
-      throw new PrecedingEventFailed(pending.runId);
-    const value = apply(group, pending);
-    keys.use(pending.idempotency);
-    return { value };
-  } catch (error) {
-    return { error };
-  }
-}
-
-function apply(group: RunGroup, pending: Exclude<PendingCommand, { kind: 'claim' }>): Effect {
-  if (pending.kind === 'change') return { run: group.change(pending.runId, pending.command) };
-  const run = group.create(pending.fresh);
-  return { run, view: { run, events: [] } };
 }
 
 /** Size of a command's values of free size, as their texts' lengths. */

@@ -1,0 +1,236 @@
+import { Injectable, Logger } from '@nestjs/common';
+import type { DataSource, EntityManager } from 'typeorm';
+import { Pipeline } from '../../database/sql/pipeline.js';
+import { currentTime } from '../../database/sql/sql.js';
+import type { StatementTracer } from '../../database/sql/statement-tracer.js';
+import { FeedTails } from '../../feed/cache/feed-tails.js';
+import { FeedRepository } from '../../feed/feed.repository.js';
+import { insertAuditRecords } from '../audit/audit.repository.js';
+import { addRunCounts } from '../counts/run-counts.repository.js';
+import { EventRepository } from '../events/event.repository.js';
+import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
+import { IdempotencyLedger } from '../idempotency/idempotency-ledger.js';
+import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
+import { isRestricted } from '../machine/run.js';
+import type { AdmittedRun } from '../queue/concurrency-keys.js';
+import { QueueRepository } from '../queue/queue.repository.js';
+import { RunRepository } from '../storage/run.repository.js';
+import { RunViews } from '../storage/run-views.js';
+import { putTimers, removeTimers } from '../timeouts/run-timers.js';
+import { ClaimAllocator } from './claim-allocator.js';
+import { bytesOfGroup } from './claim-bytes.js';
+import { keyOf, type PendingCommand, type Result } from './command.js';
+import {
+  decideGroup,
+  feedEventsOf,
+  type Changes,
+  type GroupStart,
+  type QueueChange,
+} from './decide-group.js';
+import { RunPolicy } from './run-policy.js';
+
+/** A group after its commit. */
+export interface CommittedGroup {
+  readonly changes: Changes;
+  /** One per command, in order. */
+  readonly outcomes: readonly CommandOutcome<Result>[];
+  readonly feedEntries: number;
+}
+
+/** What the claims of a group got. */
+interface Served {
+  /** Ids of the assigned runs. */
+  readonly assigned: ReadonlySet<string>;
+  /** Runs that became claimable because the claims changed their keys. */
+  readonly admitted: readonly AdmittedRun[];
+}
+
+/** The tables that every group writes. */
+@Injectable()
+export class GroupTables {
+  constructor(
+    readonly runs: RunRepository,
+    readonly events: EventRepository,
+    readonly queue: QueueRepository,
+    readonly idempotency: IdempotencyRepository,
+    readonly feed: FeedRepository,
+  ) {}
+}
+
+/** Carries out a group of commands as one transaction, with a number of statements that does not depend on its size. */
+@Injectable()
+export class GroupCommitter {
+  private readonly logger = new Logger('RunJournal');
+
+  constructor(
+    private readonly policy: RunPolicy,
+    private readonly tables: GroupTables,
+    private readonly allocator: ClaimAllocator,
+    private readonly views: RunViews,
+    private readonly feeds: FeedTails,
+  ) {}
+
+  /**
+   * The state machine decides the commands in order; claims are served after the others, so they see the resulting queue.
+   * @param announceFree whether to announce workers with free capacity
+   * @throws errors of the database: then nothing is committed
+   */
+  async commit(
+    source: DataSource,
+    commands: readonly PendingCommand[],
+    announceFree: boolean,
+    tracer?: StatementTracer,
+  ): Promise<CommittedGroup> {
+    const { epoch } = this.feeds;
+    const work = async (tx: EntityManager, pipeline: Pipeline) => {
+      const start = await this.#begin(tx, commands);
+      const { changes, outcomes } = decideGroup(commands, start, this.policy);
+      pipeline.also(this.#write(tx, changes, start.keys.unused));
+      const entered = await this.#writeRestricted(tx, changes.queue);
+      const served = await this.#serveClaims(tx, commands, outcomes, changes);
+      pipeline.also(this.#announce(tx, changes, served, entered, announceFree));
+      await this.#addViews(tx, commands, outcomes);
+      // The last statement: it locks rows of topics.
+      const appended = this.tables.feed.append(tx, changes.feedEntries);
+      pipeline.also(appended);
+      return { changes, outcomes, appended };
+    };
+    const { changes, outcomes, appended } = await Pipeline.transaction(source, work, tracer);
+    const heads = await appended;
+    this.#addToCache(epoch, heads, changes);
+    return { changes, outcomes, feedEntries: heads.size === 0 ? 0 : changes.feedEntries.length };
+  }
+
+  /** Registers the idempotency keys of a group and locks its runs. */
+  async #begin(tx: EntityManager, commands: readonly PendingCommand[]): Promise<GroupStart> {
+    const keys = commands.flatMap(keyOf);
+    const runIds = new Set(commands.flatMap((pending) => (pending.kind === 'change' ? [pending.runId] : [])));
+    const [registered, locked, now] = await Promise.all([
+      keys.length > 0 ? this.tables.idempotency.register(tx, keys) : new Map(),
+      runIds.size > 0 ? this.tables.runs.lock(tx, [...runIds]) : [],
+      currentTime(tx),
+    ]);
+    return { keys: new IdempotencyLedger(registered), locked, now };
+  }
+
+  /** In this order: attempts and audit records copy outputs from rows of runs that `update` overwrites. */
+  async #write(tx: EntityManager, changes: Changes, unusedKeys: readonly string[]): Promise<void> {
+    const { created, after, changedFields, entries, endedAttempts, auditRecords, timers } = changes;
+    const entering = changes.queue.entering.filter((run) => !isRestricted(run));
+    const leaving = changes.queue.leaving.filter((run) => !isRestricted(run));
+    const removed = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [runId] : []));
+    const put = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
+    await Promise.all([
+      unusedKeys.length > 0 && this.tables.idempotency.forget(tx, unusedKeys),
+      created.length > 0 && this.tables.runs.insert(tx, created),
+      endedAttempts.length > 0 && this.tables.runs.insertAttempts(tx, endedAttempts),
+      auditRecords.length > 0 && insertAuditRecords(tx, auditRecords),
+      after.size > 0 && this.tables.runs.update(tx, [...after.values()], changedFields),
+      entries.length > 0 && this.tables.events.append(tx, entries),
+      leaving.length > 0 &&
+        this.tables.queue.remove(
+          tx,
+          leaving.map(({ id }) => id),
+        ),
+      entering.length > 0 && this.tables.queue.put(tx, entering),
+      removed.length > 0 && removeTimers(tx, removed),
+      put.length > 0 && putTimers(tx, put),
+    ]);
+  }
+
+  /** Writes what changes in the restricted queue. @returns runs that claims may read now */
+  async #writeRestricted(
+    tx: EntityManager,
+    { entering, leaving, keys, slots }: QueueChange,
+  ): Promise<readonly AdmittedRun[]> {
+    const restricted = {
+      entering: entering.filter(isRestricted),
+      leaving: leaving.filter(isRestricted),
+      keys,
+      slots,
+    };
+    const isEmpty = restricted.entering.length + restricted.leaving.length + keys.size === 0;
+    return isEmpty ? [] : this.tables.queue.restricted.write(tx, restricted);
+  }
+
+  /** Serves the claims of a group and writes their outcomes. */
+  async #serveClaims(
+    tx: EntityManager,
+    commands: readonly PendingCommand[],
+    outcomes: CommandOutcome<Result>[],
+    { now, counts }: Changes,
+  ): Promise<Served> {
+    const claims = commands.flatMap((pending, at) =>
+      pending.kind === 'claim' ? [{ at, claim: pending.claim }] : [],
+    );
+    const assigned = new Set<string>();
+    if (claims.length === 0) return { assigned, admitted: [] };
+    const { outcomes: served, admitted } = await this.allocator.serve(
+      tx,
+      claims.map(({ claim }) => claim),
+      now,
+      this.policy,
+    );
+    for (const [i, { at }] of claims.entries()) {
+      const outcome = served[i];
+      if (!outcome) continue;
+      outcomes[at] = { value: outcome };
+      for (const { run } of outcome.runs) assigned.add(run.id);
+      if (outcome.kind === 'served') counts.move('PENDING', 'ASSIGNED', outcome.runs.length);
+    }
+    return { assigned, admitted };
+  }
+
+  /** Notifies other processes and adds to the counts. @param entered runs of the restricted queue that became claimable */
+  async #announce(
+    tx: EntityManager,
+    { now, queue, freedWorkers, deprivedWorkers, counts }: Changes,
+    { assigned, admitted }: Served,
+    entered: readonly AdmittedRun[],
+    announceFree: boolean,
+  ): Promise<void> {
+    // Workers that lose a run other than by reporting its end wait for that, whatever the strategy.
+    const freed = announceFree ? freedWorkers : deprivedWorkers;
+    const plain = queue.entering.filter((run) => !isRestricted(run));
+    const claimable = plain.filter(({ id }) => !assigned.has(id)).length;
+    const restricted = [...entered, ...admitted].filter(({ id }) => !assigned.has(id));
+    await Promise.all([
+      restricted.length > 0 && this.tables.queue.restricted.announce(tx, restricted),
+      claimable > 0 && this.tables.queue.announce(tx, plain, claimable),
+      !counts.isEmpty && addRunCounts(tx, counts, now),
+      freed.length > 0 && this.tables.queue.announceFreeWorkers(tx, freed),
+    ]);
+  }
+
+  /** Adds views of runs, up to a number of bytes, to the effects of replays and of changes that want one. */
+  async #addViews(
+    tx: EntityManager,
+    commands: readonly PendingCommand[],
+    outcomes: CommandOutcome<Result>[],
+  ): Promise<void> {
+    const wanted = outcomes.flatMap((outcome, at) => {
+      const pending = commands[at];
+      if (!('value' in outcome) || 'kind' in outcome.value || outcome.value.view) return [];
+      if (pending?.kind === 'change' && !pending.wantsView) return [];
+      const effect = outcome.value;
+      return [{ at, effect, runId: 'run' in effect ? effect.run.id : effect.replayOf }];
+    });
+    if (wanted.length === 0) return;
+    const ids = new Set(wanted.map(({ runId }) => runId));
+    const views = await this.views.read(tx, [...ids], bytesOfGroup(this.views.maxBytes));
+    for (const { at, effect, runId } of wanted) {
+      outcomes[at] = { value: { ...effect, view: views.get(runId) } };
+    }
+  }
+
+  /** Never throws: the group is committed, so its commands must not be carried out again. */
+  #addToCache(epoch: string | null, heads: ReadonlyMap<string, number>, changes: Changes): void {
+    try {
+      this.feeds.append(epoch, heads, (topics) => feedEventsOf(changes, topics));
+    } catch (error) {
+      const stack = error instanceof Error ? error.stack : String(error);
+      this.logger.error('committed events could not be added to the cache of feeds', stack);
+      for (const topic of heads.keys()) this.feeds.forget(topic);
+    }
+  }
+}

@@ -1,0 +1,294 @@
+import { jsonText } from '@longshore/common/json/json-text';
+import type { FeedEvent } from '../../feed/cache/feed-entry.js';
+import type { FeedAppend } from '../../feed/feed.repository.js';
+import type { AuditRecord } from '../audit/audit.repository.js';
+import { StateCountDelta } from '../counts/state-count-delta.js';
+import { toCommittedEvent, type CommittedEvent } from '../events/committed-event.js';
+import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
+import type { IdempotencyLedger } from '../idempotency/idempotency-ledger.js';
+import { decide } from '../machine/decide.js';
+import { isRejected, type Decision, type Policy, type RunCommand } from '../machine/run-command.js';
+import { isInExecution } from '../machine/run-state.js';
+import {
+  CHANGING_FIELDS,
+  createRun,
+  type ChangingField,
+  type EndedAttempt,
+  type LockedRun,
+  type Run,
+  type RunRecord,
+  type TimelineEntry,
+} from '../machine/run.js';
+import { isClaimable, timerOf } from '../machine/timers.js';
+import { SLOT_MS, type ConcurrencySlot } from '../queue/concurrency-keys.js';
+import { PrecedingEventFailed, RunNotFound, RunRejected } from '../run.errors.js';
+import type { RunTimer } from '../timeouts/run-timers.js';
+import { REFUSED } from './claim.js';
+import type { PendingCommand, Result } from './command.js';
+
+/** A decided command. */
+export interface Change extends Decision {
+  readonly command: RunCommand;
+  readonly before: Run;
+}
+
+/** What a group reads before it decides. */
+export interface GroupStart {
+  readonly keys: IdempotencyLedger;
+  /** The existing runs among those that the commands name. */
+  readonly locked: readonly LockedRun[];
+  /** The time of the group, taken after the locks. */
+  readonly now: Date;
+}
+
+/** What changes in the queue and for the concurrency keys of runs. */
+export interface QueueChange {
+  /** Claimable runs that enter the queue or change in it. */
+  readonly entering: readonly Run[];
+  readonly leaving: readonly Run[];
+  /** Keys whose runs change, and by how many the number of those in execution changes; new slots are counted. */
+  readonly keys: ReadonlyMap<string, number>;
+  /** Containers that may still be executed after a change. */
+  readonly slots: readonly ConcurrencySlot[];
+}
+
+/** The rows that a group writes, without those of its claims. */
+export interface Changes {
+  readonly now: Date;
+  /** In the order of the commands. */
+  readonly created: readonly RunRecord[];
+  readonly decided: readonly Change[];
+  /** Runs whose rows are updated, as they are before and after the group. */
+  readonly before: ReadonlyMap<string, LockedRun>;
+  readonly after: ReadonlyMap<string, Run>;
+  /** Fields in which at least one of them differs from its row. */
+  readonly changedFields: ReadonlySet<ChangingField>;
+  readonly entries: readonly TimelineEntry[];
+  readonly endedAttempts: readonly EndedAttempt[];
+  readonly auditRecords: readonly AuditRecord[];
+  readonly queue: QueueChange;
+  /** Timers to write; one whose `dueAt` is null is removed. */
+  readonly timers: readonly RunTimer[];
+  /** Every timeline entry of a run with a topic, in the order of the timeline. */
+  readonly feedEntries: readonly FeedAppend[];
+  /** By how much the group changes the number of runs in each state; its claims are added later. */
+  readonly counts: StateCountDelta;
+  /** Ids of workers that lose a run and so have free capacity. */
+  readonly freedWorkers: readonly string[];
+  /** Those of them that lose a run by anything but their own report of its end. */
+  readonly deprivedWorkers: readonly string[];
+}
+
+/**
+ * Decides the commands of a group in order, each on the result of those before it. A command that is refused changes
+ * nothing. Depends on its arguments alone.
+ * @returns what to write, and an outcome for each command; claims are refused until they are served
+ */
+export function decideGroup(
+  commands: readonly PendingCommand[],
+  { keys, locked, now }: GroupStart,
+  policy: Policy,
+): { readonly changes: Changes; readonly outcomes: CommandOutcome<Result>[] } {
+  const created: RunRecord[] = [];
+  const decided: Change[] = [];
+  const before = new Map(locked.map((run) => [run.id, run]));
+  const after = new Map<string, Run>();
+
+  const apply = (pending: Exclude<PendingCommand, { kind: 'claim' }>): Result => {
+    if (pending.kind === 'create') {
+      const run = createRun(pending.fresh, now);
+      created.push(run);
+      return { run, view: { run, events: [] } };
+    }
+    const { runId, command } = pending;
+    const run = after.get(runId) ?? before.get(runId);
+    if (!run) throw new RunNotFound(runId);
+    const outcome = decide(run, command, now, policy);
+    if (isRejected(outcome)) throw new RunRejected(runId, outcome.rejection);
+    after.set(runId, outcome.run);
+    decided.push({ command, before: run, ...outcome });
+    return { run: outcome.run };
+  };
+
+  const outcomes = commands.map((pending): CommandOutcome<Result> => {
+    try {
+      if (pending.kind === 'claim') return { value: REFUSED };
+      const replayOf = keys.replayOf(pending.idempotency);
+      if (replayOf !== null) return { value: { replayOf } };
+      if (pending.kind === 'change' && pending.hasPrecedingFailed?.())
+        throw new PrecedingEventFailed(pending.runId);
+      const value = apply(pending);
+      keys.use(pending.idempotency);
+      return { value };
+    } catch (error) {
+      return { error };
+    }
+  });
+  const elapsed = commands.flatMap((pending) =>
+    pending.kind === 'change' && pending.command.type === 'elapse' ? [pending.runId] : [],
+  );
+  return { changes: changesOf({ now, created, decided, before, after, elapsed }), outcomes };
+}
+
+interface Decided extends Pick<Changes, 'now' | 'created' | 'decided' | 'before' | 'after'> {
+  /** Ids of runs with an `elapse` command: their timer is written even if it is unchanged. */
+  readonly elapsed: readonly string[];
+}
+
+function changesOf({ elapsed, ...group }: Decided): Changes {
+  const { created, decided, before, after } = group;
+  const entries = decided.flatMap((change) => change.entries);
+  const counts = new StateCountDelta();
+  counts.create(created.length);
+  for (const { before: earlier, run } of decided) counts.move(earlier.state, run.state);
+  const deprived = decided.flatMap((change) =>
+    isReportOfEnd(change) ? [] : workersThatLose(change.before, change.run),
+  );
+  return {
+    ...group,
+    changedFields: changedFieldsOf(before, after),
+    entries,
+    endedAttempts: decided.flatMap(({ endedAttempt }) => endedAttempt ?? []),
+    auditRecords: decided.flatMap(({ command, before: earlier, run }) =>
+      command.type === 'patch'
+        ? [{ keyName: command.keyName, before: earlier, after: run, outputs: command.outputs }]
+        : [],
+    ),
+    queue: queueChangeOf(group),
+    timers: timersOf(group, elapsed),
+    feedEntries: entries.flatMap(({ runId, index, t }) => {
+      const topic = after.get(runId)?.topic;
+      return topic ? [{ topic, runId, eventIndex: index, recordedAt: t }] : [];
+    }),
+    counts,
+    freedWorkers: distinct([...pairsOf(group)].flatMap(([earlier, run]) => workersThatLose(earlier, run))),
+    deprivedWorkers: distinct(deprived),
+  };
+}
+
+/** The updated runs that exist, before and after the group. */
+function* pairsOf({ before, after }: Pick<Changes, 'before' | 'after'>): Iterable<[LockedRun, Run]> {
+  for (const run of after.values()) {
+    const earlier = before.get(run.id);
+    if (earlier) yield [earlier, run];
+  }
+}
+
+function changedFieldsOf(
+  before: ReadonlyMap<string, LockedRun>,
+  after: ReadonlyMap<string, Run>,
+): ReadonlySet<ChangingField> {
+  const fields = new Set<ChangingField>();
+  for (const [earlier, run] of pairsOf({ before, after })) {
+    for (const field of CHANGING_FIELDS) if (run[field] !== earlier[field]) fields.add(field);
+  }
+  return fields;
+}
+
+function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {
+  const entering: Run[] = group.created.filter(isClaimable);
+  const leaving: Run[] = [];
+  const keys = new Map<string, number>();
+  const add = ({ concurrencyKey: key }: Run, executing: number): void => {
+    if (key !== null) keys.set(key, (keys.get(key) ?? 0) + executing);
+  };
+  for (const [earlier, run] of pairsOf(group)) {
+    const [was, is] = [isClaimable(earlier), isClaimable(run)];
+    const hasMoved = earlier.priority !== run.priority || earlier.avoidedWorker !== run.avoidedWorker;
+    if (is && (!was || hasMoved)) entering.push(run);
+    if (was && !is) leaving.push(run);
+    const executing = Number(isInExecution(run.state)) - Number(isInExecution(earlier.state));
+    if (executing !== 0) add(run, executing);
+  }
+  const slots = group.decided.flatMap((change) => slotOf(change, group.now));
+  for (const { key } of slots) keys.set(key, (keys.get(key) ?? 0) + 1);
+  for (const run of [...entering, ...leaving]) add(run, 0);
+  return { entering, leaving, keys, slots };
+}
+
+/** The container of a run with a key that may still be executed, because somebody else than its worker ended the attempt. */
+function slotOf({ command, before, run }: Change, now: Date): ConcurrencySlot[] {
+  const { id: runId, concurrencyKey: key, assignedAt } = before;
+  const [workerId] = workersThatLose(before, run);
+  if (key === null || workerId === undefined || !leavesContainer(command, workerId)) return [];
+  const endsAt = new Date(now.getTime() + SLOT_MS);
+  return [{ runId, key, workerId, assignedAt: assignedAt ?? now, endsAt }];
+}
+
+function timersOf(
+  { created, before, after }: Omit<Decided, 'elapsed'>,
+  elapsed: readonly string[],
+): RunTimer[] {
+  const ofCreated = created.flatMap((run) => {
+    const timer = timerOf(run);
+    return timer ? [{ runId: run.id, dueAt: timer.dueAt }] : [];
+  });
+  const rewritten = new Set(elapsed);
+  const ofChanged = [...new Set([...after.keys(), ...rewritten])].flatMap((runId) => {
+    const earlier = before.get(runId);
+    const run = after.get(runId) ?? earlier;
+    if (!earlier || !run) return [];
+    const dueAt = timerOf(run)?.dueAt ?? null;
+    const isSame = timerOf(earlier)?.dueAt.getTime() === dueAt?.getTime();
+    return isSame && !rewritten.has(runId) ? [] : [{ runId, dueAt }];
+  });
+  return [...ofCreated, ...ofChanged];
+}
+
+/** By topic, what its feed shows of the feed entries; without topics of runs whose attributes were not read. */
+export function feedEventsOf(
+  { entries, before }: Pick<Changes, 'entries' | 'before'>,
+  topics: ReadonlySet<string>,
+): ReadonlyMap<string, readonly FeedEvent[]> {
+  const shown = new Map<string, FeedEvent[]>();
+  const unread = new Set<string>();
+  for (const entry of entries) {
+    const run = before.get(entry.runId);
+    if (!run || run.topic === null || !topics.has(run.topic)) continue;
+    if (run.hasAttributes && run.attributes === null) unread.add(run.topic);
+    const { runId, attempt, type, t, state } = entry;
+    const [msg, payload] = [JSON.stringify(entry.msg), jsonText(entry.payload)];
+    const attributes = run.attributes && jsonText(run.attributes);
+    const events = shown.get(run.topic) ?? [];
+    shown.set(run.topic, events);
+    events.push({ runId, attempt, type, msg, t, state, payload, attributes });
+  }
+  for (const topic of unread) shown.delete(topic);
+  return shown;
+}
+
+/** The recorded events, in the order of the commands. */
+export function committedEventsOf({ entries, endedAttempts, after }: Changes): CommittedEvent[] {
+  return entries.flatMap((entry) => {
+    const run = after.get(entry.runId);
+    if (!run) return [];
+    const isOfEntry = ({ runId, attempt }: EndedAttempt): boolean =>
+      runId === entry.runId && attempt === entry.attempt;
+    const { workerId } = (entry.attempt !== run.attempt && endedAttempts.find(isOfEntry)) || run;
+    return [toCommittedEvent(entry, { topic: run.topic, workerId })];
+  });
+}
+
+/** The worker that held the run before a change and does not hold it afterwards. */
+function workersThatLose({ state, workerId }: Run, after: Run): string[] {
+  if (workerId === null || !isInExecution(state)) return [];
+  return isInExecution(after.state) && after.workerId === workerId ? [] : [workerId];
+}
+
+/** Whether the worker of an attempt learns of its end by this command. A reclaim comes after the worker timeout. */
+function leavesContainer(command: RunCommand, workerId: string): boolean {
+  if (command.type !== 'event') return command.type === 'patch' || command.type === 'elapse';
+  const { kind } = command.event.effect;
+  return (kind === 'CANCELLED' || kind === 'RETRIED') && command.reporter.workerId !== workerId;
+}
+
+/** Whether the worker reports the end of its run. */
+function isReportOfEnd({ command, before }: Change): boolean {
+  if (command.type !== 'event' || command.reporter.workerId !== before.workerId) return false;
+  const { kind } = command.event.effect;
+  return kind === 'COMPLETED' || kind === 'FAILED';
+}
+
+function distinct(ids: readonly string[]): string[] {
+  return [...new Set(ids)];
+}
