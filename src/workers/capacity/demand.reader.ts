@@ -137,7 +137,7 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
         order by priority desc, created_at, run_id
         limit $1::integer / 2
      ),
-     plain as materialized (
+     plain as (
        select cpu, ram_mb, vram_mb
          from run_queue
         order by priority desc, created_at, run_id
