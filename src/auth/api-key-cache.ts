@@ -1,9 +1,10 @@
 import { Injectable } from '@nestjs/common';
+import { Clock } from '../common/clock.js';
+import { LRUCache } from 'lru-cache';
 import { withTimeout } from '@longshore/common/timeout';
 import { SCOPES, type Caller } from './access.js';
 import { ApiKeysRepository, type UsableKey } from './api-keys.repository.js';
 import { KeyCheckTooSlow } from './auth.errors.js';
-import { MonotonicClock } from './monotonic-clock.js';
 
 /**
  * How long the result of a query about a key is used, in milliseconds from its start. It limits how long a process accepts
@@ -41,8 +42,8 @@ interface Batch {
  */
 @Injectable()
 export class ApiKeyCache {
-  readonly #valid = new Map<string, Entry>();
-  readonly #invalid = new Map<string, Entry>();
+  readonly #valid = new LRUCache<string, Entry>({ max: MAX_ENTRIES });
+  readonly #invalid = new LRUCache<string, Entry>({ max: MAX_ENTRIES });
   /** Hash of the key by which each caller was found. */
   readonly #hashes = new WeakMap<Caller, string>();
   /** The batch of each hash that is being queried. */
@@ -52,7 +53,7 @@ export class ApiKeyCache {
 
   constructor(
     private readonly keys: ApiKeysRepository,
-    private readonly clock: MonotonicClock,
+    private readonly clock: Clock,
   ) {}
 
   /**
@@ -108,11 +109,8 @@ export class ApiKeyCache {
   #store(hash: string, entry: Entry): void {
     this.#valid.delete(hash);
     this.#invalid.delete(hash);
-    const entries = entry.caller ? this.#valid : this.#invalid;
-    entries.set(hash, entry);
+    (entry.caller ? this.#valid : this.#invalid).set(hash, entry);
     if (entry.caller) this.#hashes.set(entry.caller, hash);
-    const [oldest] = entries.size > MAX_ENTRIES ? entries.keys() : [];
-    if (oldest !== undefined) entries.delete(oldest);
   }
 
   async #query(hash: string): Promise<Entry> {

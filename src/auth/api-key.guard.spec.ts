@@ -18,7 +18,7 @@ import { KeyUsage } from './key-usage.js';
 import { RevokedKeyResponses } from './revoked-key-responses.js';
 import { ApiKeyCache } from './api-key-cache.js';
 import { FakeKeys } from './testing/fake-keys.js';
-import { ManualClock } from './testing/manual-clock.js';
+import { ManualClock } from '../common/testing/manual-clock.js';
 
 class Routes {
   @AllowAnyKey()

@@ -3,6 +3,7 @@ import { DiscoveryModule } from '@nestjs/core';
 import { getOptionsToken, ThrottlerStorage } from '@nestjs/throttler';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { ApiKeyEntity } from '../database/entities/api-key.entity.js';
+import { Clock } from '../common/clock.js';
 import { Log } from '../common/logging/logger.js';
 import { Settings } from '../config/settings.js';
 import { AccessCoverage } from './access.js';
@@ -14,7 +15,6 @@ import { ApiKeysService } from './api-keys.service.js';
 import { AUTHENTICATOR, createAuthenticator } from './authenticator.js';
 import { FailedAuthentications } from './failed-authentications.js';
 import { KeyUsage } from './key-usage.js';
-import { MonotonicClock } from './monotonic-clock.js';
 import { RevokedKeyResponses } from './revoked-key-responses.js';
 import { rateLimitOptions, RateLimitGuard } from './rate-limit.guard.js';
 import { RateLimitStorage } from './rate-limit-storage.js';
@@ -27,7 +27,7 @@ import { WhoamiController } from './whoami.controller.js';
   imports: [DiscoveryModule, TypeOrmModule.forFeature([ApiKeyEntity])],
   controllers: [ApiKeysController, WhoamiController],
   providers: [
-    MonotonicClock,
+    Clock,
     ApiKeysRepository,
     { provide: STARTUP_KEYS, inject: [Settings, ApiKeysRepository, Log], useFactory: startupKeys },
     ApiKeyCache,

@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
+import { LRUCache } from 'lru-cache';
+import { Clock } from '../common/clock.js';
 import { Settings } from '../config/settings.js';
 import { TooManyFailedAuthentications } from './auth.errors.js';
-import { MonotonicClock } from './monotonic-clock.js';
 import { RateLimitStorage } from './rate-limit-storage.js';
 
 const SECOND_MS = 1000;
@@ -17,12 +18,12 @@ const MAX_ADDRESSES = 100;
 @Injectable()
 export class FailedAuthentications {
   readonly #failures: RateLimitStorage;
-  /** Addresses from which each key was valid, by the key's hash; both oldest first. */
-  readonly #known = new Map<string, Set<string>>();
+  /** Addresses from which each key was valid, oldest first, by the key's hash. */
+  readonly #known = new LRUCache<string, Set<string>>({ max: MAX_KEYS });
 
   constructor(
     private readonly settings: Settings,
-    clock: MonotonicClock,
+    clock: Clock,
   ) {
     this.#failures = new RateLimitStorage(clock);
   }
@@ -53,14 +54,9 @@ export class FailedAuthentications {
     if (!addresses) {
       addresses = new Set();
       this.#known.set(hash, addresses);
-      if (this.#known.size > MAX_KEYS) this.#known.delete(oldestOf(this.#known.keys()));
     }
     addresses.add(address);
-    if (addresses.size > MAX_ADDRESSES) addresses.delete(oldestOf(addresses));
+    const [oldest = ''] = addresses;
+    if (addresses.size > MAX_ADDRESSES) addresses.delete(oldest);
   }
-}
-
-function oldestOf(entries: Iterable<string>): string {
-  const [oldest = ''] = entries;
-  return oldest;
 }

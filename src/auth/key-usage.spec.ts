@@ -4,7 +4,7 @@ import { beforeEach, describe, test, vi } from 'vitest';
 import { createLog } from '../common/logging/logger.js';
 import { KeyUsage, USE_INTERVAL_MS } from './key-usage.js';
 import { FakeKeys } from './testing/fake-keys.js';
-import { ManualClock } from './testing/manual-clock.js';
+import { ManualClock } from '../common/testing/manual-clock.js';
 
 describe('the last use of a key', () => {
   let keys: FakeKeys;

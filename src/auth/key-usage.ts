@@ -1,8 +1,8 @@
 import { Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
 import { withTimeout } from '@longshore/common/timeout';
+import { Clock } from '../common/clock.js';
 import { Log } from '../common/logging/logger.js';
 import { ApiKeysRepository } from './api-keys.repository.js';
-import { MonotonicClock } from './monotonic-clock.js';
 
 /** Shortest time between two writes about one key, in milliseconds. */
 export const USE_INTERVAL_MS = 60_000;
@@ -27,7 +27,7 @@ export class KeyUsage implements BeforeApplicationShutdown {
 
   constructor(
     private readonly keys: ApiKeysRepository,
-    private readonly clock: MonotonicClock,
+    private readonly clock: Clock,
     private readonly log: Log,
   ) {}
 

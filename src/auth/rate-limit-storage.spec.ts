@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { RateLimitStorage } from './rate-limit-storage.js';
-import { ManualClock } from './testing/manual-clock.js';
+import { ManualClock } from '../common/testing/manual-clock.js';
 
 const MINUTE = 60_000;
 

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
+import { Clock } from '../common/clock.js';
 import type { ThrottlerStorage } from '@nestjs/throttler';
-import { MonotonicClock } from './monotonic-clock.js';
 
 interface Window {
   readonly endsAt: number;
@@ -18,7 +18,7 @@ export class RateLimitStorage implements ThrottlerStorage {
   /** In the order of their ends, because all have the same length. */
   readonly #windows = new Map<string, Window>();
 
-  constructor(private readonly clock: MonotonicClock) {}
+  constructor(private readonly clock: Clock) {}
 
   /** Number of windows in memory. */
   get size(): number {

@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { Clock } from '../common/clock.js';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { Settings } from '../config/settings.js';
 import { WorkerDrainEntity } from '../database/entities/worker.entity.js';
@@ -21,7 +22,7 @@ import { OverviewController } from './overview/overview.controller.js';
 import { OverviewService } from './overview/overview.service.js';
 import { POOL_PROVIDERS } from './pool/pool.providers.js';
 import { WorkerPool } from './pool/worker-pool.js';
-import { GracePeriod, ReaperClock } from './reaper/grace-period.js';
+import { GracePeriod } from './reaper/grace-period.js';
 import { LostRunSearch } from './reaper/lost-run-search.js';
 import { OutageDetector } from './reaper/outage-detector.js';
 import { ReaperInstrumentation } from './reaper/reaper-instrumentation.js';
@@ -55,12 +56,11 @@ import { WorkersService } from './workers.service.js';
     OverviewService,
     CapacityService,
     DemandReader,
-    ReaperClock,
+    Clock,
     {
       provide: GracePeriod,
-      inject: [Settings, ReaperClock],
-      useFactory: ({ workerTimeout }: Settings, clock: ReaperClock) =>
-        new GracePeriod(workerTimeout * 1000, clock),
+      inject: [Settings, Clock],
+      useFactory: ({ workerTimeout }: Settings, clock: Clock) => new GracePeriod(workerTimeout * 1000, clock),
     },
     OutageDetector,
     LostRunSearch,

@@ -1,7 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner } from '@nestjs/core';
+import { DataSource } from 'typeorm';
 import { Settings } from '../../config/settings.js';
-import { SCHEDULED_JOB, type JobOptions, type JobWork } from './scheduled-job.js';
+import { currentTime } from '../../database/sql/sql.js';
+import { SCHEDULED_JOB, type JobOptions } from './scheduled-job.js';
 
 /** A job with its times. */
 export interface Job extends JobOptions {
@@ -9,7 +11,8 @@ export interface Job extends JobOptions {
   readonly jitterMs: number;
   readonly firstDelayMs: number;
   readonly level: 'debug' | 'info';
-  readonly work: JobWork;
+  /** Does the work once. @param stop aborts when the process shuts down @returns how many items it processed */
+  readonly work: (stop: AbortSignal) => number | Promise<number>;
 }
 
 /** Finds the methods of all providers that are scheduled jobs. */
@@ -19,9 +22,11 @@ export class JobExplorer {
     private readonly discovery: DiscoveryService,
     private readonly scanner: MetadataScanner,
     private readonly settings: Settings,
+    private readonly dataSource: DataSource,
   ) {}
 
   find(): Job[] {
+    const now = (): Promise<Date> => currentTime(this.dataSource);
     const instances = this.discovery
       .getProviders()
       .filter((wrapper) => wrapper.isDependencyTreeStatic())
@@ -35,12 +40,12 @@ export class JobExplorer {
         const options: JobOptions | undefined = Reflect.getMetadata(SCHEDULED_JOB, method);
         return options === undefined
           ? []
-          : [this.#jobOf(options, (run) => Reflect.apply(method, instance, [run]))];
+          : [this.#jobOf(options, (stop) => Reflect.apply(method, instance, [{ now, stop }]))];
       }),
     );
   }
 
-  #jobOf(options: JobOptions, work: JobWork): Job {
+  #jobOf(options: JobOptions, work: Job['work']): Job {
     const { everyMs: every } = options;
     const everyMs = typeof every === 'number' ? every : every(this.settings);
     return { jitterMs: everyMs / 10, firstDelayMs: everyMs, level: 'info', ...options, everyMs, work };

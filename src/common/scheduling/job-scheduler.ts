@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { isDatabaseUnavailable } from '../../database/connections/unavailable.js';
+import { Clock } from '../clock.js';
 import { DomainError } from '../http/errors/domain-error.js';
 import { Log } from '../logging/logger.js';
-import { JobClock } from './job-clock.js';
 import { JobMetrics } from './job-metrics.js';
 import type { Job } from './job-explorer.js';
 
@@ -28,7 +28,7 @@ export class JobScheduler {
 
   constructor(
     private readonly registry: SchedulerRegistry,
-    private readonly clock: JobClock,
+    private readonly clock: Clock,
     private readonly metrics: JobMetrics,
     private readonly log: Log,
   ) {}
@@ -51,7 +51,7 @@ export class JobScheduler {
   runWithin(name: string, ms: number): void {
     const entry = this.#entries.get(name);
     if (!entry) return;
-    const dueAt = this.clock.now() + Math.max(0, ms) + this.clock.random() * entry.job.jitterMs;
+    const dueAt = this.clock.now() + Math.max(0, ms) + Math.random() * entry.job.jitterMs;
     if (dueAt >= entry.dueAt) return;
     entry.dueAt = dueAt;
     if (!entry.running) this.#resetTimer(entry);
@@ -83,7 +83,7 @@ export class JobScheduler {
 
   #start(entry: Entry): void {
     const { everyMs, jitterMs } = entry.job;
-    entry.dueAt = this.clock.now() + everyMs - this.clock.random() * jitterMs;
+    entry.dueAt = this.clock.now() + everyMs - Math.random() * jitterMs;
     // The work begins after `running` is set, so that it can request the next run.
     entry.running = Promise.resolve()
       .then(() => this.#run(entry))
@@ -98,7 +98,7 @@ export class JobScheduler {
     const startedAt = this.clock.now();
     const seconds = (): number => (this.clock.now() - startedAt) / 1000;
     try {
-      const items = await work({ now: () => this.clock.databaseNow(), stop: this.#stop.signal });
+      const items = await work(this.#stop.signal);
       this.metrics.succeeded(name, seconds(), items);
       if (entry.hasFailed) this.log.info(`scheduled job succeeds again: ${description}`, { job: name });
       if (items > 0) this.log[level](`scheduled job finished: ${description}`, { job: name, items });

@@ -2,8 +2,8 @@ import type { Server } from 'node:http';
 import { Global, Module, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
 import { DiscoveryModule, HttpAdapterHost } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
+import { Clock } from '../clock.js';
 import { Drain } from '../http/server/drain.js';
-import { JobClock } from './job-clock.js';
 import { JobExplorer } from './job-explorer.js';
 import { JobMetrics } from './job-metrics.js';
 import { JobScheduler } from './job-scheduler.js';
@@ -12,7 +12,7 @@ import { JobScheduler } from './job-scheduler.js';
 @Global()
 @Module({
   imports: [ScheduleModule.forRoot(), DiscoveryModule],
-  providers: [JobClock, JobExplorer, JobMetrics, JobScheduler],
+  providers: [Clock, JobExplorer, JobMetrics, JobScheduler],
   exports: [JobScheduler],
 })
 export class SchedulingModule implements OnApplicationBootstrap, OnModuleDestroy {

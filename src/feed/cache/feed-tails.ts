@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { LRUCache } from 'lru-cache';
 import { ownText } from '@longshore/common/json/json-text';
 import { FeedCursors } from '../feed-cursors.js';
 import { FEED_LIMITS, type FeedLimits } from '../feed-limits.js';
@@ -6,7 +7,6 @@ import { FeedMetrics } from '../feed-metrics.js';
 import { FeedEntry, type FeedEvent } from './feed-entry.js';
 import { FeedSlice } from './feed-slice.js';
 import { FeedTail, type FeedPart, type PageLimits } from './feed-tail.js';
-import { RecentSlices } from './recent-slices.js';
 
 /** The share of the cached bytes for JSON of whole pages. */
 const SLICE_SHARE = 1 / 4;
@@ -42,7 +42,8 @@ export class FeedTails {
   readonly #topics = new Map<string, CachedTopic>();
   /** The last one of these. */
   #lastRead: string | undefined;
-  readonly #slices: RecentSlices;
+  /** By place in the feed, so that readers at one place share a slice and its JSON. */
+  readonly #slices: LRUCache<string, FeedSlice>;
   #bytes = 0;
   #generations = 0;
   #epoch: string | null = null;
@@ -52,7 +53,10 @@ export class FeedTails {
     private readonly metrics: FeedMetrics,
     @Inject(FEED_LIMITS) private readonly limits: Pick<FeedLimits, 'cacheBytes' | 'cacheTopicBytes'>,
   ) {
-    this.#slices = new RecentSlices(limits.cacheBytes * SLICE_SHARE);
+    const maxSize = Math.max(1, Math.floor(limits.cacheBytes * SLICE_SHARE));
+    // The latest slice is kept even if it is larger than all of them may be.
+    const sizeCalculation = ({ memory }: FeedSlice): number => Math.min(Math.max(1, memory), maxSize);
+    this.#slices = new LRUCache({ maxSize, sizeCalculation });
   }
 
   /** Token of the current epoch. Read it before the query or transaction whose events are added. */
@@ -84,7 +88,10 @@ export class FeedTails {
     const make = (): FeedSlice => new FeedSlice(to, entries, hasMore, newest, epoch);
     if (entries.length === 0) return make();
     const key = [cached.generation, start, to, entries.length, hasMore].join(' ');
-    const slice = this.#slices.get(key, make);
+    const known = this.#slices.get(key);
+    if (known !== undefined) return known;
+    const slice = make();
+    this.#slices.set(key, slice);
     this.#observe();
     return slice;
   }
@@ -185,7 +192,7 @@ export class FeedTails {
   }
 
   #observe(): void {
-    this.metrics.cachedBytes.set(this.#bytes + this.#slices.bytes);
+    this.metrics.cachedBytes.set(this.#bytes + this.#slices.calculatedSize);
   }
 }
 

@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { LRUCache } from 'lru-cache';
 import { untilWoken } from '../../common/notifications/until-woken.js';
 import { Notifications } from '../../database/notifications.js';
 import type { ClaimOutcome } from '../../runs/journal/claim.js';
@@ -133,7 +134,7 @@ class CapacityListener {
 export class WaitingClaims implements OnModuleDestroy {
   readonly #waiters = new Set<Waiter>();
   /** From the last heartbeat of each worker to this process. */
-  readonly #offers = new Map<string, Offer>();
+  readonly #offers = new LRUCache<string, Offer>({ max: MAX_REMEMBERED });
   /** Emits `capacity:ID` when a worker's free capacity grows, `status:ID` when it reports or is resumed. */
   readonly #workers = new EventEmitter().setMaxListeners(0);
   #version = 0;
@@ -213,12 +214,7 @@ export class WaitingClaims implements OnModuleDestroy {
     const has = JSON.stringify([tags, capabilities]);
     const offer = { has, cpuCores, ramMb, gpus: JSON.stringify(gpus) };
     const before = this.#offers.get(id);
-    this.#offers.delete(id);
     this.#offers.set(id, offer);
-    if (this.#offers.size > MAX_REMEMBERED) {
-      const [oldest] = this.#offers.keys();
-      if (oldest !== undefined) this.#offers.delete(oldest);
-    }
     if (before === undefined) return null;
     if (before.has !== has) {
       this.#onChangedWorker(id);

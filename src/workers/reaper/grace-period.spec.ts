@@ -2,19 +2,19 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import fc from 'fast-check';
 import { GracePeriod } from './grace-period.js';
-import { ManualReaperClock } from './testing/manual-reaper-clock.js';
+import { ManualClock } from '../../common/testing/manual-clock.js';
 
 const TIMEOUT = 8_000;
 
 interface Scene {
-  readonly clock: ManualReaperClock;
+  readonly clock: ManualClock;
   readonly grace: GracePeriod;
   /** Advances the clock in normal steps with a check after each. */
   readonly pass: (ms: number) => void;
 }
 
 function scene(): Scene {
-  const clock = new ManualReaperClock();
+  const clock = new ManualClock();
   const grace = new GracePeriod(TIMEOUT, clock);
   const pass = (ms: number): void => {
     for (let left = ms; left > 0; left -= grace.checkEveryMs) {
@@ -88,7 +88,7 @@ describe('the grace period of the reaper', () => {
     made.grace.databaseFailed();
     made.pass(5 * TIMEOUT);
     assert.equal(made.grace.isOver(), false);
-    made.grace.databaseAnswered(new Date(0), made.clock.now().steady);
+    made.grace.databaseAnswered(new Date(0), made.clock.now());
     checkAnew(made);
   });
 
@@ -100,7 +100,7 @@ describe('the grace period of the reaper', () => {
 
   test('restarts after a slow answer of the database', () => {
     const made = settled();
-    const askedAt = made.clock.now().steady;
+    const askedAt = made.clock.now();
     made.pass(TIMEOUT / 2);
     made.grace.databaseAnswered(new Date(0), askedAt);
     checkAnew(made);
@@ -108,8 +108,7 @@ describe('the grace period of the reaper', () => {
 
   test('restarts when the clock of the database jumps ahead, not when both clocks advance together', () => {
     const made = settled();
-    const at = (ms: number): void =>
-      made.grace.databaseAnswered(new Date(1_000_000 + ms), made.clock.now().steady);
+    const at = (ms: number): void => made.grace.databaseAnswered(new Date(1_000_000 + ms), made.clock.now());
     at(0);
     made.pass(TIMEOUT);
     at(TIMEOUT);
@@ -122,7 +121,7 @@ describe('the grace period of the reaper', () => {
     const { clock, grace, pass } = scene();
     grace.restart();
     grace.databaseFailed();
-    grace.databaseAnswered(new Date(0), clock.now().steady);
+    grace.databaseAnswered(new Date(0), clock.now());
     pass(2 * TIMEOUT);
     assert.equal(grace.isOver(), false);
   });
@@ -150,7 +149,7 @@ describe('the grace period of the reaper', () => {
           if (what === 'suspend') clock.jump(ms);
           if (what === 'reconnect') grace.restart();
           if (what === 'fail') grace.databaseFailed();
-          if (what === 'answer') grace.databaseAnswered(new Date(clock.now().steady), clock.now().steady);
+          if (what === 'answer') grace.databaseAnswered(new Date(clock.now()), clock.now());
           if (what !== 'answer' || isAway) quietMs = 0;
           isAway = what === 'fail' || (isAway && what !== 'answer');
         }
@@ -167,7 +166,7 @@ describe('the grace period of the reaper', () => {
       fc.integer({ min: 1_000, max: 86_400_000 }),
       fc.double({ min: 0, max: 1, noNaN: true }),
       (timeout, part) => {
-        const clock = new ManualReaperClock();
+        const clock = new ManualClock();
         const grace = new GracePeriod(timeout, clock);
         grace.start();
         for (let i = 0; i < 8; i += 1) {

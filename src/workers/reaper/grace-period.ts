@@ -1,4 +1,4 @@
-import { Injectable } from '@nestjs/common';
+import { Clock } from '../../common/clock.js';
 import { ScheduledJob, SECOND } from '../../common/scheduling/scheduled-job.js';
 
 /** A pause of up to two of these parts of the worker timeout may go undetected: one between two checks, one on top. */
@@ -11,18 +11,11 @@ export function pauseCheckMs(timeoutMs: number): number {
 }
 
 /** One moment on two clocks, in milliseconds. */
-export interface Moment {
+interface Moment {
   /** Monotonic; it may stand still while the machine is suspended. */
   readonly steady: number;
   /** Epoch time, by which a pool in memory stamps heartbeats; it may be set. */
   readonly wall: number;
-}
-
-@Injectable()
-export class ReaperClock {
-  now(): Moment {
-    return { steady: performance.now(), wall: Date.now() };
-  }
 }
 
 /**
@@ -41,7 +34,7 @@ export class GracePeriod {
   /** @param timeoutMs worker timeout in milliseconds */
   constructor(
     readonly timeoutMs: number,
-    readonly clock: ReaperClock,
+    readonly clock: Clock,
   ) {
     this.checkEveryMs = pauseCheckMs(timeoutMs);
     this.#toleranceMs = Math.max(timeoutMs / PARTS, MIN_TOLERANCE_MS);
@@ -66,7 +59,7 @@ export class GracePeriod {
   }
 
   start(): void {
-    this.#checked = this.clock.now();
+    this.#checked = this.#moment();
     this.#startedAt = this.#checked.steady;
   }
 
@@ -83,7 +76,7 @@ export class GracePeriod {
   /** Restarts the period if this process was paused since the last check. */
   check(): void {
     if (!this.#checked) return;
-    const now = this.clock.now();
+    const now = this.#moment();
     const gap = Math.max(now.steady - this.#checked.steady, now.wall - this.#checked.wall);
     if (gap > this.checkEveryMs + this.#toleranceMs) this.start();
     else this.#checked = now;
@@ -95,7 +88,7 @@ export class GracePeriod {
    * @param askedAt steady time of the query
    */
   databaseAnswered(time: Date, askedAt: number): void {
-    const { steady } = this.clock.now();
+    const steady = this.clock.now();
     const before = this.#database;
     this.#database = { steady, time: time.getTime() };
     const jump = before ? time.getTime() - before.time - (steady - before.steady) : 0;
@@ -113,6 +106,10 @@ export class GracePeriod {
   /** Milliseconds that are left; Infinity before the server listens and while the database is unavailable. */
   remainingMs(): number {
     if (!this.#checked || this.#isDatabaseUnavailable) return Infinity;
-    return Math.max(0, this.#startedAt + this.timeoutMs - this.clock.now().steady);
+    return Math.max(0, this.#startedAt + this.timeoutMs - this.clock.now());
+  }
+
+  #moment(): Moment {
+    return { steady: this.clock.now(), wall: this.clock.epochMs() };
   }
 }

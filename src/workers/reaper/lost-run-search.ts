@@ -40,7 +40,7 @@ export class LostRunSearch {
   async *search(): AsyncGenerator<readonly LostRun[], void, void> {
     for (let after = ''; ;) {
       const from = after;
-      const askedAt = this.grace.clock.now().steady;
+      const askedAt = this.grace.clock.now();
       const list = () =>
         this.runs.listAssignedWorkers(this.dataSource, from, this.grace.timeoutMs, WORKERS_PER_PAGE);
       const { workers: assigned, now } =

@@ -39,7 +39,7 @@ export class ReaperInstrumentation {
   ) {
     checks.register('reaper', () => this.health());
     const registers = [registry];
-    this.#progressAt = grace.clock.now().steady;
+    this.#progressAt = grace.clock.now();
     this.#reclaims = new Counter({
       name: 'longshore_reaper_reclaims_total',
       help: 'Runs reclaimed from stale workers (reason silent) and from workers that do not name them (unreported)',
@@ -77,11 +77,11 @@ export class ReaperInstrumentation {
 
   /** Milliseconds since a pass or a batch finished, at first since the process started. */
   sinceProgressMs(): number {
-    return this.grace.clock.now().steady - this.#progressAt;
+    return this.grace.clock.now() - this.#progressAt;
   }
 
   batchFinished(): void {
-    this.#progressAt = this.grace.clock.now().steady;
+    this.#progressAt = this.grace.clock.now();
   }
 
   reclaimed({ runId, attempt, workerId, reason }: LostRun): void {

@@ -4,7 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Notifications } from '../../../src/database/notifications.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
-import { GracePeriod, ReaperClock } from '../../../src/workers/reaper/grace-period.js';
+import { Clock } from '../../../src/common/clock.js';
+import { GracePeriod } from '../../../src/workers/reaper/grace-period.js';
+import { WorkersModule } from '../../../src/workers/workers.module.js';
 import { ReaperInstrumentation } from '../../../src/workers/reaper/reaper-instrumentation.js';
 import { Reaper } from '../../../src/workers/reaper/reaper.js';
 import { until } from '../../support/app/passing-time.js';
@@ -79,8 +81,8 @@ describe('the reaper of a process', { concurrent: true }, () => {
       });
       onTestFinished(() => service.close());
       const grace = service.app.get(GracePeriod);
-      const clock = service.app.get(ReaperClock);
-      const before = clock.now().steady;
+      const clock = service.app.select(WorkersModule).get(Clock, { strict: true });
+      const before = clock.now();
       // Only a connection that was open can be lost.
       await service.app.get(Notifications).open();
       await sleep(200);
@@ -92,7 +94,7 @@ describe('the reaper of a process', { concurrent: true }, () => {
         where datname = current_database() and pid <> pg_backend_pid()`,
       );
       await until(
-        () => Promise.resolve(grace.remainingMs() + clock.now().steady),
+        () => Promise.resolve(grace.remainingMs() + clock.now()),
         (over) => over > before + 60_190,
       );
     });

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { TestApp, TestAnswer } from './test-app.js';
 import { hashApiKey } from '../../../src/auth/api-key.js';
-import { MonotonicClock } from '../../../src/auth/monotonic-clock.js';
+import { AuthModule } from '../../../src/auth/auth.module.js';
+import { Clock } from '../../../src/common/clock.js';
 import { execute } from '../../../src/database/sql/sql.js';
 
 /** A key as its creation answered it. */
@@ -64,7 +65,7 @@ export class HeldClock {
   readonly release: () => void;
 
   constructor({ app }: TestApp) {
-    const clock = app.get(MonotonicClock);
+    const clock = app.select(AuthModule).get(Clock, { strict: true });
     const now = clock.now.bind(clock);
     this.release = () => void (clock.now = now);
     // A whole number: sums with fractions are rounded, so a minute would be a little less than 60,000 ms at times.

@@ -52,7 +52,9 @@ export class SchemaValues {
       const text = this.draw.text(minLength, maxLength);
       if (fits(text, schema)) return text;
     }
-    const text = ['15m', 'oom', 'CHECKPOINT', 'a'.repeat(Math.max(1, minLength))].find((one) => fits(one, schema));
+    const text = ['15m', 'oom', 'CHECKPOINT', 'a'.repeat(Math.max(1, minLength))].find((one) =>
+      fits(one, schema),
+    );
     if (text === undefined) throw new Error(`no text for ${JSON.stringify(schema)}`);
     return text;
   }

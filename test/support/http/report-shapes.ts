@@ -48,9 +48,7 @@ export const RUN_EXPLANATION = objectOf({
       key: text,
       limit: positive,
       executing: integer,
-      holders: listOf(
-        objectOf({ run_id: uuidV7, state: oneOf(...RUN_STATES), worker_id: orNull(text) }),
-      ),
+      holders: listOf(objectOf({ run_id: uuidV7, state: oneOf(...RUN_STATES), worker_id: orNull(text) })),
     }),
   ),
   holder: orNull(

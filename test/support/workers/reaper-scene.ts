@@ -18,7 +18,7 @@ import { LostRunSearch } from '../../../src/workers/reaper/lost-run-search.js';
 import { GracePeriod } from '../../../src/workers/reaper/grace-period.js';
 import { ReaperInstrumentation } from '../../../src/workers/reaper/reaper-instrumentation.js';
 import { Reaper } from '../../../src/workers/reaper/reaper.js';
-import { ManualReaperClock } from '../../../src/workers/reaper/testing/manual-reaper-clock.js';
+import { ManualClock } from '../../../src/common/testing/manual-clock.js';
 import { beat, letPass, POOL_LIMITS, sharedPoolOn } from './worker-pools.js';
 import { claimOf, createOn, eventCommand, journalOn } from '../runs/journal.js';
 
@@ -57,7 +57,7 @@ export class InterruptedRuns extends HeldRunRepository {
 /** The reaper of one server process on real tables, in a time that the test lets pass. */
 export class ReaperScene {
   readonly logged: Record<string, unknown>[] = [];
-  readonly clock = new ManualReaperClock(Date.now());
+  readonly clock = new ManualClock(Date.now());
   readonly grace = new GracePeriod(TIMEOUT_MS, this.clock);
   readonly journal: RunJournal;
   readonly registry = new Registry();
@@ -93,7 +93,7 @@ export class ReaperScene {
   static async open(dataSource: DataSource, options: SceneOptions = {}): Promise<ReaperScene> {
     const drains = new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity));
     let scene: ReaperScene | undefined;
-    const now = (): number => scene?.clock.now().wall ?? Date.now();
+    const now = (): number => scene?.clock.epochMs() ?? Date.now();
     if (options.pool === 'shared') {
       await execute(dataSource, 'truncate worker_pool, worker_descriptions, worker_pool_epoch');
       const pool = sharedPoolOn(dataSource, TIMEOUT_MS);
