@@ -13,8 +13,6 @@ export class Baseline1795000000001 implements MigrationInterface {
     await this.#createRuns(q);
     await this.#createQueue(q);
     await this.#countRuns(q);
-    await this.#countPendingRuns(q);
-    await this.#countRestrictedRuns(q);
     await this.#createLogs(q);
     await this.#createWorkers(q);
     await this.#createDefinitionsAndKeys(q);
@@ -28,16 +26,11 @@ export class Baseline1795000000001 implements MigrationInterface {
         audit_entries, api_keys, secrets, definitions,
         worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
-        requirement_demand, requirement_demand_changes, run_demand_sums, run_demand, run_demand_changes, run_counts,
-        run_timers, concurrency_slots, concurrency_keys, lanes, queue,
+        run_counts, run_timers, concurrency_slots, concurrency_keys, lanes, queue,
         idempotency_keys, run_tags, events, attempts, runs,
         feed_entries, feed_topics;
       drop function
-        record_removed_runs(),
-        count_no_restricted_runs(), count_restricted_back_off(), count_held_back_runs(), count_restricted_runs(),
-        required_by(json, json),
-        count_nothing_pending(), count_back_off(), count_queued_runs(),
-        keep_run_tags(),
+        record_removed_runs(), required_by(json, json), keep_run_tags(),
         commit_order_bound(), next_commit_order();
       drop table feed_epoch_heads, feed_epochs, database_origin;
     `);
@@ -178,6 +171,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         where state in ('ASSIGNED', 'RUNNING') and worker_id is not null;
       create index runs_executing_by_key on runs (concurrency_key)
         where state in ('ASSIGNED', 'RUNNING') and concurrency_key is not null;
+      create index runs_waiting on runs (not_before)
+        where not_before is not null;
 
       create table attempts (
         run_id uuid not null references runs (id) on delete cascade,
@@ -320,8 +315,22 @@ export class Baseline1795000000001 implements MigrationInterface {
 
       create table lanes (
         id uuid primary key,
+        requirement_id uuid,
         required text[] not null
       );
+
+      create function required_by(selector json, container json) returns text[] language sql immutable as $$
+        select coalesce(array_agg(distinct required collate "C"), '{}')
+          from (
+                 select 'tag:' || tag as required
+                   from json_array_elements_text(coalesce(selector, '[]')) as tag
+                  union all
+                 select 'capability:' || capability
+                   from (values ('env', 'env'), ('command', 'command'), ('args', 'command'),
+                                ('secrets', 'secrets'), ('image_pull_secret', 'registry')) as needs (option, capability)
+                  where container -> option is not null
+               ) all_of_them
+      $$;
 
       create table concurrency_keys (
         key text primary key,
@@ -371,359 +380,6 @@ export class Baseline1795000000001 implements MigrationInterface {
         failed bigint not null,
         primary key (since, slot)
       ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-    `);
-  }
-
-  /**
-   * Counts of pending runs by shape: `ready` are those in a queue, `waiting` those in back-off or before their `start_at`. As
-   * in `run_counts`, a row of `run_demand_changes` has the changes of one connection in one second; a job sums them up in
-   * `run_demand` and, over all shapes, in the row of `run_demand_sums`. An index finds the shapes with the most runs, which
-   * only the table that is seldom written to can bear.
-   *
-   * Triggers count, so that whatever writes to a queue is counted. The functions bring their search path, because a program
-   * that restores a backup sets none. On `runs`, the condition of the trigger lets through only runs whose wait begins or
-   * ends. The shape of a run never changes.
-   */
-  async #countPendingRuns(q: QueryRunner): Promise<void> {
-    await q.query(`
-      create table run_demand_changes (
-        since timestamptz not null,
-        slot integer not null,
-        cpu integer not null,
-        ram_mb integer not null,
-        vram_mb integer not null,
-        ready bigint not null,
-        waiting bigint not null,
-        primary key (since, slot, cpu, ram_mb, vram_mb)
-      ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-
-      create table run_demand (
-        cpu integer not null,
-        ram_mb integer not null,
-        vram_mb integer not null,
-        ready bigint not null,
-        waiting bigint not null,
-        primary key (cpu, ram_mb, vram_mb)
-      ) with (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
-      create index run_demand_largest on run_demand ((ready + waiting) desc);
-
-      create table run_demand_sums (
-        only_row boolean primary key default true check (only_row),
-        ready_runs bigint not null,
-        ready_cpu bigint not null,
-        ready_ram_mb bigint not null,
-        ready_vram_mb bigint not null,
-        ready_gpus bigint not null,
-        waiting_runs bigint not null,
-        waiting_cpu bigint not null,
-        waiting_ram_mb bigint not null,
-        waiting_vram_mb bigint not null,
-        waiting_gpus bigint not null
-      ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
-      insert into run_demand_sums values (true, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-
-      create function count_queued_runs() returns trigger language plpgsql set search_path from current as $$
-      begin
-        insert into run_demand_changes as d (since, slot, cpu, ram_mb, vram_mb, ready, waiting)
-        select date_trunc('second', now()), pg_backend_pid(), cpu, ram_mb, vram_mb, count(*) * tg_argv[0]::integer, 0
-          from moved
-         group by cpu, ram_mb, vram_mb
-            on conflict (since, slot, cpu, ram_mb, vram_mb) do update
-           set ready = d.ready + excluded.ready;
-        return null;
-      end
-      $$;
-      create trigger count_queued_runs after insert on queue
-        referencing new table as moved
-        for each statement execute function count_queued_runs('1');
-      create trigger count_dequeued_runs after delete on queue
-        referencing old table as moved
-        for each statement execute function count_queued_runs('-1');
-
-      create function count_back_off() returns trigger language plpgsql set search_path from current as $$
-      declare
-        run record;
-        change integer := -1;
-      begin
-        if tg_op = 'DELETE' then
-          run := old;
-        else
-          run := new;
-          if new.not_before is not null then
-            change := 1;
-          end if;
-        end if;
-        insert into run_demand_changes as d (since, slot, cpu, ram_mb, vram_mb, ready, waiting)
-        values (
-          date_trunc('second', now()), pg_backend_pid(), run.cpu, run.ram_mb, run.vram_mb, 0, change
-        )
-            on conflict (since, slot, cpu, ram_mb, vram_mb) do update
-           set waiting = d.waiting + excluded.waiting;
-        return null;
-      end
-      $$;
-      create trigger count_back_off after update on runs
-        for each row when ((old.not_before is null) <> (new.not_before is null))
-        execute function count_back_off();
-      create trigger count_new_back_off after insert on runs
-        for each row when (new.not_before is not null)
-        execute function count_back_off();
-      create trigger count_removed_back_off after delete on runs
-        for each row when (old.not_before is not null)
-        execute function count_back_off();
-
-      create function count_nothing_pending() returns trigger language plpgsql set search_path from current as $$
-      begin
-        insert into run_demand_changes as d (since, slot, cpu, ram_mb, vram_mb, ready, waiting)
-        select date_trunc('second', now()), pg_backend_pid(), cpu, ram_mb, vram_mb,
-               case when tg_table_name = 'queue' then -sum(ready) else 0 end,
-               case when tg_table_name = 'runs' then -sum(waiting) else 0 end
-          from (
-                 select cpu, ram_mb, vram_mb, ready, waiting
-                   from run_demand_changes
-                  union all
-                 select cpu, ram_mb, vram_mb, ready, waiting
-                   from run_demand
-               ) counted
-         group by cpu, ram_mb, vram_mb
-            on conflict (since, slot, cpu, ram_mb, vram_mb) do update
-           set ready = d.ready + excluded.ready,
-               waiting = d.waiting + excluded.waiting;
-        return null;
-      end
-      $$;
-      create trigger count_emptied_queue after truncate on queue
-        for each statement execute function count_nothing_pending();
-      create trigger count_emptied_runs after truncate on runs
-        for each statement execute function count_nothing_pending();
-    `);
-  }
-
-  /**
-   * Counts of pending runs by their requirements, in the same way: of the runs in the restricted queue, and of those with
-   * requirements that wait for their back-off or `start_at`. A row has the requirements themselves, because the runs that
-   * are counted may all wait outside the queue. Runs with a concurrency key and without requirements have the nil UUID; the
-   * row with the largest UUID has the sums of all.
-   */
-  async #countRestrictedRuns(q: QueryRunner): Promise<void> {
-    await q.query(`
-      create table requirement_demand_changes (
-        since timestamptz not null,
-        slot integer not null,
-        requirement_id uuid not null,
-        required text[] not null,
-        held_back bigint not null default 0,
-        ready_runs bigint not null default 0,
-        ready_cpu bigint not null default 0,
-        ready_ram_mb bigint not null default 0,
-        ready_vram_mb bigint not null default 0,
-        ready_gpus bigint not null default 0,
-        waiting_runs bigint not null default 0,
-        waiting_cpu bigint not null default 0,
-        waiting_ram_mb bigint not null default 0,
-        waiting_vram_mb bigint not null default 0,
-        waiting_gpus bigint not null default 0,
-        primary key (since, slot, requirement_id)
-      ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-
-      create table requirement_demand (
-        requirement_id uuid primary key,
-        required text[] not null,
-        held_back bigint not null default 0,
-        ready_runs bigint not null default 0,
-        ready_cpu bigint not null default 0,
-        ready_ram_mb bigint not null default 0,
-        ready_vram_mb bigint not null default 0,
-        ready_gpus bigint not null default 0,
-        waiting_runs bigint not null default 0,
-        waiting_cpu bigint not null default 0,
-        waiting_ram_mb bigint not null default 0,
-        waiting_vram_mb bigint not null default 0,
-        waiting_gpus bigint not null default 0
-      ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
-      create index requirement_demand_largest on requirement_demand ((ready_runs + waiting_runs) desc);
-
-      create function required_by(selector json, container json) returns text[] language sql immutable as $$
-        select coalesce(array_agg(distinct required collate "C"), '{}')
-          from (
-                 select 'tag:' || tag as required
-                   from json_array_elements_text(coalesce(selector, '[]')) as tag
-                  union all
-                 select 'capability:' || capability
-                   from (values ('env', 'env'), ('command', 'command'), ('args', 'command'),
-                                ('secrets', 'secrets'), ('image_pull_secret', 'registry')) as needs (option, capability)
-                  where container -> option is not null
-               ) all_of_them
-      $$;
-
-      create function count_restricted_runs() returns trigger language plpgsql set search_path from current as $$
-      begin
-        insert into requirement_demand_changes as d (
-          since, slot, requirement_id, required,
-          held_back, ready_runs, ready_cpu, ready_ram_mb, ready_vram_mb, ready_gpus
-        )
-        select date_trunc('second', now()), pg_backend_pid(), m.requirement_id,
-               coalesce(
-                 (select required_by(r.selector, r.container) from runs r where r.id = (array_agg(m.run_id))[1]),
-                 (select l.required from lanes l where l.id = m.requirement_id),
-                 '{}'
-               ),
-               count(*) filter (where not m.is_admitted) * tg_argv[0]::integer,
-               count(*) * tg_argv[0]::integer,
-               sum(m.cpu::bigint) * tg_argv[0]::integer,
-               sum(m.ram_mb::bigint) * tg_argv[0]::integer,
-               sum(m.vram_mb::bigint) * tg_argv[0]::integer,
-               count(*) filter (where m.vram_mb > 0) * tg_argv[0]::integer
-          from (
-                 select q.*, coalesce(
-                          r.requirement_id,
-                          case when r.id is null then q.lane else '00000000-0000-0000-0000-000000000000' end
-                        ) as requirement_id
-                   from moved q
-                   left join runs r on r.id = q.run_id
-                  where q.lane <> '00000000-0000-0000-0000-000000000000'
-               ) m
-         group by m.requirement_id
-            on conflict (since, slot, requirement_id) do update
-           set required = greatest(d.required, excluded.required),
-               held_back = d.held_back + excluded.held_back,
-               ready_runs = d.ready_runs + excluded.ready_runs,
-               ready_cpu = d.ready_cpu + excluded.ready_cpu,
-               ready_ram_mb = d.ready_ram_mb + excluded.ready_ram_mb,
-               ready_vram_mb = d.ready_vram_mb + excluded.ready_vram_mb,
-               ready_gpus = d.ready_gpus + excluded.ready_gpus;
-        return null;
-      end
-      $$;
-      create trigger count_restricted_runs after insert on queue
-        referencing new table as moved
-        for each statement execute function count_restricted_runs('1');
-      create trigger count_removed_restricted_runs after delete on queue
-        referencing old table as moved
-        for each statement execute function count_restricted_runs('-1');
-
-      create function count_held_back_runs() returns trigger language plpgsql set search_path from current as $$
-      begin
-        insert into requirement_demand_changes as d (since, slot, requirement_id, required, held_back)
-        select date_trunc('second', now()), pg_backend_pid(), m.requirement_id, '{}', sum(m.change)
-          from (
-                 select coalesce(
-                          r.requirement_id,
-                          case when r.id is null then c.lane else '00000000-0000-0000-0000-000000000000' end
-                        ) as requirement_id, c.change
-                   from (
-                          select run_id, lane, 1 as change from after where not is_admitted
-                           union all
-                          select run_id, lane, -1 from before where not is_admitted
-                        ) c
-                   left join runs r on r.id = c.run_id
-               ) m
-         group by m.requirement_id
-        having sum(m.change) <> 0
-            on conflict (since, slot, requirement_id) do update
-           set held_back = d.held_back + excluded.held_back;
-        return null;
-      end
-      $$;
-      create trigger count_held_back_runs after update on queue
-        referencing old table as before new table as after
-        for each statement execute function count_held_back_runs();
-
-      create function count_restricted_back_off() returns trigger language plpgsql set search_path from current as $$
-      declare
-        run record;
-        change integer := -1;
-      begin
-        if tg_op = 'DELETE' then
-          run := old;
-        else
-          run := new;
-          if new.not_before is not null then
-            change := 1;
-          end if;
-        end if;
-        insert into requirement_demand_changes as d (
-          since, slot, requirement_id, required,
-          waiting_runs, waiting_cpu, waiting_ram_mb, waiting_vram_mb, waiting_gpus
-        )
-        values (
-          date_trunc('second', now()), pg_backend_pid(), run.requirement_id,
-          required_by(run.selector, run.container),
-          change, change * run.cpu::bigint, change * run.ram_mb::bigint, change * run.vram_mb::bigint,
-          change * sign(run.vram_mb)::bigint
-        )
-            on conflict (since, slot, requirement_id) do update
-           set required = greatest(d.required, excluded.required),
-               waiting_runs = d.waiting_runs + excluded.waiting_runs,
-               waiting_cpu = d.waiting_cpu + excluded.waiting_cpu,
-               waiting_ram_mb = d.waiting_ram_mb + excluded.waiting_ram_mb,
-               waiting_vram_mb = d.waiting_vram_mb + excluded.waiting_vram_mb,
-               waiting_gpus = d.waiting_gpus + excluded.waiting_gpus;
-        return null;
-      end
-      $$;
-      create trigger count_restricted_back_off after update on runs
-        for each row
-        when ((old.not_before is null) <> (new.not_before is null) and new.requirement_id is not null)
-        execute function count_restricted_back_off();
-      create trigger count_new_restricted_back_off after insert on runs
-        for each row when (new.not_before is not null and new.requirement_id is not null)
-        execute function count_restricted_back_off();
-      create trigger count_removed_restricted_back_off after delete on runs
-        for each row when (old.not_before is not null and old.requirement_id is not null)
-        execute function count_restricted_back_off();
-
-      create function count_no_restricted_runs() returns trigger language plpgsql set search_path from current as $$
-      begin
-        insert into requirement_demand_changes as d (
-          since, slot, requirement_id, required,
-          held_back, ready_runs, ready_cpu, ready_ram_mb, ready_vram_mb, ready_gpus,
-          waiting_runs, waiting_cpu, waiting_ram_mb, waiting_vram_mb, waiting_gpus
-        )
-        select date_trunc('second', now()), pg_backend_pid(), requirement_id, '{}',
-               case when tg_table_name = 'queue' then -sum(held_back) else 0 end,
-               case when tg_table_name = 'queue' then -sum(ready_runs) else 0 end,
-               case when tg_table_name = 'queue' then -sum(ready_cpu) else 0 end,
-               case when tg_table_name = 'queue' then -sum(ready_ram_mb) else 0 end,
-               case when tg_table_name = 'queue' then -sum(ready_vram_mb) else 0 end,
-               case when tg_table_name = 'queue' then -sum(ready_gpus) else 0 end,
-               case when tg_table_name = 'runs' then -sum(waiting_runs) else 0 end,
-               case when tg_table_name = 'runs' then -sum(waiting_cpu) else 0 end,
-               case when tg_table_name = 'runs' then -sum(waiting_ram_mb) else 0 end,
-               case when tg_table_name = 'runs' then -sum(waiting_vram_mb) else 0 end,
-               case when tg_table_name = 'runs' then -sum(waiting_gpus) else 0 end
-          from (
-                 select requirement_id,
-                        held_back, ready_runs, ready_cpu, ready_ram_mb, ready_vram_mb, ready_gpus,
-                        waiting_runs, waiting_cpu, waiting_ram_mb, waiting_vram_mb, waiting_gpus
-                   from requirement_demand_changes
-                  union all
-                 select requirement_id,
-                        held_back, ready_runs, ready_cpu, ready_ram_mb, ready_vram_mb, ready_gpus,
-                        waiting_runs, waiting_cpu, waiting_ram_mb, waiting_vram_mb, waiting_gpus
-                   from requirement_demand
-                  where requirement_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff'
-               ) counted
-         group by requirement_id
-            on conflict (since, slot, requirement_id) do update
-           set held_back = d.held_back + excluded.held_back,
-               ready_runs = d.ready_runs + excluded.ready_runs,
-               ready_cpu = d.ready_cpu + excluded.ready_cpu,
-               ready_ram_mb = d.ready_ram_mb + excluded.ready_ram_mb,
-               ready_vram_mb = d.ready_vram_mb + excluded.ready_vram_mb,
-               ready_gpus = d.ready_gpus + excluded.ready_gpus,
-               waiting_runs = d.waiting_runs + excluded.waiting_runs,
-               waiting_cpu = d.waiting_cpu + excluded.waiting_cpu,
-               waiting_ram_mb = d.waiting_ram_mb + excluded.waiting_ram_mb,
-               waiting_vram_mb = d.waiting_vram_mb + excluded.waiting_vram_mb,
-               waiting_gpus = d.waiting_gpus + excluded.waiting_gpus;
-        return null;
-      end
-      $$;
-      create trigger count_emptied_restricted_queue after truncate on queue
-        for each statement execute function count_no_restricted_runs();
-      create trigger count_emptied_restricted_runs after truncate on runs
-        for each statement execute function count_no_restricted_runs();
     `);
   }
 

@@ -103,7 +103,7 @@ def scale(workers, command, since):
     for _ in range(missing):
         workers.append(Worker(command))
         print("started", workers[-1].id, flush=True)
-    if missing >= 0:
+    if missing >= 0 or report["demand"]["at_least"]:  # then runs of ours may be pending that were not counted
         return None
     if since is None or time.monotonic() - since < IDLE:
         return since or time.monotonic()

@@ -17,8 +17,6 @@ import { RunRetention } from './retention/run-retention.js';
 import { RunRetentionRepository } from './retention/run-retention.repository.js';
 import { RunCountsRepository } from './counts/run-counts.repository.js';
 import { RunCountsRollUp } from './counts/run-counts.roll-up.js';
-import { RunDemandReader } from './counts/run-demand.reader.js';
-import { RunDemandRollUp } from './counts/run-demand.roll-up.js';
 import { ConcurrencyKeys } from './queue/concurrency-keys.js';
 import { LaneHeads } from './queue/lane-heads.js';
 import { LaneRepository } from './queue/lane.repository.js';
@@ -55,7 +53,6 @@ const EXPORTS = [
   RunEvents,
   HeldRunRepository,
   RunCountsRepository,
-  RunDemandReader,
   QueueReader,
   Lanes,
   RunReader,
@@ -92,7 +89,6 @@ const EXPORTS = [
     RunTimeoutsJob,
     RunListReader,
     RunCountsRollUp,
-    RunDemandRollUp,
     RunRetentionRepository,
     RunRetention,
     JournalMetrics,

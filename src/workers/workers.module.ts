@@ -7,6 +7,7 @@ import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
 import { CapacityController } from './capacity/capacity.controller.js';
 import { CapacityService } from './capacity/capacity.service.js';
+import { DemandReader } from './capacity/demand.reader.js';
 import { ClaimInstrumentation } from './claims/claim-instrumentation.js';
 import { EmptyClaimPredictor } from './claims/empty-claim-predictor.js';
 import { ClaimService } from './claims/claim.service.js';
@@ -54,6 +55,7 @@ import { WorkersService } from './workers.service.js';
     ExplainService,
     OverviewService,
     CapacityService,
+    DemandReader,
     Clock,
     {
       provide: GracePeriod,

@@ -9,13 +9,6 @@ import { FeedEpochEntity, FeedEpochHeadEntity, FeedEntryEntity, FeedTopicEntity 
 import { IdempotencyKeyEntity } from './idempotency-key.entity.js';
 import { LaneEntity, QueueEntryEntity, RunTimerEntity } from './queue.entity.js';
 import { RunCountsEntity } from './run-counts.entity.js';
-import {
-  RequirementDemandChangeEntity,
-  RequirementDemandEntity,
-  RunDemandChangeEntity,
-  RunDemandEntity,
-  RunDemandSumsEntity,
-} from './run-demand.entity.js';
 import { RunLogEntity, RunLogRemovalEntity, RunLogRowEntity } from './run-log.entity.js';
 import { RunTagEntity } from './run-tag.entity.js';
 import { RunEntity } from './run.entity.js';
@@ -39,11 +32,6 @@ export const ENTITIES = [
   ConcurrencyKeyEntity,
   ConcurrencySlotEntity,
   RunCountsEntity,
-  RunDemandEntity,
-  RunDemandChangeEntity,
-  RunDemandSumsEntity,
-  RequirementDemandEntity,
-  RequirementDemandChangeEntity,
   RunLogEntity,
   RunLogRowEntity,
   RunLogRemovalEntity,

@@ -36,6 +36,8 @@ export class QueueEntryEntity {
 @Entity('lanes')
 export class LaneEntity {
   @PrimaryColumn('uuid', { primaryKeyConstraintName: 'lanes_pkey' }) id: string;
+  /** That of its runs: of the tags and capabilities alone. */
+  @Column('uuid', { name: 'requirement_id', nullable: true }) requirementId: string | null;
   /** What a worker must meet: `tag:NAME`, `capability:NAME`, `not-worker:ID`, `concurrency-key`; not empty. */
   @Column('text', { array: true }) required: string[];
 }

@@ -51,6 +51,7 @@ export type ContainerOptions = {
 @Index('runs_in_execution', ['workerId', 'id'], {
   where: "(state = ANY (ARRAY['ASSIGNED'::text, 'RUNNING'::text])) AND (worker_id IS NOT NULL)",
 })
+@Index('runs_waiting', ['notBefore'], { where: '(not_before IS NOT NULL)' })
 export class RunEntity {
   @PrimaryColumn('uuid', { primaryKeyConstraintName: 'runs_pkey' }) id: string;
   @Column('text') state: string;

@@ -22,7 +22,7 @@ export function listActiveLanes(manager: EntityManager, except: readonly string[
   return byIndexOrder(manager, () =>
     rows<Lane>(
       manager,
-      `select ${LANES.select('l')}
+      `select ${LANES.select('l', ['id', 'required'])}
          from ${LANES.name} l
         where l.id <> all($1::uuid[])
           and exists (${RUN_OF_LANE} and q.is_admitted)`,
@@ -58,7 +58,7 @@ export class LaneRepository {
     for (let tries = 1; tries <= TRIES; tries += 1) {
       const kept = await rows<Lane>(
         manager,
-        `select ${LANES.select('l')}
+        `select ${LANES.select('l', ['id', 'required'])}
            from ${LANES.name} l
           where l.id = any($1::uuid[])
           order by l.id
@@ -84,13 +84,16 @@ export class LaneRepository {
     const needsOf = new Map(found.map((run) => [run.id, requirementsOf(run.selector, run.container)]));
     const fresh = [...runOf].flatMap(([id, run]) => {
       const needs = needsOf.get(run.id);
-      return needs === undefined ? [] : [{ id, required: requiredOf(run, needs) }];
+      const { requirementId } = run;
+      return needs === undefined
+        ? []
+        : [{ id, requirement_id: requirementId, required: requiredOf(run, needs) }];
     });
-    const source = unnestRows({ id: 'uuid', required: 'json' }, fresh);
+    const source = unnestRows({ id: 'uuid', requirement_id: 'uuid', required: 'json' }, fresh);
     await execute(
       manager,
-      `insert into ${LANES.name} (${LANES.columns(['id', 'required'])})
-       select v.id, array(select json_array_elements_text(v.required))
+      `insert into ${LANES.name} (${LANES.columns(['id', 'requirementId', 'required'])})
+       select v.id, v.requirement_id, array(select json_array_elements_text(v.required))
          from ${source.sql}
         order by v.id
            on conflict (id) do nothing`,

@@ -15,11 +15,12 @@ export class CapacityController {
   @ApiOperation({
     operationId: 'getCapacity',
     summary: 'Compare the constraints of runs with the hardware of workers, for autoscalers',
-    description: 'The numbers are exact. Their cost does not depend on the number of pending runs.',
+    description:
+      'Counts at most 100,000 pending runs, those that claims take first; `at_least` says whether there may be more.',
   })
   @ApiOkResponse({ type: CapacityReportDto, description: 'The report.' })
   @ApiErrors(400, 503)
   get(@Query() { limit = DEFAULT_SHAPES }: CapacityQueryDto): Promise<CapacityReportDto> {
-    return this.capacity.read(limit);
+    return this.capacity.get(limit);
   }
 }

@@ -1,17 +1,19 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
-import type { DemandSum } from '../../runs/counts/demand-sums.js';
-import type { RunNumbers } from '../../runs/counts/run-demand.reader.js';
 import { EngineUseDto } from '../dto/engine.dto.js';
+import type { DemandSum, RunNumbers } from './demand.reader.js';
 
 /** Default number of listed shapes and requirements of runs, and of sizes of workers. */
 export const DEFAULT_SHAPES = 100;
 
+/** Most that may be listed of each. */
+export const MAX_LISTED = 500;
+
 export class CapacityQueryDto {
   /** Most shapes and requirements of runs, and sizes of workers, that are listed; the others are added up. */
   @IsOptional()
-  @QueryInteger({ min: 1, max: 500 })
+  @QueryInteger({ min: 1, max: MAX_LISTED })
   @ApiProperty({ required: false, default: DEFAULT_SHAPES })
   limit?: number;
 }
@@ -83,6 +85,11 @@ export class DemandSelectorDto {
 
 @ApiSchema({ name: 'Demand', description: 'The constraints of runs that have not ended.' })
 export class DemandDto {
+  /**
+   * Whether more runs may be PENDING than were counted, which are 100,000 at most, those that claims take first: all numbers
+   * of pending runs are then lower bounds, and shapes and selectors may be missing.
+   */
+  @ApiProperty({ type: 'boolean', example: false }) at_least: boolean;
   /** All that are PENDING: `ready` and `waiting` together. */
   @ApiProperty({ type: DemandSumDto }) pending: DemandSumDto;
   /** Those that may be claimed now; with `held_back`. */
@@ -192,6 +199,17 @@ export class CapacityReportDto {
 
 export function toNumbersDto({ ready, waiting, inExecution }: RunNumbers): DemandNumbersDto {
   return { pending: ready + waiting, ready, waiting, in_execution: inExecution };
+}
+
+/** All that are pending. */
+export function toPendingDto(ready: DemandSum, waiting: DemandSum): DemandSumDto {
+  return {
+    runs: ready.runs + waiting.runs,
+    cpu: ready.cpu + waiting.cpu,
+    ram_mb: ready.ramMb + waiting.ramMb,
+    vram_mb: ready.vramMb + waiting.vramMb,
+    gpus: ready.gpus + waiting.gpus,
+  };
 }
 
 export function toSumDto({ runs, cpu, ramMb, vramMb, gpus }: DemandSum): DemandSumDto {

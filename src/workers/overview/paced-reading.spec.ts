@@ -41,10 +41,11 @@ describe('a paced reading', () => {
     assert.equal(await later, 'two');
   });
 
-  test('is followed by a pause of nine times its duration, at most a second', async () => {
+  test('is followed by a pause of nine times its duration, at most ten seconds', async () => {
     for (const [tookMs, pauseMs] of [
       [10, 90],
-      [5_000, 1_000],
+      [900, 8_100],
+      [5_000, 10_000],
     ] as const) {
       const count = readings.length;
       void paced.get();

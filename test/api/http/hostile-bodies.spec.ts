@@ -127,7 +127,7 @@ describe('a body that is not taken', () => {
     const tables = await rows<{ name: string }>(
       dataSource,
       `select tablename as name from pg_tables
-        where schemaname = 'public' and tablename !~ '_counts$|_demand|^worker_pool'
+        where schemaname = 'public' and tablename !~ '_counts$|^worker_pool'
         order by 1`,
     );
     const all: unknown[] = [(await send('GET', '/workers')).text];

@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { once } from 'node:events';
+import { afterAll, beforeAll, describe, test, vi } from 'vitest';
+import { execute } from '../../../src/database/sql/sql.js';
+import { CapacityService } from '../../../src/workers/capacity/capacity.service.js';
+import { DemandReader } from '../../../src/workers/capacity/demand.reader.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -56,6 +60,7 @@ for (const pool of ['memory', 'shared']) {
       assert.deepEqual(rest, {
         strategy: 'fit',
         demand: {
+          at_least: false,
           pending: NONE,
           ready: NONE,
           waiting: NONE,
@@ -181,6 +186,64 @@ for (const pool of ['memory', 'shared']) {
     });
   });
 }
+
+test('GET /capacity counts the first 100,000 pending runs and says that there may be more, and lists up to 500 shapes', async () => {
+  const service = await startTestApp();
+  const fill = (runs: number, priority: number, cpu: string): Promise<number> =>
+    execute(
+      service.dataSource,
+      `insert into queue (run_id, priority, created_at, cpu, ram_mb, vram_mb)
+       select gen_random_uuid(), ${priority}, now(), ${cpu}, 0, 0 from generate_series(1, ${runs}) as n`,
+    );
+  try {
+    await fill(99_999, 0, '1 + n % 600');
+    const { demand: below } = await capacityOf(service, '?limit=500');
+    assert.deepEqual([below.at_least, below.pending.runs, below.shapes.length], [false, 99_999, 500]);
+    assert.equal(
+      below.other.pending,
+      99_999 - below.shapes.reduce((sum: number, one: any) => sum + one.pending, 0),
+    );
+    await fill(400, 1, '1000');
+    const { demand: beyond } = await capacityOf(service, '?limit=1');
+    assert.deepEqual([beyond.at_least, beyond.pending.runs], [true, 100_000]);
+    assert.deepEqual([beyond.shapes[0].cpu, beyond.shapes[0].ready], [1000, 400], 'claims take them first');
+    assert.equal(beyond.other.ready, 99_600);
+  } finally {
+    await service.close();
+  }
+});
+
+test('requests of GET /capacity that arrive during a reading share the next one, each with its limit', async () => {
+  const service = await startTestApp();
+  const steps = new RunSteps(service.send);
+  const asked = vi.spyOn(service.app.get(CapacityService), 'get');
+  const reader = service.app.get(DemandReader);
+  const read = vi.spyOn(reader, 'read');
+  const gate = new AbortController();
+  try {
+    read.mockImplementationOnce(async (limit) => {
+      await once(gate.signal, 'abort');
+      return reader.read(limit);
+    });
+    const first = capacityOf(service);
+    await vi.waitFor(() => assert.equal(read.mock.calls.length, 1));
+    for (const cpu of [1, 2, 3]) await steps.create(cores(cpu));
+    const limits = [1, 2, 3, 3, 2, 1];
+    const later = limits.map((limit) => capacityOf(service, `?limit=${limit}`));
+    await vi.waitFor(() => assert.equal(asked.mock.calls.length, 1 + limits.length));
+    gate.abort();
+    await first;
+    const answers = await Promise.all(later);
+    assert.deepEqual(
+      answers.map(({ demand }) => [demand.shapes.length, demand.other?.ready ?? 0]),
+      limits.map((limit) => [limit, 3 - limit]),
+    );
+    assert.equal(read.mock.calls.length, 3, 'the blocked call, the reading it makes, and one for all others');
+  } finally {
+    gate.abort();
+    await service.close();
+  }
+});
 
 test('GET /capacity shows by direct as many places as workers with the resources hold nothing', async () => {
   const service = await startTestApp();

@@ -15,8 +15,6 @@ const NAMED_ONLY = [
   'queue_by_key',
   'queue_order',
   'queue_passed_over',
-  'requirement_demand_largest',
-  'run_demand_largest',
   'run_tags_in_lists',
   'runs_by_concurrency_key',
   'runs_by_definition',

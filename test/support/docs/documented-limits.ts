@@ -25,7 +25,6 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
     '120 s',
     '15 s',
     '25 %',
-    '3 s',
     '30 s',
     '300 s',
     '35 s',

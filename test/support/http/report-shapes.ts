@@ -117,6 +117,7 @@ export const CAPACITY_REPORT = objectOf({
   at: timestamp,
   strategy: text,
   demand: objectOf({
+    at_least: oneOf(true, false),
     pending: DEMAND_SUM,
     ready: DEMAND_SUM,
     waiting: DEMAND_SUM,

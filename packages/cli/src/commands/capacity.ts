@@ -64,7 +64,10 @@ function capacityText({ demand, supply }: Report, style: TableStyle): string {
   const gpus = supply.gpus.total === 0 ? undefined : gpuText(supply);
   const sums = formatFields(
     [
-      ['pending', `${demand.pending.runs} (${demand.ready.runs} ready, ${demand.waiting.runs} waiting)`],
+      [
+        'pending',
+        `${demand.at_least ? 'at least ' : ''}${demand.pending.runs} (${demand.ready.runs} ready, ${demand.waiting.runs} waiting)`,
+      ],
       ['oldest', demand.oldest_pending_at === null ? undefined : ago(demand.oldest_pending_at)],
       ['in execution', String(demand.in_execution.runs)],
       ['workers', `${workers.active} active (${workers.idle} idle, ${workers.reserved} reserved)`],

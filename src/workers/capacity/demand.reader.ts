@@ -1,0 +1,250 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
+import { RunCountsRepository } from '../../runs/counts/run-counts.repository.js';
+import { QueueReader } from '../../runs/queue/queue.reader.js';
+import { PLAIN_LANE } from '../../runs/queue/lane.js';
+import type { HeldRun, Shape } from '../../runs/scheduling-strategy.js';
+import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
+
+/** Pending runs that a reading counts at most. */
+export const MAX_COUNTED = 100_000;
+
+/** What a number of runs ask for together. */
+export interface DemandSum extends Shape {
+  readonly runs: number;
+  /** Runs that ask for GPU memory; each takes it from one GPU. */
+  readonly gpus: number;
+}
+
+export interface RunNumbers {
+  /** Pending and in the queue. */
+  readonly ready: number;
+  /** Pending, in back-off or before their `start_at`. */
+  readonly waiting: number;
+  /** Assigned to a worker or running on it. */
+  readonly inExecution: number;
+}
+
+export interface ShapeDemand extends RunNumbers, Shape {}
+
+/** What runs ask for together, by stage. */
+export interface StageDemand extends Readonly<Record<keyof RunNumbers, DemandSum>> {
+  /** Ready runs that wait for runs of their concurrency key. */
+  readonly heldBack: number;
+}
+
+export interface RequirementDemand extends StageDemand {
+  /** As `requirementList`; empty: any worker may get the runs. */
+  readonly required: readonly string[];
+}
+
+/** What the runs that have not ended ask for. */
+export interface Demand {
+  /** The database's time. */
+  readonly at: Date;
+  readonly all: StageDemand;
+  /** True: there may be more pending runs than were counted. */
+  readonly isAtLeast: boolean;
+  /** Those with the most pending runs first, then those with the most in execution. */
+  readonly shapes: readonly ShapeDemand[];
+  /** Runs without requirements, or null if there are none. */
+  readonly unrestricted: RequirementDemand | null;
+  /** The requirements of the others, in the order of `shapes`. */
+  readonly requirements: readonly RequirementDemand[];
+}
+
+/** What the runs that have not ended ask for, and what the workers hold. */
+export interface DemandSnapshot {
+  readonly demand: Demand;
+  /** When the oldest pending run was created; null when none is. */
+  readonly oldestPendingAt: Date | null;
+  /** The runs that the workers hold, by worker; a worker that holds none is absent. */
+  readonly held: ReadonlyMap<string, readonly HeldRun[]>;
+  /** Ids of workers that are reserved for a run. */
+  readonly reserved: ReadonlySet<string>;
+}
+
+/** Reads demand and held runs, at a cost that does not grow with the number of pending and ended runs. */
+@Injectable()
+export class DemandReader {
+  constructor(
+    private readonly dataSource: DataSource,
+    private readonly counts: RunCountsRepository,
+    private readonly heldRuns: HeldRunRepository,
+    private readonly queue: QueueReader,
+  ) {}
+
+  /**
+   * Reads one snapshot, so a run that is claimed meanwhile is either pending or held.
+   * @param limit shapes, and requirements, at most
+   * @param maxCounted pending runs, at most
+   */
+  read(limit: number, maxCounted = MAX_COUNTED): Promise<DemandSnapshot> {
+    return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
+      // Statistics lag behind a queue that grows by a million, so the planner would choose sequential scans. As many groups
+      // as runs fit into the memory.
+      await execute(
+        manager,
+        `select set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
+                set_config('work_mem', '16MB', true)`,
+      );
+      const demand = await countDemand(manager, limit, maxCounted);
+      const { ready, waiting } = demand.all;
+      return {
+        demand,
+        oldestPendingAt: await this.counts.findOldestPending(manager, ready.runs + waiting.runs),
+        held: await this.heldRuns.findHeld(manager, 'all'),
+        reserved: new Set(await this.queue.listReservedWorkers(manager)),
+      };
+    });
+  }
+}
+
+/** The sum of one stage over `groups`, as a `DemandSum`. */
+const sumOf = (stage: string): string => `json_build_object(
+                  'runs', coalesce(sum(${stage}), 0),
+                  'cpu', coalesce(sum(${stage} * cpu), 0),
+                  'ramMb', coalesce(sum(${stage} * ram_mb), 0),
+                  'vramMb', coalesce(sum(${stage} * vram_mb), 0),
+                  'gpus', coalesce(sum(${stage}) filter (where vram_mb > 0), 0))`;
+
+/** The columns of a `StageDemand`, over `groups`. */
+const STAGES = `${sumOf('ready')} as ready,
+                ${sumOf('waiting')} as waiting,
+                ${sumOf('in_execution')} as "inExecution",
+                coalesce(sum(held_back), 0) as "heldBack"`;
+
+const LARGEST_FIRST = 'sum(ready + waiting) desc, sum(in_execution) desc';
+
+/**
+ * Counts the pending runs that come first: a quarter of `maxCounted` may wait, in the order in which their wait ends, and half
+ * may stand in other lanes than the plain one, which have equal shares of them. Counts all runs in execution, which the workers limit.
+ */
+async function countDemand(executor: SqlExecutor, limit: number, maxCounted: number): Promise<Demand> {
+  const [demand] = await rows<Demand>(
+    executor,
+    `with waiting as materialized (
+       select id, requirement_id, cpu, ram_mb, vram_mb
+         from runs
+        where not_before is not null
+        order by not_before
+        limit $1::integer / 4
+     ),
+     restricted as materialized (
+       select l.*, q.*
+         from (
+           select l.id as lane, l.requirement_id, greatest(1, $1::integer / 2 / count(*) over ()) as share
+             from lanes l
+            where exists (select from queue q where q.lane = l.id)
+         ) l
+        cross join lateral (
+          select one.*
+            from (
+              (${firstOfLane('is_admitted')})
+               union all
+              (${firstOfLane('not is_admitted')})
+            ) one
+           limit l.share
+        ) q
+        order by l.lane
+        limit $1::integer / 2
+     ),
+     plain as (
+       select cpu, ram_mb, vram_mb
+         from queue
+        where lane = '${PLAIN_LANE}'
+          and is_admitted
+        order by priority desc, created_at, run_id
+        limit $1::integer - (select count(*) from waiting) - (select count(*) from restricted)
+     ),
+     -- As double precision, their sums are exact up to 2^53 and fast.
+     groups as materialized (
+       select requirement_id, cpu, ram_mb, vram_mb, min(run_id) as run_id, min(lane) as lane,
+              (count(*) filter (where stage in ('ready', 'held back')))::float8 as ready,
+              (count(*) filter (where stage = 'held back'))::float8 as held_back,
+              (count(*) filter (where stage = 'waiting'))::float8 as waiting,
+              (count(*) filter (where stage = 'in execution'))::float8 as in_execution
+         from (
+           select null::uuid as requirement_id, cpu, ram_mb, vram_mb, 'ready' as stage, null as run_id, null as lane
+             from plain
+            union all
+           select requirement_id, cpu, ram_mb, vram_mb, case when is_admitted then 'ready' else 'held back' end, null,
+                  lane::text
+             from restricted
+            union all
+           select requirement_id, cpu, ram_mb, vram_mb, 'waiting', id::text, null
+             from waiting
+            union all
+           select requirement_id, cpu, ram_mb, vram_mb, 'in execution', id::text, null
+             from runs
+            where state in ('ASSIGNED', 'RUNNING')
+              and worker_id is not null
+         ) open
+        group by requirement_id, cpu, ram_mb, vram_mb
+     ),
+     shapes as (
+       select cpu, ram_mb as "ramMb", vram_mb as "vramMb", sum(ready) as ready, sum(waiting) as waiting,
+              sum(in_execution) as "inExecution"
+         from groups
+        group by cpu, ram_mb, vram_mb
+        order by ${LARGEST_FIRST}, cpu, ram_mb, vram_mb
+        limit $2::integer
+     ),
+     -- A lane requires more than tags and capabilities. Runs that are not in the queue may have none.
+     requirements as (
+       select coalesce((select array(select e from unnest(x.required) e where e ~ '^(tag|capability):')
+                          from lanes x
+                         where x.id = l.lane),
+                       (select required_by(r.selector, r.container) from runs r where r.id = l.run_id)) as required,
+              l.ready, l.waiting, l."inExecution", l."heldBack"
+         from (
+           select requirement_id, min(run_id)::uuid as run_id, min(lane)::uuid as lane,
+                ${STAGES}
+             from groups
+            where requirement_id in (
+                    select requirement_id
+                      from groups
+                     where requirement_id is not null
+                     group by requirement_id
+                     order by ${LARGEST_FIRST}, requirement_id
+                     limit $2::integer
+                  )
+            group by requirement_id
+            order by ${LARGEST_FIRST}, requirement_id
+         ) l
+     ),
+     unrestricted as (
+       select '{}'::text[] as required, ${STAGES}
+         from groups
+        where requirement_id is null
+       having count(*) > 0
+     ),
+     everything as (
+       select ${STAGES}
+         from groups
+     )
+     select date_trunc('milliseconds', statement_timestamp()) as at,
+            (select row_to_json(e) from everything e) as all,
+            (select count(*) from waiting) >= $1::integer / 4
+              or (select count(*) from restricted) >= $1::integer / 2
+              or exists (select from restricted group by lane, share having count(*) >= share)
+              or coalesce((select sum(ready + waiting) from groups) >= $1::integer, false) as "isAtLeast",
+            coalesce((select json_agg(s) from shapes s), '[]') as shapes,
+            (select row_to_json(u) from unrestricted u) as unrestricted,
+            coalesce((select json_agg(r) from requirements r), '[]') as requirements`,
+    [maxCounted, limit],
+  );
+  if (demand === undefined) throw new Error('the query of demand returned no row');
+  return demand;
+}
+
+/** The first rows of the lane `l`, as many as its share. */
+function firstOfLane(condition: string): string {
+  return `select cpu, ram_mb, vram_mb, is_admitted
+                 from queue
+                where lane = l.lane
+                  and ${condition}
+                order by priority desc, created_at, run_id
+                limit l.share`;
+}
