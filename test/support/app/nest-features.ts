@@ -144,7 +144,7 @@ export const PLACES: readonly Place[] = [
     path: '/runs',
     missing: '/runs/00000000-0000-4000-8000-000000000000',
     controller: RunsController,
-    handlers: ['list', 'get'],
+    handlers: ['listRuns', 'getRun'],
   },
   {
     owner: "an extension's",
