@@ -10,13 +10,13 @@ import {
   mergeExecutionOptions,
   toExecutionOptionsDto,
   toStoredExecutionOptions,
-} from '../runs/http/dto/execution-options.dto.js';
+} from '../runs/dto/execution-options.dto.js';
 import {
   toEventDeliveryDto,
   toRetryPolicyDto,
   toStoredOptions,
   toTimeoutsDto,
-} from '../runs/http/dto/run-options.dto.js';
+} from '../runs/dto/run-options.dto.js';
 import { RunsService, type AnsweredRun, type RunCreation } from '../runs/runs.service.js';
 import { DefinitionRepository, type DefinitionRow, type LatestDefinition } from './definition.repository.js';
 import {

@@ -4,7 +4,7 @@ import type { EventStreamResponse } from '../common/http/server/bounded-readers.
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { retryWhileUnavailable } from '../database/connections/unavailable.js';
 import { RunNotFound } from '../runs/run.errors.js';
-import { isRunId } from '../runs/storage/new-id.js';
+import { isRunId } from '../runs/machine/new-id.js';
 import type { LogPageQueryDto } from './dto/log-query.dto.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { LogNotifications, topicOf } from './log-notifications.js';

@@ -5,7 +5,7 @@ import { assertActsAs, CurrentCaller } from '../auth/api-key.guard.js';
 import { WORKER_ID_PARAM } from '../common/http/api-examples.js';
 import { BulkRunsService } from '../runs/bulk/bulk-runs.service.js';
 import { ReportEventsDto, ReportEventsResultDto } from '../runs/bulk/bulk-runs.dto.js';
-import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../runs/idempotency/idempotency.js';
+import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../runs/http/idempotency.js';
 
 @ApiTags('bulk')
 @Controller('workers')

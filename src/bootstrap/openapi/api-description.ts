@@ -1,6 +1,6 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, SwaggerModule, type OpenAPIObject } from '@nestjs/swagger';
-import { eventSchemas } from '../../runs/http/dto/event-schemas.js';
+import { eventSchemas } from '../../runs/dto/event-schemas.js';
 import {
   addBodyExamples,
   addCommonErrors,

@@ -4,7 +4,7 @@ import { AllowScopes, type Caller } from '../../auth/access.js';
 import { CurrentCaller } from '../../auth/api-key.guard.js';
 import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../idempotency/idempotency.js';
+import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../http/idempotency.js';
 import { ApiTraceparent, TraceOf } from '../http/request-headers.js';
 import { MANUAL_RETRY, USER_CANCEL } from '../machine/run-event.js';
 import { BulkRunsService } from './bulk-runs.service.js';

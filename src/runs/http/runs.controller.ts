@@ -26,10 +26,10 @@ import {
 } from '../../common/http/api-examples.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { assertMayReport } from '../events/event-scopes.js';
-import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from './dto/event.dto.js';
-import { ListAttemptsQueryDto, OpAttemptDto } from './dto/op-attempt.dto.js';
-import { OpRunDto } from './dto/op-run.dto.js';
-import { CreateRunDto, GetRunQueryDto, UpdateRunDto } from './dto/run-requests.dto.js';
+import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from '../dto/event.dto.js';
+import { ListAttemptsQueryDto, OpAttemptDto } from '../dto/op-attempt.dto.js';
+import { OpRunDto } from '../dto/op-run.dto.js';
+import { CreateRunDto, GetRunQueryDto, UpdateRunDto } from '../dto/run-requests.dto.js';
 import { AllowHolders } from './held-run.guard.js';
 import { answerPage, answerPoll } from './json-stream.js';
 import {
@@ -38,7 +38,7 @@ import {
   ApiIdempotentEvent,
   IdempotencyOf,
   markReplayed,
-} from '../idempotency/idempotency.js';
+} from './idempotency.js';
 import {
   ApiTraceparent,
   ReportedBy,
@@ -57,9 +57,9 @@ import {
 } from './run-etags.js';
 import type { Reporter } from '../machine/run-command.js';
 import type { Idempotency } from '../idempotency/idempotency-ledger.js';
-import { ListRunsQueryDto, OpRunListDto } from '../list/list-runs.dto.js';
-import { RunListReader } from '../list/run-list.reader.js';
-import { RunReader } from './run.reader.js';
+import { ListRunsQueryDto, OpRunListDto } from '../dto/list-runs.dto.js';
+import { RunListReader } from '../reading/run-list.reader.js';
+import { RunReader } from '../reading/run.reader.js';
 import { RunsService } from '../runs.service.js';
 import { TimelinePolls } from './timeline-polls.js';
 

@@ -14,8 +14,8 @@ import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
 import { canonicalJson } from '@longshore/common/json/canonical-json';
 import type { JsonValue } from '@longshore/common/json/json-value';
-import type { OpRunDto } from '../http/dto/op-run.dto.js';
-import type { Idempotency } from './idempotency-ledger.js';
+import type { OpRunDto } from '../dto/op-run.dto.js';
+import type { Idempotency } from '../idempotency/idempotency-ledger.js';
 import type { AnsweredRun } from '../runs.service.js';
 
 const KEY = /^[\x20-\x7e]{1,255}$/;

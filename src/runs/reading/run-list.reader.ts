@@ -5,14 +5,14 @@ import { EntityTable } from '../../database/sql/entity-table.js';
 import { InvalidRequest } from '../../common/http/errors/domain-error.js';
 import { Settings } from '../../config/settings.js';
 import { rows } from '../../database/sql/sql.js';
-import { toTimelineEventDto } from '../http/dto/event.dto.js';
-import { toOpRunDto } from '../http/dto/op-run.dto.js';
+import { toTimelineEventDto } from '../dto/event.dto.js';
+import { toOpRunDto } from '../dto/op-run.dto.js';
 import { RunViews } from '../storage/run-views.js';
 import { RUN_STATES } from '../machine/run-state.js';
 import { RECORD_COLUMNS, RUN_BYTES, RUNS } from '../storage/run-columns.js';
 import type { RunRecord } from '../machine/run.js';
-import { isIssuedId, isRunId } from '../storage/new-id.js';
-import type { ListRunsQueryDto, OpRunListDto } from './list-runs.dto.js';
+import { isIssuedId, isRunId } from '../machine/new-id.js';
+import type { ListRunsQueryDto, OpRunListDto } from '../dto/list-runs.dto.js';
 import { CREATED_BOUNDS, readFilter, readPage, type CreatedBound, type RunFilter } from './run-filter.js';
 
 export type RunPlace = Pick<RunRecord, 'createdAt' | 'id'>;
