@@ -15,7 +15,7 @@ export {
   NotFound,
   type DomainErrorOptions,
   type ErrorKind,
-} from './common/http/errors/domain-error.js';
+} from './common/errors/domain-error.js';
 export { ScheduledJob, type JobOptions, type JobRun } from './common/scheduling/scheduled-job.js';
 export type { OpRunDto } from './runs/dto/op-run.dto.js';
 export type { CommittedEvent } from './runs/events/committed-event.js';

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../common/errors/domain-error.js';
 import type { EventStreamResponse } from '../common/http/server/bounded-readers.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { retryWhileUnavailable } from '../database/connections/unavailable.js';

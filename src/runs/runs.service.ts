@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { Caller } from '../auth/access.js';
-import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { toTimelineEventDto, type AddEventDto } from './dto/event.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';

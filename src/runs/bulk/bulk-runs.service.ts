@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { isBound, type Caller } from '../../auth/access.js';
-import { DomainError, InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { DomainError, InvalidRequest } from '../../common/errors/domain-error.js';
 import { toItemError, type ItemError } from '../../common/http/errors/error-response.js';
 import { readItem } from '../../common/http/validation/bulk-items.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';

@@ -9,7 +9,7 @@ import {
 } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { callerOf } from '../../auth/api-key.guard.js';
-import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
 import { canonicalJson } from '@longshore/common/json/canonical-json';

@@ -1,4 +1,4 @@
-import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { clip } from '@longshore/common/json/text';
 import { MAX_TAGS } from '../dto/execution-options.dto.js';
 import { isRunState, type RunState } from '../machine/run-state.js';

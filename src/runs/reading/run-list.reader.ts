@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { RunTagEntity } from '../../database/entities/run-tag.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
-import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { Settings } from '../../config/settings.js';
 import { rows } from '../../database/sql/sql.js';
 import { toTimelineEventDto } from '../dto/event.dto.js';

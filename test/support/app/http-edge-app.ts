@@ -21,7 +21,7 @@ import { Refusals } from '../../../src/common/quotas/refusals.js';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { Request, Response } from 'express';
-import { DomainError, InvalidRequest } from '../../../src/common/http/errors/domain-error.js';
+import { DomainError, InvalidRequest } from '../../../src/common/errors/domain-error.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import {
   AllowUnknownFields,
