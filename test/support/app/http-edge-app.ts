@@ -34,7 +34,7 @@ import {
 } from '../../../src/common/http/validation/dto-decorators.js';
 import { FastExpressAdapter } from '../../../src/common/http/server/fast-express.adapter.js';
 import { HttpModule } from '../../../src/common/http/http.module.js';
-import { requestIdOf } from '../../../src/common/http/server/request-id.js';
+import { requestIdOf } from '../../../src/common/http/request/request-id.js';
 import { RequestGuard } from '../../../src/common/http/request/request.guard.js';
 import { SERVER_LIMITS } from '../../../src/common/http/server/server-limits.js';
 import { DatabaseUnreachable } from '../../../src/database/connections/unavailable.js';
