@@ -1,5 +1,6 @@
 /* oxlint-disable no-console -- a command for the terminal */
-// Part of `npm run lint`: checks that imports, those of types too, follow the table of layers.
+// Part of `npm run lint`: checks that imports, those of types too, follow the table of layers, and that no two folders of one
+// folder import each other.
 import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -34,6 +35,23 @@ const LAYERS = {
   demo: ['src/config', 'packages'],
   test: ['src', 'migrations', 'demo', 'packages'],
 };
+/** Folders that import each other, in alphabetical order. A pair that is mended leaves the list; no pair joins it. */
+const TWO_WAY = new Set([
+  'packages/dashboard/src: api <-> session',
+  'packages/dashboard/src: components <-> shell',
+  'packages/dashboard/src: session <-> shell',
+  'packages/dashboard/src/components: controls <-> feedback',
+  'packages/worker/src: engines <-> launcher',
+  'packages/worker/src: execution <-> logs',
+  'packages/worker/src: execution <-> runtime',
+  'packages/worker/src: execution <-> service-api',
+  'packages/worker/src: identity <-> runtime',
+  'packages/worker/src: runtime <-> secrets',
+  'src: auth <-> common',
+  'src: common <-> database',
+  'src/runs: events <-> journal',
+  'src/runs: journal <-> timeouts',
+]);
 const IMPORT = /\b(?:from|import\(|import)\s*['"]([^'"]+)['"]/g;
 
 const isBelow = (path, folder) => path === folder || path.startsWith(`${folder}/`);
@@ -49,7 +67,17 @@ function resolve(importer, name) {
   return name.startsWith('.') ? posix.join(posix.dirname(importer), name).replace(/\.\w+$/, '') : undefined;
 }
 
+/** The first folders in which two paths differ, below the folder that has both; undefined if one of them is a file. */
+function siblings(path, target) {
+  const [from, to] = [path.split('/'), target.split('/')];
+  const depth = from.findIndex((part, i) => part !== to[i]);
+  if (depth < 1 || depth >= from.length - 1 || depth >= to.length - 1) return undefined;
+  return { parent: from.slice(0, depth).join('/'), from: from[depth], to: to[depth] };
+}
+
 let violations = 0;
+const oneWay = new Map();
+const twoWay = new Set();
 for (const top of ['src', 'packages', 'migrations', 'demo', 'test']) {
   for (const name of await readdir(join(ROOT, top), { recursive: true })) {
     const path = posix.join(top, name);
@@ -57,12 +85,30 @@ for (const top of ['src', 'packages', 'migrations', 'demo', 'test']) {
     const layer = findLayer(path);
     for (const [, imported] of (await readFile(join(ROOT, path), 'utf8')).matchAll(IMPORT)) {
       const target = resolve(path, imported);
-      if (target === undefined || findLayer(target) === layer) continue;
+      if (target === undefined) continue;
+      const pair = /\.(?:spec|fixtures)\.|^test\//.test(path) ? undefined : siblings(path, target);
+      if (pair !== undefined) {
+        const [first, second] = pair.from < pair.to ? [pair.from, pair.to] : [pair.to, pair.from];
+        const folders = `${pair.parent}: ${first} <-> ${second}`;
+        if ((oneWay.get(folders) ?? pair.from) !== pair.from) twoWay.add(folders);
+        else oneWay.set(folders, pair.from);
+      }
+      if (findLayer(target) === layer) continue;
       if (!LAYERS[layer].some((allowed) => isBelow(target, allowed))) {
         console.error(`${path} imports ${target}, which ${layer} must not (scripts/check-layers.mjs)`);
         violations += 1;
       }
     }
   }
+}
+for (const folders of twoWay) {
+  if (TWO_WAY.has(folders)) continue;
+  console.error(`${folders}: the folders import each other (scripts/check-layers.mjs)`);
+  violations += 1;
+}
+for (const folders of TWO_WAY) {
+  if (twoWay.has(folders)) continue;
+  console.error(`${folders}: no longer two-way, remove it from the list (scripts/check-layers.mjs)`);
+  violations += 1;
 }
 process.exitCode = violations === 0 ? 0 : 1;

@@ -15,13 +15,13 @@ export {
   NotFound,
   type DomainErrorOptions,
   type ErrorKind,
-} from './common/http/errors/domain-error.js';
+} from './common/errors/domain-error.js';
 export { ScheduledJob, type JobOptions, type JobRun } from './common/scheduling/scheduled-job.js';
-export type { OpRunDto } from './runs/http/dto/op-run.dto.js';
+export type { OpRunDto } from './runs/dto/op-run.dto.js';
 export type { CommittedEvent } from './runs/events/committed-event.js';
 export { RunEvents, type EventPage } from './runs/events/run-events.js';
-export type { RunRequest } from './runs/http/new-run.js';
-export { RunReader } from './runs/http/run.reader.js';
+export type { RunRequest } from './runs/new-run.js';
+export { RunReader } from './runs/reading/run.reader.js';
 export { IdempotencyMismatch, RunNotFound, RunRejected } from './runs/run.errors.js';
 export { RunsService, type AnsweredRun } from './runs/runs.service.js';
 export type {

@@ -1,15 +1,7 @@
 import { Body, Controller, Delete, Get, Header, HttpCode, Param, Post, Query } from '@nestjs/common';
-import {
-  ApiBody,
-  ApiCreatedResponse,
-  ApiNoContentResponse,
-  ApiOkResponse,
-  ApiOperation,
-  ApiParam,
-  ApiTags,
-} from '@nestjs/swagger';
-import { ApiErrors, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
-import { API_KEY_ID_PARAM, BODY_EXAMPLES, namedExamples } from '../common/http/api-examples.js';
+import { ApiCreatedResponse, ApiNoContentResponse, ApiOkResponse, ApiTags } from '@nestjs/swagger';
+import { ApiResource, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
+import { API_KEY_ID_PARAM } from '../common/http/api-examples.js';
 import { AllowScopes, type Caller } from './access.js';
 import { CurrentCaller } from './api-key.guard.js';
 import { ApiKeysService } from './api-keys.service.js';
@@ -21,45 +13,37 @@ import { ApiKeyDto, CreateApiKeyDto, CreatedApiKeyDto, ListApiKeysQueryDto } fro
 export class ApiKeysController {
   constructor(private readonly keys: ApiKeysService) {}
 
+  /**
+   * Create an API key
+   * @remarks Only this response holds the key: the service stores its hash.
+   */
   @Post()
   @Header('Cache-Control', 'no-store')
-  @ApiOperation({
-    operationId: 'createApiKey',
-    summary: 'Create an API key',
-    description: 'Only this response holds the key: the service stores its hash.',
-  })
-  @ApiBody({ type: CreateApiKeyDto, examples: namedExamples(BODY_EXAMPLES.createApiKey) })
   @ApiCreatedResponse({ type: CreatedApiKeyDto, description: 'The key.', headers: NO_STORE_HEADER })
-  @ApiErrors(400, 413, 415, 503)
-  create(@Body() body: CreateApiKeyDto, @CurrentCaller() caller: Caller): Promise<CreatedApiKeyDto> {
+  createApiKey(@Body() body: CreateApiKeyDto, @CurrentCaller() caller: Caller): Promise<CreatedApiKeyDto> {
     return this.keys.create(body, caller);
   }
 
+  /**
+   * List API keys, newest first
+   * @remarks Includes expired and revoked keys. Excludes the keys in the settings of the service.
+   */
   @Get()
-  @ApiOperation({
-    operationId: 'listApiKeys',
-    summary: 'List API keys, newest first',
-    description: 'Includes expired and revoked keys. Excludes the keys in the settings of the service.',
-  })
   @ApiOkResponse({ type: [ApiKeyDto], description: 'A page of API keys.' })
-  @ApiErrors(400, 503)
-  list(@Query() query: ListApiKeysQueryDto): Promise<ApiKeyDto[]> {
+  listApiKeys(@Query() query: ListApiKeysQueryDto): Promise<ApiKeyDto[]> {
     return this.keys.list(query);
   }
 
+  /**
+   * Revoke an API key
+   * @remarks The process that answers refuses the key at once, every other process within 5 seconds. Revoking a revoked
+   * key changes nothing.
+   */
   @Delete(':id')
   @HttpCode(204)
-  @ApiOperation({
-    operationId: 'revokeApiKey',
-    summary: 'Revoke an API key',
-    description:
-      'The process that answers refuses the key at once, every other process within 5 seconds. ' +
-      'Revoking a revoked key changes nothing.',
-  })
-  @ApiParam(API_KEY_ID_PARAM)
+  @ApiResource(API_KEY_ID_PARAM)
   @ApiNoContentResponse({ description: 'The key is revoked.' })
-  @ApiErrors(400, 404, 503)
-  revoke(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<void> {
+  revokeApiKey(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<void> {
     return this.keys.revoke(id, caller);
   }
 }

@@ -1,4 +1,4 @@
-import { DomainError } from '../common/http/errors/domain-error.js';
+import { DomainError } from '../common/errors/domain-error.js';
 import type { Scope, TagsAndCapabilities } from './access.js';
 
 /** The request has no API key. */

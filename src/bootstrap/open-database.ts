@@ -21,6 +21,14 @@ const MIN_CONNECTIONS = 200;
 /** Connections that a process may open in addition to its pool. */
 const EXTRA_CONNECTIONS = 7;
 
+/** The service, accepting requests. */
+export interface RunningService {
+  /** Without a trailing slash. */
+  readonly url: string;
+  /** Finishes requests in progress, closes everything and stops the embedded PostgreSQL. Idempotent. */
+  stop(): Promise<void>;
+}
+
 export interface StartContext extends Configuration {
   readonly log: Log;
   /** Aborts the start. */

@@ -13,18 +13,16 @@ import type { PrimaryLink } from './cluster/primary-link.js';
 import { createApp } from './create-app.js';
 import { loadExtensions } from './extensions/load-extensions.js';
 import { AddressUnusable, PortReservation } from './port-reservation.js';
-import { openDatabase, openDatabaseServer, prepareDatabase, type StartContext } from './open-database.js';
+import {
+  openDatabase,
+  openDatabaseServer,
+  prepareDatabase,
+  type RunningService,
+  type StartContext,
+} from './open-database.js';
 
 /** Longer than the drain and the last commit together, in milliseconds. */
 const STOP_TIMEOUT_MS = 11_000;
-
-/** The service, accepting requests. */
-export interface RunningService {
-  /** Without a trailing slash. */
-  readonly url: string;
-  /** Finishes requests in progress, closes everything and stops the embedded PostgreSQL. Idempotent. */
-  stop(): Promise<void>;
-}
 
 /**
  * Starts the service in this process: extensions, database, schema, application, socket.

@@ -12,9 +12,8 @@ import { SettingsModule } from '../config/settings.module.js';
 import { SERVER_PROCESS, type StartFailure } from './cluster/ipc-channel.js';
 import { PrimaryLink } from './cluster/primary-link.js';
 import { ServerProcessFailed } from './cluster/server-process.js';
-import type { StartContext } from './open-database.js';
+import type { RunningService, StartContext } from './open-database.js';
 import { RELOAD_CHILD, runWithReload } from './reload.js';
-import type { RunningService } from './serve.js';
 
 const USAGE_ERROR = 2;
 

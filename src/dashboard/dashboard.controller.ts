@@ -3,7 +3,7 @@ import { ApplicationConfig } from '@nestjs/core';
 import { ApiExcludeController } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { Public } from '../auth/access.js';
-import { NotFound } from '../common/http/errors/domain-error.js';
+import { NotFound } from '../common/errors/domain-error.js';
 import { IgnoreQuery } from '../common/http/request/handler-inputs.js';
 import { sendStaticFile, staticFile, type StaticFile } from '../common/http/server/static-file.js';
 import { loadDashboard, type DashboardFiles } from './dashboard-files.js';

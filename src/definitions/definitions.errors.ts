@@ -1,4 +1,4 @@
-import { DomainError } from '../common/http/errors/domain-error.js';
+import { DomainError } from '../common/errors/domain-error.js';
 
 /** Only a change of the settings, or of the stored definitions, helps. */
 const RETRY_AFTER_S = 3600;

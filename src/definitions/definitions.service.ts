@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { composeJson, stringifyJson } from '@longshore/common/json/json-text';
 import type { Author } from '../auth/audit-log.js';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
-import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
@@ -10,13 +10,13 @@ import {
   mergeExecutionOptions,
   toExecutionOptionsDto,
   toStoredExecutionOptions,
-} from '../runs/http/dto/execution-options.dto.js';
+} from '../runs/dto/execution-options.dto.js';
 import {
   toEventDeliveryDto,
   toRetryPolicyDto,
   toStoredOptions,
   toTimeoutsDto,
-} from '../runs/http/dto/run-options.dto.js';
+} from '../runs/dto/run-options.dto.js';
 import { RunsService, type AnsweredRun, type RunCreation } from '../runs/runs.service.js';
 import { DefinitionRepository, type DefinitionRow, type LatestDefinition } from './definition.repository.js';
 import {

@@ -1,5 +1,5 @@
 import { Controller, Get, Headers, Inject, Injectable, Query, Req, Res } from '@nestjs/common';
-import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags, getSchemaPath } from '@nestjs/swagger';
+import { ApiHeader, ApiOkResponse, ApiTags, getSchemaPath } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { JSON_TYPE } from '../common/http/errors/send-error.js';
@@ -52,21 +52,19 @@ export class FeedController {
     private readonly readers: FeedReaders,
   ) {}
 
+  /**
+   * Read a page of the feed of a topic
+   * @remarks Events of all runs with the topic, oldest first, in an order that is the same for every reader and never
+   * changes. Continue with `next_cursor` as `after`; after an empty page, with the same `after`. If retention has removed
+   * the events after a cursor, the response is 410, whose detail names the oldest valid cursor; if a restore from a backup
+   * has lost them, 410 with the cursor to continue from.
+   */
   @Get()
   @AllowScopes('client')
-  @ApiOperation({
-    operationId: 'readFeed',
-    summary: 'Read a page of the feed of a topic',
-    description:
-      'Events of all runs with the topic, oldest first, in an order that is the same for every reader and never ' +
-      'changes. Continue with `next_cursor` as `after`; after an empty page, with the same `after`. If retention has ' +
-      'removed the events after a cursor, the response is 410, whose detail names the oldest valid cursor; if a ' +
-      'restore from a backup has lost them, 410 with the cursor to continue from.',
-  })
   @ApiOkResponse({ type: FeedPageDto, description: 'A page of events.' })
-  @ApiErrors(400, 410)
+  @ApiErrors(410)
   @ApiSwitchedOffError('the feed')
-  async getPage(@Query() query: FeedPageQueryDto, @Res() response: Response): Promise<void> {
+  async readFeed(@Query() query: FeedPageQueryDto, @Res() response: Response): Promise<void> {
     this.#checkEnabled();
     const { limit = DEFAULT_LIMIT, wait = 0 } = query;
     const slice =
@@ -79,32 +77,27 @@ export class FeedController {
     response.send(slice.page);
   }
 
+  /**
+   * Get a cursor near the end of the feed of a topic
+   * @remarks For readers that begin with the newest or with future events instead of the oldest stored one.
+   */
   @Get('cursor')
   @AllowScopes('client')
-  @ApiOperation({
-    operationId: 'getFeedCursor',
-    summary: 'Get a cursor near the end of the feed of a topic',
-    description:
-      'For readers that begin with the newest or with future events instead of the oldest stored one.',
-  })
   @ApiOkResponse({ type: FeedCursorDto, description: 'The cursor.' })
-  @ApiErrors(400)
   @ApiSwitchedOffError('the feed')
-  async getCursor(@Query() { topic, back = 0 }: FeedCursorQueryDto): Promise<FeedCursorDto> {
+  async getFeedCursor(@Query() { topic, back = 0 }: FeedCursorQueryDto): Promise<FeedCursorDto> {
     this.#checkEnabled();
     return { cursor: await this.feed.getCursor(topic, back) };
   }
 
+  /**
+   * Follow the feed of a topic as Server-Sent Events
+   * @remarks Sends the events after the cursor and then every new one. `data` is a FeedEvent in JSON, `id` its cursor;
+   * events have no name. A comment comes every 15 seconds. The service may end a stream at any time (when it stops, when
+   * its reader is too slow, when retention overtakes it): resume with the last id.
+   */
   @Get('stream')
   @AllowScopes('client')
-  @ApiOperation({
-    operationId: 'streamFeed',
-    summary: 'Follow the feed of a topic as Server-Sent Events',
-    description:
-      'Sends the events after the cursor and then every new one. `data` is a FeedEvent in JSON, `id` its cursor; ' +
-      'events have no name. A comment comes every 15 seconds. The service may end a stream at any time (when it ' +
-      'stops, when its reader is too slow, when retention overtakes it): resume with the last id.',
-  })
   @ApiHeader({
     name: 'Last-Event-ID',
     required: false,
@@ -115,9 +108,9 @@ export class FeedController {
     description: 'The stream.',
     content: { 'text/event-stream': { schema: EVENT_STREAM, example: STREAM_EXAMPLE } },
   })
-  @ApiErrors(400, 410)
+  @ApiErrors(410)
   @ApiSwitchedOffError('the feed')
-  async stream(
+  async streamFeed(
     @Query() query: FeedStreamQueryDto,
     @Headers('last-event-id') lastEventId: string | undefined,
     @Req() request: Request,

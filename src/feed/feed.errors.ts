@@ -1,4 +1,4 @@
-import { DomainError } from '../common/http/errors/domain-error.js';
+import { DomainError } from '../common/errors/domain-error.js';
 
 /** The cursor was not issued for this topic, or not at all. */
 export class FeedCursorInvalid extends DomainError {

@@ -1,8 +1,8 @@
 import { Controller, Get, Res } from '@nestjs/common';
-import { ApiOkResponse, ApiOperation, ApiServiceUnavailableResponse, ApiTags } from '@nestjs/swagger';
+import { ApiOkResponse, ApiServiceUnavailableResponse, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { Public } from '../auth/access.js';
-import { ApiErrors, RETRY_AFTER } from '../common/http/errors/error.dto.js';
+import { RETRY_AFTER } from '../common/http/errors/error.dto.js';
 import { HealthChecks, isPassing } from './health-checks.js';
 
 /** A check that takes longer counts as failed, in milliseconds. */
@@ -16,14 +16,13 @@ const STRINGS = { type: 'object', additionalProperties: { type: 'string' } } as 
 export class HealthController {
   constructor(private readonly checks: HealthChecks) {}
 
+  /**
+   * Check that the service is ready
+   * @remarks For load balancers and readiness probes. Until the service has started, it is 503 with the status `starting`,
+   * and `detail` says what the start waits for.
+   */
   @Get()
   @Public()
-  @ApiOperation({
-    operationId: 'getHealth',
-    summary: 'Check that the service is ready',
-    description:
-      'For load balancers and readiness probes. Until the service has started, it is 503 with the status `starting`, and `detail` says what the start waits for.',
-  })
   @ApiOkResponse({
     description: 'The service is ready.',
     schema: { ...STRINGS, example: { status: 'ok', database: 'ok', journal: 'ok', reaper: 'ok' } },
@@ -36,24 +35,21 @@ export class HealthController {
       example: { status: 'unavailable', database: 'unreachable', journal: 'ok', reaper: 'ok' },
     },
   })
-  @ApiErrors(400)
-  async ready(@Res({ passthrough: true }) response: Response): Promise<Record<string, string>> {
+  async getHealth(@Res({ passthrough: true }) response: Response): Promise<Record<string, string>> {
     const parts = await this.checks.run(TIMEOUT_MS);
     const isReady = Object.values(parts).every(isPassing);
     if (!isReady) response.status(503).setHeader('Retry-After', '1');
     return { status: isReady ? 'ok' : 'unavailable', ...parts };
   }
 
+  /**
+   * Check that the process answers
+   * @remarks For liveness probes; says nothing about the database.
+   */
   @Get('live')
   @Public()
-  @ApiOperation({
-    operationId: 'getLiveness',
-    summary: 'Check that the process answers',
-    description: 'For liveness probes; says nothing about the database.',
-  })
   @ApiOkResponse({ description: 'The process answers.', schema: { ...STRINGS, example: { status: 'ok' } } })
-  @ApiErrors(400)
-  live(): Record<string, string> {
+  getLiveness(): Record<string, string> {
     return { status: 'ok' };
   }
 }

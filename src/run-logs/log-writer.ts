@@ -1,10 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
 import { Semaphore } from '@longshore/common/semaphore';
 import { RunNotFound } from '../runs/run.errors.js';
-import { isRunId } from '../runs/storage/new-id.js';
+import { isRunId } from '../runs/machine/new-id.js';
 import { addChunk, EMPTY_LOG, type LogRow, type LogState } from './add-chunk.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import type { LogChunk } from './log-line.js';

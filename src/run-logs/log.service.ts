@@ -1,10 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../common/errors/domain-error.js';
 import type { EventStreamResponse } from '../common/http/server/bounded-readers.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { retryWhileUnavailable } from '../database/connections/unavailable.js';
 import { RunNotFound } from '../runs/run.errors.js';
-import { isRunId } from '../runs/storage/new-id.js';
+import { isRunId } from '../runs/machine/new-id.js';
 import type { LogPageQueryDto } from './dto/log-query.dto.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { LogNotifications, topicOf } from './log-notifications.js';

@@ -12,12 +12,10 @@ import {
   Res,
 } from '@nestjs/common';
 import {
-  ApiBody,
   ApiExtraModels,
   ApiHeader,
   ApiNoContentResponse,
   ApiOkResponse,
-  ApiOperation,
   ApiParam,
   ApiTags,
   getSchemaPath,
@@ -25,14 +23,9 @@ import {
 import type { Request, Response } from 'express';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
-import {
-  BODY_EXAMPLES,
-  EXAMPLE_WORKER_ID,
-  namedExamples,
-  RUN_ID_PARAM,
-} from '../common/http/api-examples.js';
-import { InvalidRequest } from '../common/http/errors/domain-error.js';
-import { ApiErrors } from '../common/http/errors/error.dto.js';
+import { EXAMPLE_WORKER_ID, RUN_ID_PARAM } from '../common/http/api-examples.js';
+import { InvalidRequest } from '../common/errors/domain-error.js';
+import { ApiResource, ApiErrors } from '../common/http/errors/error.dto.js';
 import { BoundedReaders, readerQuota } from '../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../common/http/server/held-requests.js';
 import { Refusals } from '../common/quotas/refusals.js';
@@ -106,18 +99,16 @@ export class LogsController {
     private readonly readers: LogReaders,
   ) {}
 
+  /**
+   * Add the next chunk to the log of an attempt
+   * @remarks Chunks of an attempt are numbered from 0. A chunk that is stored already may be sent again and changes
+   * nothing; one that is not the next gets 409. A chunk that got 200 is stored, unless the size limit of the log removes
+   * it from the middle. A worker may send chunks of an attempt that has ended or was reclaimed.
+   */
   @Put(':id/logs/:chunk')
   @AllowScopes('worker')
   @AllowBoundKeys()
-  @ApiOperation({
-    operationId: 'putLogChunk',
-    summary: 'Add the next chunk to the log of an attempt',
-    description:
-      'Chunks of an attempt are numbered from 0. A chunk that is stored already may be sent again and changes nothing; ' +
-      'one that is not the next gets 409. A chunk that got 200 is stored, unless the size limit of the log removes it ' +
-      'from the middle. A worker may send chunks of an attempt that has ended or was reclaimed.',
-  })
-  @ApiParam(RUN_ID_PARAM)
+  @ApiResource(RUN_ID_PARAM)
   @ApiParam({
     name: 'chunk',
     description: 'Number of the chunk.',
@@ -135,10 +126,9 @@ export class LogsController {
     description: 'The attempt of the log; 409 if the run has no such attempt.',
     schema: { type: 'integer', minimum: 1, maximum: 1000, example: 1 },
   })
-  @ApiBody({ type: LogChunkDto, examples: namedExamples(BODY_EXAMPLES.putLogChunk) })
   @ApiOkResponse({ type: LogPositionDto, description: 'What the log expects next.' })
-  @ApiErrors(400, 404, 409, 413, 415, 503)
-  async put(
+  @ApiErrors(409)
+  async putLogChunk(
     @Param('id') id: string,
     @Param('chunk') chunk: string,
     @FencedBy() fence: Fence,
@@ -156,17 +146,15 @@ export class LogsController {
     return { next_chunk: nextChunk, next_line: end.line };
   }
 
+  /**
+   * Read a page of the log of an attempt
+   * @remarks Lines in the order in which they were printed, as JSON objects, one a line: LogLine, or LogGap where lines
+   * are missing. With `Accept: text/plain`, the text alone. To continue, send `X-Log-Next-Cursor` as `after`.
+   */
   @Get(':id/logs')
   @AllowScopes('client', 'worker')
   @AllowHolders()
-  @ApiOperation({
-    operationId: 'readRunLog',
-    summary: 'Read a page of the log of an attempt',
-    description:
-      'Lines in the order in which they were printed, as JSON objects, one a line: LogLine, or LogGap where lines are ' +
-      'missing. With `Accept: text/plain`, the text alone. To continue, send `X-Log-Next-Cursor` as `after`.',
-  })
-  @ApiParam(RUN_ID_PARAM)
+  @ApiResource(RUN_ID_PARAM)
   @ApiOkResponse({
     description: 'The lines.',
     content: {
@@ -193,8 +181,7 @@ export class LogsController {
       'X-Log-Has-More': header('Whether more lines are stored.', BOOLEAN),
     },
   })
-  @ApiErrors(400, 404, 503)
-  async getPage(
+  async readRunLog(
     @Param('id') id: string,
     @Query() query: LogPageQueryDto,
     @CurrentCaller() caller: Caller,
@@ -224,20 +211,19 @@ export class LogsController {
     return isPlain ? toPlainText(page) : toJsonLines(page);
   }
 
+  /**
+   * Follow the log of an attempt as Server-Sent Events
+   * @remarks Sends what is after the cursor and then every new line. `data` is a LogLine or a LogGap in JSON, `id` its
+   * cursor; they have no name. A comment comes every 15 seconds. Behind the last line of a complete log comes an event
+   * with the name `end`, whose data has `lines` (printed) and `left_out` (not stored), which count each piece of a line,
+   * and the stream closes. It may also close without (when the service stops, when its reader is too slow, when the run is
+   * removed): resume with the last id. A request whose `Last-Event-ID` is the end of a complete log gets 204, at which an
+   * EventSource stops.
+   */
   @Get(':id/logs/stream')
   @AllowScopes('client', 'worker')
   @AllowHolders()
-  @ApiOperation({
-    operationId: 'streamRunLog',
-    summary: 'Follow the log of an attempt as Server-Sent Events',
-    description:
-      'Sends what is after the cursor and then every new line. `data` is a LogLine or a LogGap in JSON, `id` its ' +
-      'cursor; they have no name. A comment comes every 15 seconds. Behind the last line of a complete log comes an ' +
-      'event with the name `end`, whose data has `lines` (printed) and `left_out` (not stored), which count each piece of a line, and the stream closes. It may also close without (when the service stops, when its ' +
-      'reader is too slow, when the run is removed): resume with the last id. A request whose `Last-Event-ID` is the end of a ' +
-      'complete log gets 204, at which an EventSource stops.',
-  })
-  @ApiParam(RUN_ID_PARAM)
+  @ApiResource(RUN_ID_PARAM)
   @ApiHeader({
     name: 'Last-Event-ID',
     required: false,
@@ -249,8 +235,7 @@ export class LogsController {
     content: { [EVENT_STREAM]: { schema: logText(EVENT_STREAM), example: STREAM_EXAMPLE } },
   })
   @ApiNoContentResponse({ description: 'The client has the whole log.' })
-  @ApiErrors(400, 404, 503)
-  async stream(
+  async streamRunLog(
     @Param('id') id: string,
     @Query() query: LogStreamQueryDto,
     @CurrentCaller() caller: Caller,

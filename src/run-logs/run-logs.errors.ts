@@ -1,4 +1,4 @@
-import { DomainError } from '../common/http/errors/domain-error.js';
+import { DomainError } from '../common/errors/domain-error.js';
 
 export class AttemptNotFound extends DomainError {
   readonly kind = 'not-found';

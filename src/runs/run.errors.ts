@@ -1,4 +1,4 @@
-import { DomainError, type ErrorKind } from '../common/http/errors/domain-error.js';
+import { DomainError, type ErrorKind } from '../common/errors/domain-error.js';
 import type { Rejection } from './machine/run-command.js';
 
 /** No run has this id. */

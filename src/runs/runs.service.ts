@@ -1,12 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { Caller } from '../auth/access.js';
-import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
-import { toTimelineEventDto, type AddEventDto } from './http/dto/event.dto.js';
-import { toOpRunDto, type OpRunDto } from './http/dto/op-run.dto.js';
-import type { UpdateRunDto } from './http/dto/run-requests.dto.js';
-import { newRun, type RunRequest } from './http/new-run.js';
+import { toTimelineEventDto, type AddEventDto } from './dto/event.dto.js';
+import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
+import type { UpdateRunDto } from './dto/run-requests.dto.js';
+import { newRun, type RunRequest } from './new-run.js';
 import type { Reporter, RunCommand } from './machine/run-command.js';
 import {
   MANUAL_RETRY,
@@ -18,8 +18,8 @@ import {
 import type { Idempotency } from './idempotency/idempotency-ledger.js';
 import type { CommandOptions, Effect } from './journal/command.js';
 import { RunJournal } from './journal/run-journal.js';
-import { checkedState } from './list/run-filter.js';
-import { RunReader } from './http/run.reader.js';
+import { checkedState } from './reading/run-filter.js';
+import { RunReader } from './reading/run.reader.js';
 
 /** What a request to create a run says beside the run. */
 export interface RunCreation extends CommandOptions {

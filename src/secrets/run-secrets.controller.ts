@@ -1,9 +1,14 @@
 import { Controller, Get, Header, Param } from '@nestjs/common';
-import { ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import { ApiHeader, ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
 import { EXAMPLE_WORKER_ID, RUN_ID_PARAM } from '../common/http/api-examples.js';
-import { ApiErrors, ApiSwitchedOffError, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
+import {
+  ApiResource,
+  ApiErrors,
+  ApiSwitchedOffError,
+  NO_STORE_HEADER,
+} from '../common/http/errors/error.dto.js';
 import { FencedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER, type Fence } from '../runs/http/request-headers.js';
 import { RunSecretsDto } from './secret.dto.js';
 import { RunSecretsService } from './run-secrets.service.js';
@@ -13,19 +18,17 @@ import { RunSecretsService } from './run-secrets.service.js';
 export class RunSecretsController {
   constructor(private readonly secrets: RunSecretsService) {}
 
+  /**
+   * Read the secrets of a run that a worker holds
+   * @remarks Only for the worker and the attempt to which the run is assigned. 404 names a secret that does not exist, or
+   * is of another kind than the run needs; the worker reports FAILED with it. The audit log has an entry for each attempt
+   * and API key that gets values.
+   */
   @Get(':id/secrets')
   @AllowScopes('worker')
   @AllowBoundKeys()
   @Header('Cache-Control', 'no-store')
-  @ApiOperation({
-    operationId: 'getRunSecrets',
-    summary: 'Read the secrets of a run that a worker holds',
-    description:
-      'Only for the worker and the attempt to which the run is assigned. 404 names a secret that does not ' +
-      'exist, or is of another kind than the run needs; the worker reports FAILED with it. The audit log has an entry ' +
-      'for each attempt and API key that gets values.',
-  })
-  @ApiParam(RUN_ID_PARAM)
+  @ApiResource(RUN_ID_PARAM)
   @ApiHeader({
     name: WORKER_ID_HEADER,
     required: true,
@@ -39,9 +42,9 @@ export class RunSecretsController {
     schema: { type: 'integer', minimum: 1, maximum: 1000, example: 1 },
   })
   @ApiOkResponse({ type: RunSecretsDto, description: 'The values.', headers: NO_STORE_HEADER })
-  @ApiErrors(400, 404, 409)
+  @ApiErrors(409)
   @ApiSwitchedOffError('the storage of secrets')
-  get(
+  getRunSecrets(
     @Param('id') id: string,
     @FencedBy() fence: Fence,
     @CurrentCaller() caller: Caller,

@@ -6,7 +6,7 @@ import type { Fence } from '../runs/http/request-headers.js';
 import { isInExecution } from '../runs/machine/run-state.js';
 import { requirementsOfList } from '../runs/requirements.js';
 import { RunNotFound, RunRejected } from '../runs/run.errors.js';
-import { isRunId } from '../runs/storage/new-id.js';
+import { isRunId } from '../runs/machine/new-id.js';
 import { RunSecretsRepository, type RunSecrets } from './run-secrets.repository.js';
 import type { RegistryLoginDto, RunSecretsDto } from './secret.dto.js';
 import { SecretCipher } from './secret-cipher.js';

@@ -11,20 +11,11 @@ import {
   Res,
   type StreamableFile,
 } from '@nestjs/common';
-import {
-  ApiBody,
-  ApiCreatedResponse,
-  ApiNoContentResponse,
-  ApiOkResponse,
-  ApiOperation,
-  ApiParam,
-  ApiTags,
-} from '@nestjs/swagger';
+import { ApiCreatedResponse, ApiNoContentResponse, ApiOkResponse, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowScopes, type Caller } from '../auth/access.js';
 import { CurrentCaller } from '../auth/api-key.guard.js';
-import { BODY_EXAMPLES, namedExamples } from '../common/http/api-examples.js';
-import { ApiErrors, ApiSwitchedOffError } from '../common/http/errors/error.dto.js';
+import { ApiResource, ApiSwitchedOffError } from '../common/http/errors/error.dto.js';
 import { ApiPage } from '../common/http/next-page.js';
 import { answerPage } from '../runs/http/json-stream.js';
 import { SECRET_NAME } from '../runs/secret-name.js';
@@ -51,20 +42,16 @@ const NAME_PARAM = {
 export class SecretsController {
   constructor(private readonly secrets: SecretsService) {}
 
+  /**
+   * Create a secret, or replace it
+   * @remarks The value is stored encrypted; only a worker that holds a run that uses the secret can read it. Runs that
+   * start from now on get the new value.
+   */
   @Put(':name')
-  @ApiOperation({
-    operationId: 'putSecret',
-    summary: 'Create a secret, or replace it',
-    description:
-      'The value is stored encrypted; only a worker that holds a run that uses the secret can read it. Runs that start ' +
-      'from now on get the new value.',
-  })
   @ApiParam(NAME_PARAM)
-  @ApiBody({ type: PutSecretDto, examples: namedExamples(BODY_EXAMPLES.putSecret) })
   @ApiCreatedResponse({ type: SecretDto, description: 'The secret was created.' })
   @ApiOkResponse({ type: SecretDto, description: 'The secret was replaced.' })
-  @ApiErrors(400, 413, 415)
-  async put(
+  async putSecret(
     @Param('name') name: string,
     @Body() body: PutSecretDto,
     @CurrentCaller() caller: Caller,
@@ -75,46 +62,39 @@ export class SecretsController {
     return secret;
   }
 
+  /**
+   * List secrets, by name
+   * @remarks Continue with the last name of the page as `after`, or follow the header `Link`.
+   */
   @Get()
-  @ApiOperation({
-    operationId: 'listSecrets',
-    summary: 'List secrets, by name',
-    description: 'Continue with the last name of the page as `after`, or follow the header `Link`.',
-  })
   @ApiPage(SecretDto, 'A page of secrets, without their values.')
-  @ApiErrors(400)
-  async list(
+  async listSecrets(
     @Query() query: ListSecretsQueryDto,
     @Res({ passthrough: true }) response: Response,
   ): Promise<StreamableFile> {
     return answerPage(response, await this.secrets.list(query), ({ name }) => name);
   }
 
+  /**
+   * Delete a secret
+   * @remarks Runs that use it and start from now on fail.
+   */
   @Delete(':name')
   @HttpCode(204)
-  @ApiOperation({
-    operationId: 'deleteSecret',
-    summary: 'Delete a secret',
-    description: 'Runs that use it and start from now on fail.',
-  })
-  @ApiParam(NAME_PARAM)
+  @ApiResource(NAME_PARAM)
   @ApiNoContentResponse({ description: 'Deleted.' })
-  @ApiErrors(400, 404)
-  delete(@Param('name') name: string, @CurrentCaller() caller: Caller): Promise<void> {
+  deleteSecret(@Param('name') name: string, @CurrentCaller() caller: Caller): Promise<void> {
     return this.secrets.delete(name, caller);
   }
 
+  /**
+   * Encrypt all secrets with the first key of SERVICE_SECRETS_KEY
+   * @remarks Those that it encrypts already stay as they are. Names, kinds, values and times do not change.
+   */
   @Post('rotate')
   @HttpCode(200)
-  @ApiOperation({
-    operationId: 'rotateSecrets',
-    summary: 'Encrypt all secrets with the first key of SERVICE_SECRETS_KEY',
-    description:
-      'Those that it encrypts already stay as they are. Names, kinds, values and times do not change.',
-  })
   @ApiOkResponse({ type: SecretRotationDto, description: 'What was done.' })
-  @ApiErrors(400)
-  rotate(@CurrentCaller() caller: Caller): Promise<SecretRotationDto> {
+  rotateSecrets(@CurrentCaller() caller: Caller): Promise<SecretRotationDto> {
     return this.secrets.rotate(caller);
   }
 }

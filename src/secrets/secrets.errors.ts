@@ -1,4 +1,4 @@
-import { DomainError } from '../common/http/errors/domain-error.js';
+import { DomainError } from '../common/errors/domain-error.js';
 import type { SecretKind } from '../database/entities/secret.entity.js';
 
 /** SERVICE_SECRETS_KEY is unset. */

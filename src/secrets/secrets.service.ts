@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { JsonRefused, readJson } from '@longshore/common/json/read-json';
 import type { Author } from '../auth/audit-log.js';
-import { InvalidRequest } from '../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../common/errors/domain-error.js';
 import { DtoPlan } from '../common/http/validation/dto-plan.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Log } from '../common/logging/logger.js';

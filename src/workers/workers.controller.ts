@@ -10,19 +10,12 @@ import {
   Res,
   type StreamableFile,
 } from '@nestjs/common';
-import {
-  ApiBody,
-  ApiNoContentResponse,
-  ApiOkResponse,
-  ApiOperation,
-  ApiParam,
-  ApiTags,
-} from '@nestjs/swagger';
+import { ApiNoContentResponse, ApiOkResponse, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
 import { assertActsAs, assertCovers, CurrentCaller } from '../auth/api-key.guard.js';
-import { ApiErrors } from '../common/http/errors/error.dto.js';
-import { BODY_EXAMPLES, namedExamples, WORKER_ID_PARAM } from '../common/http/api-examples.js';
+import { ApiErrors, ApiResource } from '../common/http/errors/error.dto.js';
+import { WORKER_ID_PARAM } from '../common/http/api-examples.js';
 import { BodyQuota } from '../common/http/request/body-quota.js';
 import { ApiPage } from '../common/http/next-page.js';
 import { answerPage } from '../runs/http/json-stream.js';
@@ -46,16 +39,14 @@ export class WorkersController {
     private readonly settings: Settings,
   ) {}
 
+  /**
+   * List all registered workers, active or not
+   * @remarks Ordered by id. Many come in several pages: follow the header `Link`.
+   */
   @Get()
   @AllowScopes('client')
-  @ApiOperation({
-    operationId: 'listWorkers',
-    summary: 'List all registered workers, active or not',
-    description: 'Ordered by id. Many come in several pages: follow the header `Link`.',
-  })
   @ApiPage(WorkerDto, 'The workers, or a page of them.')
-  @ApiErrors(400, 503)
-  async list(
+  async listWorkers(
     @Query() { limit = Infinity, after = '' }: ListWorkersQueryDto,
     @Res({ passthrough: true }) response: Response,
   ): Promise<StreamableFile> {
@@ -63,20 +54,17 @@ export class WorkersController {
     return answerPage(response, { items: items.map(toWorkerDto), hasMore }, ({ id }) => id);
   }
 
+  /**
+   * Register a worker or refresh it
+   * @remarks A worker must send heartbeats more often than `X-Worker-Timeout`, else it loses its runs. The response names
+   * those of `running_ops` that the worker does not hold any more: it stops them. With `wait`, the heartbeat is recorded
+   * at once and its response delayed until there is such a run. A worker that gets a response early, without such a run,
+   * pauses for a second or two. 403 names the tags and capabilities to which the API key is not bound.
+   */
   @Post('heartbeat')
   @HttpCode(200)
   @AllowScopes('worker')
   @AllowBoundKeys()
-  @ApiOperation({
-    operationId: 'sendHeartbeat',
-    summary: 'Register a worker or refresh it',
-    description:
-      'A worker must send heartbeats more often than `X-Worker-Timeout`, else it loses its runs. The response names those of ' +
-      '`running_ops` that the worker does not hold any more: it stops them. With `wait`, the heartbeat is recorded at once ' +
-      'and its response delayed until there is such a run. A worker that gets a response early, without such a run, pauses ' +
-      'for a second or two. 403 names the tags and capabilities to which the API key is not bound.',
-  })
-  @ApiBody({ type: HeartbeatDto, examples: namedExamples(BODY_EXAMPLES.sendHeartbeat) })
   @ApiOkResponse({
     type: HeartbeatAnswerDto,
     description: 'The worker, and the runs that it has lost.',
@@ -91,8 +79,7 @@ export class WorkersController {
       },
     },
   })
-  @ApiErrors(400, 413, 415, 429, 503)
-  async heartbeat(
+  async sendHeartbeat(
     @Body() body: HeartbeatDto,
     @Query() { wait = 0 }: HeartbeatQueryDto,
     @CurrentCaller() caller: Caller,
@@ -107,52 +94,52 @@ export class WorkersController {
     return { ...toWorkerDto({ worker }), ...(lost !== null && { lost_ops: lost.map(toLostOpDto) }) };
   }
 
+  /**
+   * Remove a worker from the list
+   * @remarks For the clean end of a worker; an unknown worker gets 204, too. A later heartbeat registers it again. A
+   * worker that is not removed stays in the list, stale, for 24 hours.
+   */
   @Delete(':worker_id')
   @HttpCode(204)
   @AllowScopes('worker')
   @AllowBoundKeys()
-  @ApiOperation({
-    operationId: 'removeWorker',
-    summary: 'Remove a worker from the list',
-    description:
-      'For the clean end of a worker; an unknown worker gets 204, too. A later heartbeat registers it again. A worker that ' +
-      'is not removed stays in the list, stale, for 24 hours.',
-  })
   @ApiParam(WORKER_ID_PARAM)
   @ApiNoContentResponse({ description: 'The worker is not in the list.' })
-  @ApiErrors(400, 409, 503)
-  async remove(@Param('worker_id') workerId: string, @CurrentCaller() caller: Caller): Promise<void> {
+  @ApiErrors(409)
+  async removeWorker(@Param('worker_id') workerId: string, @CurrentCaller() caller: Caller): Promise<void> {
     assertActsAs(caller, workerId);
     await this.workers.remove(workerId);
   }
 
+  /**
+   * Stop a worker from claiming runs
+   * @remarks The worker finishes the runs that it has.
+   */
   @Post(':worker_id/drain')
   @HttpCode(200)
   @AllowScopes('admin')
-  @ApiOperation({
-    operationId: 'drainWorker',
-    summary: 'Stop a worker from claiming runs',
-    description: 'The worker finishes the runs that it has.',
-  })
-  @ApiParam(WORKER_ID_PARAM)
+  @ApiResource(WORKER_ID_PARAM)
   @ApiOkResponse({ type: WorkerDto, description: 'The worker.' })
-  @ApiErrors(400, 404, 503)
-  async drain(@Param('worker_id') workerId: string, @CurrentCaller() caller: Caller): Promise<WorkerDto> {
+  async drainWorker(
+    @Param('worker_id') workerId: string,
+    @CurrentCaller() caller: Caller,
+  ): Promise<WorkerDto> {
     return toWorkerDto(await this.workers.setDraining(workerId, true, caller));
   }
 
+  /**
+   * Let a drained worker claim again
+   * @remarks Ends a drain.
+   */
   @Post(':worker_id/resume')
   @HttpCode(200)
   @AllowScopes('admin')
-  @ApiOperation({
-    operationId: 'resumeWorker',
-    summary: 'Let a drained worker claim again',
-    description: 'Ends a drain.',
-  })
-  @ApiParam(WORKER_ID_PARAM)
+  @ApiResource(WORKER_ID_PARAM)
   @ApiOkResponse({ type: WorkerDto, description: 'The worker.' })
-  @ApiErrors(400, 404, 503)
-  async resume(@Param('worker_id') workerId: string, @CurrentCaller() caller: Caller): Promise<WorkerDto> {
+  async resumeWorker(
+    @Param('worker_id') workerId: string,
+    @CurrentCaller() caller: Caller,
+  ): Promise<WorkerDto> {
     return toWorkerDto(await this.workers.setDraining(workerId, false, caller));
   }
 

@@ -1,4 +1,4 @@
-import { DomainError } from '../common/http/errors/domain-error.js';
+import { DomainError } from '../common/errors/domain-error.js';
 
 export class WorkerNotFound extends DomainError {
   readonly kind = 'not-found';

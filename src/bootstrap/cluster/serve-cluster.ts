@@ -3,8 +3,13 @@ import { join } from 'node:path';
 import { checkScheduler } from '../check-scheduler.js';
 import { abortable, CleanupStack } from '../cleanup-stack.js';
 import type { Extensions } from '../extensions/load-extensions.js';
-import { openDatabase, openDatabaseServer, prepareDatabase, type StartContext } from '../open-database.js';
-import type { RunningService } from '../serve.js';
+import {
+  openDatabase,
+  openDatabaseServer,
+  prepareDatabase,
+  type RunningService,
+  type StartContext,
+} from '../open-database.js';
 import { PortReservation } from '../port-reservation.js';
 import { ServerProcesses } from './server-processes.js';
 

@@ -1,14 +1,18 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, SwaggerModule, type OpenAPIObject } from '@nestjs/swagger';
-import { eventSchemas } from '../../runs/http/dto/event-schemas.js';
+import { eventSchemas } from '../../runs/dto/event-schemas.js';
 import {
+  addBodyExamples,
+  addCommonErrors,
   addCommonParts,
   addErrorExamples,
   allowNullInOptionalInput,
   closeInputSchemas,
   declarePublicOperations,
   describeOptionalExamples,
+  joinLines,
   removeLengthOfIntegers,
+  shortenOperationIds,
   sortPathsByTag,
   unwrapSingleAllOf,
 } from './document-rules.js';
@@ -43,12 +47,16 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
     .build();
   const document = SwaggerModule.createDocument(app, config);
   Object.assign(document.components?.schemas ?? {}, eventSchemas());
+  shortenOperationIds(document);
+  joinLines(document);
   unwrapSingleAllOf(document);
   removeLengthOfIntegers(document);
   allowNullInOptionalInput(document);
   closeInputSchemas(document);
   declarePublicOperations(document);
   describeOptionalExamples(document);
+  addBodyExamples(document);
+  addCommonErrors(document);
   addErrorExamples(document);
   addCommonParts(document);
   sortPathsByTag(document);

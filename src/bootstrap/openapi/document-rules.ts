@@ -1,4 +1,6 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
+import { BODY_EXAMPLES, namedExamples } from '../../common/http/api-examples.js';
+import { ERROR_SCHEMA, errorResponse } from '../../common/http/errors/error.dto.js';
 import { errorExample } from './error-examples.js';
 import { IGNORES_UNKNOWN_FIELDS } from '../../common/http/validation/dto-decorators.js';
 
@@ -11,7 +13,6 @@ type SchemaObject = Exclude<Schema, ReferenceObject>;
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete', 'head', 'options'] as const;
 const NULL = { type: 'null' } as const;
-const ERROR_SCHEMA = { $ref: '#/components/schemas/Error' } as const;
 
 /**
  * Moves the examples of optional parameters, and of everything that deletes, into their descriptions: Swagger UI fills its
@@ -34,6 +35,47 @@ function withDescribedExample(parameter: ParameterObject): ParameterObject {
   if (example === undefined) return parameter;
   const text = Array.isArray(example) ? example.join(',') : String(example);
   return { ...others, description: `${description} For example: \`${text}\`.`.trim(), schema: rest };
+}
+
+/** Names our own operations, which have tags of the document, by their methods alone; an extension may have the same methods. */
+export function shortenOperationIds(document: OpenAPIObject): void {
+  const own = new Set(document.tags?.map(({ name }) => name));
+  for (const { operation } of operationsOf(document)) {
+    if (operation.tags?.some((tag) => own.has(tag)) !== true || operation.operationId === undefined) continue;
+    operation.operationId = operation.operationId.replace(/^\w+Controller_/, '');
+  }
+}
+
+/** Joins the lines of texts that come from comments. */
+export function joinLines(document: OpenAPIObject): void {
+  for (const { operation } of operationsOf(document)) {
+    if (operation.summary) operation.summary = operation.summary.replaceAll('\n', ' ');
+    if (operation.description) operation.description = operation.description.replaceAll('\n', ' ');
+  }
+}
+
+/** Adds the examples of request bodies. */
+export function addBodyExamples(document: OpenAPIObject): void {
+  for (const { operation } of operationsOf(document)) {
+    const { operationId = '', requestBody } = operation;
+    const examples = BODY_EXAMPLES[operationId];
+    if (examples === undefined || requestBody === undefined || '$ref' in requestBody) continue;
+    for (const media of Object.values(requestBody.content)) media.examples = namedExamples(examples);
+  }
+}
+
+/**
+ * Adds the error responses that routes have by what they take: 400, 503 where a key is read from the database, 413 and 415 with
+ * a body. What a route documents itself stays.
+ */
+export function addCommonErrors(document: OpenAPIObject): void {
+  for (const { operation } of operationsOf(document)) {
+    const needsKey = operation.security !== undefined && operation.security.length > 0;
+    const ofBody = operation.requestBody === undefined ? [] : ([413, 415] as const);
+    for (const status of [400, ...ofBody, ...(needsKey ? [503 as const] : [])] as const) {
+      operation.responses[status] ??= errorResponse(status);
+    }
+  }
 }
 
 /** Gives every error response an example, unless it has one. */

@@ -52,8 +52,8 @@ export const EVENT_EXAMPLES = {
   custom: { type: 'CHECKPOINT', msg: 'Saved page 3', payload: { page: 3 } },
 } as const;
 
-/** Request bodies by operation and name, for `@ApiBody`. */
-export const BODY_EXAMPLES = {
+/** Request bodies by the id of the operation and by name. */
+export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   createRun: {
     minimal: { image: IMAGE, inputs: INPUTS },
     full: {
@@ -124,7 +124,8 @@ export const BODY_EXAMPLES = {
       ],
     },
   },
-  changeRuns: { 'one run': { ids: [EXAMPLE_RUN_ID] } },
+  cancelRuns: { 'one run': { ids: [EXAMPLE_RUN_ID] } },
+  retryRuns: { 'one run': { ids: [EXAMPLE_RUN_ID] } },
   reportEvents: {
     'two events': {
       events: [
@@ -133,7 +134,7 @@ export const BODY_EXAMPLES = {
       ],
     },
   },
-} as const;
+};
 
 /** The form in which OpenAPI expects named examples. */
 export function namedExamples(values: Readonly<Record<string, unknown>>): Record<string, { value: unknown }> {

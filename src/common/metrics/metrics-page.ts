@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Registry } from 'prom-client';
-import { DomainError } from '../http/errors/domain-error.js';
+import { DomainError } from '../errors/domain-error.js';
 
 /**
  * Gauges that are the same in every process, such as what the database holds. A scrape reads them once; those of the other

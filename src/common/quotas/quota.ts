@@ -1,4 +1,4 @@
-import { DomainError } from '../http/errors/domain-error.js';
+import { DomainError } from '../errors/domain-error.js';
 import type { Refusals } from './refusals.js';
 
 /** The largest sum, and the setting that holds it. */

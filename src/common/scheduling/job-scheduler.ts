@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { isDatabaseUnavailable } from '../../database/connections/unavailable.js';
 import { Clock } from '../clock.js';
-import { DomainError } from '../http/errors/domain-error.js';
+import { DomainError } from '../errors/domain-error.js';
 import { Log } from '../logging/logger.js';
 import { JobMetrics } from './job-metrics.js';
 import type { Job } from './job-explorer.js';

@@ -11,7 +11,7 @@ import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-
 import {
   ExecutionOptionsInputDto,
   RunExecutionOptionsInputDto,
-} from '../../runs/http/dto/execution-options.dto.js';
+} from '../../runs/dto/execution-options.dto.js';
 import {
   ConstraintsInputDto,
   EventDeliveryInputDto,
@@ -19,7 +19,7 @@ import {
   PRIORITY,
   RetryPolicyInputDto,
   TimeoutsInputDto,
-} from '../../runs/http/dto/run-options.dto.js';
+} from '../../runs/dto/run-options.dto.js';
 import { InputSpecInputDto, OutputSpecInputDto } from './specs.dto.js';
 
 const NAME = {

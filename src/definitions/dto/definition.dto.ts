@@ -2,7 +2,7 @@ import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/s
 import { IsOptional } from 'class-validator';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
 import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
-import { ExecutionOptionsDto, toExecutionOptionsDto } from '../../runs/http/dto/execution-options.dto.js';
+import { ExecutionOptionsDto, toExecutionOptionsDto } from '../../runs/dto/execution-options.dto.js';
 import {
   ConstraintsDto,
   EventDeliveryDto,
@@ -11,7 +11,7 @@ import {
   toEventDeliveryDto,
   toRetryPolicyDto,
   toTimeoutsDto,
-} from '../../runs/http/dto/run-options.dto.js';
+} from '../../runs/dto/run-options.dto.js';
 import { InputSpecDto, OutputSpecDto } from './specs.dto.js';
 
 /** Default size of a page, except in the list of all versions. */

@@ -1,12 +1,11 @@
 import { Controller, Get, Query, Res, type StreamableFile } from '@nestjs/common';
-import { ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiTags } from '@nestjs/swagger';
 import { InjectRepository } from '@nestjs/typeorm';
 import { jsonText } from '@longshore/common/json/json-text';
 import type { Response } from 'express';
 import { LessThan, Repository } from 'typeorm';
 import { AllowScopes } from '../../auth/access.js';
 import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
-import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { ApiPage } from '../../common/http/next-page.js';
 import { Settings } from '../../config/settings.js';
 import { readPage } from '../../database/sql/read-page.js';
@@ -21,17 +20,15 @@ export class AuditController {
     private readonly settings: Settings,
   ) {}
 
+  /**
+   * List recorded changes and reads of secrets, newest first
+   * @remarks Direct changes of runs (PATCH), API keys that were created and revoked, drains of workers, changes of
+   * definitions and secrets, and reads of secrets by workers.
+   */
   @Get()
   @AllowScopes('admin')
-  @ApiOperation({
-    operationId: 'listAudit',
-    summary: 'List recorded changes and reads of secrets, newest first',
-    description:
-      'Direct changes of runs (PATCH), API keys that were created and revoked, drains of workers, changes of definitions and secrets, and reads of secrets by workers.',
-  })
   @ApiPage(AuditEntryDto, 'A page of the audit log.')
-  @ApiErrors(400, 503)
-  async list(
+  async listAudit(
     @Query() { limit = DEFAULT_AUDIT_LIMIT, after }: ListAuditQueryDto,
     @Res({ passthrough: true }) response: Response,
   ): Promise<StreamableFile> {

@@ -9,9 +9,9 @@ import {
   IsTextList,
   OptionalField,
 } from '../../common/http/validation/dto-decorators.js';
-import { AddEventDto } from '../http/dto/event.dto.js';
-import { OpRunDto } from '../http/dto/op-run.dto.js';
-import { CreateRunDto } from '../http/dto/run-requests.dto.js';
+import { AddEventDto } from '../dto/event.dto.js';
+import { OpRunDto } from '../dto/op-run.dto.js';
+import { CreateRunDto } from '../dto/run-requests.dto.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 
 @ApiSchema({ name: 'RefusedItem', description: 'The item was refused.' })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { JournalOverloaded, TooManyWaiting } from '../run.errors.js';
 import { settleItems } from './bulk-runs.service.js';
 

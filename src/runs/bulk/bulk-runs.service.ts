@@ -2,19 +2,19 @@ import { Injectable } from '@nestjs/common';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { isBound, type Caller } from '../../auth/access.js';
-import { DomainError, InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { DomainError, InvalidRequest } from '../../common/errors/domain-error.js';
 import { toItemError, type ItemError } from '../../common/http/errors/error-response.js';
 import { readItem } from '../../common/http/validation/bulk-items.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import { checkedEvent, eventCommand, answerOf } from '../runs.service.js';
-import { CreateRunDto } from '../http/dto/run-requests.dto.js';
-import type { BulkKeys } from '../idempotency/idempotency.js';
+import { CreateRunDto } from '../dto/run-requests.dto.js';
+import type { BulkKeys } from '../http/idempotency.js';
 import { assertMayReport } from '../events/event-scopes.js';
 import type { Effect } from '../journal/command.js';
 import { RunJournal } from '../journal/run-journal.js';
 import type { RunEvent } from '../machine/run-event.js';
-import { newRun } from '../http/new-run.js';
-import { RunReader } from '../http/run.reader.js';
+import { newRun } from '../new-run.js';
+import { RunReader } from '../reading/run.reader.js';
 import { LONGEST_WORKER_ID } from '../http/request-headers.js';
 import {
   ReportedEventDto,

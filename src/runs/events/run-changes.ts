@@ -7,7 +7,7 @@ import { rows } from '../../database/sql/sql.js';
 import { JournalInstrumentation } from '../journal/journal-instrumentation.js';
 import { isTerminal, type RunState } from '../machine/run-state.js';
 import { RunNotFound } from '../run.errors.js';
-import { isRunId } from '../storage/new-id.js';
+import { isRunId } from '../machine/new-id.js';
 
 /** Interval between polls for changes by other processes, in milliseconds. */
 const RECHECK_MS = 500;

@@ -2,7 +2,7 @@ import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import { config, type Observable } from 'rxjs';
 import { DataSource, type EntityManager } from 'typeorm';
 import { FeedEpochEntity } from '../../database/entities/feed.entity.js';
-import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../../common/errors/domain-error.js';
 import {
   listCommittedEvents,
   toCommittedEvent,

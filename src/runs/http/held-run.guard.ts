@@ -11,7 +11,7 @@ import { actsAs, AllowBoundKeys, covers, isBound, type Caller } from '../../auth
 import { callerOf } from '../../auth/api-key.guard.js';
 import { requirementsOfList } from '../requirements.js';
 import { HeldRunRepository } from '../storage/held-run.repository.js';
-import { isRunId } from '../storage/new-id.js';
+import { isRunId } from '../machine/new-id.js';
 import { RunNotFound } from '../run.errors.js';
 
 /**

@@ -6,7 +6,7 @@ import { stringifyJson } from '@longshore/common/json/json-text';
 import { JSON_TYPE } from '../../common/http/errors/send-error.js';
 import { linkNextPage } from '../../common/http/next-page.js';
 import type { Page } from '../../database/sql/read-page.js';
-import type { PolledEventDto, PolledEventsDto } from './dto/event.dto.js';
+import type { PolledEventDto, PolledEventsDto } from '../dto/event.dto.js';
 
 /**
  * The response to a poll: one page as a plain object, several as a stream, so that a long timeline is never in memory as

@@ -6,7 +6,7 @@ import { readTraceContext, type TraceContext } from '@longshore/common/tracing/t
 import { isBound } from '../../auth/access.js';
 import { assertActsAs, callerOf } from '../../auth/api-key.guard.js';
 import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
-import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 import type { Reporter } from '../machine/run-command.js';

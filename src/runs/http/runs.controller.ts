@@ -10,16 +10,15 @@ import {
   Res,
   type StreamableFile,
 } from '@nestjs/common';
-import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import { ApiBody, ApiHeader, ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../../auth/access.js';
 import { CurrentCaller } from '../../auth/api-key.guard.js';
 import { MissingScope } from '../../auth/auth.errors.js';
-import { ApiErrors } from '../../common/http/errors/error.dto.js';
+import { ApiResource } from '../../common/http/errors/error.dto.js';
 import { ApiPage } from '../../common/http/next-page.js';
 import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
 import {
-  BODY_EXAMPLES,
   EVENT_EXAMPLES,
   EXAMPLE_WORKER_ID,
   namedExamples,
@@ -27,10 +26,10 @@ import {
 } from '../../common/http/api-examples.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { assertMayReport } from '../events/event-scopes.js';
-import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from './dto/event.dto.js';
-import { ListAttemptsQueryDto, OpAttemptDto } from './dto/op-attempt.dto.js';
-import { OpRunDto } from './dto/op-run.dto.js';
-import { CreateRunDto, GetRunQueryDto, UpdateRunDto } from './dto/run-requests.dto.js';
+import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from '../dto/event.dto.js';
+import { ListAttemptsQueryDto, OpAttemptDto } from '../dto/op-attempt.dto.js';
+import { OpRunDto } from '../dto/op-run.dto.js';
+import { CreateRunDto, GetRunQueryDto, UpdateRunDto } from '../dto/run-requests.dto.js';
 import { AllowHolders } from './held-run.guard.js';
 import { answerPage, answerPoll } from './json-stream.js';
 import {
@@ -39,7 +38,7 @@ import {
   ApiIdempotentEvent,
   IdempotencyOf,
   markReplayed,
-} from '../idempotency/idempotency.js';
+} from './idempotency.js';
 import {
   ApiTraceparent,
   ReportedBy,
@@ -58,9 +57,9 @@ import {
 } from './run-etags.js';
 import type { Reporter } from '../machine/run-command.js';
 import type { Idempotency } from '../idempotency/idempotency-ledger.js';
-import { ListRunsQueryDto, OpRunListDto } from '../list/list-runs.dto.js';
-import { RunListReader } from '../list/run-list.reader.js';
-import { RunReader } from './run.reader.js';
+import { ListRunsQueryDto, OpRunListDto } from '../dto/list-runs.dto.js';
+import { RunListReader } from '../reading/run-list.reader.js';
+import { RunReader } from '../reading/run.reader.js';
 import { RunsService } from '../runs.service.js';
 import { TimelinePolls } from './timeline-polls.js';
 
@@ -75,18 +74,15 @@ export class RunsController {
     private readonly etags: RunEtags,
   ) {}
 
+  /**
+   * Create a run of a container image
+   * @remarks The run is PENDING until a worker claims it. It belongs to no definition.
+   */
   @Post()
   @AllowScopes('client')
-  @ApiOperation({
-    operationId: 'createRun',
-    summary: 'Create a run of a container image',
-    description: 'The run is PENDING until a worker claims it. It belongs to no definition.',
-  })
-  @ApiBody({ type: CreateRunDto, examples: namedExamples(BODY_EXAMPLES.createRun) })
   @ApiIdempotentCreation(OpRunDto)
   @ApiTraceparent()
-  @ApiErrors(400, 409, 413, 415, 503)
-  async create(
+  async createRun(
     @Body() body: CreateRunDto,
     @IdempotencyOf() idempotency: Idempotency | undefined,
     @TraceOf() trace: TraceContext | null,
@@ -96,33 +92,27 @@ export class RunsController {
     return sendRun(response, await this.runs.create(body, { trace, idempotency, caller }));
   }
 
+  /**
+   * List runs, newest first
+   * @remarks Every filter that is given must match. Continue with the id of the last run as `starting_after`, or go back
+   * with the id of the first run as `ending_before`; only one of the two may be given.
+   */
   @Get()
   @AllowScopes('client', 'worker')
-  @ApiOperation({
-    operationId: 'listRuns',
-    summary: 'List runs, newest first',
-    description:
-      'Every filter that is given must match. Continue with the id of the last run as `starting_after`, or go back ' +
-      'with the id of the first run as `ending_before`; only one of the two may be given.',
-  })
   @ApiOkResponse({ type: OpRunListDto, description: 'A page of runs.' })
-  @ApiErrors(400, 503)
-  list(@Query() query: ListRunsQueryDto): Promise<OpRunListDto> {
+  listRuns(@Query() query: ListRunsQueryDto): Promise<OpRunListDto> {
     return this.lists.list(query);
   }
 
+  /**
+   * Change a run directly, for emergencies
+   * @remarks Adds no event to the timeline; the audit log records the change.
+   */
   @Patch(':id')
   @AllowScopes('admin')
-  @ApiOperation({
-    operationId: 'patchRun',
-    summary: 'Change a run directly, for emergencies',
-    description: 'Adds no event to the timeline; the audit log records the change.',
-  })
-  @ApiParam(RUN_ID_PARAM)
-  @ApiBody({ type: UpdateRunDto, examples: namedExamples(BODY_EXAMPLES.patchRun) })
+  @ApiResource(RUN_ID_PARAM)
   @ApiOkResponse({ type: OpRunDto, description: 'The changed run.' })
-  @ApiErrors(400, 404, 413, 415, 503)
-  patch(
+  patchRun(
     @Param('id') id: string,
     @Body() body: UpdateRunDto,
     @CurrentCaller() caller: Caller,
@@ -130,19 +120,17 @@ export class RunsController {
     return this.runs.patch(id, body, caller);
   }
 
+  /**
+   * Get a run
+   * @remarks With the newest events of its timeline, unless `include_events` is false.
+   */
   @Get(':id')
   @AllowScopes('client', 'worker')
   @AllowHolders()
-  @ApiOperation({
-    operationId: 'getRun',
-    summary: 'Get a run',
-    description: 'With the newest events of its timeline, unless `include_events` is false.',
-  })
-  @ApiParam(RUN_ID_PARAM)
+  @ApiResource(RUN_ID_PARAM)
   @ApiConditionalGet()
   @ApiOkResponse({ type: OpRunDto, description: 'The run.', headers: ETAG_HEADER })
-  @ApiErrors(400, 404, 503)
-  async get(
+  async getRun(
     @Param('id') id: string,
     @Query() { include_events: includeEvents = true }: GetRunQueryDto,
     @IfNoneMatch() known: string | undefined,
@@ -155,50 +143,43 @@ export class RunsController {
     return run;
   }
 
+  /**
+   * Open another attempt, whatever state the run is in
+   * @remarks Records RETRIED. A run has 1,000 attempts at most.
+   */
   @Post(':id/retry')
   @HttpCode(200)
   @AllowScopes('client')
-  @ApiOperation({
-    operationId: 'retryRun',
-    summary: 'Open another attempt, whatever state the run is in',
-    description: 'Records RETRIED. A run has 1,000 attempts at most.',
-  })
-  @ApiParam(RUN_ID_PARAM)
+  @ApiResource(RUN_ID_PARAM)
   @ApiOkResponse({ type: OpRunDto, description: 'The run, in its new attempt.' })
-  @ApiErrors(400, 404, 503)
-  retry(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<OpRunDto> {
+  retryRun(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<OpRunDto> {
     return this.runs.retry(id, caller);
   }
 
+  /**
+   * Cancel a run that has not ended
+   * @remarks Records CANCELLED. The worker stops the container when it sees the state.
+   */
   @Post(':id/cancel')
   @HttpCode(200)
   @AllowScopes('client')
-  @ApiOperation({
-    operationId: 'cancelRun',
-    summary: 'Cancel a run that has not ended',
-    description: 'Records CANCELLED. The worker stops the container when it sees the state.',
-  })
-  @ApiParam(RUN_ID_PARAM)
+  @ApiResource(RUN_ID_PARAM)
   @ApiOkResponse({ type: OpRunDto, description: 'The cancelled run.' })
-  @ApiErrors(400, 404, 503)
-  cancel(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<OpRunDto> {
+  cancelRun(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<OpRunDto> {
     return this.runs.cancel(id, caller);
   }
 
+  /**
+   * Read the timeline of a run
+   * @remarks Give the largest `id` that you have as `after` to read only newer events. With `wait`, the response is held
+   * until there is one or the run has ended.
+   */
   @Get(':id/events')
   @AllowScopes('client', 'worker')
   @AllowHolders()
-  @ApiOperation({
-    operationId: 'pollEvents',
-    summary: 'Read the timeline of a run',
-    description:
-      'Give the largest `id` that you have as `after` to read only newer events. With `wait`, the response is held ' +
-      'until there is one or the run has ended.',
-  })
-  @ApiParam(RUN_ID_PARAM)
+  @ApiResource(RUN_ID_PARAM)
   @ApiConditionalGet()
   @ApiOkResponse({ type: PolledEventsDto, description: 'The events, oldest first.', headers: ETAG_HEADER })
-  @ApiErrors(400, 404, 503)
   async pollEvents(
     @Param('id') id: string,
     @Query() { after = -1, include_sender: withSender = false, wait = 0 }: PollEventsQueryDto,
@@ -223,20 +204,18 @@ export class RunsController {
     return true;
   }
 
+  /**
+   * Report an event of a run
+   * @remarks STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED and RETRIED change the run; other types are only recorded.
+   * With `X-Worker-Id` and `X-Run-Attempt`, an event of a worker that has lost the run is refused. STARTED, COMPLETED and
+   * FAILED require the scope `worker`; CANCELLED and RETRIED require `client`, or `worker` with both headers. A key that
+   * is bound to workers must send both headers.
+   */
   @Post(':id/events')
   @HttpCode(200)
   @AllowScopes('client', 'worker')
   @AllowBoundKeys()
-  @ApiOperation({
-    operationId: 'addEvent',
-    summary: 'Report an event of a run',
-    description:
-      'STARTED, PROGRESS, COMPLETED, FAILED, CANCELLED and RETRIED change the run; other types are only recorded. ' +
-      'With `X-Worker-Id` and `X-Run-Attempt`, an event of a worker that has lost the run is refused. ' +
-      'STARTED, COMPLETED and FAILED require the scope `worker`; CANCELLED and RETRIED require `client`, or `worker` with ' +
-      'both headers. A key that is bound to workers must send both headers.',
-  })
-  @ApiParam(RUN_ID_PARAM)
+  @ApiResource(RUN_ID_PARAM)
   @ApiHeader({
     name: WORKER_ID_HEADER,
     required: false,
@@ -259,7 +238,6 @@ export class RunsController {
     examples: namedExamples(EVENT_EXAMPLES),
   })
   @ApiIdempotentEvent(OpRunDto)
-  @ApiErrors(400, 404, 409, 413, 415, 503)
   async addEvent(
     @Param('id') id: string,
     @Body() body: AddEventDto,
@@ -278,18 +256,15 @@ export class RunsController {
     return undefined;
   }
 
+  /**
+   * List the attempts of a run, oldest first
+   * @remarks The last one is the current attempt. Large attempts come in several pages: follow the header `Link`.
+   */
   @Get(':id/attempts')
   @AllowScopes('client', 'worker')
   @AllowHolders()
-  @ApiOperation({
-    operationId: 'listAttempts',
-    summary: 'List the attempts of a run, oldest first',
-    description:
-      'The last one is the current attempt. Large attempts come in several pages: follow the header `Link`.',
-  })
-  @ApiParam(RUN_ID_PARAM)
+  @ApiResource(RUN_ID_PARAM)
   @ApiPage(OpAttemptDto, 'The attempts, or a page of them.')
-  @ApiErrors(400, 404, 503)
   async listAttempts(
     @Param('id') id: string,
     @Query() query: ListAttemptsQueryDto,

@@ -18,7 +18,7 @@ import {
 import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun } from '../machine/run.js';
 import { JournalOverloaded, RunNotFound, TooManyWaiting } from '../run.errors.js';
-import { isRunId } from '../storage/new-id.js';
+import { isRunId } from '../machine/new-id.js';
 import type { Claim, ClaimOutcome } from './claim.js';
 import { JournalInstrumentation } from './journal-instrumentation.js';
 import {

@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Settings } from '../../config/settings.js';
 import type { Policy, RunLimits } from '../machine/run-command.js';
-import { newId } from '../storage/new-id.js';
+import { newId } from '../machine/new-id.js';
 
 /** The settings that limit runs, and chance. */
 @Injectable()

@@ -2,7 +2,7 @@ import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/com
 import { DataSource, type EntityManager } from 'typeorm';
 import { Log } from '../../common/logging/logger.js';
 import { Notifications } from '../../database/notifications.js';
-import { isRunId } from '../storage/new-id.js';
+import { isRunId } from '../machine/new-id.js';
 import { SLOTS_CHANNEL } from './concurrency-keys.js';
 import { QueueRepository } from './queue.repository.js';
 

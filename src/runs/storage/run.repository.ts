@@ -15,7 +15,7 @@ import {
   type RunRecord,
 } from '../machine/run.js';
 import { RunNotFound } from '../run.errors.js';
-import { isRunId } from './new-id.js';
+import { isRunId } from '../machine/new-id.js';
 import {
   CLAIM_BYTES,
   jsonBytes,

@@ -1,7 +1,6 @@
 import { Controller, Get, Query } from '@nestjs/common';
-import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../../auth/access.js';
-import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { CapacityQueryDto, CapacityReportDto, DEFAULT_SHAPES } from './capacity.dto.js';
 import { CapacityService } from './capacity.service.js';
 
@@ -10,17 +9,14 @@ import { CapacityService } from './capacity.service.js';
 export class CapacityController {
   constructor(private readonly capacity: CapacityService) {}
 
+  /**
+   * Compare the constraints of runs with the hardware of workers, for autoscalers
+   * @remarks Counts at most 100,000 pending runs, those that claims take first; `at_least` says whether there may be more.
+   */
   @Get()
   @AllowScopes('client')
-  @ApiOperation({
-    operationId: 'getCapacity',
-    summary: 'Compare the constraints of runs with the hardware of workers, for autoscalers',
-    description:
-      'Counts at most 100,000 pending runs, those that claims take first; `at_least` says whether there may be more.',
-  })
   @ApiOkResponse({ type: CapacityReportDto, description: 'The report.' })
-  @ApiErrors(400, 503)
-  get(@Query() { limit = DEFAULT_SHAPES }: CapacityQueryDto): Promise<CapacityReportDto> {
+  getCapacity(@Query() { limit = DEFAULT_SHAPES }: CapacityQueryDto): Promise<CapacityReportDto> {
     return this.capacity.get(limit);
   }
 }

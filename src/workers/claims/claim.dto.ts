@@ -3,7 +3,7 @@ import { IsOptional } from 'class-validator';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { MAX_BULK_ITEMS } from '../../common/http/validation/bulk-items.js';
 import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
-import { ConstraintsDto } from '../../runs/http/dto/run-options.dto.js';
+import { ConstraintsDto } from '../../runs/dto/run-options.dto.js';
 import type { ClaimedRun } from '../../runs/journal/claim.js';
 
 export class ClaimQueryDto {

@@ -1,15 +1,14 @@
 import { Controller, HttpCode, Injectable, Param, Post, Query, Res } from '@nestjs/common';
-import { ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import { ApiOkResponse, ApiParam, ApiTags } from '@nestjs/swagger';
 import type { Response } from 'express';
 import { AllowBoundKeys, AllowScopes, type Caller } from '../../auth/access.js';
 import { assertActsAs, CurrentCaller } from '../../auth/api-key.guard.js';
-import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { HeldRequests } from '../../common/http/server/held-requests.js';
 import { Quota } from '../../common/quotas/quota.js';
 import { Refusals } from '../../common/quotas/refusals.js';
 import { Settings } from '../../config/settings.js';
 import { WORKER_ID_PARAM } from '../../common/http/api-examples.js';
-import { ApiIdempotencyKey, IdempotencyOf } from '../../runs/idempotency/idempotency.js';
+import { ApiIdempotencyKey, IdempotencyOf } from '../../runs/http/idempotency.js';
 import type { Idempotency } from '../../runs/idempotency/idempotency-ledger.js';
 import { ClaimInstrumentation } from './claim-instrumentation.js';
 import { ClaimedOpsDto, ClaimQueryDto, toWorkerOpRunDto } from './claim.dto.js';
@@ -43,18 +42,16 @@ export class ClaimsController {
     private readonly quota: ClaimQuota,
   ) {}
 
+  /**
+   * Claim runs for a worker
+   * @remarks Empty if there is no work or the worker is unknown. With `wait`, the service waits for work before an empty
+   * response. The runs stay assigned to the worker even if the response is lost: send an `Idempotency-Key` to get them
+   * again.
+   */
   @Post(':worker_id/claim')
   @HttpCode(200)
   @AllowScopes('worker')
   @AllowBoundKeys()
-  @ApiOperation({
-    operationId: 'claimRuns',
-    summary: 'Claim runs for a worker',
-    description:
-      'Empty if there is no work or the worker is unknown. With `wait`, the service waits for work before an empty ' +
-      'response. The runs stay assigned to the worker even if the response is lost: send an `Idempotency-Key` to ' +
-      'get them again.',
-  })
   @ApiParam(WORKER_ID_PARAM)
   @ApiIdempotencyKey(
     'The same key from the same worker answers with the runs of the first claim that are still assigned to it.',
@@ -69,8 +66,7 @@ export class ClaimsController {
       },
     },
   })
-  @ApiErrors(400, 503)
-  async claim(
+  async claimRuns(
     @Param('worker_id') workerId: string,
     @Query() { wait = 0, max }: ClaimQueryDto,
     @IdempotencyOf() idempotency: Idempotency | undefined,

@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
-import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../../common/errors/domain-error.js';
 import {
   AllowUnknownFields,
   Check,

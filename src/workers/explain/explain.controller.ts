@@ -1,7 +1,7 @@
 import { Controller, Get, Param } from '@nestjs/common';
-import { ApiOkResponse, ApiOperation, ApiParam, ApiTags } from '@nestjs/swagger';
+import { ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../../auth/access.js';
-import { ApiErrors } from '../../common/http/errors/error.dto.js';
+import { ApiResource } from '../../common/http/errors/error.dto.js';
 import { RUN_ID_PARAM } from '../../common/http/api-examples.js';
 import { RunExplanationDto } from './explain.dto.js';
 import { ExplainService } from './explain.service.js';
@@ -11,17 +11,15 @@ import { ExplainService } from './explain.service.js';
 export class ExplainController {
   constructor(private readonly explanations: ExplainService) {}
 
+  /**
+   * Explain the state of a run
+   * @remarks For a pending run, it includes what a claim of each active worker would do.
+   */
   @Get(':id/explain')
   @AllowScopes('client', 'worker')
-  @ApiOperation({
-    operationId: 'explainRun',
-    summary: 'Explain the state of a run',
-    description: 'For a pending run, it includes what a claim of each active worker would do.',
-  })
-  @ApiParam(RUN_ID_PARAM)
+  @ApiResource(RUN_ID_PARAM)
   @ApiOkResponse({ type: RunExplanationDto, description: 'The explanation.' })
-  @ApiErrors(400, 404, 503)
-  explain(@Param('id') id: string): Promise<RunExplanationDto> {
+  explainRun(@Param('id') id: string): Promise<RunExplanationDto> {
     return this.explanations.explain(id);
   }
 }

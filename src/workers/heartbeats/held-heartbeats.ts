@@ -7,7 +7,7 @@ import { HELD, HeldRequests, type HeldRequest } from '../../common/http/server/h
 import { Quota } from '../../common/quotas/quota.js';
 import { Refusals } from '../../common/quotas/refusals.js';
 import { Settings } from '../../config/settings.js';
-import { isRunId } from '../../runs/storage/new-id.js';
+import { isRunId } from '../../runs/machine/new-id.js';
 import type { LostRun, ReportedRun } from '../../runs/storage/held-run.repository.js';
 import type { Heartbeat } from '../pool/worker-pool.js';
 import { LostRuns } from './lost-runs.js';

@@ -1,7 +1,6 @@
 import { Controller, Get } from '@nestjs/common';
-import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
+import { ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import { AllowScopes } from '../../auth/access.js';
-import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { OverviewDto } from './overview.dto.js';
 import { OverviewService } from './overview.service.js';
 
@@ -10,16 +9,14 @@ import { OverviewService } from './overview.service.js';
 export class OverviewController {
   constructor(private readonly overview: OverviewService) {}
 
+  /**
+   * Count runs by state, the last hour by the minute, workers and their capacity
+   * @remarks The counts are exact: the transactions that change runs update them.
+   */
   @Get()
   @AllowScopes('client')
-  @ApiOperation({
-    operationId: 'getOverview',
-    summary: 'Count runs by state, the last hour by the minute, workers and their capacity',
-    description: 'The counts are exact: the transactions that change runs update them.',
-  })
   @ApiOkResponse({ type: OverviewDto, description: 'The counts.' })
-  @ApiErrors(400, 503)
-  get(): Promise<OverviewDto> {
+  getOverview(): Promise<OverviewDto> {
     return this.overview.read();
   }
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
-import { RunReader } from '../../../src/runs/http/run.reader.js';
+import { RunReader } from '../../../src/runs/reading/run.reader.js';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { eventCommand } from '../../support/runs/journal.js';
 import { RunSteps } from '../../support/runs/run-steps.js';

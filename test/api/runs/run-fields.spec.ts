@@ -8,9 +8,9 @@ import {
   EventDeliveryInputDto,
   RetryPolicyInputDto,
   TimeoutsInputDto,
-} from '../../../src/runs/http/dto/run-options.dto.js';
-import { ConcurrencyInputDto } from '../../../src/runs/http/dto/execution-options.dto.js';
-import { CreateRunDto } from '../../../src/runs/http/dto/run-requests.dto.js';
+} from '../../../src/runs/dto/run-options.dto.js';
+import { ConcurrencyInputDto } from '../../../src/runs/dto/execution-options.dto.js';
+import { CreateRunDto } from '../../../src/runs/dto/run-requests.dto.js';
 import { CREATION_TIMES, INITIAL_VALUES } from '../../../src/runs/machine/run.js';
 import { RUNS } from '../../../src/runs/storage/run-columns.js';
 import { RunSteps } from '../../support/runs/run-steps.js';

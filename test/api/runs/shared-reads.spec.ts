@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RunReader } from '../../../src/runs/http/run.reader.js';
+import { RunReader } from '../../../src/runs/reading/run.reader.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
 import { proxied } from '../../support/postgres/proxied-database.js';
 import { RunSteps } from '../../support/runs/run-steps.js';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rows } from '../../../src/database/sql/sql.js';
 import type { Caller } from '../../../src/auth/access.js';
-import { BulkKeys } from '../../../src/runs/idempotency/idempotency.js';
+import { BulkKeys } from '../../../src/runs/http/idempotency.js';
 import { BulkRunsService } from '../../../src/runs/bulk/bulk-runs.service.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { assertError } from '../../support/http/answer-shapes.js';

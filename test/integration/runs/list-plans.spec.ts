@@ -2,8 +2,8 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
-import type { RunFilter } from '../../../src/runs/list/run-filter.js';
-import { listRuns, type RunPlace, type RunWalk } from '../../../src/runs/list/run-list.reader.js';
+import type { RunFilter } from '../../../src/runs/reading/run-filter.js';
+import { listRuns, type RunPlace, type RunWalk } from '../../../src/runs/reading/run-list.reader.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const RUNS = 50_000;

@@ -21,7 +21,7 @@ import { Refusals } from '../../../src/common/quotas/refusals.js';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { Request, Response } from 'express';
-import { DomainError, InvalidRequest } from '../../../src/common/http/errors/domain-error.js';
+import { DomainError, InvalidRequest } from '../../../src/common/errors/domain-error.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import {
   AllowUnknownFields,
@@ -34,7 +34,7 @@ import {
 } from '../../../src/common/http/validation/dto-decorators.js';
 import { FastExpressAdapter } from '../../../src/common/http/server/fast-express.adapter.js';
 import { HttpModule } from '../../../src/common/http/http.module.js';
-import { requestIdOf } from '../../../src/common/http/server/request-id.js';
+import { requestIdOf } from '../../../src/common/http/request/request-id.js';
 import { RequestGuard } from '../../../src/common/http/request/request.guard.js';
 import { SERVER_LIMITS } from '../../../src/common/http/server/server-limits.js';
 import { DatabaseUnreachable } from '../../../src/database/connections/unavailable.js';

@@ -30,7 +30,7 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { NextFunction, Request, Response } from 'express';
 import { map, type Observable } from 'rxjs';
 import { AllowScopes } from '../../../src/auth/access.js';
-import { DomainError, NotFound } from '../../../src/common/http/errors/domain-error.js';
+import { DomainError, NotFound } from '../../../src/common/errors/domain-error.js';
 import { RunsController } from '../../../src/runs/http/runs.controller.js';
 import type { TestAnswer } from './test-app.js';
 
@@ -144,7 +144,7 @@ export const PLACES: readonly Place[] = [
     path: '/runs',
     missing: '/runs/00000000-0000-4000-8000-000000000000',
     controller: RunsController,
-    handlers: ['list', 'get'],
+    handlers: ['listRuns', 'getRun'],
   },
   {
     owner: "an extension's",

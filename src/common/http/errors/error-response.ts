@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import { HttpException, Logger } from '@nestjs/common';
 import { isBadValue, isDatabaseUnavailable, isRetryable } from '../../../database/connections/unavailable.js';
-import { DatabaseUnavailable, DomainError, ERROR_STATUS, InvalidRequest } from './domain-error.js';
+import { DatabaseUnavailable, DomainError, ERROR_STATUS, InvalidRequest } from '../../errors/domain-error.js';
 
 /** The body of every error response. */
 export interface ErrorBody {

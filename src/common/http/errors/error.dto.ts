@@ -1,9 +1,11 @@
 import { applyDecorators } from '@nestjs/common';
 import {
+  ApiParam,
   ApiProperty,
   ApiResponse,
   ApiSchema,
   ApiServiceUnavailableResponse,
+  type ApiParamOptions,
   type ApiResponseNoStatusOptions,
 } from '@nestjs/swagger';
 
@@ -17,6 +19,9 @@ export class ErrorDto {
   @ApiProperty({ type: 'array', items: { type: 'string' }, required: false })
   errors?: string[];
 }
+
+/** The schema of `ErrorDto` in the OpenAPI document. */
+export const ERROR_SCHEMA = { $ref: '#/components/schemas/Error' } as const;
 
 const DESCRIPTIONS = {
   400: 'The request is invalid, or the state of the resource does not allow it.',
@@ -57,15 +62,32 @@ const HEADERS: Readonly<Partial<Record<number, ApiResponseNoStatusOptions['heade
   503: RETRY_AFTER,
 };
 
-/** Documents the error responses of a route, each with the same body. */
-export function ApiErrors(...statuses: (keyof typeof DESCRIPTIONS)[]): MethodDecorator & ClassDecorator {
+type ErrorStatus = keyof typeof DESCRIPTIONS;
+
+/** The error response of a status. */
+function errorOf(status: ErrorStatus) {
+  const headers = HEADERS[status];
+  return { description: DESCRIPTIONS[status], ...(headers && { headers }) };
+}
+
+/**
+ * Documents error responses of a route, each with the same body. The document has 400, 503 and, of a route with a body, 413
+ * and 415 without a decorator: see `addCommonErrors`.
+ */
+export function ApiErrors(...statuses: ErrorStatus[]): MethodDecorator & ClassDecorator {
   return applyDecorators(
-    ...statuses.map((status) => {
-      const headers = HEADERS[status];
-      const response = { status, description: DESCRIPTIONS[status], type: ErrorDto };
-      return ApiResponse(headers ? { ...response, headers } : response);
-    }),
+    ...statuses.map((status) => ApiResponse({ status, ...errorOf(status), type: ErrorDto })),
   );
+}
+
+/** Documents the id of a resource in the path, and the 404 response of one that does not exist. */
+export function ApiResource(id: ApiParamOptions): MethodDecorator {
+  return applyDecorators(ApiParam(id), ApiErrors(404));
+}
+
+/** As `ApiErrors`, in the form of the OpenAPI document. */
+export function errorResponse(status: ErrorStatus) {
+  return { ...errorOf(status), content: { 'application/json': { schema: ERROR_SCHEMA } } };
 }
 
 /** Documents the 403 response of a route that needs a scope. */

@@ -12,8 +12,8 @@ import {
 } from '@nestjs/common';
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { ClientGone } from '../request/body-reader.js';
-import { BodyTooLarge, DomainError, ERROR_STATUS, InvalidRequest } from './domain-error.js';
-import type { DomainErrorOptions, ErrorKind } from './domain-error.js';
+import { BodyTooLarge, DomainError, ERROR_STATUS, InvalidRequest } from '../../errors/domain-error.js';
+import type { DomainErrorOptions, ErrorKind } from '../../errors/domain-error.js';
 import { ErrorFilter } from './error.filter.js';
 
 class AnyError extends DomainError {

@@ -4,8 +4,8 @@ import type { Request, Response } from 'express';
 import { Settings } from '../../../config/settings.js';
 import { Refusals } from '../../quotas/refusals.js';
 import { ClientGone, isBodyRefused } from '../request/body-reader.js';
-import { requestIdOf } from '../server/request-id.js';
-import { DomainError } from './domain-error.js';
+import { requestIdOf } from '../request/request-id.js';
+import { DomainError } from '../../errors/domain-error.js';
 import { toErrorResponse } from './error-response.js';
 import { sendError } from './send-error.js';
 

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { BodyTooLarge } from '../errors/domain-error.js';
+import { BodyTooLarge } from '../../errors/domain-error.js';
 
 /** What a piece of a body costs beside its bytes: a client may send one byte at a time. */
 const CHUNK_OVERHEAD = 256;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { UnsupportedMediaType } from '../errors/domain-error.js';
+import { UnsupportedMediaType } from '../../errors/domain-error.js';
 import { requireJson } from './media-type.js';
 
 describe('the media type of a body', () => {

@@ -1,4 +1,4 @@
-import { UnsupportedMediaType } from '../errors/domain-error.js';
+import { UnsupportedMediaType } from '../../errors/domain-error.js';
 
 const CHARSET = /^charset\s*=\s*"?utf-?8"?$/i;
 const PARAMETER = /^[\w!#$%&'*+.^`|~-]+\s*=\s*(?:[\w!#$%&'*+.^`|~-]+|"[^"]*")$/;

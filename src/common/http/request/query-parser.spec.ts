@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import * as fc from 'fast-check';
-import { InvalidRequest } from '../errors/domain-error.js';
+import { InvalidRequest } from '../../errors/domain-error.js';
 import { parseQuery } from './query-parser.js';
 
 function linesOf(text: string): readonly string[] {

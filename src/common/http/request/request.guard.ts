@@ -4,7 +4,7 @@ import type { Request, Response } from 'express';
 import { changeable } from '@longshore/common/json/json-text';
 import { JsonRefused, readJson } from '@longshore/common/json/read-json';
 import { Settings } from '../../../config/settings.js';
-import { BodyTooLarge, InvalidRequest, NotFound } from '../errors/domain-error.js';
+import { BodyTooLarge, InvalidRequest, NotFound } from '../../errors/domain-error.js';
 import { Problems, unknownParameter } from '../validation/problems.js';
 import { BodyQuota } from './body-quota.js';
 import { readBody } from './body-reader.js';

@@ -10,7 +10,7 @@ import { INTERNAL_ERROR } from '../errors/error-response.js';
 import { JSON_TYPE, sendError } from '../errors/send-error.js';
 import { parseQuery } from '../request/query-parser.js';
 import { Connections, type ConnectionBudgets } from './connections.js';
-import { assignRequestId } from './request-id.js';
+import { assignRequestId } from '../request/request-id.js';
 import type { RequestTracer } from './request-tracer.js';
 import { refuseWithoutHost, respondInJson, SERVER_LIMITS } from './server-limits.js';
 import { SlowBodies } from './slow-bodies.js';

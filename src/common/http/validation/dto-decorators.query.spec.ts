@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { IsOptional } from 'class-validator';
-import { InvalidRequest } from '../errors/domain-error.js';
+import { InvalidRequest } from '../../errors/domain-error.js';
 import { QueryBoolean, QueryInteger, QueryString } from './dto-decorators.js';
 import { DtoValidationPipe } from './validation.pipe.js';
 

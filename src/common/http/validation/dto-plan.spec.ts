@@ -24,7 +24,7 @@ import {
   ValidateNested,
 } from 'class-validator';
 import * as fc from 'fast-check';
-import { InvalidRequest } from '../errors/domain-error.js';
+import { InvalidRequest } from '../../errors/domain-error.js';
 import { DtoPlan } from './dto-plan.js';
 import { UnsupportedByPlan } from './field-checks.js';
 import { PassByReference } from './free-form-json.js';

@@ -1,6 +1,6 @@
 import { TransformationType } from 'class-transformer';
 import { isJsonObject } from '@longshore/common/json/json-value';
-import { InvalidRequest } from '../errors/domain-error.js';
+import { InvalidRequest } from '../../errors/domain-error.js';
 import { allowsUnknownFields } from './dto-decorators.js';
 import { declaredFields, UnsupportedByPlan } from './field-checks.js';
 import type { DeclaredField, DtoClass } from './field-checks.js';

@@ -1,5 +1,5 @@
 import { clip } from '@longshore/common/json/text';
-import { InvalidRequest } from '../errors/domain-error.js';
+import { InvalidRequest } from '../../errors/domain-error.js';
 
 /** The `detail` of validation errors. */
 export const VALIDATION_FAILED = 'Request validation failed';

@@ -29,7 +29,7 @@ import {
   NestedMap,
   OptionalField,
 } from './dto-decorators.js';
-import { InvalidRequest } from '../errors/domain-error.js';
+import { InvalidRequest } from '../../errors/domain-error.js';
 import { PassByReference } from './free-form-json.js';
 import { DtoValidationPipe } from './validation.pipe.js';
 

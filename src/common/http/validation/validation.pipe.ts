@@ -4,7 +4,7 @@ import { getMetadataStorage } from 'class-validator';
 import type { ValidatorOptions } from 'class-validator';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { clip } from '@longshore/common/json/text';
-import { InvalidRequest } from '../errors/domain-error.js';
+import { InvalidRequest } from '../../errors/domain-error.js';
 import { allowsUnknownFields } from './dto-decorators.js';
 import { DtoPlan } from './dto-plan.js';
 import type { ReadOptions } from './dto-plan.js';

@@ -1,11 +1,11 @@
-import { EVENT_EXAMPLES, EXAMPLE_RUN_ID } from '../../../common/http/api-examples.js';
+import { EVENT_EXAMPLES, EXAMPLE_RUN_ID } from '../../common/http/api-examples.js';
 import {
   EVENT_TYPE_PATTERN,
   FAILURE_CAUSES,
   MAX_EXIT_CODE,
   SPECIAL_EVENT_TYPES,
-} from '../../machine/run-event.js';
-import { MAX_ATTEMPTS_OF_A_RUN } from '../../machine/run.js';
+} from '../machine/run-event.js';
+import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 
 const INT32_MAX = 2 ** 31 - 1;
 const TEXT = { description: 'A human-readable message.', oneOf: [{ type: 'string' }, { type: 'integer' }] };

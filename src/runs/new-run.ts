@@ -11,10 +11,10 @@ import {
   toStoredExecutionOptions,
   type RequestedExecutionOptions,
 } from './dto/execution-options.dto.js';
-import { newId } from '../storage/new-id.js';
+import { newId } from './machine/new-id.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import type { NewRun } from '../machine/run.js';
-import { requirementIdOf, requirementsOf } from '../requirements.js';
+import type { NewRun } from './machine/run.js';
+import { requirementIdOf, requirementsOf } from './requirements.js';
 
 /** A request to create a run; absent fields take the documented defaults. */
 export interface RunRequest extends RequestedExecutionOptions {

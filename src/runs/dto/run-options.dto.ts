@@ -8,15 +8,15 @@ import {
   OptionalField,
   type IntegerRange,
   type TextShape,
-} from '../../../common/http/validation/dto-decorators.js';
+} from '../../common/http/validation/dto-decorators.js';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import {
   isRetryOnEntry,
   MAX_RETRY_ON_ENTRIES,
   RETRY_ON_FORM,
   RETRY_ON_PATTERN,
-} from '../../machine/retry-on.js';
-import type { Run } from '../../machine/run.js';
+} from '../machine/retry-on.js';
+import type { Run } from '../machine/run.js';
 
 /** A container image as runs and definitions name it. */
 export const IMAGE_REFERENCE: TextShape = {

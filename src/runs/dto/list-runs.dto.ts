@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
-import { OpRunDto } from '../http/dto/op-run.dto.js';
+import { OpRunDto } from './op-run.dto.js';
 import { RUN_STATES } from '../machine/run-state.js';
 
 /** Runs of a page unless asked otherwise. */

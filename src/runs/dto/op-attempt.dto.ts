@@ -1,11 +1,11 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { QueryInteger } from '../../../common/http/validation/dto-decorators.js';
+import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { RUN_STATES, type RunState } from '../../machine/run-state.js';
-import { MAX_ATTEMPTS_OF_A_RUN, type RunRecord } from '../../machine/run.js';
-import type { AttemptRow } from '../../storage/run.repository.js';
-import type { TimelineRow } from '../../events/event.repository.js';
+import { RUN_STATES, type RunState } from '../machine/run-state.js';
+import { MAX_ATTEMPTS_OF_A_RUN, type RunRecord } from '../machine/run.js';
+import type { AttemptRow } from '../storage/run.repository.js';
+import type { TimelineRow } from '../events/event.repository.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
 import { ExecutionSummaryDto, toExecutionSummaryDto } from './op-run.dto.js';
 import { ConstraintsDto } from './run-options.dto.js';

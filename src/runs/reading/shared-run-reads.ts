@@ -4,8 +4,8 @@ import { BatchedReads } from '../../database/sql/batched-reads.js';
 import { plainArray, preparedRows } from '../../database/sql/sql.js';
 import { Settings } from '../../config/settings.js';
 import { EVENTS_TABLE } from '../events/event.repository.js';
-import type { PolledEventDto, TimelineEventDto } from './dto/event.dto.js';
-import { isRunId } from '../storage/new-id.js';
+import type { PolledEventDto, TimelineEventDto } from '../dto/event.dto.js';
+import { isRunId } from '../machine/new-id.js';
 import { JSON_FIELDS, RUN_BYTES, RUNS, WRITTEN_BY } from '../storage/run-columns.js';
 import type { VersionedRun } from '../storage/run.repository.js';
 

@@ -13,11 +13,11 @@ import {
   textMapProblem,
   type TextMapShape,
   type TextShape,
-} from '../../../common/http/validation/dto-decorators.js';
-import { IsTimeOrSpan } from '../../../common/http/validation/time-field.js';
-import type { ContainerOptions } from '../../../database/entities/run.entity.js';
-import type { RunRecord } from '../../machine/run.js';
-import { SECRET_NAME } from '../../secret-name.js';
+} from '../../common/http/validation/dto-decorators.js';
+import { IsTimeOrSpan } from '../../common/http/validation/time-field.js';
+import type { ContainerOptions } from '../../database/entities/run.entity.js';
+import type { RunRecord } from '../machine/run.js';
+import { SECRET_NAME } from '../secret-name.js';
 
 /** Entries of `env`, and of `secrets`, at most. */
 const MAX_VARIABLES = 100;

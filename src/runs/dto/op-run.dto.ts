@@ -1,9 +1,9 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import type { Run } from '../../machine/run.js';
-import { FAILURE_CAUSES, MAX_EXIT_CODE, type FailureCause } from '../../machine/run-event.js';
-import { RUN_STATES, type RunState } from '../../machine/run-state.js';
-import type { RunRecord } from '../../machine/run.js';
+import type { Run } from '../machine/run.js';
+import { FAILURE_CAUSES, MAX_EXIT_CODE, type FailureCause } from '../machine/run-event.js';
+import { RUN_STATES, type RunState } from '../machine/run-state.js';
+import type { RunRecord } from '../machine/run.js';
 import { TimelineEventDto } from './event.dto.js';
 import {
   ConstraintsDto,

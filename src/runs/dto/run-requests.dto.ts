@@ -7,9 +7,9 @@ import {
   Nested,
   OptionalField,
   QueryBoolean,
-} from '../../../common/http/validation/dto-decorators.js';
+} from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
-import { RUN_STATES } from '../../machine/run-state.js';
+import { RUN_STATES } from '../machine/run-state.js';
 import {
   ConstraintsInputDto,
   EventDeliveryInputDto,

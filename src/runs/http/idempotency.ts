@@ -9,12 +9,13 @@ import {
 } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { callerOf } from '../../auth/api-key.guard.js';
-import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../../common/errors/domain-error.js';
+import { ApiErrors } from '../../common/http/errors/error.dto.js';
 import { createHeaderDecorator } from '../../common/http/request/handler-inputs.js';
 import { canonicalJson } from '@longshore/common/json/canonical-json';
 import type { JsonValue } from '@longshore/common/json/json-value';
-import type { OpRunDto } from '../http/dto/op-run.dto.js';
-import type { Idempotency } from './idempotency-ledger.js';
+import type { OpRunDto } from '../dto/op-run.dto.js';
+import type { Idempotency } from '../idempotency/idempotency-ledger.js';
 import type { AnsweredRun } from '../runs.service.js';
 
 const KEY = /^[\x20-\x7e]{1,255}$/;
@@ -97,6 +98,7 @@ export function ApiIdempotentCreation(type: Type): MethodDecorator {
       'The same key with the same body answers with the first run again; with another body: 409.',
     ),
     ApiCreatedResponse({ type, description: 'The created run.', headers: REPLAYED }),
+    ApiErrors(409),
   );
 }
 
@@ -112,6 +114,7 @@ export function ApiIdempotentEvent(type: Type): MethodDecorator {
       description: 'The event was added, for a request with `Prefer: return=minimal`.',
       headers: REPLAYED,
     }),
+    ApiErrors(409),
   );
 }
 

@@ -6,9 +6,9 @@ import {
   toOpAttemptDto,
   type AttemptRecord,
   type OpAttemptDto,
-} from './dto/op-attempt.dto.js';
-import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
-import { toPolledEventDto, toTimelineEventDto, type PolledEventDto } from './dto/event.dto.js';
+} from '../dto/op-attempt.dto.js';
+import { toOpRunDto, type OpRunDto } from '../dto/op-run.dto.js';
+import { toPolledEventDto, toTimelineEventDto, type PolledEventDto } from '../dto/event.dto.js';
 import { EventRepository, type TimelineRow } from '../events/event.repository.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
 import { IdempotencyLedger, type Idempotency } from '../idempotency/idempotency-ledger.js';

@@ -1,13 +1,13 @@
-import { InvalidRequest } from '../../common/http/errors/domain-error.js';
+import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { clip } from '@longshore/common/json/text';
-import { MAX_TAGS } from '../http/dto/execution-options.dto.js';
+import { MAX_TAGS } from '../dto/execution-options.dto.js';
 import { isRunState, type RunState } from '../machine/run-state.js';
 import {
   DEFAULT_RUN_LIMIT,
   EARLIEST_CREATED,
   LATEST_CREATED,
   type ListRunsQueryDto,
-} from './list-runs.dto.js';
+} from '../dto/list-runs.dto.js';
 
 export const CREATED_BOUNDS = ['gte', 'lte', 'gt', 'lt'] as const;
 export type CreatedBound = (typeof CREATED_BOUNDS)[number];
