@@ -1,7 +1,7 @@
 import type { Type } from '@nestjs/common';
 import type { SchedulingStrategy } from '../runs/scheduling-strategy.js';
 import { Settings } from '../config/settings.js';
-import { builtInStrategies, exportedStrategies, selectStrategy } from '../workers/strategies/scheduler.js';
+import { builtInStrategies, exportedStrategies, selectStrategy } from '../claims/strategies/scheduler.js';
 
 type Named = Pick<SchedulingStrategy, 'name'>;
 

@@ -8,7 +8,7 @@ import type { HeldRun } from '../runs/scheduling-strategy.js';
 import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
 import { execute } from '../database/sql/sql.js';
-import { WaitingClaims } from './claims/waiting-claims.js';
+import { WaitingClaims } from '../claims/waiting-claims.js';
 import { freeResources, type FreeResources } from './free-resources.js';
 import { bytesOfResources } from './pool/worker-bytes.js';
 import { WorkerPool, type Heartbeat, type PooledWorker } from './pool/worker-pool.js';

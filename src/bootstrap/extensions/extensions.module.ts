@@ -7,7 +7,7 @@ import {
   exportedStrategies,
   SCHEDULER,
   selectStrategy,
-} from '../../workers/strategies/scheduler.js';
+} from '../../claims/strategies/scheduler.js';
 
 /**
  * Imports the modules of extensions, makes the providers that RunsModule exports injectable in them, and provides the

@@ -10,7 +10,7 @@ import type { EntityClass, MigrationClass, SchemaClasses } from '../../database/
 import { UnknownEntities } from '../../database/known-entities.check.js';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { Settings } from '../../config/settings.js';
-import { exportedStrategies } from '../../workers/strategies/scheduler.js';
+import { exportedStrategies } from '../../claims/strategies/scheduler.js';
 import { collisionOf, entitiesOf, migrationsOf } from './extension-schema.js';
 import { readModuleGraph, type ModuleGraph } from './module-graph.js';
 import { secondCopies } from './shared-packages.js';

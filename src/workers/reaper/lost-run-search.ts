@@ -5,7 +5,7 @@ import {
   type AssignedWorker,
   type AssignedRun,
 } from '../../runs/storage/held-run.repository.js';
-import { EmptyClaimPredictor } from '../claims/empty-claim-predictor.js';
+import { EmptyClaimPredictor } from '../../claims/empty-claim-predictor.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { GracePeriod } from './grace-period.js';
 

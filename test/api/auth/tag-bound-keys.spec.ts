@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { ClaimQuota } from '../../../src/workers/claims/claims.controller.js';
+import { ClaimQuota } from '../../../src/claims/claims.controller.js';
 import { WorkerPool } from '../../../src/workers/pool/worker-pool.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { issueKey } from '../../support/app/api-keys.js';

@@ -6,7 +6,7 @@ import { assertInvalid } from '../../support/http/answer-shapes.js';
 import { beforeTimeOut, until } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
-import { ClaimQuota } from '../../../src/workers/claims/claims.controller.js';
+import { ClaimQuota } from '../../../src/claims/claims.controller.js';
 import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const idsOf = ({ body }: TestAnswer): string[] => body.ops.map(({ id }: { id: string }) => id);

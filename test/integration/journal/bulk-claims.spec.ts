@@ -5,7 +5,7 @@ import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { Claim, ClaimOutcome } from '../../../src/runs/journal/claim.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { ClaimContext, SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
-import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
+import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { claimOf, createOn, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 

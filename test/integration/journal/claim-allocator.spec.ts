@@ -5,7 +5,7 @@ import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql/sql.js';
 import { MANUAL_RETRY } from '../../../src/runs/machine/run-event.js';
 import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
-import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
+import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { createOn, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { WaitingClaims } from '../../../src/workers/claims/waiting-claims.js';
+import { WaitingClaims } from '../../../src/claims/waiting-claims.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { until } from '../../support/service-process.js';
 import { logStatements } from '../../support/postgres/statement-log.js';

@@ -17,8 +17,8 @@ import type {
   SchedulingStrategy,
 } from '../../../src/runs/scheduling-strategy.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
-import { DirectStrategy } from '../../../src/workers/strategies/direct.strategy.js';
-import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
+import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
+import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { changeOn, createOn, eventCommand, journalOn, queueWith } from '../../support/runs/journal.js';
 import { checkKeys } from '../../support/runs/concurrency-keys.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';

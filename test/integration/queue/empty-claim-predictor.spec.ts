@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, test, vi } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { QUEUE_CHANNEL } from '../../../src/runs/queue/queue-notifications.js';
-import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
+import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { ClaimProcess } from '../../support/workers/claim-process.js';
 import { changeOn, createOn, eventCommand } from '../../support/runs/journal.js';
 import { until } from '../../support/service-process.js';

@@ -13,8 +13,8 @@ import type {
   ClaimingWorker,
   SchedulingStrategy,
 } from '../../../src/runs/scheduling-strategy.js';
-import { DirectStrategy } from '../../../src/workers/strategies/direct.strategy.js';
-import { FitStrategy } from '../../../src/workers/strategies/fit.strategy.js';
+import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
+import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { checkKeys } from '../../support/runs/concurrency-keys.js';
 import { eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';

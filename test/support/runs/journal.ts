@@ -19,9 +19,9 @@ import { Lanes } from '../../../src/runs/queue/lanes.js';
 import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
 import { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
 import type { Claim, ClaimedRun } from '../../../src/runs/journal/claim.js';
-import { ClaimReplays } from '../../../src/runs/journal/claim-replays.js';
-import { ClaimAllocator } from '../../../src/runs/journal/claim-allocator.js';
-import { CandidateSelector } from '../../../src/runs/journal/candidate-selector.js';
+import { ClaimReplays } from '../../../src/claims/assignment/claim-replays.js';
+import { ClaimAllocator } from '../../../src/claims/assignment/claim-allocator.js';
+import { CandidateSelector } from '../../../src/claims/assignment/candidate-selector.js';
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
 import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
 import { GroupCommitter, GroupTables } from '../../../src/runs/journal/commit-group.js';
@@ -34,7 +34,7 @@ import { readEvent, type ReportedEvent } from '../../../src/runs/machine/run-eve
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { RunViews } from '../../../src/runs/storage/run-views.js';
 import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
-import { DirectStrategy } from '../../../src/workers/strategies/direct.strategy.js';
+import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
 
 /** The SQL of the queue. */
 export function queueWith(marks = new LowWaterMarks(), lanes = new Lanes()): QueueRepository {

@@ -9,13 +9,13 @@ import type { Idempotency } from '../../../src/runs/idempotency/idempotency-ledg
 import { Lanes } from '../../../src/runs/queue/lanes.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
-import { EmptyClaimPredictor } from '../../../src/workers/claims/empty-claim-predictor.js';
-import { ClaimService } from '../../../src/workers/claims/claim.service.js';
-import { ServedNotifications } from '../../../src/workers/claims/served-notifications.js';
-import { WaitingClaims } from '../../../src/workers/claims/waiting-claims.js';
+import { EmptyClaimPredictor } from '../../../src/claims/empty-claim-predictor.js';
+import { ClaimService } from '../../../src/claims/claim.service.js';
+import { ServedNotifications } from '../../../src/claims/served-notifications.js';
+import { WaitingClaims } from '../../../src/claims/waiting-claims.js';
 import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
 import { WorkerDrainsRepository } from '../../../src/workers/pool/worker-drains.repository.js';
-import { DirectStrategy } from '../../../src/workers/strategies/direct.strategy.js';
+import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
 import { journalOn } from '../runs/journal.js';
 import { until } from '../service-process.js';
 import type { TestDatabase } from '../test-database.js';

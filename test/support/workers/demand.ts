@@ -18,7 +18,7 @@ import {
   type DemandSum,
   type RequirementDemand,
   type StageDemand,
-} from '../../../src/workers/capacity/demand.reader.js';
+} from '../../../src/claims/capacity/demand.reader.js';
 import { groupBy } from '../history/index-history.js';
 
 /** RAM in MB that each {@link DemandRow} asks for. */

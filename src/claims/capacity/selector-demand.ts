@@ -1,0 +1,36 @@
+import { requirementList, requirementsOfList } from '../../runs/requirements.js';
+import type { HeldRun } from '../../runs/scheduling-strategy.js';
+import type { PooledWorker } from '../../workers/pool/worker-pool.js';
+import { toPendingDto, toSumDto, type DemandSelectorDto } from './capacity.dto.js';
+import type { RequirementDemand } from './demand.reader.js';
+
+/**
+ * Runs that require the same of a worker, and how many workers have it.
+ * @param workers those that accept runs
+ * @param held their runs, by worker
+ */
+export function toSelectorDtos(
+  demands: readonly RequirementDemand[],
+  workers: readonly PooledWorker[],
+  held: ReadonlyMap<string, readonly HeldRun[]>,
+): DemandSelectorDto[] {
+  const offers = workers.map((worker) => ({
+    list: new Set(requirementList(worker)),
+    isIdle: !held.has(worker.id),
+  }));
+  return demands.map(({ required, ready, waiting, inExecution, heldBack }) => {
+    const matching = offers.filter(({ list }) => required.every((one) => list.has(one)));
+    const { tags, capabilities } = requirementsOfList(required);
+    return {
+      selector: [...tags],
+      capabilities: [...capabilities],
+      pending: toPendingDto(ready, waiting),
+      ready: toSumDto(ready),
+      waiting: toSumDto(waiting),
+      in_execution: toSumDto(inExecution),
+      held_back: heldBack,
+      workers: matching.length,
+      idle: matching.filter(({ isIdle }) => isIdle).length,
+    };
+  });
+}

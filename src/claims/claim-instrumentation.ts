@@ -1,0 +1,134 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { currentSpan, spanStorage } from '@longshore/common/tracing/current-span';
+import { errorType, type Span, type Tracing } from '@longshore/common/tracing/tracing';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { HELD } from '../common/http/server/held-requests.js';
+import { TRACING } from '../common/tracing/tracing.module.js';
+import { traceOf, type ClaimedRun, type ClaimOutcome } from '../runs/journal/claim.js';
+import type { ClaimRequest } from './claim.service.js';
+
+/** Values of the label `outcome`. */
+const OUTCOMES = ['served', 'replayed', 'empty', 'refused', 'gone', 'failed'] as const;
+
+const OUTCOME_OF = {
+  served: 'served',
+  replayed: 'replayed',
+  empty: 'empty',
+  contended: 'empty',
+  postponed: 'empty',
+  refused: 'refused',
+} as const satisfies Record<ClaimOutcome['kind'], (typeof OUTCOMES)[number]>;
+
+/** Awaits a promise; its time counts as waiting for work. */
+export type WaitFor = <T>(wait: Promise<T>) => Promise<T>;
+
+/** Metrics and spans of claims. A claim's span links to the traces of its runs, which get a span for the queue time. */
+@Injectable()
+export class ClaimInstrumentation {
+  readonly #claims: Counter<'outcome'>;
+  readonly #runs: Counter;
+  readonly #seconds: Histogram;
+  readonly #waiting: Gauge;
+
+  constructor(
+    registry: Registry,
+    @Inject(TRACING) private readonly tracing: Tracing | null,
+  ) {
+    const registers = [registry];
+    this.#claims = new Counter({
+      name: 'longshore_claims_total',
+      help: 'Finished claims, by outcome',
+      labelNames: ['outcome'],
+      registers,
+    });
+    for (const outcome of OUTCOMES) this.#claims.inc({ outcome }, 0);
+    this.#runs = new Counter({
+      name: 'longshore_runs_claimed_total',
+      help: 'Runs given to claims',
+      registers,
+    });
+    this.#seconds = new Histogram({
+      name: 'longshore_claim_work_seconds',
+      help: 'Duration of a claim without its wait for work',
+      buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5],
+      registers,
+    });
+    this.#waiting = new Gauge({
+      name: 'longshore_waiting_claims',
+      help: 'Claims that wait for work',
+      registers,
+    });
+  }
+
+  async observe(
+    request: ClaimRequest,
+    claim: (waitFor: WaitFor) => Promise<ClaimOutcome>,
+  ): Promise<ClaimOutcome> {
+    const span = this.#startSpan(request);
+    const startedAt = performance.now();
+    let waitedMs = 0;
+    const waitFor: WaitFor = async (wait) => {
+      const since = performance.now();
+      this.#waiting.inc();
+      try {
+        return await wait;
+      } finally {
+        this.#waiting.dec();
+        waitedMs += performance.now() - since;
+      }
+    };
+    try {
+      const outcome = await (span ? spanStorage.run(span, () => claim(waitFor)) : claim(waitFor));
+      const { kind, runs } = outcome;
+      const isGone = request.signal.aborted && runs.length === 0;
+      this.#claims.inc({ outcome: isGone ? 'gone' : OUTCOME_OF[kind] });
+      if (kind === 'served') this.#runs.inc(runs.length);
+      this.#seconds.observe((performance.now() - startedAt - waitedMs) / 1000);
+      span?.set({ 'longshore.claim.runs': runs.length });
+      for (const run of runs) {
+        const trace = traceOf(run);
+        if (trace !== null) span?.link(trace);
+      }
+      // Replayed runs left the queue during the first claim.
+      if (span && kind === 'served') for (const run of runs) this.#traceQueueTime(run);
+      return outcome;
+    } catch (error) {
+      this.#claims.inc({ outcome: 'failed' });
+      span?.fail(errorType(error));
+      throw error;
+    } finally {
+      span?.end();
+    }
+  }
+
+  #startSpan({ workerId, max, waitMs }: ClaimRequest): Span | undefined {
+    const parent = currentSpan();
+    if (parent === undefined) return undefined;
+    if (waitMs > 0) parent.set(HELD);
+    return this.tracing?.start('claim', {
+      parent,
+      attributes: {
+        'longshore.worker.id': workerId,
+        'longshore.claim.max': max,
+        'longshore.claim.may_wait_ms': waitMs,
+      },
+    });
+  }
+
+  /** A span in the run's own trace, by the database's clock. */
+  #traceQueueTime(claimed: ClaimedRun): void {
+    const { run } = claimed;
+    const trace = traceOf(claimed);
+    if (trace === null || run.assignedAt === null) return;
+    const span = this.tracing?.start('run queued', {
+      parent: trace,
+      startedAt: run.queuedAt,
+      attributes: {
+        'longshore.run.id': run.id,
+        'longshore.run.attempt': run.attempt,
+        'longshore.worker.id': run.workerId ?? undefined,
+      },
+    });
+    span?.end(run.assignedAt);
+  }
+}

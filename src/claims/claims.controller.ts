@@ -1,0 +1,91 @@
+import { Controller, HttpCode, Injectable, Param, Post, Query, Res } from '@nestjs/common';
+import { ApiOkResponse, ApiParam, ApiTags } from '@nestjs/swagger';
+import type { Response } from 'express';
+import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
+import { assertActsAs, CurrentCaller } from '../auth/api-key.guard.js';
+import { HeldRequests } from '../common/http/server/held-requests.js';
+import { Quota } from '../common/quotas/quota.js';
+import { Refusals } from '../common/quotas/refusals.js';
+import { Settings } from '../config/settings.js';
+import { WORKER_ID_PARAM } from '../common/http/api-examples.js';
+import { ApiIdempotencyKey, IdempotencyOf } from '../runs/http/idempotency.js';
+import type { Idempotency } from '../runs/idempotency/idempotency-ledger.js';
+import { ClaimInstrumentation } from './claim-instrumentation.js';
+import { ClaimedOpsDto, ClaimQueryDto, toWorkerOpRunDto } from './claim.dto.js';
+import { ClaimService } from './claim.service.js';
+
+const CLAIMED_RUNS = 'X-Claimed-Runs';
+
+/** Ids in the header, at most: proxies limit the headers of a response to 4 KiB. */
+const MAX_LISTED = 50;
+
+/** The claims that may wait for work. */
+@Injectable()
+export class ClaimQuota extends Quota {
+  constructor({ waitingClaims, waitingClaimsPerKey }: Settings, refusals: Refusals) {
+    const limits = {
+      what: 'waiting claims',
+      total: { max: waitingClaims, setting: 'SERVICE_WAITING_CLAIMS' },
+      perKey: { max: waitingClaimsPerKey, setting: 'SERVICE_WAITING_CLAIMS_PER_KEY' },
+    };
+    super(limits, refusals);
+  }
+}
+
+@ApiTags('workers')
+@Controller('workers')
+export class ClaimsController {
+  constructor(
+    private readonly claims: ClaimService,
+    private readonly requests: HeldRequests,
+    private readonly instrumentation: ClaimInstrumentation,
+    private readonly quota: ClaimQuota,
+  ) {}
+
+  /**
+   * Claim runs for a worker
+   * @remarks Empty if there is no work or the worker is unknown. With `wait`, the service waits for work before an empty
+   * response. The runs stay assigned to the worker even if the response is lost: send an `Idempotency-Key` to get them
+   * again.
+   */
+  @Post(':worker_id/claim')
+  @HttpCode(200)
+  @AllowScopes('worker')
+  @AllowBoundKeys()
+  @ApiParam(WORKER_ID_PARAM)
+  @ApiIdempotencyKey(
+    'The same key from the same worker answers with the runs of the first claim that are still assigned to it.',
+  )
+  @ApiOkResponse({
+    type: ClaimedOpsDto,
+    description: 'The assigned runs.',
+    headers: {
+      [CLAIMED_RUNS]: {
+        description: `Ids of the assigned runs, separated by spaces, at most ${MAX_LISTED}: heartbeats can name them before the body has arrived.`,
+        schema: { type: 'string' },
+      },
+    },
+  })
+  async claimRuns(
+    @Param('worker_id') workerId: string,
+    @Query() { wait = 0, max }: ClaimQueryDto,
+    @IdempotencyOf() idempotency: Idempotency | undefined,
+    @CurrentCaller() caller: Caller,
+    @Res({ passthrough: true }) response: Response,
+  ): Promise<ClaimedOpsDto> {
+    assertActsAs(caller, workerId);
+    const held = this.requests.open(response, wait > 0 ? this.quota : null);
+    try {
+      const request = { workerId, max, waitMs: wait * 1000, idempotency, caller, signal: held.signal };
+      const { runs } = await this.instrumentation.observe(request, (waitFor) =>
+        this.claims.claim(request, waitFor),
+      );
+      const ops = runs.map(toWorkerOpRunDto);
+      const listed = ops.slice(0, MAX_LISTED).map(({ id }) => id);
+      if (listed.length > 0) response.setHeader(CLAIMED_RUNS, listed.join(' '));
+      return { ops };
+    } finally {
+      held.close();
+    }
+  }
+}

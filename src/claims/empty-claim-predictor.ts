@@ -1,0 +1,140 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import type { Claim, ClaimOutcome } from '../runs/journal/claim.js';
+import { RunJournal } from '../runs/journal/run-journal.js';
+import { Lanes } from '../runs/queue/lanes.js';
+import { HeldRunRepository, type AssignedWorkerPage } from '../runs/storage/held-run.repository.js';
+import { ServedNotifications } from './served-notifications.js';
+import { WaitingClaims } from './waiting-claims.js';
+
+/** Time for which a snapshot is used, in milliseconds. */
+const MAX_AGE_MS = 10_000;
+
+/** Workers that one snapshot reads at most; with more, it knows none of them. */
+const MAX_WORKERS = 1_000;
+
+/** State of the database at one moment. */
+interface Snapshot {
+  /** When the query was sent, by `performance.now()`. */
+  readonly at: number;
+  /** Version of the queue when the query was sent. */
+  readonly version: number;
+  /** Workers with assigned runs; null: too many. */
+  readonly assigned: ReadonlySet<string> | null;
+  /** Workers to which this process may have assigned runs since the query was sent. */
+  readonly servedSince: Set<string>;
+}
+
+/**
+ * Predicts, without a query, that a claim would return no run, from the reaper's newest snapshot of the database and the
+ * notifications since: the queue was empty and no run has become claimable, and the worker of a claim with a key had no
+ * run and was assigned none by any process. It submits all other claims to the journal.
+ */
+@Injectable()
+export class EmptyClaimPredictor {
+  /** Claims in progress, by worker. */
+  readonly #inProgress = new Map<string, number>();
+  readonly #recorders = new Set<Set<string>>();
+  #snapshot: Snapshot | undefined;
+  /** When the queue was last found empty. */
+  #empty: Pick<Snapshot, 'at' | 'version'> | undefined;
+  /** Set by the first claim that may wait: before, nothing is recorded. */
+  #isInUse = false;
+  #refreshing: Promise<unknown> | undefined;
+
+  constructor(
+    @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'claim'>,
+    private readonly waiting: WaitingClaims,
+    private readonly lanes: Lanes,
+    private readonly served: ServedNotifications,
+    private readonly repository: HeldRunRepository,
+    private readonly dataSource: DataSource,
+  ) {}
+
+  /** Submits a claim to the journal and records its outcome. @throws what the journal throws */
+  async claim(claim: Claim): Promise<ClaimOutcome> {
+    const { workerId, context } = claim;
+    const announcement = claim.idempotency ? this.served.announcement() : null;
+    const before = { at: performance.now(), version: this.#isInUse ? this.waiting.version : 0 };
+    this.#inProgress.set(workerId, (this.#inProgress.get(workerId) ?? 0) + 1);
+    let mayOwnRuns = true;
+    try {
+      const outcome = await this.journal.claim({ ...claim, announcement });
+      mayOwnRuns = outcome.runs.length > 0;
+      // Where every worker gets the head of the queue, its plain runs are gone for all if they are for one.
+      const isEmpty = outcome.kind === 'empty' && context.strategy.isFifo === true && this.lanes.areEmpty;
+      if (this.#isInUse && isEmpty && before.at > (this.#empty?.at ?? -Infinity)) this.#empty = before;
+      return outcome;
+    } finally {
+      if (mayOwnRuns) for (const recorder of this.#recorders) recorder.add(workerId);
+      const others = (this.#inProgress.get(workerId) ?? 1) - 1;
+      if (others > 0) this.#inProgress.set(workerId, others);
+      else this.#inProgress.delete(workerId);
+    }
+  }
+
+  /** Whether a claim of the worker would return nothing: neither from the queue nor, if it has one, for its key. */
+  async predictsNothing(workerId: string, hasKey: boolean): Promise<boolean> {
+    await this.#refresh();
+    const isQueueEmpty =
+      this.waiting.isListening && this.#empty?.version === this.waiting.version && isRecent(this.#empty);
+    return isQueueEmpty && (!hasKey || this.#isKeyUnserved(workerId));
+  }
+
+  /** Whether no claim of the worker can have been served under the key of one of its waiting claims. */
+  async predictsNoReplay(workerId: string): Promise<boolean> {
+    await this.#refresh();
+    return this.#isKeyUnserved(workerId);
+  }
+
+  /** Takes a snapshot from a query of the first page of all workers with assigned runs. @throws what the query throws */
+  async observe(limit: number, query: () => Promise<AssignedWorkerPage>): Promise<AssignedWorkerPage> {
+    if (!this.#isInUse) return query();
+    const at = performance.now();
+    const { version } = this.waiting;
+    const servedSince = new Set<string>();
+    this.#recorders.add(servedSince);
+    let isNewest = false;
+    try {
+      const page = await query();
+      isNewest = at > (this.#snapshot?.at ?? -Infinity);
+      if (isNewest) {
+        if (this.#snapshot) this.#recorders.delete(this.#snapshot.servedSince);
+        const assigned =
+          page.workers.length < limit ? new Set(page.workers.map(({ workerId }) => workerId)) : null;
+        this.#snapshot = { at, version, assigned, servedSince };
+        if (page.isQueueEmpty) this.#empty = { at, version };
+      }
+      return page;
+    } finally {
+      if (!isNewest) this.#recorders.delete(servedSince);
+    }
+  }
+
+  #isKeyUnserved(workerId: string): boolean {
+    const snapshot = this.#snapshot;
+    if (!snapshot?.assigned || !isRecent(snapshot) || !this.served.isQuietSince(snapshot.at)) return false;
+    const { assigned, servedSince } = snapshot;
+    return !assigned.has(workerId) && !servedSince.has(workerId) && !this.#inProgress.has(workerId);
+  }
+
+  /** Replaces a snapshot that is too old by one query for all concurrent claims. */
+  async #refresh(): Promise<void> {
+    if (!this.#isInUse) {
+      this.#isInUse = true;
+      this.served.listen();
+    }
+    if (!this.waiting.isListening || (this.#snapshot && isRecent(this.#snapshot))) return;
+    const query = (): Promise<AssignedWorkerPage> =>
+      this.repository.listAssignedWorkers(this.dataSource, '', 0, MAX_WORKERS);
+    this.#refreshing ??= this.observe(MAX_WORKERS, query)
+      // The claim itself reports the error.
+      .catch(() => undefined)
+      .finally(() => void (this.#refreshing = undefined));
+    await this.#refreshing;
+  }
+}
+
+function isRecent({ at }: { readonly at: number }): boolean {
+  return performance.now() - at <= MAX_AGE_MS;
+}

@@ -1,0 +1,207 @@
+import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { FAILURE_CAUSES, type FailureCause } from '../../runs/machine/run-event.js';
+import { NotClaimingDto } from '../../workers/dto/heartbeat.dto.js';
+import { RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
+
+const BUDGETS = ['start_within_s', 'attempt_s'] as const;
+
+@ApiSchema({ name: 'ExplainedDeadline', description: 'A timeout that is running.' })
+export class ExplainedDeadlineDto {
+  @ApiProperty({ enum: BUDGETS }) budget: (typeof BUDGETS)[number];
+  /** When it is over, ISO 8601. */
+  @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
+  /** Milliseconds until then; 0 when it is over. */
+  @ApiProperty({ type: 'integer' }) remaining_ms: number;
+}
+
+@ApiSchema({ name: 'ExplainedQueue', description: 'The place of a pending run in the queue.' })
+export class ExplainedQueueDto {
+  /** 1 for the head of the queue; null while the run is in back-off. */
+  @ApiProperty({ type: 'integer', nullable: true }) position: number | null;
+  /** False from position 10,000 on, where `position` stays 10000. */
+  position_is_exact: boolean;
+  /** Higher comes first. */
+  @ApiProperty({ type: 'integer' }) priority: number;
+  /** When the attempt entered the queue, ISO 8601. */
+  @ApiProperty({ type: 'string', format: 'date-time' }) queued_at: string;
+  /** Milliseconds since then. */
+  @ApiProperty({ type: 'integer' }) waiting_ms: number;
+  /** Before this time it is not assigned: end of the back-off, or the run's `start_at`. ISO 8601; null: neither. */
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) not_before: string | null;
+  /** The run's `start_at` if it waits for that time, which is `not_before` then; null: it does not. */
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) start_at: string | null;
+  /** Since when later runs have been assigned before this one, ISO 8601; null: never. */
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) passed_over_at: string | null;
+  /** The worker that is reserved for the run; null: none. */
+  @ApiProperty({ type: 'string', nullable: true }) reserved_for: string | null;
+  /** Worker on which the attempt before failed by the infrastructure: for 10 seconds from `queued_at` only others get the run; or null. */
+  @ApiProperty({ type: 'string', nullable: true }) avoided_worker: string | null;
+}
+
+@ApiSchema({ name: 'ExplainedEngine', description: 'The job of a run in the engine of its launcher.' })
+export class ExplainedEngineDto {
+  /** Name of the engine. @example kubernetes */
+  name: string;
+  /** Of the job in the engine. @example b6f1c0de-8a5d-4f0e-9d53-2f1f7a0c4e11 */
+  id: string;
+  /** Why the job waits, in the engine's words; null: it gives none, or the job runs. */
+  @ApiProperty({ type: 'string', nullable: true, example: '0/3 nodes are available: 3 Insufficient cpu.' })
+  reason: string | null;
+  /** When the launcher reported it, ISO 8601. */
+  @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
+}
+
+@ApiSchema({ name: 'ExplainedHolder', description: 'The worker that executes a run.' })
+export class ExplainedHolderDto {
+  /** Null for a run whose state an admin set: the first worker that reports STARTED gets it. */
+  @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
+  /** True while its newest heartbeat lies within the worker timeout. */
+  is_active: boolean;
+  /** True while it is draining. */
+  draining: boolean;
+  /** Null: the worker is not registered. */
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) last_heartbeat_at: string | null;
+  /** Milliseconds since that heartbeat. */
+  @ApiProperty({ type: 'integer', nullable: true }) silent_ms: number | null;
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) assigned_at: string | null;
+  @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) started_at: string | null;
+  /** Whether the newest report of the worker contains the run. */
+  reported_running: boolean;
+  /** From the newest event SUBMITTED of the attempt; null: there is none, the worker executes the run itself. */
+  @ApiProperty({ type: ExplainedEngineDto, nullable: true }) engine: ExplainedEngineDto | null;
+}
+
+@ApiSchema({ name: 'ExplainedEnd', description: 'How a run ended.' })
+export class ExplainedEndDto {
+  /** ISO 8601. */
+  @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
+  /** Type of the event that ended it; null: an admin set the state (see the audit log). */
+  @ApiProperty({ type: 'string', nullable: true, example: 'COMPLETED' }) event: string | null;
+  /** Message of that event. */
+  @ApiProperty({ oneOf: [{ type: 'string' }, { type: 'integer' }], nullable: true })
+  msg: string | number | null;
+  /** The last worker of the run; null: the last attempt was not assigned. */
+  @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
+  /** What kind of failure it was; null unless the run failed. */
+  @ApiProperty({ enum: FAILURE_CAUSES, enumName: 'FailureCause', nullable: true }) cause: FailureCause | null;
+  /** Exit code of the container; null: unknown. */
+  @ApiProperty({ type: 'integer', nullable: true }) exit_code: number | null;
+  /** Why the last attempt failed; null: unknown. */
+  @ApiProperty({ type: 'string', nullable: true }) error_message: string | null;
+}
+
+@ApiSchema({
+  name: 'ExplainedObstacle',
+  description: 'Why a worker cannot take a run, such as a resource of which it has too little.',
+})
+export class ExplainedObstacleDto {
+  /**
+   * `cpu`, `ram_mb`, `vram_mb`, `tags` (of the run's selector), `capabilities` (that the run needs), `concurrency` (runs of its key),
+   * `reserved` (for another run), `avoided` (the attempt before failed there; see `avoided_worker`), or a name that the strategy defines.
+   */
+  @ApiProperty({ type: 'string', example: 'ram_mb' }) resource: string;
+  /** What the run needs. */
+  @ApiProperty({ type: 'number' }) needed: number;
+  /** What is free; of GPU memory, on the GPU with the most. */
+  @ApiProperty({ type: 'number' }) free: number;
+  /** What the worker has in total. */
+  @ApiProperty({ type: 'number' }) total: number;
+  /** The tags or capabilities that the worker lacks; absent for other obstacles. */
+  @ApiProperty({ type: [String], required: false, example: ['gpu'] }) missing?: string[];
+}
+
+@ApiSchema({ name: 'ExplainedWorker', description: 'Whether an active worker can execute a pending run.' })
+export class ExplainedWorkerDto {
+  id: string;
+  /** Whether its next claim would get the run if no other run were before it in the queue. */
+  can_take_now: boolean;
+  /** Whether it could execute the run when idle: it has the tags, the capabilities and the resources. */
+  could_ever: boolean;
+  /** True while it is draining. */
+  draining: boolean;
+  /** Why it does not claim, as it says itself; empty: it claims. */
+  @ApiProperty({ type: [NotClaimingDto] }) not_claiming: NotClaimingDto[];
+  /** Why it cannot take the run now. */
+  @ApiProperty({ type: [ExplainedObstacleDto] }) obstacles: ExplainedObstacleDto[];
+}
+
+@ApiSchema({
+  name: 'ExplainedWorkerCounts',
+  description: 'The number of registered workers by their ability to execute a pending run.',
+})
+export class ExplainedWorkerCountsDto {
+  /** With a heartbeat within the worker timeout. */
+  @ApiProperty({ type: 'integer' }) active: number;
+  /** Active workers that are draining. */
+  @ApiProperty({ type: 'integer' }) draining: number;
+  /** Active workers that are not draining and say why they do not claim. */
+  @ApiProperty({ type: 'integer' }) not_claiming: number;
+  /** Without a heartbeat for longer than the worker timeout. */
+  @ApiProperty({ type: 'integer' }) stale: number;
+  /** Workers that can take the run now. */
+  @ApiProperty({ type: 'integer' }) able_now: number;
+  /** Active workers, not draining and claiming, that could execute the run when idle. */
+  @ApiProperty({ type: 'integer' }) able_ever: number;
+}
+
+@ApiSchema({ name: 'ExplainedRequirements', description: 'What a worker must have to get the run.' })
+export class ExplainedRequirementsDto {
+  /** Tags: the run's `selector`. */
+  @ApiProperty({ type: [String], example: ['gpu', 'eu'] }) selector: string[];
+  /** What its container options need: `env`, `command`, `secrets`, `registry`. */
+  @ApiProperty({ type: [String], example: ['env'] }) capabilities: string[];
+}
+
+@ApiSchema({
+  name: 'ExplainedKeyHolder',
+  description: 'Another run that counts for the concurrency key.',
+})
+export class ExplainedKeyHolderDto {
+  run_id: string;
+  /** A run that is not in execution counts until its container has ended or its slot is freed. */
+  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState' }) state: RunState;
+  /** Null for a run whose state an admin set. */
+  @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
+}
+
+@ApiSchema({ name: 'ExplainedConcurrency', description: "The use of the run's concurrency key." })
+export class ExplainedConcurrencyDto {
+  /** @example db-migration */
+  key: string;
+  /** The limit of this run. @example 1 */
+  @ApiProperty({ type: 'integer' }) limit: number;
+  /** Runs that count for the key, this one included. @example 1 */
+  @ApiProperty({ type: 'integer' }) executing: number;
+  /** Those of other runs, by id, 100 at most. */
+  @ApiProperty({ type: [ExplainedKeyHolderDto] }) holders: ExplainedKeyHolderDto[];
+}
+
+@ApiSchema({ name: 'RunExplanation', description: 'Explains the state of a run.' })
+export class RunExplanationDto {
+  run_id: string;
+  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState' }) state: RunState;
+  /** Number of the current attempt, from 1. */
+  @ApiProperty({ type: 'integer' }) attempt: number;
+  /** Name of the scheduling strategy. */
+  @ApiProperty({ type: 'string', example: 'fit' }) strategy: string;
+  /** The explanation in one or two sentences. */
+  summary: string;
+  /** Null when no timeout is running. */
+  @ApiProperty({ type: ExplainedDeadlineDto, nullable: true }) deadline: ExplainedDeadlineDto | null;
+  /** Null unless the run is PENDING. */
+  @ApiProperty({ type: ExplainedQueueDto, nullable: true }) queue: ExplainedQueueDto | null;
+  /** What a worker needs to get the run, empty lists: nothing; null unless the run is PENDING. */
+  @ApiProperty({ type: ExplainedRequirementsDto, nullable: true })
+  requirements: ExplainedRequirementsDto | null;
+  /** Null without a concurrency key, and when the run has ended. */
+  @ApiProperty({ type: ExplainedConcurrencyDto, nullable: true })
+  concurrency: ExplainedConcurrencyDto | null;
+  /** Null unless the run is ASSIGNED or RUNNING. */
+  @ApiProperty({ type: ExplainedHolderDto, nullable: true }) holder: ExplainedHolderDto | null;
+  /** Null unless the run has ended. */
+  @ApiProperty({ type: ExplainedEndDto, nullable: true }) ended: ExplainedEndDto | null;
+  /** Active workers, the most able first, 100 at most; empty unless the run is PENDING. */
+  @ApiProperty({ type: [ExplainedWorkerDto] }) workers: ExplainedWorkerDto[];
+  /** Null unless the run is PENDING. */
+  @ApiProperty({ type: ExplainedWorkerCountsDto, nullable: true }) counts: ExplainedWorkerCountsDto | null;
+}

@@ -1,0 +1,346 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'vitest';
+import type { NotificationListener } from '../database/notifications.js';
+import { FREE_WORKERS_CHANNEL, QUEUE_CHANNEL } from '../runs/queue/queue-notifications.js';
+import { laneOf } from '../runs/queue/lane.js';
+import { requirementIdOf } from '../runs/requirements.js';
+import { DirectStrategy } from './strategies/direct.strategy.js';
+import { FitStrategy } from './strategies/fit.strategy.js';
+import {
+  CHANGED_WORKERS_CHANNEL,
+  GROWN_WORKERS_CHANNEL,
+  WaitingClaims,
+  type WakeUp,
+} from './waiting-claims.js';
+
+const LONG_MS = 60_000;
+
+const nothing = (): undefined => undefined;
+const PLAIN = { requirementId: null, concurrencyKey: null, avoidedWorker: null };
+const GPU = { ...PLAIN, requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [] }) };
+const ONE_GPU = { others: 1, lanes: { [laneOf(GPU)]: ['tag:gpu'] } };
+
+const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+/** Waiting claims with their notifications, and the names of the woken claims in order. */
+function setUp(strategy: 'direct' | 'fit' = 'direct') {
+  const listeners = new Map<string, NotificationListener>();
+  const send = (channel: string, payload: string | null): void => listeners.get(channel)?.(payload);
+  let create: () => void = nothing;
+  const claims = new WaitingClaims(
+    {
+      subscribe: (channel, listener) => {
+        listeners.set(channel, listener);
+        return () => undefined;
+      },
+      isListening: () => true,
+    },
+    {
+      onCreate: (listener) => {
+        create = listener;
+        return () => undefined;
+      },
+      announceFreeWorkers: nothing,
+    },
+    strategy === 'direct' ? new DirectStrategy() : new FitStrategy(300),
+  );
+  const woken: { name: string; wakeUp: WakeUp }[] = [];
+  const ended: string[] = [];
+  const wait = (
+    name: string,
+    since = claims.version,
+    signal = new AbortController().signal,
+    has: readonly string[] | null = null,
+  ): void => {
+    const capacity = claims.listenForCapacity(name);
+    const waiting = claims
+      .wait(since, capacity, LONG_MS, signal, {
+        id: name,
+        offer: has === null ? null : { id: name, has: new Set(has) },
+      })
+      .finally(() => capacity?.close());
+    void waiting.then((wakeUp) => (wakeUp ? woken.push({ name, wakeUp }) : ended.push(name)));
+  };
+  return {
+    claims,
+    woken,
+    ended,
+    wait,
+    tick,
+    names: () => woken.map(({ name }) => name),
+    notify: (payload: object | null) => send(QUEUE_CHANNEL, payload && JSON.stringify(payload)),
+    waitWith: (name: string, has: readonly string[]) => wait(name, undefined, undefined, has),
+    send,
+    create: () => create(),
+    /** Wakes every waiting claim, so that no timer is left. */
+    close: () => {
+      while (claims.size > 0) send(QUEUE_CHANNEL, null);
+    },
+  };
+}
+
+describe('waiting claims', () => {
+  test('are woken one for each run, the longest waiting first', async () => {
+    const it = setUp();
+    for (const name of ['a', 'b', 'c', 'd']) it.wait(name);
+    it.notify({ plain: 2 });
+    await it.tick();
+    assert.deepEqual(it.names(), ['a', 'b']);
+    it.close();
+  });
+
+  test('are woken for a run with requirements if their worker has what it needs', async () => {
+    const it = setUp();
+    it.waitWith('plain', []);
+    it.waitWith('gpu', ['tag:gpu']);
+    it.waitWith('both', ['tag:gpu', 'tag:linux']);
+    it.notify({ others: 1, lanes: { a: ['tag:gpu', 'tag:linux'] } });
+    await it.tick();
+    assert.deepEqual(it.names(), ['both']);
+    it.close();
+  });
+
+  test('are woken in growing numbers for a run with requirements that are unknown', async () => {
+    const it = setUp();
+    for (let i = 0; i < 40; i += 1) it.waitWith(`w${i}`, []);
+    it.notify({ others: 1 });
+    let settled = 0;
+    for (let rounds = 0; rounds < 7; rounds += 1) {
+      await it.tick();
+      const fresh = it.woken.slice(settled);
+      settled = it.woken.length;
+      for (const { wakeUp } of fresh) wakeUp.settle('empty', []);
+    }
+    assert.equal(it.woken.length, 40);
+    it.close();
+  });
+
+  test('are woken instead of one that took another run than those it was woken for', async () => {
+    const it = setUp();
+    for (const name of ['a', 'b']) it.waitWith(name, ['tag:gpu']);
+    it.notify(ONE_GPU);
+    await it.tick();
+    it.woken[0]?.wakeUp.settle('served', [PLAIN]);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a', 'b']);
+    for (const name of ['c', 'd']) it.waitWith(name, ['tag:gpu']);
+    it.notify({ plain: 1 });
+    await it.tick();
+    it.woken[2]?.wakeUp.settle('served', [GPU]);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a', 'b', 'c', 'd']);
+    it.close();
+  });
+
+  test('are not woken for a run that is gone for a worker that could have got it', async () => {
+    const it = setUp();
+    for (const name of ['a', 'b', 'c']) it.waitWith(name, ['tag:gpu']);
+    it.notify(ONE_GPU);
+    await it.tick();
+    it.woken[0]?.wakeUp.settle('empty', []);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a']);
+    it.close();
+  });
+
+  test('are woken for a run that avoids a worker, except those of that worker', async () => {
+    const it = setUp();
+    for (const name of ['a', 'b', 'c']) it.waitWith(name, []);
+    it.notify({ others: 2, lanes: { x: ['not-worker:a'], y: ['not-worker:b'] } });
+    await it.tick();
+    assert.deepEqual(it.names(), ['a', 'b']);
+    it.woken[0]?.wakeUp.settle('empty', []);
+    it.woken[1]?.wakeUp.settle('gone', []);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a', 'b', 'c']);
+    it.close();
+  });
+
+  test('of a worker are woken when its heartbeat has other tags', async () => {
+    const it = setUp();
+    const worker = { id: 'a', cpuCores: 1, ramMb: 1, gpus: [], capabilities: [] };
+    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: [] }), null);
+    it.waitWith('a', []);
+    it.waitWith('b', []);
+    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: [] }), null);
+    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: ['gpu'] }), CHANGED_WORKERS_CHANNEL);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a']);
+    it.close();
+  });
+
+  test('of a worker are woken when its resources have grown, in other processes too, unless the strategy ignores them', async () => {
+    const worker = { id: 'a', cpuCores: 2, ramMb: 2, gpus: [], tags: [], capabilities: [] };
+    for (const [more, isGrown] of [
+      [{}, false],
+      [{ cpuCores: 1, ramMb: 1 }, false],
+      [{ cpuCores: 1, ramMb: 3 }, true],
+      [{ cpuCores: 3 }, true],
+      [{ gpus: [{ id: 0, vramMb: 1, tags: [] }] }, true],
+    ] as const) {
+      for (const strategy of ['fit', 'direct'] as const) {
+        const it = setUp(strategy);
+        const isWoken = isGrown && strategy === 'fit';
+        assert.equal(it.claims.noteHeartbeat(worker), null);
+        for (const name of ['a', 'b']) it.wait(name);
+        const { version } = it.claims;
+        const channel = it.claims.noteHeartbeat({ ...worker, ...more });
+        assert.equal(channel, isWoken ? GROWN_WORKERS_CHANNEL : null);
+        await it.tick();
+        assert.deepEqual(it.names(), isWoken ? ['a'] : []);
+        assert.equal(it.claims.version, version, 'nothing has changed for other claims');
+        it.send(GROWN_WORKERS_CHANNEL, 'b');
+        await it.tick();
+        assert.equal(it.names().includes('b'), strategy === 'fit');
+        it.close();
+      }
+    }
+  });
+
+  test('are woken by a run that was announced between their try and their wait', async () => {
+    const it = setUp();
+    const before = it.claims.version;
+    it.notify({ plain: 1 });
+    it.wait('late', before);
+    await it.tick();
+    assert.deepEqual(it.names(), ['late']);
+    assert.equal(it.claims.size, 0);
+  });
+
+  test('wake the next one when they are refused or their client is gone', async () => {
+    for (const outcome of ['refused', 'gone'] as const) {
+      const it = setUp();
+      for (const name of ['a', 'b', 'c']) it.wait(name);
+      it.notify({ plain: 1 });
+      await it.tick();
+      it.woken[0]?.wakeUp.settle(outcome, []);
+      await it.tick();
+      assert.deepEqual(it.names(), ['a', 'b']);
+      it.woken[1]?.wakeUp.settle('served', [PLAIN]);
+      await it.tick();
+      assert.deepEqual(it.names(), ['a', 'b']);
+      it.close();
+    }
+  });
+
+  test('wake no other when the queue is empty', async () => {
+    const it = setUp();
+    for (const name of ['a', 'b']) it.wait(name);
+    it.notify({ plain: 1 });
+    await it.tick();
+    it.woken[0]?.wakeUp.settle('empty', []);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a']);
+    it.close();
+  });
+
+  test('settle a wake-up once', async () => {
+    const it = setUp();
+    for (const name of ['a', 'b', 'c']) it.wait(name);
+    it.notify({ plain: 1 });
+    await it.tick();
+    it.woken[0]?.wakeUp.settle('served', [PLAIN]);
+    it.woken[0]?.wakeUp.settle('gone', []);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a']);
+    it.close();
+  });
+
+  test('all try once when notifications may have been lost', async () => {
+    const it = setUp();
+    for (const name of ['a', 'b', 'c']) it.wait(name);
+    it.notify(null);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a', 'b', 'c']);
+  });
+
+  test('one is woken by a creation in this process, before its notification', async () => {
+    const it = setUp();
+    for (const name of ['a', 'b']) it.wait(name);
+    it.create();
+    await it.tick();
+    assert.deepEqual(it.names(), ['a']);
+    it.close();
+  });
+
+  test('end when their client is gone, and are not woken any more', async () => {
+    const it = setUp();
+    const caller = new AbortController();
+    it.wait('gone', it.claims.version, caller.signal);
+    it.wait('next');
+    caller.abort();
+    it.notify({ plain: 1 });
+    await it.tick();
+    assert.deepEqual([it.ended, it.names()], [['gone'], ['next']]);
+  });
+
+  test('are woken in growing waves until a run that only some workers can execute is taken', async () => {
+    const it = setUp('fit');
+    for (let n = 0; n < 200; n += 1) it.wait(`w${n}`);
+    it.notify({ plain: 1 });
+    await it.tick();
+    assert.equal(it.woken.length, 8);
+    for (const { wakeUp } of it.woken.slice(0, 7)) wakeUp.settle('empty', []);
+    await it.tick();
+    assert.equal(it.woken.length, 8);
+    it.woken[7]?.wakeUp.settle('empty', []);
+    await it.tick();
+    assert.equal(it.woken.length, 8 + 64);
+    for (const { wakeUp } of it.woken.slice(8, 71)) wakeUp.settle('empty', []);
+    it.woken[71]?.wakeUp.settle('served', [PLAIN]);
+    await it.tick();
+    assert.equal(it.woken.length, 72);
+    it.close();
+  });
+
+  test('are woken when the free capacity of their own worker grows', async () => {
+    const it = setUp('fit');
+    for (const name of ['a', 'b']) it.wait(name);
+    it.send(FREE_WORKERS_CHANNEL, 'b');
+    it.send(FREE_WORKERS_CHANNEL, 'nobody');
+    await it.tick();
+    assert.deepEqual(it.names(), ['b']);
+    assert.equal(it.claims.size, 1);
+    it.close();
+  });
+
+  test('wake the next ones when a run and free capacity arrive at the same time, in any order', async () => {
+    for (let steps = 0; steps < 8; steps += 1) {
+      const it = setUp('fit');
+      const names = Array.from({ length: 10 }, (_, n) => `w${n}`);
+      for (const name of names) it.wait(name);
+      it.send(FREE_WORKERS_CHANNEL, 'w0');
+      for (let n = 0; n < steps; n += 1) await Promise.resolve();
+      it.notify({ plain: 1 });
+      await it.tick();
+      // The second wave starts when all claims of the first have settled.
+      for (const { wakeUp } of it.woken) wakeUp.settle('empty', []);
+      await it.tick();
+      assert.deepEqual(it.names().toSorted(), names, `after ${steps} steps`);
+      it.close();
+    }
+  });
+
+  test('are woken by free capacity that grew between their try and their wait', async () => {
+    const it = setUp('fit');
+    const capacity = it.claims.listenForCapacity('w');
+    assert.ok(capacity);
+    capacity.reset();
+    it.send(FREE_WORKERS_CHANNEL, 'w');
+    const signal = new AbortController().signal;
+    assert.ok(await it.claims.wait(it.claims.version, capacity, LONG_MS, signal));
+    assert.equal(it.claims.size, 0);
+  });
+
+  test('are not woken twice for the same runs', async () => {
+    const it = setUp('fit');
+    it.wait('a');
+    it.notify({ plain: 1 });
+    await it.tick();
+    it.wait('a again');
+    it.woken[0]?.wakeUp.settle('empty', []);
+    await it.tick();
+    assert.deepEqual(it.names(), ['a']);
+    it.close();
+  });
+});
