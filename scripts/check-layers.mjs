@@ -29,6 +29,7 @@ const LAYERS = {
   'src/runs': [...CONTEXT, 'src/feed', 'src/health'],
   'src/run-logs': [...CONTEXT, 'src/runs', 'src/workers'],
   'src/workers': [...CONTEXT, 'src/runs', 'src/health'],
+  'src/claims': [...CONTEXT, 'src/runs', 'src/workers'],
   'src/definitions': [...CONTEXT, 'src/runs'],
   'src/secrets': [...CONTEXT, 'src/runs'],
   src: ['src', 'migrations', 'packages/common', 'packages/embedded-postgres'],

@@ -23,6 +23,7 @@ import type { Configuration } from './config/settings.module.js';
 import { SchedulingModule } from './common/scheduling/scheduling.module.js';
 import { TracingModule } from './common/tracing/tracing.module.js';
 import type { Tracing } from '@longshore/common/tracing/tracing';
+import { ClaimsModule } from './claims/claims.module.js';
 import { WorkersModule } from './workers/workers.module.js';
 
 /** The parts of an application. */
@@ -61,6 +62,7 @@ export class AppModule {
         RunLogsModule,
         ExtensionsModule.register(extensions),
         WorkersModule,
+        ClaimsModule,
         DefinitionsModule,
         SecretsModule,
         DashboardModule,

@@ -3,7 +3,7 @@ import { DataSource } from 'typeorm';
 import type { Claim, ClaimOutcome } from '../runs/journal/claim.js';
 import { RunJournal } from '../runs/journal/run-journal.js';
 import { Lanes } from '../runs/queue/lanes.js';
-import { HeldRunRepository, type AssignedWorkerPage } from '../runs/storage/held-run.repository.js';
+import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
 import { ServedNotifications } from './served-notifications.js';
 import { WaitingClaims } from './waiting-claims.js';
 
@@ -26,7 +26,7 @@ interface Snapshot {
 }
 
 /**
- * Predicts, without a query, that a claim would return no run, from the reaper's newest snapshot of the database and the
+ * Predicts, without a query, that a claim would return no run, from a recent snapshot of the database and the
  * notifications since: the queue was empty and no run has become claimable, and the worker of a claim with a key had no
  * run and was assigned none by any process. It submits all other claims to the journal.
  */
@@ -87,25 +87,23 @@ export class EmptyClaimPredictor {
     return this.#isKeyUnserved(workerId);
   }
 
-  /** Takes a snapshot from a query of the first page of all workers with assigned runs. @throws what the query throws */
-  async observe(limit: number, query: () => Promise<AssignedWorkerPage>): Promise<AssignedWorkerPage> {
-    if (!this.#isInUse) return query();
+  /** Takes a snapshot. @throws errors of the database */
+  async observe(): Promise<void> {
     const at = performance.now();
     const { version } = this.waiting;
     const servedSince = new Set<string>();
     this.#recorders.add(servedSince);
     let isNewest = false;
     try {
-      const page = await query();
+      const page = await this.repository.listAssignedWorkers(this.dataSource, '', 0, MAX_WORKERS);
       isNewest = at > (this.#snapshot?.at ?? -Infinity);
       if (isNewest) {
         if (this.#snapshot) this.#recorders.delete(this.#snapshot.servedSince);
         const assigned =
-          page.workers.length < limit ? new Set(page.workers.map(({ workerId }) => workerId)) : null;
+          page.workers.length < MAX_WORKERS ? new Set(page.workers.map(({ workerId }) => workerId)) : null;
         this.#snapshot = { at, version, assigned, servedSince };
         if (page.isQueueEmpty) this.#empty = { at, version };
       }
-      return page;
     } finally {
       if (!isNewest) this.#recorders.delete(servedSince);
     }
@@ -125,9 +123,7 @@ export class EmptyClaimPredictor {
       this.served.listen();
     }
     if (!this.waiting.isListening || (this.#snapshot && isRecent(this.#snapshot))) return;
-    const query = (): Promise<AssignedWorkerPage> =>
-      this.repository.listAssignedWorkers(this.dataSource, '', 0, MAX_WORKERS);
-    this.#refreshing ??= this.observe(MAX_WORKERS, query)
+    this.#refreshing ??= this.observe()
       // The claim itself reports the error.
       .catch(() => undefined)
       .finally(() => void (this.#refreshing = undefined));

@@ -27,9 +27,6 @@ import { QueueRepository } from './queue/queue.repository.js';
 import { ConcurrencySlots } from './queue/concurrency-slots.js';
 import { JournalMetrics } from './journal/journal-metrics.js';
 import { JournalInstrumentation } from './journal/journal-instrumentation.js';
-import { ClaimReplays } from '../claims/assignment/claim-replays.js';
-import { CandidateSelector } from '../claims/assignment/candidate-selector.js';
-import { ClaimAllocator } from '../claims/assignment/claim-allocator.js';
 import { GroupCommitter, GroupTables } from './journal/commit-group.js';
 import { RunJournal } from './journal/run-journal.js';
 import { RunPolicy } from './journal/run-policy.js';
@@ -49,6 +46,11 @@ import { RunCountsMetrics } from './counts/run-counts.metrics.js';
 
 const EXPORTS = [
   RunJournal,
+  GroupCommitter,
+  RunRepository,
+  IdempotencyRepository,
+  QueueRepository,
+  LaneHeads,
   ConcurrencySlots,
   RunEvents,
   HeldRunRepository,
@@ -67,7 +69,6 @@ const EXPORTS = [
   controllers: [BulkRunsController, RunsController, AuditController],
   providers: [
     ...EXPORTS,
-    RunRepository,
     EventRepository,
     {
       provide: LowWaterMarks,
@@ -80,11 +81,8 @@ const EXPORTS = [
       useFactory: (notifications: Notifications) => new Lanes(notifications),
     },
     LaneRepository,
-    LaneHeads,
     ConcurrencyKeys,
     QueueCleanupJob,
-    QueueRepository,
-    IdempotencyRepository,
     IdempotencyRetentionJob,
     RunTimeoutsJob,
     RunListReader,
@@ -94,11 +92,7 @@ const EXPORTS = [
     JournalMetrics,
     RunPolicy,
     GroupTables,
-    GroupCommitter,
     JournalInstrumentation,
-    CandidateSelector,
-    ClaimReplays,
-    ClaimAllocator,
     RunViews,
     SharedRunReads,
     RunEtags,

@@ -5,17 +5,6 @@ import { Settings } from '../config/settings.js';
 import { WorkerDrainEntity } from '../database/entities/worker.entity.js';
 import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
-import { CapacityController } from '../claims/capacity/capacity.controller.js';
-import { CapacityService } from '../claims/capacity/capacity.service.js';
-import { DemandReader } from '../claims/capacity/demand.reader.js';
-import { ClaimInstrumentation } from '../claims/claim-instrumentation.js';
-import { EmptyClaimPredictor } from '../claims/empty-claim-predictor.js';
-import { ClaimService } from '../claims/claim.service.js';
-import { ClaimQuota, ClaimsController } from '../claims/claims.controller.js';
-import { ServedNotifications } from '../claims/served-notifications.js';
-import { WaitingClaims } from '../claims/waiting-claims.js';
-import { ExplainController } from '../claims/explain/explain.controller.js';
-import { ExplainService } from '../claims/explain/explain.service.js';
 import { HeldHeartbeats } from './heartbeats/held-heartbeats.js';
 import { LostRuns } from './heartbeats/lost-runs.js';
 import { OverviewController } from './overview/overview.controller.js';
@@ -33,29 +22,13 @@ import { WorkersService } from './workers.service.js';
 
 @Module({
   imports: [TypeOrmModule.forFeature([WorkerDrainEntity]), RunsModule, HealthModule],
-  controllers: [
-    WorkersController,
-    ClaimsController,
-    ReportsController,
-    ExplainController,
-    OverviewController,
-    CapacityController,
-  ],
+  controllers: [WorkersController, ReportsController, OverviewController],
   providers: [
     ...POOL_PROVIDERS,
     WorkersService,
     LostRuns,
     HeldHeartbeats,
-    WaitingClaims,
-    ServedNotifications,
-    EmptyClaimPredictor,
-    ClaimInstrumentation,
-    ClaimQuota,
-    ClaimService,
-    ExplainService,
     OverviewService,
-    CapacityService,
-    DemandReader,
     Clock,
     {
       provide: GracePeriod,
@@ -67,6 +40,6 @@ import { WorkersService } from './workers.service.js';
     ReaperInstrumentation,
     Reaper,
   ],
-  exports: [WorkerPool],
+  exports: [WorkerPool, WorkersService],
 })
 export class WorkersModule {}

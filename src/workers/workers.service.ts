@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { stringifyJson } from '@longshore/common/json/json-text';
+import { Subject } from 'rxjs';
 import { DataSource } from 'typeorm';
 import type { Author } from '../auth/audit-log.js';
 import { MINUTE, ScheduledJob, type JobRun } from '../common/scheduling/scheduled-job.js';
@@ -7,8 +8,6 @@ import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
 import type { HeldRun } from '../runs/scheduling-strategy.js';
 import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
-import { execute } from '../database/sql/sql.js';
-import { WaitingClaims } from '../claims/waiting-claims.js';
 import { freeResources, type FreeResources } from './free-resources.js';
 import { bytesOfResources } from './pool/worker-bytes.js';
 import { WorkerPool, type Heartbeat, type PooledWorker } from './pool/worker-pool.js';
@@ -23,16 +22,20 @@ export interface WorkerStatus {
 
 @Injectable()
 export class WorkersService {
+  /** The workers whose heartbeats this process stored. */
+  readonly reported = new Subject<PooledWorker>();
+  /** Ids of the workers whose drain this process ended. */
+  readonly resumed = new Subject<string>();
+
   constructor(
     private readonly pool: WorkerPool,
-    private readonly claims: WaitingClaims,
     private readonly heldRuns: HeldRunRepository,
     private readonly dataSource: DataSource,
     private readonly settings: Settings,
   ) {}
 
   /**
-   * Registers a worker or refreshes it. Its refused claims that wait are tried again.
+   * Registers a worker or refreshes it.
    * @throws WorkerTooLarge, TooManyWorkers, TooManyHeartbeats
    */
   async heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
@@ -40,15 +43,8 @@ export class WorkersService {
     if (bytesOfResources(heartbeat.gpus, [...heartbeat.tags, ...heartbeat.capabilities]) > maxWorkerBytes)
       throw new WorkerTooLarge(maxWorkerBytes);
     const worker = await this.pool.heartbeat(heartbeat);
-    const channel = this.claims.noteHeartbeat(worker);
-    if (channel !== null) await this.#announceChange(channel, worker);
-    this.claims.wakeRefused(worker.id);
+    this.reported.next(worker);
     return worker;
-  }
-
-  /** Its claims may wait in other processes. They try again by themselves after the database was unavailable. */
-  async #announceChange(channel: string, { id }: PooledWorker): Promise<void> {
-    await execute(this.dataSource, `select pg_notify('${channel}', $1::text)`, [id]).catch(() => undefined);
   }
 
   @ScheduledJob({
@@ -86,7 +82,7 @@ export class WorkersService {
   async setDraining(workerId: string, draining: boolean, by: Author): Promise<WorkerStatus> {
     const worker = await this.pool.setDraining(workerId, draining, by);
     if (!worker) throw new WorkerNotFound(workerId);
-    if (!draining) this.claims.wakeRefused(workerId);
+    if (!draining) this.resumed.next(workerId);
     return statusOf(worker, await this.#heldBy([worker]));
   }
 

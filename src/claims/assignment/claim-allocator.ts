@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
+import type { GroupClaims } from '../../runs/journal/commit-group.js';
 import { decide } from '../../runs/machine/decide.js';
 import { isRejected, type Policy } from '../../runs/machine/run-command.js';
 import { Lanes } from '../../runs/queue/lanes.js';
@@ -10,7 +11,14 @@ import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
 import { RunRepository } from '../../runs/storage/run.repository.js';
 import { CandidateSelector, type Candidate } from './candidate-selector.js';
 import { ClaimReplays } from './claim-replays.js';
-import { CONTENDED, EMPTY, REFUSED, type Claim, type ClaimedRun, type ClaimOutcome } from '../../runs/journal/claim.js';
+import {
+  CONTENDED,
+  EMPTY,
+  REFUSED,
+  type Claim,
+  type ClaimedRun,
+  type ClaimOutcome,
+} from '../../runs/journal/claim.js';
 
 /** Maximum number of runs for all claims of a group that ask for several: bounds the size of the commit. */
 const MAX_RUNS_PER_GROUP = 2000;
@@ -27,7 +35,7 @@ interface Batch {
 
 /** Assigns pending runs to the claims of a group, in the transaction of the group. */
 @Injectable()
-export class ClaimAllocator {
+export class ClaimAllocator implements GroupClaims {
   constructor(
     private readonly queue: QueueRepository,
     private readonly runs: RunRepository,

@@ -1,12 +1,5 @@
 import type { LockedRun } from '../../runs/scheduling-strategy.js';
-
-/** Answers of the largest size that the commands of one group may have together. */
-const ANSWERS_OF_A_GROUP = 4;
-
-/** Bytes of runs that one group reads for its claims, and for its other commands, unless the first answer has more. */
-export function bytesOfGroup(maxAnswerBytes: number): number {
-  return ANSWERS_OF_A_GROUP * maxAnswerBytes;
-}
+import { bytesOfGroup } from '../../runs/storage/run-views.js';
 
 /**
  * The candidates whose answers are within the limits, in the order of each claim. An answer may be larger than

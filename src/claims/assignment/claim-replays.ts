@@ -3,8 +3,15 @@ import type { EntityManager } from 'typeorm';
 import { Settings } from '../../config/settings.js';
 import { IdempotencyRepository } from '../../runs/idempotency/idempotency.repository.js';
 import { RunRepository, type HeldByClaim } from '../../runs/storage/run.repository.js';
-import { bytesOfGroup } from './claim-bytes.js';
-import { CONTENDED, EMPTY, POSTPONED, type Claim, type ClaimedRun, type ClaimOutcome } from '../../runs/journal/claim.js';
+import { bytesOfGroup } from '../../runs/storage/run-views.js';
+import {
+  CONTENDED,
+  EMPTY,
+  POSTPONED,
+  type Claim,
+  type ClaimedRun,
+  type ClaimOutcome,
+} from '../../runs/journal/claim.js';
 
 /** Answers repeated claims with the same idempotency key with the runs of the first one. */
 @Injectable()

@@ -13,11 +13,11 @@ import { IdempotencyLedger } from '../idempotency/idempotency-ledger.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
 import type { ClaimableRun } from '../queue/queue-notifications.js';
 import { QueueRepository } from '../queue/queue.repository.js';
+import type { Policy } from '../machine/run-command.js';
 import { RunRepository } from '../storage/run.repository.js';
-import { RunViews } from '../storage/run-views.js';
+import { bytesOfGroup, RunViews } from '../storage/run-views.js';
 import { putTimers, removeTimers } from '../timeouts/run-timers.js';
-import { ClaimAllocator } from '../../claims/assignment/claim-allocator.js';
-import { bytesOfGroup } from '../../claims/assignment/claim-bytes.js';
+import type { Claim, ClaimOutcome } from './claim.js';
 import { keyOf, type PendingCommand, type Result } from './command.js';
 import { decideGroup, feedEventsOf, type Changes, type GroupStart } from './decide-group.js';
 import { RunPolicy } from './run-policy.js';
@@ -38,6 +38,17 @@ interface Served {
   readonly admitted: readonly ClaimableRun[];
 }
 
+/** Serves the claims of a group, in its transaction. */
+export interface GroupClaims {
+  /** @returns one outcome per claim, in order, and runs that became claimable because the claims changed their keys */
+  serve(
+    tx: EntityManager,
+    claims: readonly Claim[],
+    now: Date,
+    policy: Policy,
+  ): Promise<{ readonly outcomes: readonly ClaimOutcome[]; readonly admitted: readonly ClaimableRun[] }>;
+}
+
 /** The tables that every group writes. */
 @Injectable()
 export class GroupTables {
@@ -54,14 +65,19 @@ export class GroupTables {
 @Injectable()
 export class GroupCommitter {
   private readonly logger = new Logger('RunJournal');
+  #claims: GroupClaims | undefined;
 
   constructor(
     private readonly policy: RunPolicy,
     private readonly tables: GroupTables,
-    private readonly allocator: ClaimAllocator,
     private readonly views: RunViews,
     private readonly feeds: FeedTails,
   ) {}
+
+  /** Sets what serves claims, before the first one is submitted. */
+  serveClaimsBy(claims: GroupClaims): void {
+    this.#claims = claims;
+  }
 
   /**
    * The state machine decides the commands in order; claims are served after the others, so they see the resulting queue.
@@ -136,7 +152,8 @@ export class GroupCommitter {
     );
     const assigned = new Set<string>();
     if (claims.length === 0) return { assigned, admitted: [] };
-    const { outcomes: served, admitted } = await this.allocator.serve(
+    if (this.#claims === undefined) throw new Error('a claim was submitted, but nothing serves claims');
+    const { outcomes: served, admitted } = await this.#claims.serve(
       tx,
       claims.map(({ claim }) => claim),
       now,

@@ -8,6 +8,14 @@ import type { RunRecord } from '../machine/run.js';
 /** Timeline entries in the response of a run or an attempt, at most. */
 const EMBEDDED_EVENTS = 1000;
 
+/** Answers of the largest size that the commands of one group may have together. */
+const ANSWERS_OF_A_GROUP = 4;
+
+/** Bytes of runs that one group reads for its claims, and for its other commands, unless the first answer has more. */
+export function bytesOfGroup(maxAnswerBytes: number): number {
+  return ANSWERS_OF_A_GROUP * maxAnswerBytes;
+}
+
 /** A run with the events in its response. */
 export interface RunView {
   readonly run: RunRecord;

@@ -1,11 +1,10 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import {
   HeldRunRepository,
   type AssignedWorker,
   type AssignedRun,
 } from '../../runs/storage/held-run.repository.js';
-import { EmptyClaimPredictor } from '../../claims/empty-claim-predictor.js';
 import { WorkerPool } from '../pool/worker-pool.js';
 import { GracePeriod } from './grace-period.js';
 
@@ -33,7 +32,6 @@ export class LostRunSearch {
     private readonly runs: HeldRunRepository,
     private readonly pool: WorkerPool,
     private readonly grace: GracePeriod,
-    @Inject(EmptyClaimPredictor) private readonly predictor: Pick<EmptyClaimPredictor, 'observe'>,
   ) {}
 
   /** Reads the workers with assigned runs in pages and yields the lost runs of each; none during the grace period. */
@@ -41,10 +39,12 @@ export class LostRunSearch {
     for (let after = ''; ;) {
       const from = after;
       const askedAt = this.grace.clock.now();
-      const list = () =>
-        this.runs.listAssignedWorkers(this.dataSource, from, this.grace.timeoutMs, WORKERS_PER_PAGE);
-      const { workers: assigned, now } =
-        from === '' ? await this.predictor.observe(WORKERS_PER_PAGE, list) : await list();
+      const { workers: assigned, now } = await this.runs.listAssignedWorkers(
+        this.dataSource,
+        from,
+        this.grace.timeoutMs,
+        WORKERS_PER_PAGE,
+      );
       this.grace.databaseAnswered(now, askedAt);
       const last = assigned.at(-1);
       // During the grace period the first page only shows that the database is available.

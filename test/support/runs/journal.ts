@@ -65,7 +65,8 @@ export function journalOn(
   const views = new RunViews(runs, events, settings);
   const cursors = { epoch: null, of: (topic: string) => cursorsOf(topic, null) };
   const feeds = new FeedTails(cursors, new FeedMetrics(registry), DEFAULT_FEED_LIMITS);
-  const committer = new GroupCommitter(new RunPolicy(settings), tables, allocator, views, feeds);
+  const committer = new GroupCommitter(new RunPolicy(settings), tables, views, feeds);
+  committer.serveClaimsBy(allocator);
   const instrumentation = new JournalInstrumentation(new JournalMetrics(registry), null);
   return {
     journal: new RunJournal({ dataSource }, committer, instrumentation, settings, new Refusals(registry)),

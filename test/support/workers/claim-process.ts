@@ -131,11 +131,9 @@ export class ClaimProcess {
   /** Has the process know that nothing is there: it listens, nobody else hands runs out, and it has looked. */
   async settle(): Promise<void> {
     const isHopeless = (): Promise<boolean> => this.predictor.predictsNothing('nobody', true);
-    const look = (): Promise<unknown> =>
-      this.predictor.observe(1_000, () => this.repository.listAssignedWorkers(this.dataSource, '', 0, 1_000));
     await until(async () => {
       void this.waiting.version;
-      await look();
+      await this.predictor.observe();
       return isHopeless();
     }, 'the process knows that there is nothing');
     this.submitted = 0;

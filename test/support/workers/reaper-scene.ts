@@ -10,7 +10,6 @@ import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { NewRun, Run } from '../../../src/runs/machine/run.js';
 import { HealthChecks } from '../../../src/health/health-checks.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
-import type { EmptyClaimPredictor } from '../../../src/claims/empty-claim-predictor.js';
 import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
 import { WorkerDrainsRepository } from '../../../src/workers/pool/worker-drains.repository.js';
 import type { WorkerPool } from '../../../src/workers/pool/worker-pool.js';
@@ -84,8 +83,7 @@ export class ReaperScene {
       this.grace,
       settings,
     );
-    const predictor: Pick<EmptyClaimPredictor, 'observe'> = { observe: (_limit, query) => query() };
-    const search = new LostRunSearch(dataSource, runs, pool, this.grace, predictor);
+    const search = new LostRunSearch(dataSource, runs, pool, this.grace);
     this.reaper = new Reaper(search, this.journal, this.grace, this.instrumentation);
   }
 

@@ -1,0 +1,50 @@
+import { Module, type OnModuleInit } from '@nestjs/common';
+import { GroupCommitter } from '../runs/journal/commit-group.js';
+import { RunsModule } from '../runs/runs.module.js';
+import { WorkersModule } from '../workers/workers.module.js';
+import { CandidateSelector } from './assignment/candidate-selector.js';
+import { ClaimAllocator } from './assignment/claim-allocator.js';
+import { ClaimReplays } from './assignment/claim-replays.js';
+import { CapacityController } from './capacity/capacity.controller.js';
+import { CapacityService } from './capacity/capacity.service.js';
+import { DemandReader } from './capacity/demand.reader.js';
+import { ClaimInstrumentation } from './claim-instrumentation.js';
+import { ClaimService } from './claim.service.js';
+import { ClaimQuota, ClaimsController } from './claims.controller.js';
+import { EmptyClaimPredictor } from './empty-claim-predictor.js';
+import { ExplainController } from './explain/explain.controller.js';
+import { ExplainService } from './explain/explain.service.js';
+import { ServedNotifications } from './served-notifications.js';
+import { WaitingClaims } from './waiting-claims.js';
+import { WorkerReports } from './worker-reports.js';
+
+/** Claims: which runs a worker gets, the waiting for them, why a run waits, and what workers are missing. */
+@Module({
+  imports: [RunsModule, WorkersModule],
+  controllers: [ClaimsController, ExplainController, CapacityController],
+  providers: [
+    CandidateSelector,
+    ClaimReplays,
+    ClaimAllocator,
+    WaitingClaims,
+    WorkerReports,
+    ServedNotifications,
+    EmptyClaimPredictor,
+    ClaimInstrumentation,
+    ClaimQuota,
+    ClaimService,
+    ExplainService,
+    CapacityService,
+    DemandReader,
+  ],
+})
+export class ClaimsModule implements OnModuleInit {
+  constructor(
+    private readonly committer: GroupCommitter,
+    private readonly allocator: ClaimAllocator,
+  ) {}
+
+  onModuleInit(): void {
+    this.committer.serveClaimsBy(this.allocator);
+  }
+}
