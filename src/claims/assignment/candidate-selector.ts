@@ -60,6 +60,18 @@ export class CandidateSelector {
     return { candidates: within, isContended: isContended || within.length < candidates.length };
   }
 
+  /**
+   * After a FIFO strategy chose nothing: whether the queue has no other runs. Rows that other transactions have locked make the
+   * head of the plain lane look empty, and the notification of a new lane may not have arrived.
+   */
+  async hasNoOthers(manager: EntityManager): Promise<boolean> {
+    const [isPlainEmpty, hasOtherLanes] = await Promise.all([
+      this.queue.isPlainEmpty(manager),
+      this.heads.discover(manager),
+    ]);
+    return isPlainEmpty && !hasOtherLanes;
+  }
+
   async #choose(
     manager: EntityManager,
     context: ClaimContext,

@@ -3,7 +3,6 @@ import type { EntityManager } from 'typeorm';
 import type { GroupClaims } from '../../runs/journal/commit-group.js';
 import { decide } from '../../runs/machine/decide.js';
 import { isRejected, type Policy } from '../../runs/machine/run-command.js';
-import { Lanes } from '../../runs/queue/lanes.js';
 import type { ClaimableRun } from '../../runs/queue/queue-notifications.js';
 import { QueueRepository } from '../../runs/queue/queue.repository.js';
 import type { Claimant, ClaimContext, HeldRun } from '../../runs/scheduling-strategy.js';
@@ -42,7 +41,6 @@ export class ClaimAllocator implements GroupClaims {
     private readonly held: HeldRunRepository,
     private readonly selector: CandidateSelector,
     private readonly replays: ClaimReplays,
-    private readonly lanes: Lanes,
   ) {}
 
   /**
@@ -109,12 +107,7 @@ export class ClaimAllocator implements GroupClaims {
     }
     const empty = served.filter((at) => outcomes[at] === EMPTY);
     if (!isFifo || empty.length === 0) return;
-    // Rows that other transactions have locked make the head of the queue look empty.
-    const [isEmpty, hasOtherLanes] = await Promise.all([
-      this.queue.isPlainEmpty(manager),
-      this.lanes.discover(manager),
-    ]);
-    if (isEmpty && !hasOtherLanes) return;
+    if (await this.selector.hasNoOthers(manager)) return;
     for (const at of empty) outcomes[at] = CONTENDED;
   }
 

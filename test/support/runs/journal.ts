@@ -60,7 +60,6 @@ export function journalOn(
     new HeldRunRepository(),
     new CandidateSelector(queue, new LaneHeads(lanes), settings),
     new ClaimReplays(idempotency, runs, settings),
-    lanes,
   );
   const views = new RunViews(runs, events, settings);
   const cursors = { epoch: null, of: (topic: string) => cursorsOf(topic, null) };
