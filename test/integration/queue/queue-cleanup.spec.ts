@@ -31,7 +31,10 @@ describe('the clean-up of the queue', () => {
     const kept = { selector: ['kept'], requirementId: requirementIdOf({ tags: ['kept'], capabilities: [] }) };
     await createOn(journal, { ...kept, concurrencyKey: 'kept', concurrencyLimit: 1 });
     await execute(database.dataSource, `insert into concurrency_keys values ('unused', 0)`);
-    await execute(database.dataSource, `insert into lanes values (gen_random_uuid(), '{tag:unused}')`);
+    await execute(
+      database.dataSource,
+      `insert into lanes (id, required) values (gen_random_uuid(), '{tag:unused}')`,
+    );
     assert.equal(await job.runOnce(), 2);
     assert.equal(await job.runOnce(), 0);
     const left = await rows<{ name: string }>(
