@@ -60,6 +60,8 @@ export async function measure() {
       await keep(startAgent(service.url, engine.host));
       const { send, close } = sender(service.url, KEY, 4);
       await keep(Promise.resolve({ stop: async () => close() }));
+      // The agent creates the network of its containers with the first one.
+      await byAgent(service.url, send, image);
       return inTurn([
         subject(LABELS.docker, () => cli(engine.host, ['run', '--rm', ...LIMITS, image])),
         subject(LABELS.engine, () => byEngine(engine.docker, image)),
@@ -72,7 +74,13 @@ export async function measure() {
 }
 
 /** As the agent has them. */
-const LIMITS = ['--network=host', '--cap-drop=ALL', '--security-opt=no-new-privileges', '--pids-limit=512'];
+const LIMITS = [
+  '--network=longshore',
+  '--init',
+  '--cap-drop=ALL',
+  '--security-opt=no-new-privileges',
+  '--pids-limit=1024',
+];
 
 function subject(label, one) {
   return {
@@ -99,7 +107,13 @@ async function cli(host, args) {
 async function byEngine(docker, image) {
   const container = await docker.createContainer({
     Image: image,
-    HostConfig: { NetworkMode: 'host', CapDrop: ['ALL'], SecurityOpt: ['no-new-privileges'], PidsLimit: 512 },
+    HostConfig: {
+      NetworkMode: 'longshore',
+      Init: true,
+      CapDrop: ['ALL'],
+      SecurityOpt: ['no-new-privileges'],
+      PidsLimit: 1024,
+    },
   });
   await container.start();
   await container.wait();
