@@ -29,7 +29,6 @@ import { JournalMetrics } from './journal/journal-metrics.js';
 import { JournalInstrumentation } from './journal/journal-instrumentation.js';
 import { GroupCommitter, GroupTables } from './journal/commit-group.js';
 import { RunJournal } from './journal/run-journal.js';
-import { RunPolicy } from './journal/run-policy.js';
 import { RunViews } from './storage/run-views.js';
 import { SharedRunReads } from './reading/shared-run-reads.js';
 import { RunEtags } from './http/run-etags.js';
@@ -90,7 +89,6 @@ const EXPORTS = [
     RunRetentionRepository,
     RunRetention,
     JournalMetrics,
-    RunPolicy,
     GroupTables,
     JournalInstrumentation,
     RunViews,

@@ -3,7 +3,8 @@ import type { EntityManager } from 'typeorm';
 import { Settings } from '../../config/settings.js';
 import type { Run } from '../../runs/machine/run.js';
 import { LaneHeads, type Candidates } from '../../runs/queue/lane-heads.js';
-import type { Lane } from '../../runs/queue/lane.js';
+import { byQueueOrder, type Lane } from '../../runs/queue/lane.js';
+import { Lanes } from '../../runs/queue/lanes.js';
 import { QueueRepository } from '../../runs/queue/queue.repository.js';
 import type {
   Assignment,
@@ -41,6 +42,7 @@ export class CandidateSelector {
   constructor(
     private readonly queue: QueueRepository,
     private readonly heads: LaneHeads,
+    private readonly lanes: Lanes,
     @Inject(Settings) private readonly settings: Pick<Settings, 'maxAnswerBytes'>,
   ) {}
 
@@ -67,7 +69,7 @@ export class CandidateSelector {
   async hasNoOthers(manager: EntityManager): Promise<boolean> {
     const [isPlainEmpty, hasOtherLanes] = await Promise.all([
       this.queue.isPlainEmpty(manager),
-      this.heads.discover(manager),
+      this.lanes.discover(manager),
     ]);
     return isPlainEmpty && !hasOtherLanes;
   }
@@ -184,11 +186,6 @@ function lanesByRun({ runs, lanes }: Candidates): ReadonlyMap<string, Lane> {
       return found ? [[id, found]] : [];
     }),
   );
-}
-
-function byQueueOrder(a: Run, b: Run): number {
-  const age = a.createdAt.getTime() - b.createdAt.getTime();
-  return b.priority - a.priority || age || (a.id < b.id ? -1 : 1);
 }
 
 /** Ids of the reserved workers of these runs that may claim now. */

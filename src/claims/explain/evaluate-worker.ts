@@ -1,3 +1,4 @@
+import { byQueueOrder } from '../../runs/queue/lane.js';
 import { missingOf, type Requirements } from '../../runs/requirements.js';
 import type { HeldRun, Obstacle, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { takesRuns, type PooledWorker } from '../../workers/pool/worker-pool.js';
@@ -67,9 +68,4 @@ function lackingOf(worker: PooledWorker, requirements: Requirements): ExplainedO
       ? []
       : [{ resource, needed, free: has, total: has, missing: [...missing[resource]] }];
   });
-}
-
-function byQueueOrder(a: QueuedRun, b: QueuedRun): number {
-  const age = a.createdAt.getTime() - b.createdAt.getTime();
-  return b.priority - a.priority || age || (a.id < b.id ? -1 : 1);
 }

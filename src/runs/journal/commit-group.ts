@@ -1,5 +1,6 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Inject, Injectable, Logger } from '@nestjs/common';
 import type { DataSource, EntityManager } from 'typeorm';
+import { Settings } from '../../config/settings.js';
 import { Pipeline } from '../../database/sql/pipeline.js';
 import { currentTime } from '../../database/sql/sql.js';
 import type { StatementTracer } from '../../database/sql/statement-tracer.js';
@@ -13,14 +14,14 @@ import { IdempotencyLedger } from '../idempotency/idempotency-ledger.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
 import type { ClaimableRun } from '../queue/queue-notifications.js';
 import { QueueRepository } from '../queue/queue.repository.js';
-import type { Policy } from '../machine/run-command.js';
+import { newId } from '../machine/new-id.js';
+import type { Policy, RunLimits } from '../machine/run-command.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
 import { putTimers, removeTimers } from '../timeouts/run-timers.js';
 import type { Claim, ClaimOutcome } from './claim.js';
 import { keyOf, type PendingCommand, type Result } from './command.js';
 import { decideGroup, feedEventsOf, type Changes, type GroupStart } from './decide-group.js';
-import { RunPolicy } from './run-policy.js';
 
 /** A group after its commit. */
 export interface CommittedGroup {
@@ -65,14 +66,17 @@ export class GroupTables {
 @Injectable()
 export class GroupCommitter {
   private readonly logger = new Logger('RunJournal');
+  private readonly policy: Policy;
   #claims: GroupClaims | undefined;
 
   constructor(
-    private readonly policy: RunPolicy,
+    @Inject(Settings) limits: RunLimits,
     private readonly tables: GroupTables,
     private readonly views: RunViews,
     private readonly feeds: FeedTails,
-  ) {}
+  ) {
+    this.policy = { limits, newId, random: Math.random };
+  }
 
   /** Sets what serves claims, before the first one is submitted. */
   serveClaimsBy(claims: GroupClaims): void {

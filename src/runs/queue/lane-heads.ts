@@ -86,11 +86,6 @@ export class LaneHeads {
     return { runs, lanes };
   }
 
-  /** As {@link Lanes.discover}. */
-  discover(manager: EntityManager): Promise<boolean> {
-    return this.lanes.discover(manager);
-  }
-
   async #forgetEmpty(
     manager: EntityManager,
     lanes: ReadonlyMap<string, Lane>,

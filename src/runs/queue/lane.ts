@@ -68,3 +68,9 @@ export function serves({ id, has }: Offer, { required }: Pick<Lane, 'required'>)
 export function offeredOf(required: readonly string[]): string[] {
   return required.filter((one) => !one.startsWith(NOT_WORKER) && one !== CONCURRENCY_KEY);
 }
+
+/** Compares runs by the order in which claims get those of a lane: priority descending, age, id. */
+export function byQueueOrder(a: Run, b: Run): number {
+  const age = a.createdAt.getTime() - b.createdAt.getTime();
+  return b.priority - a.priority || age || (a.id < b.id ? -1 : 1);
+}

@@ -25,7 +25,6 @@ import { CandidateSelector } from '../../../src/claims/assignment/candidate-sele
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
 import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
 import { GroupCommitter, GroupTables } from '../../../src/runs/journal/commit-group.js';
-import { RunPolicy } from '../../../src/runs/journal/run-policy.js';
 import { RunJournal, type JournalSettings } from '../../../src/runs/journal/run-journal.js';
 import { NEW_RUN } from '../../../src/runs/machine/decide.fixtures.js';
 import type { RunCommand } from '../../../src/runs/machine/run-command.js';
@@ -58,13 +57,13 @@ export function journalOn(
     queue,
     runs,
     new HeldRunRepository(),
-    new CandidateSelector(queue, new LaneHeads(lanes), settings),
+    new CandidateSelector(queue, new LaneHeads(lanes), lanes, settings),
     new ClaimReplays(idempotency, runs, settings),
   );
   const views = new RunViews(runs, events, settings);
   const cursors = { epoch: null, of: (topic: string) => cursorsOf(topic, null) };
   const feeds = new FeedTails(cursors, new FeedMetrics(registry), DEFAULT_FEED_LIMITS);
-  const committer = new GroupCommitter(new RunPolicy(settings), tables, views, feeds);
+  const committer = new GroupCommitter(settings, tables, views, feeds);
   committer.serveClaimsBy(allocator);
   const instrumentation = new JournalInstrumentation(new JournalMetrics(registry), null);
   return {
