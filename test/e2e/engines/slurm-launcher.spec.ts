@@ -118,8 +118,8 @@ describe('runs on a real Slurm', { ...skipFor(skip), timeout: 400_000 }, () => {
     await Promise.all([scene.launch('twin'), scene.launch('twin')]);
     const ids = await Promise.all(Array.from({ length: 8 }, () => runs.create('twins')));
     for (const id of ids) {
-      const { state, current_attempt: attempt } = await runs.untilState(id, 'COMPLETED', 'FAILED');
-      assert.deepEqual([state, attempt], ['COMPLETED', 1]);
+      const run = await runs.untilState(id, 'COMPLETED', 'FAILED');
+      assert.deepEqual([run.state, run.current_attempt], ['COMPLETED', 1], JSON.stringify(run));
     }
     assert.equal((await images.startsOf('twins')).length, ids.length);
   });

@@ -3,7 +3,7 @@ import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
 import { EVENTS_DROPPED } from '../logs/log-events.js';
-import { isContentRefused, isRunLost } from '../service-api/service-answer.js';
+import { isContentRefused, isKeyUsed, isRunLost } from '../service-api/service-answer.js';
 import type { Answer, Refusal, RunEvent } from '../service-api/service-api.js';
 import { clipMessage } from './failure-message.js';
 
@@ -143,6 +143,7 @@ export class EventSender {
           if (tries > 1) this.options.logger.info({ type: event.type, tries }, 'event delivered');
           return { kind: 'delivered' };
         case 'refused':
+          if (isKeyUsed(answer)) return { kind: 'delivered' };
           this.onRefused(answer, event.type);
           return answer;
         case 'unreachable':

@@ -61,6 +61,28 @@ describe('a launcher that adopts a job', () => {
     }
   });
 
+  it('goes on when another process of its worker has reported the start and the end with other times', async () => {
+    for (const type of ['STARTED', 'COMPLETED']) {
+      const harness = new LauncherHarness();
+      const { cluster, service } = harness;
+      const run = service.add('run-1');
+      service.onCall = (call) => {
+        if (call.event?.type !== type) return undefined;
+        if (type === 'STARTED') run.state = 'RUNNING';
+        return { kind: 'refused', status: 409, detail: 'Idempotency-Key was used with another request body' };
+      };
+      const launcher = await harness.start();
+      await harness.untilSubmitted('run-1');
+      cluster.set('run-1', RUNNING);
+      await harness.clock.pass(2_000);
+      cluster.exit('run-1');
+      await harness.untilEmpty();
+      const reported = ['SUBMITTED', 'STARTED', 'COMPLETED'].filter((each) => each !== type);
+      assert.deepEqual(eventTypes(run), reported);
+      await harness.end(launcher);
+    }
+  });
+
   it('reports its end though the service refuses its timeline, or it is too large to be read', async () => {
     const tooLarge = 'the answer is larger than SERVICE_WORKER_MAX_ANSWER_BYTES (65536)';
     for (const answer of [

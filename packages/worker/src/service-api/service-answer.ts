@@ -92,9 +92,13 @@ export function isContentRefused({ status }: Refusal): boolean {
 
 /** Whether a refused event means that the run has ended or is assigned to another worker. */
 export function isRunLost({ status, detail }: Refusal): boolean {
-  // An event of another process of this worker has the key.
-  if (status === 409) return !detail.startsWith('Idempotency-Key');
+  if (status === 409) return !isKeyUsed({ status, detail });
   return status === 400 && detail.startsWith('Run is already in terminal state');
+}
+
+/** Whether the key of the event was used for another one: another process of this worker has reported the same with other times. */
+export function isKeyUsed({ status, detail }: Pick<Refusal, 'status' | 'detail'>): boolean {
+  return status === 409 && detail.startsWith('Idempotency-Key');
 }
 
 /** Whether the service has no such run: another 404 may be of a route that an older service does not have. */
