@@ -1,24 +1,20 @@
+import { UnitBuffer } from './unit-buffer.js';
+
 const BACKSLASH = 0x5c;
 const QUOTE = 0x27;
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
 
 /** How shells write a single quote inside of single quotes. */
 const SHELL_QUOTES = [`'\\''`, `'"'"'`] as const;
 
-/** What a letter after a backslash stands for; any other character stands for itself. */
-const CONTROLS: ReadonlyMap<number, number> = new Map(
-  Object.entries({ n: '\n', r: '\r', t: '\t', b: '\b', f: '\f', v: '\v' }).map(([letter, control]) => [
-    letter.charCodeAt(0),
-    control.charCodeAt(0),
-  ]),
-);
+/** What an ASCII character after a backslash stands for; any other character stands for itself. */
+const AFTER_BACKSLASH = Uint8Array.from({ length: 128 }, (_, unit) => unit);
+for (const [letter, control] of Object.entries({ n: '\n', r: '\r', t: '\t', b: '\b', f: '\f', v: '\v' }))
+  AFTER_BACKSLASH[letter.charCodeAt(0)] = control.charCodeAt(0);
 
-/** Number of hex digits after `\u` and `\x`. */
-const DIGITS: ReadonlyMap<number, number> = new Map([
-  [0x75, 4],
-  [0x78, 2],
-]);
-
-const HEX = /^[0-9a-f]+$/i;
+const LOWER_U = 0x75;
+const LOWER_X = 0x78;
 
 /** An escape: 8 times the unit that it stands for, plus its length. 0: there is none; -1: the end of the text may cut it. */
 type Escape = number;
@@ -32,56 +28,92 @@ export function mayHaveEscapes(text: string): boolean {
 
 /** A text without its escapes. */
 interface Unescaped {
-  readonly text: string;
-  /** Offset of each unit, and of the end, in the text with escapes. */
+  /** Valid until the next call. */
+  readonly units: Uint16Array;
+  /** Offset of each unit, and of the end, in the text with escapes. Of a text that has ended, valid until the next call. */
   readonly offsets: Int32Array;
-  /** The end of the text, which may be a part of an escape. */
-  readonly rest: string;
+  /** Number of units. */
+  readonly to: number;
+  /** Whether it has line breaks. */
+  readonly hasBreaks: boolean;
+  /** Units of the text with escapes that were read. Those that follow may be a part of an escape. */
+  readonly read: number;
 }
+
+const unescaped = new UnitBuffer();
+let offsetsOfEnded = new Int32Array(0);
 
 /**
  * Replaces the escapes of JSON, of programming languages that write strings like C, and of shells.
+ * @param length of the text, in units
  * @param isEnd whether no more comes: an escape that is cut is none
  */
-export function unescape(text: string, isEnd: boolean): Unescaped {
-  const units = new Uint16Array(text.length);
-  const offsets = new Int32Array(text.length + 1);
-  let count = 0;
+export function unescape(text: Uint16Array, length: number, isEnd: boolean): Unescaped {
+  const units = unescaped.ofLength(length);
+  if (isEnd && offsetsOfEnded.length <= length) offsetsOfEnded = new Int32Array(2 * length + 1);
+  const offsets = isEnd ? offsetsOfEnded : new Int32Array(length + 1);
+  let hasBreaks = false;
+  let to = 0;
   let at = 0;
-  while (at < text.length) {
-    const unit = text.charCodeAt(at);
-    const escape = unit === BACKSLASH || unit === QUOTE ? escapeAt(text, at) : 0;
-    if (escape === CUT && !isEnd) break;
-    offsets[count] = at;
-    units[count] = escape > 0 ? escape >> 3 : unit;
-    at += escape > 0 ? escape & 7 : 1;
-    count += 1;
+  while (at < length) {
+    const unit = Number(text[at]);
+    let meant = unit;
+    offsets[to] = at;
+    if (unit !== BACKSLASH && unit !== QUOTE) at += 1;
+    else if (unit === BACKSLASH && isSimple(text, length, at + 1)) {
+      meant = meaningOf(Number(text[at + 1]));
+      at += 2;
+    } else {
+      const escape = unit === BACKSLASH ? digits(text, length, at + 1) : shellQuote(text, length, at);
+      if (escape === CUT && !isEnd) break;
+      if (escape > 0) meant = escape >> 3;
+      at += escape > 0 ? escape & 7 : 1;
+    }
+    units[to] = meant;
+    to += 1;
+    if (meant === LINE_FEED || meant === CARRIAGE_RETURN) hasBreaks = true;
   }
-  offsets[count] = at;
-  const plain = Buffer.from(units.buffer, 0, 2 * count).toString('utf16le');
-  return { text: plain, offsets, rest: text.slice(at) };
+  offsets[to] = at;
+  return { units, offsets, to, hasBreaks, read: at };
 }
 
-function escapeAt(text: string, at: number): Escape {
-  const unit = text.charCodeAt(at);
-  if (unit === BACKSLASH) return afterBackslash(text, at + 1);
-  if (unit !== QUOTE) return 0;
+function shellQuote(text: Uint16Array, length: number, at: number): Escape {
   for (const quote of SHELL_QUOTES) {
-    if (text.startsWith(quote, at)) return QUOTE * 8 + quote.length;
-    if (text.length < at + quote.length && quote.startsWith(text.slice(at))) return CUT;
+    let equal = 1;
+    while (equal < quote.length && at + equal < length && text[at + equal] === quote.charCodeAt(equal))
+      equal += 1;
+    if (equal === quote.length) return QUOTE * 8 + equal;
+    if (at + equal === length) return CUT;
   }
   return 0;
 }
 
-function afterBackslash(text: string, at: number): Escape {
-  if (at >= text.length) return CUT;
-  const unit = text.charCodeAt(at);
-  const digits = DIGITS.get(unit);
-  if (digits !== undefined) {
-    const hex = text.slice(at + 1, at + 1 + digits);
-    const isHex = HEX.test(hex);
-    if (hex.length < digits && (hex === '' || isHex)) return CUT;
-    if (isHex) return Number.parseInt(hex, 16) * 8 + digits + 2;
+/** Whether an escape is its backslash and the unit at `at`. */
+function isSimple(text: Uint16Array, length: number, at: number): boolean {
+  return at < length && text[at] !== LOWER_U && text[at] !== LOWER_X;
+}
+
+/** An escape whose letter is at `letter`, before hex digits. */
+function digits(text: Uint16Array, length: number, letter: number): Escape {
+  if (letter === length) return CUT;
+  const count = text[letter] === LOWER_U ? 4 : 2;
+  let unit = 0;
+  for (let at = letter + 1; at <= letter + count; at++) {
+    if (at === length) return CUT;
+    const digit = hexDigit(Number(text[at]));
+    if (digit < 0) return Number(text[letter]) * 8 + 2;
+    unit = unit * 16 + digit;
   }
-  return (CONTROLS.get(unit) ?? unit) * 8 + 2;
+  return unit * 8 + count + 2;
+}
+
+function meaningOf(unit: number): number {
+  return unit < AFTER_BACKSLASH.length ? Number(AFTER_BACKSLASH[unit]) : unit;
+}
+
+/** -1: it is none. */
+function hexDigit(unit: number): number {
+  if (unit >= 0x30 && unit <= 0x39) return unit - 0x30;
+  const lower = unit | 0x20;
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x61 + 10 : -1;
 }

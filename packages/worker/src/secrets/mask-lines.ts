@@ -25,8 +25,9 @@ async function* maskEach(
   lines: AsyncIterable<LogLine>,
   streams: Readonly<Record<LogLine['stream'], MaskedStream>>,
 ): AsyncGenerator<MaskedLine, void, undefined> {
-  for await (const line of lines) yield* streams[line.stream].add(line);
-  for (const stream of Object.values(streams)) yield* stream.end();
+  // A loop, because `yield*` in an asynchronous generator waits several times for each item.
+  for await (const line of lines) for (const masked of streams[line.stream].add(line)) yield masked;
+  for (const stream of Object.values(streams)) for (const masked of stream.end()) yield masked;
 }
 
 /** A line, or a part of one, that is not shown completely. */
@@ -53,16 +54,25 @@ class MaskedStream {
     private readonly masking: Masking,
   ) {}
 
-  add({ text, part }: LogLine): MaskedLine[] {
+  add(line: LogLine): MaskedLine[] {
+    const { text, part } = line;
     const isEnd = part === undefined || part === 'end';
-    this.held.push({ text, start: this.length, part });
+    const start = this.length;
+    const end = start + text.length;
     this.masking.write(text, isEnd);
-    this.length += text.length;
+    this.length = end;
     if (isEnd) {
       this.masking.endLine();
       this.length += 1;
     }
-    return this.show(this.masking.settled());
+    const settled = this.masking.settled();
+    // Most lines neither have a value nor begin one.
+    if (part === undefined && settled >= end && this.held.length === 0 && !this.masking.hasFound) {
+      this.shown = end;
+      return [line];
+    }
+    this.held.push({ text, start, part });
+    return this.show(settled);
   }
 
   end(): MaskedLine[] {
@@ -86,7 +96,7 @@ class MaskedStream {
       this.plain += text.slice(this.shown - start, to - start);
       this.shown = to;
       const { plain } = this;
-      const shown = { stream, text: masked, ...(plain !== masked && { plain }) };
+      const shown = plain === masked ? { stream, text: masked } : { stream, text: masked, plain };
       if (to === end && (part === undefined || part === 'end')) {
         lines.push(isLineBegin ? shown : { ...shown, part: 'end' });
         this.plain = '';

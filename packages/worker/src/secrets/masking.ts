@@ -1,9 +1,16 @@
 import { mayHaveEscapes, unescape } from './escapes.js';
 import type { TextAutomaton } from './text-automaton.js';
-import { addSpan, TextCursor, type Spans } from './text-cursor.js';
+import { Spans } from './spans.js';
+import { TextCursor } from './text-cursor.js';
+import { UnitBuffer } from './unit-buffer.js';
 
 /** Stands in for a value. */
 export const MASK = '***';
+
+const MASK_UNITS = Uint16Array.from(MASK, (unit) => unit.charCodeAt(0));
+
+const piece = new UnitBuffer();
+const shown = new UnitBuffer();
 
 /** Offsets of a part that is shown. */
 interface ShownPart {
@@ -19,26 +26,47 @@ interface ShownPart {
  */
 export class Masking {
   private readonly plain: TextCursor;
-  /** Reads the line without its escapes; null: it has none so far. */
-  private unescaped: TextCursor | null = null;
+  /** Reads the line without its escapes, from the first on. */
+  private readonly unescaped: TextCursor;
+  private hasEscapes = false;
   /** The end of the line that may be a part of an escape. */
   private cut = '';
   private length = 0;
-  private spans: Spans = [];
+  private readonly spans = new Spans();
 
-  constructor(automaton: TextAutomaton) {
-    this.plain = new TextCursor(automaton);
+  /** @param texts as in {@link TextCursor} */
+  constructor(automaton: TextAutomaton, texts: Set<number> | null = null) {
+    this.plain = new TextCursor(automaton, texts);
+    this.unescaped = new TextCursor(automaton, texts);
+  }
+
+  /** Begins another text. */
+  restart(): void {
+    this.plain.restart();
+    this.spans.clear();
+    this.hasEscapes = false;
+    this.cut = '';
+    this.length = 0;
   }
 
   /** @param isLineEnd whether a line ends with it */
   write(text: string, isLineEnd: boolean): void {
-    if (this.unescaped === null && mayHaveEscapes(text)) this.unescaped = this.plain.fork();
-    this.plain.read({ text, shift: this.length, offsets: null }, isLineEnd);
-    if (this.unescaped !== null) {
-      const all = this.cut + text;
-      const { rest, ...plain } = unescape(all, isLineEnd);
-      this.unescaped.read({ ...plain, shift: this.length - this.cut.length }, isLineEnd);
-      this.cut = rest;
+    if (this.length > 0) this.plain.forgetRuns();
+    if (this.hasEscapes) this.unescaped.forgetRuns();
+    if (!this.hasEscapes && mayHaveEscapes(text)) {
+      this.hasEscapes = true;
+      this.unescaped.follow(this.plain);
+    }
+    const all = this.cut + text;
+    const units = piece.of(all);
+    const from = this.cut.length;
+    const shift = this.length - from;
+    const hasBreaks = text.includes('\n') || text.includes('\r');
+    this.plain.read({ units, from, to: all.length, hasBreaks, shift, offsets: null }, isLineEnd);
+    if (this.hasEscapes) {
+      const unescaped = unescape(units, all.length, isLineEnd);
+      this.unescaped.read({ ...unescaped, from: 0, shift }, isLineEnd);
+      this.cut = all.slice(unescaped.read);
     }
     this.length += text.length;
     this.collect();
@@ -46,20 +74,20 @@ export class Masking {
 
   /** Whether a value was found that {@link show} has not passed. */
   get hasFound(): boolean {
-    return this.spans.length > 0;
+    return !this.spans.isEmpty;
   }
 
   /** A line break, of one unit. No text ends with it. */
   endLine(): void {
-    this.plain.endLine({ text: '\n', shift: this.length, offsets: null }, 0);
+    this.plain.endLine({ shift: this.length, offsets: null }, 0);
     this.length += 1;
-    this.unescaped = null;
+    this.hasEscapes = false;
     this.cut = '';
   }
 
   /** The text before this offset is decided: what comes next changes nothing there. */
   settled(): number {
-    const begun = Math.min(this.plain.begun(), this.unescaped?.begun() ?? Infinity);
+    const begun = Math.min(this.plain.begun(), this.hasEscapes ? this.unescaped.begun() : Infinity);
     return Math.min(begun, this.length - this.cut.length);
   }
 
@@ -68,45 +96,46 @@ export class Masking {
    * @param text with the offset `shift`
    */
   show(text: string, shift: number, { from, to, isLineBegin }: ShownPart): string {
-    if (this.spans.length === 0)
-      return from === shift && to === shift + text.length ? text : text.slice(from - shift, to - shift);
-    const shown: string[] = [];
+    const { spans } = this;
+    const part = text.slice(from - shift, to - shift);
+    if (spans.isEmpty) return part;
+    const units = piece.of(part);
+    const masked = shown.ofLength(part.length + MASK.length * spans.count);
     let at = from;
-    let count = 0;
-    for (let index = 0; index < this.spans.length; index += 2) {
-      const start = Number(this.spans[index]);
-      const end = Number(this.spans[index + 1]);
-      if (start >= to) break;
-      shown.push(text.slice(at - shift, Math.max(at, start) - shift));
-      if (start >= from || isLineBegin) shown.push(MASK);
-      at = Math.min(end, to);
-      if (end <= to) count += 2;
+    let size = 0;
+    let bits = 0;
+    let passed = 0;
+    for (let index = 0; ; index++) {
+      const start = index < spans.count ? Math.min(to, spans.startAt(index)) : to;
+      for (; at < start; at++) {
+        const unit = Number(units[at - from]);
+        masked[size++] = unit;
+        bits |= unit;
+      }
+      if (start === to) break;
+      const end = spans.endAt(index);
+      if (start >= from || isLineBegin) for (const star of MASK_UNITS) masked[size++] = star;
+      at = Math.max(at, Math.min(end, to));
+      if (end <= to) passed += 1;
     }
-    if (count > 0) this.spans = this.spans.slice(count);
-    shown.push(text.slice(at - shift, to - shift));
-    return shown.join('');
+    spans.forget(passed);
+    return shown.text(size, bits);
   }
 
+  /** Takes what both have found, in the order in which it ends. */
   private collect(): void {
-    const plain = this.plain.take();
-    const unescaped = this.unescaped?.take() ?? [];
-    if (this.spans.length === 0) this.spans = plain;
-    else addAll(this.spans, plain);
-    if (unescaped.length === 0) return;
-    const both: Spans = [];
-    let at = 0;
-    for (let index = 0; index < unescaped.length; index += 2) {
-      const start = Number(unescaped[index]);
-      for (; Number(this.spans[at]) <= start; at += 2)
-        addSpan(both, Number(this.spans[at]), Number(this.spans[at + 1]));
-      addSpan(both, start, Number(unescaped[index + 1]));
+    const { spans } = this;
+    const plain = this.plain.found;
+    const unescaped = this.unescaped.found;
+    let taken = 0;
+    for (let index = 0; index < unescaped.count; index++) {
+      const end = unescaped.endAt(index);
+      for (; taken < plain.count && plain.endAt(taken) <= end; taken++)
+        spans.add(plain.startAt(taken), plain.endAt(taken));
+      spans.add(unescaped.startAt(index), end);
     }
-    addAll(both, this.spans.slice(at));
-    this.spans = both;
+    for (; taken < plain.count; taken++) spans.add(plain.startAt(taken), plain.endAt(taken));
+    plain.clear();
+    unescaped.clear();
   }
-}
-
-function addAll(spans: Spans, others: Spans): void {
-  for (let index = 0; index < others.length; index += 2)
-    addSpan(spans, Number(others[index]), Number(others[index + 1]));
 }

@@ -22,6 +22,36 @@ test('replaces the longer of two values that begin alike, and all of two that ov
   assert.equal(new SecretMask(['outer-inner-outer', 'inner']).text('<outer-inner-outer>'), '<***>');
 });
 
+test('keeps what is between two values of a line, also after a line without values', async () => {
+  const mask = new SecretMask(['hunter22', 'db://ada:é']);
+  const line = (text: string): LogLine => ({ stream: 'stdout', text });
+  const shown = await collect(mask, [
+    line('none'),
+    line(String.raw`hunter22 or hunter22, db:\/\/ada:\u00e9!`),
+  ]);
+  assert.deepEqual(
+    shown.map(({ text }) => text),
+    ['none', '*** or ***, ***!'],
+  );
+});
+
+test('finds values between many line breaks and blanks of one text', () => {
+  const mask = new SecretMask(['hunter22', 'ab1\ncd2']);
+  const progress = (percent: number): string => `\r   ${percent} %   `;
+  const text = numbers(200)
+    .map((n) => progress(n) + (n % 50 === 0 ? '\r  hunter22  \r  ab1 \r\n  cd2' : ''))
+    .join('');
+  assert.equal(mask.text(text), text.replaceAll('hunter22', '***').replaceAll('ab1 \r\n  cd2', '***'));
+});
+
+test('finds each of 20,000 values, and no text that only begins like them', () => {
+  const values = numbers(20_000).map((n) => `${(n * 7919).toString(36).padStart(4, 'x')}-é${n % 7}`);
+  const mask = new SecretMask(values);
+  assert.equal(mask.text(values.join(' ')), values.map(() => '***').join(' '));
+  const beginnings = values.map((value) => `${value.slice(0, -1)}.`).join(' ');
+  assert.equal(mask.text(beginnings), beginnings);
+});
+
 test('replaces each line of a value, without the spaces around it, and no blank line', () => {
   const mask = new SecretMask(['-----BEGIN\r\n  c2VjcmV0\n    \nab\nend-of-it\n', ' padded ']);
   assert.equal(mask.text('c2VjcmV0, end-of-it, -----BEGIN'), '***, ***, ***');

@@ -6,9 +6,9 @@ import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value
 import { readJson } from '@longshore/common/json/read-json';
 import { JsonPath } from './json-path.js';
 import { Masking } from './masking.js';
-import { unescape } from './escapes.js';
-import { linesOf, textsOf } from './secret-texts.js';
-import { beginning, MIN_UNITS, TextAutomaton } from './text-automaton.js';
+import { textsOf } from './secret-texts.js';
+import { MIN_UNITS, TextAutomaton } from './text-automaton.js';
+import { UnitBuffer } from './unit-buffer.js';
 
 /** UTF-16 units that are masked before timers and heartbeats run: some milliseconds. */
 const SLICE_UNITS = 256 * 1024;
@@ -44,6 +44,8 @@ export interface MaskedJson {
 export class SecretMask {
   /** Null: nothing is replaced. */
   private readonly automaton: TextAutomaton | null;
+  /** For one text after another. */
+  private readonly whole: Masking | null;
   /** Null: not asked for. */
   private named: Map<string, Set<string>> | null = null;
 
@@ -54,6 +56,7 @@ export class SecretMask {
   ) {
     const texts = textsOf(values);
     this.automaton = texts.length === 0 ? null : new TextAutomaton(texts);
+    this.whole = this.begin();
   }
 
   /** @param values by their names */
@@ -73,10 +76,11 @@ export class SecretMask {
 
   /** For texts of limited length: it does not yield to the event loop. */
   text(text: string): string {
-    const slices = this.slices(text);
-    let slice = slices.next();
-    while (slice.done !== true) slice = slices.next();
-    return slice.value;
+    const { whole } = this;
+    if (whole === null) return text;
+    whole.restart();
+    whole.write(text, true);
+    return whole.show(text, 0, { from: 0, to: text.length, isLineBegin: false });
   }
 
   /** As {@link jsonText}. */
@@ -91,14 +95,14 @@ export class SecretMask {
   namesIn(text: string): string[] {
     const { automaton } = this;
     if (automaton === null || this.names.length === 0) return [];
+    const texts = new Set<number>();
+    const masking = new Masking(automaton, texts);
+    for (let at = 0; at < text.length; at += SLICE_UNITS)
+      masking.write(text.slice(at, at + SLICE_UNITS), at + SLICE_UNITS >= text.length);
     const named = this.namesByText();
     const found = new Set<string>();
-    for (const form of new Set([text, unescape(text, true).text])) {
-      const searched = linesOf(form).join('\n');
-      automaton.search(beginning(), searched, 0, searched.length, (end, length) => {
-        for (const name of named.get(searched.slice(end - length, end)) ?? []) found.add(name);
-      });
-    }
+    for (const number of texts)
+      for (const name of named.get(automaton.texts[number] ?? '') ?? []) found.add(name);
     return this.names.filter((name) => found.has(name));
   }
 
@@ -119,6 +123,10 @@ export class SecretMask {
     if (automaton === null) return { text, places, areKeysMasked: false };
     const parts: string[] = [];
     const path = new JsonPath();
+    const slice = new UnitBuffer();
+    let units = slice.of('');
+    let unitsFrom = 0;
+    let unitsEnd = 0;
     let copied = 0;
     let areKeysMasked = false;
     let backslash = -1;
@@ -135,12 +143,20 @@ export class SecretMask {
       let key = isKey ? text.slice(at, end) : '';
       if (backslash < at) backslash = indexOr(text.indexOf('\\', at), text.length);
       // Most tokens are short and have neither escapes nor values: these are not copied.
-      const isPlain = end - at < SHORT_UNITS && backslash >= end && !automaton.finds(text, at, end);
+      const isShort = end - at < SHORT_UNITS && backslash >= end;
+      if (isShort && end > unitsEnd) {
+        unitsFrom = at;
+        unitsEnd = Math.min(at + SLICE_UNITS, text.length);
+        units = slice.of(text.slice(unitsFrom, unitsEnd));
+      }
+      const isPlain = isShort && !automaton.finds(units, at - unitsFrom, end - unitsFrom);
       if (end - at >= MIN_UNITS && !isPlain) {
         const plain: string = backslash < end ? JSON.parse(text.slice(at, end)) : text.slice(at + 1, end - 1);
-        const shown = await this.longText(plain);
+        const shown = plain.length > SLICE_UNITS ? await this.longText(plain) : this.text(plain);
         if (shown !== plain) {
-          key = JSON.stringify(isKey ? path.unusedKey(shown + suffix) : shown);
+          const changed = isKey ? path.unusedKey(shown + suffix) : shown;
+          // Without escapes, what is left of the token needs none.
+          key = backslash < end ? JSON.stringify(changed) : `"${changed}"`;
           parts.push(text.slice(copied, at), key);
           copied = end;
           areKeysMasked ||= isKey;
@@ -151,7 +167,8 @@ export class SecretMask {
       if (isKey) path.enter(key);
       at = end;
     }
-    return { text: copied === 0 ? text : parts.join('') + text.slice(copied), places, areKeysMasked };
+    parts.push(text.slice(copied));
+    return { text: copied === 0 ? text : parts.join(''), places, areKeysMasked };
   }
 
   /** The names of the values by the texts that are searched for. */
@@ -169,19 +186,12 @@ export class SecretMask {
   }
 
   private async longText(text: string): Promise<string> {
-    const slices = this.slices(text);
-    let slice = slices.next();
-    for (; slice.done !== true; slice = slices.next()) await yieldToEventLoop();
-    return slice.value;
-  }
-
-  private *slices(text: string): Generator<undefined, string> {
     const masking = this.begin();
     if (masking === null) return text;
     let masked = '';
     let shown = 0;
     for (let at = 0; at < text.length; at += SLICE_UNITS) {
-      if (at > 0) yield;
+      if (at > 0) await yieldToEventLoop();
       const isLast = at + SLICE_UNITS >= text.length;
       masking.write(text.slice(at, at + SLICE_UNITS), isLast);
       if (!masking.hasFound) continue;

@@ -13,7 +13,7 @@ export function textsOf(values: readonly string[]): string[] {
 }
 
 /** The lines that are not blank, without the white space around them. */
-export function linesOf(text: string): string[] {
+function linesOf(text: string): string[] {
   return text
     .split(LINE_BREAK)
     .map((line) => line.trim())

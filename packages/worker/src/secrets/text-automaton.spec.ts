@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import fc from 'fast-check';
-import { TextAutomaton } from './text-automaton.js';
+import { beginning, TextAutomaton } from './text-automaton.js';
 
 function letters(minLength: number, maxLength: number): fc.Arbitrary<string> {
   return fc.string({ unit: fc.constantFrom('a', 'b', 'c', '\uffff'), minLength, maxLength });
@@ -13,12 +13,15 @@ test('finds at each position the longest text that ends there, in whatever piece
     fc.array(letters(0, 20), { maxLength: 6 }),
     (texts, pieces) => {
       const automaton = new TextAutomaton(texts);
-      const state = { node: 0, high: 0, low: 0 };
+      const state = beginning();
       const all = pieces.join('');
       const found = new Map<number, number>();
       let read = 0;
       for (const piece of pieces) {
-        automaton.search(state, piece, 0, piece.length, (end, length) => found.set(read + end, length));
+        const units = Uint16Array.from(piece, (unit) => unit.charCodeAt(0));
+        automaton.search(state, units, 0, units.length, {
+          add: (end, text) => found.set(read + end, text),
+        });
         read += piece.length;
         const begun = automaton.begun(state);
         const lengths = texts.flatMap((text) =>
@@ -30,7 +33,8 @@ test('finds at each position the longest text that ends there, in whatever piece
       }
       for (let end = 0; end <= all.length; end++) {
         const ends = texts.filter((text) => all.slice(0, end).endsWith(text));
-        assert.equal(found.get(end) ?? 0, Math.max(0, ...ends.map(({ length }) => length)), `at ${end}`);
+        const [longest] = ends.toSorted((a, b) => b.length - a.length);
+        assert.equal(texts[found.get(end) ?? -1], longest, `at ${end}`);
       }
     },
   );
