@@ -24,10 +24,9 @@ test('replaces the longer of two values that begin alike, and all of two that ov
 
 test('keeps what is between two values of a line, also after a line without values', async () => {
   const mask = new SecretMask(['hunter22', 'db://ada:é']);
-  const line = (text: string): LogLine => ({ stream: 'stdout', text });
   const shown = await collect(mask, [
-    line('none'),
-    line(String.raw`hunter22 or hunter22, db:\/\/ada:\u00e9!`),
+    { stream: 'stdout', text: 'none' },
+    { stream: 'stdout', text: String.raw`hunter22 or hunter22, db:\/\/ada:\u00e9!` },
   ]);
   assert.deepEqual(
     shown.map(({ text }) => text),
@@ -37,9 +36,8 @@ test('keeps what is between two values of a line, also after a line without valu
 
 test('finds values between many line breaks and blanks of one text', () => {
   const mask = new SecretMask(['hunter22', 'ab1\ncd2']);
-  const progress = (percent: number): string => `\r   ${percent} %   `;
   const text = numbers(200)
-    .map((n) => progress(n) + (n % 50 === 0 ? '\r  hunter22  \r  ab1 \r\n  cd2' : ''))
+    .map((n) => `\r   ${n} %   ${n % 50 === 0 ? '\r  hunter22  \r  ab1 \r\n  cd2' : ''}`)
     .join('');
   assert.equal(mask.text(text), text.replaceAll('hunter22', '***').replaceAll('ab1 \r\n  cd2', '***'));
 });

@@ -75,10 +75,9 @@ export class TextAutomaton {
     this.filterShift = 32 - filterBits;
     this.mayStart = new Uint8Array(2 ** filterBits);
     const parents = new Map<number, Parent>();
-    const numbers = Array.from(texts.keys());
     // The longest first: no later text continues behind the end of another, so that a node's first child is the next number.
-    for (const number of numbers.sort((a, b) => Number(this.lengths[b]) - Number(this.lengths[a])))
-      this.insert(texts[number] ?? '', number, parents);
+    const order = [...texts.keys()].toSorted((a, b) => Number(this.lengths[b]) - Number(this.lengths[a]));
+    for (const number of order) this.insert(texts[number] ?? '', number, parents);
     this.linkSuffixes(parents);
   }
 

@@ -77,7 +77,8 @@ export class TextCursor implements Findings {
   read(source: Located, isLineEnd: boolean): void {
     const { units, to, hasBreaks } = source;
     let from = source.from;
-    for (let at = from; hasBreaks && at < to; at++) {
+    const breaksEnd = hasBreaks ? to : from;
+    for (let at = from; at < breaksEnd; at++) {
       if (!isBreak(Number(units[at]))) continue;
       this.readLine(source, from, trimmedEnd(units, from, at));
       this.endLine(source, at);
