@@ -34,6 +34,8 @@ interface Unescaped {
   readonly offsets: Int32Array;
   /** Number of units. */
   readonly to: number;
+  /** Whether it may have escapes again. */
+  readonly hasEscapes: boolean;
   /** Whether it has line breaks. */
   readonly hasBreaks: boolean;
   /** Units of the text with escapes that were read. Those that follow may be a part of an escape. */
@@ -45,36 +47,41 @@ let offsetsOfEnded = new Int32Array(0);
 
 /**
  * Replaces the escapes of JSON, of programming languages that write strings like C, and of shells.
- * @param length of the text, in units
+ * @param from where the text begins
+ * @param end where it ends
  * @param isEnd whether no more comes: an escape that is cut is none
  */
-export function unescape(text: Uint16Array, length: number, isEnd: boolean): Unescaped {
-  const units = unescaped.ofLength(length);
-  if (isEnd && offsetsOfEnded.length <= length) offsetsOfEnded = new Int32Array(2 * length + 1);
-  const offsets = isEnd ? offsetsOfEnded : new Int32Array(length + 1);
+export function unescape(text: Uint16Array, from: number, end: number, isEnd: boolean): Unescaped {
+  const units = unescaped.ofLength(end - from);
+  if (isEnd && offsetsOfEnded.length <= end - from) offsetsOfEnded = new Int32Array(2 * (end - from) + 1);
+  const offsets = isEnd ? offsetsOfEnded : new Int32Array(end - from + 1);
   let hasBreaks = false;
+  let hasEscapes = false;
   let to = 0;
-  let at = 0;
-  while (at < length) {
+  let at = from;
+  while (at < end) {
     const unit = Number(text[at]);
     let meant = unit;
     offsets[to] = at;
     if (unit !== BACKSLASH && unit !== QUOTE) at += 1;
-    else if (unit === BACKSLASH && isSimple(text, length, at + 1)) {
-      meant = meaningOf(Number(text[at + 1]));
-      at += 2;
-    } else {
-      const escape = unit === BACKSLASH ? digits(text, length, at + 1) : shellQuote(text, length, at);
-      if (escape === CUT && !isEnd) break;
-      if (escape > 0) meant = escape >> 3;
-      at += escape > 0 ? escape & 7 : 1;
+    else {
+      if (unit === BACKSLASH && isSimple(text, end, at + 1)) {
+        meant = meaningOf(Number(text[at + 1]));
+        at += 2;
+      } else {
+        const escape = unit === BACKSLASH ? digits(text, end, at + 1) : shellQuote(text, end, at);
+        if (escape === CUT && !isEnd) break;
+        if (escape > 0) meant = escape >> 3;
+        at += escape > 0 ? escape & 7 : 1;
+      }
+      if (meant === BACKSLASH || meant === QUOTE) hasEscapes = true;
     }
     units[to] = meant;
     to += 1;
     if (meant === LINE_FEED || meant === CARRIAGE_RETURN) hasBreaks = true;
   }
   offsets[to] = at;
-  return { units, offsets, to, hasBreaks, read: at };
+  return { units, offsets, to, hasEscapes, hasBreaks, read: at };
 }
 
 function shellQuote(text: Uint16Array, length: number, at: number): Escape {

@@ -64,7 +64,7 @@ export class Masking {
     const hasBreaks = text.includes('\n') || text.includes('\r');
     this.plain.read({ units, from, to: all.length, hasBreaks, shift, offsets: null }, isLineEnd);
     if (this.hasEscapes) {
-      const unescaped = unescape(units, all.length, isLineEnd);
+      const unescaped = unescape(units, 0, all.length, isLineEnd);
       this.unescaped.read({ ...unescaped, from: 0, shift }, isLineEnd);
       this.cut = all.slice(unescaped.read);
     }

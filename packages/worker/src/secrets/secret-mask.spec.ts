@@ -83,6 +83,13 @@ test('replaces values in strings and keys of a JSON object, and keeps numbers an
   assert.deepEqual({ ...(await mask.json({ hunter22: 1, '12345': 2 })) }, { '***': 2, '***-2': 1 });
 });
 
+test('finds values in JSON strings that have escapes again or line breaks', async () => {
+  const mask = new SecretMask(['a"b\\c', 'ab1\ncd2']);
+  const texts = ['a"b\\c', JSON.stringify('a"b\\c'), 'ab1\r\n  cd2', "it's", 'a"b\t'];
+  const { texts: shown } = await mask.json({ texts });
+  assert.deepEqual(shown, ['***', '"***"', '***', "it's", 'a"b\t']);
+});
+
 test('names the values that a text has, whole, by a line, with escapes, and within another value', () => {
   const mask = new SecretMask(
     ['hunter22', ' first line\n\n second line', 'a"b\\c', 'unter', 'absent', 'hunter22'],

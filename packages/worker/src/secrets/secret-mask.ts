@@ -5,6 +5,7 @@ import { jsonText, lazyJson } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readJson } from '@longshore/common/json/read-json';
 import { JsonPath } from './json-path.js';
+import { unescape } from './escapes.js';
 import { Masking } from './masking.js';
 import { textsOf } from './secret-texts.js';
 import { MIN_UNITS, TextAutomaton } from './text-automaton.js';
@@ -142,14 +143,15 @@ export class SecretMask {
       const isKey = text[end] === ':';
       let key = isKey ? text.slice(at, end) : '';
       if (backslash < at) backslash = indexOr(text.indexOf('\\', at), text.length);
-      // Most tokens are short and have neither escapes nor values: these are not copied.
-      const isShort = end - at < SHORT_UNITS && backslash >= end;
+      // Most tokens are short and have no values: these are not copied.
+      const isShort = end - at < SHORT_UNITS;
       if (isShort && end > unitsEnd) {
         unitsFrom = at;
         unitsEnd = Math.min(at + SLICE_UNITS, text.length);
         units = slice.of(text.slice(unitsFrom, unitsEnd));
       }
-      const isPlain = isShort && !automaton.finds(units, at - unitsFrom, end - unitsFrom);
+      const isPlain =
+        isShort && hasNone(automaton, units, at + 1 - unitsFrom, end - 1 - unitsFrom, backslash < end);
       if (end - at >= MIN_UNITS && !isPlain) {
         const plain: string = backslash < end ? JSON.parse(text.slice(at, end)) : text.slice(at + 1, end - 1);
         const shown = plain.length > SLICE_UNITS ? await this.longText(plain) : this.text(plain);
@@ -208,6 +210,19 @@ export const NO_MASK = new SecretMask([]);
 
 function indexOr(index: number, otherwise: number): number {
   return index < 0 ? otherwise : index;
+}
+
+/** Whether the content of a JSON string is known to have no value. */
+function hasNone(
+  automaton: TextAutomaton,
+  units: Uint16Array,
+  from: number,
+  to: number,
+  isEscaped: boolean,
+): boolean {
+  if (!isEscaped) return !automaton.finds(units, from, to);
+  const plain = unescape(units, from, to, true);
+  return !plain.hasBreaks && !plain.hasEscapes && !automaton.finds(plain.units, 0, plain.to);
 }
 
 function isReadable(text: string): boolean {
