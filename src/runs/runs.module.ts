@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { Notifications } from '../database/notifications.js';
+import { CommitNotices } from '../database/notices/commit-notices.js';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { AuditEntryEntity } from '../database/entities/audit-entry.entity.js';
 import { FeedModule } from '../feed/feed.module.js';
@@ -71,13 +71,13 @@ const EXPORTS = [
     EventRepository,
     {
       provide: LowWaterMarks,
-      inject: [Notifications],
-      useFactory: (notifications: Notifications) => new LowWaterMarks(notifications),
+      inject: [CommitNotices],
+      useFactory: (notices: CommitNotices) => new LowWaterMarks(notices),
     },
     {
       provide: Lanes,
-      inject: [Notifications],
-      useFactory: (notifications: Notifications) => new Lanes(notifications),
+      inject: [CommitNotices],
+      useFactory: (notices: CommitNotices) => new Lanes(notices),
     },
     LaneRepository,
     ConcurrencyKeys,

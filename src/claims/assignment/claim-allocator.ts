@@ -3,7 +3,7 @@ import type { EntityManager } from 'typeorm';
 import type { GroupClaims } from '../../runs/journal/commit-group.js';
 import { decide } from '../../runs/machine/decide.js';
 import { isRejected, type Policy } from '../../runs/machine/run-command.js';
-import type { ClaimableRun } from '../../runs/queue/queue-notifications.js';
+import type { ClaimableRun } from '../../runs/queue/claimable-runs.js';
 import { QueueRepository } from '../../runs/queue/queue.repository.js';
 import type { Claimant, ClaimContext, HeldRun } from '../../runs/scheduling-strategy.js';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';

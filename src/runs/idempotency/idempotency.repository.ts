@@ -75,11 +75,6 @@ export class IdempotencyRepository {
     await execute(manager, INSERT_CLAIMS, params);
   }
 
-  /** Notifies every process, at the commit, that the named one serves claims with keys. */
-  async announceServed(manager: EntityManager, name: string): Promise<void> {
-    await execute(manager, `select pg_notify('${SERVED_CHANNEL}', $1::text)`, [name]);
-  }
-
   /** The runs that claims with these keys got, by scope; without the keys of claims that got none. */
   async findClaimed(
     manager: EntityManager,

@@ -33,8 +33,8 @@ const CLAIMANT: Claimant = {
   tags: ['shared', 'team-7', 'other'],
 };
 
-/** Notifications of which none arrives. */
-const SILENT = { subscribe: () => () => undefined, isListening: () => true };
+/** Notices of which none arrives. */
+const SILENT = { subscribe: () => () => undefined, isListening: true };
 
 describe('a queue with many selectors, and many keys at their limits', () => {
   let database: TestDatabase;
