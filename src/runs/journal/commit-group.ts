@@ -19,7 +19,7 @@ import { newId } from '../machine/new-id.js';
 import type { Policy, RunLimits } from '../machine/run-command.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
-import { putTimers, removeTimers } from '../timeouts/run-timers.js';
+import { putTimers, removeTimers } from '../storage/run-timers.js';
 import type { Claim, ClaimOutcome } from './claim.js';
 import { keyOf, type PendingCommand, type Result } from './command.js';
 import { decideGroup, feedEventsOf, type Changes, type GroupStart } from './decide-group.js';

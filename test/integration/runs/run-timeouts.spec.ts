@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
 import { sendNotice } from '../../../src/database/notices/commit-notice.js';
 import { currentTime } from '../../../src/database/sql/sql.js';
-import { RunTimeoutsJob, POSTPONE_MS, RUNS_PER_BATCH } from '../../../src/runs/timeouts/run-timeouts.job.js';
+import { RunTimeoutsJob, POSTPONE_MS, RUNS_PER_BATCH } from '../../../src/runs/run-timeouts.job.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { freshRun } from '../../support/runs/journal.js';
 import { letTimePass, until } from '../../support/app/passing-time.js';

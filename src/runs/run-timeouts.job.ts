@@ -1,13 +1,13 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { Log } from '../../common/logging/logger.js';
-import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
-import { CommitNotices } from '../../database/notices/commit-notices.js';
-import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/connections/unavailable.js';
-import { RunJournal } from '../journal/run-journal.js';
-import { JournalOverloaded, RunNotFound, RunRejected } from '../run.errors.js';
-import { listDue, nextDueInMs, postponeTimers, removeTimers } from './run-timers.js';
-import { type JobRun, MINUTE, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
+import { Log } from '../common/logging/logger.js';
+import { JobScheduler } from '../common/scheduling/job-scheduler.js';
+import { CommitNotices } from '../database/notices/commit-notices.js';
+import { isDatabaseUnavailable, isStatementGivenUp } from '../database/connections/unavailable.js';
+import { RunJournal } from './journal/run-journal.js';
+import { JournalOverloaded, RunNotFound, RunRejected } from './run.errors.js';
+import { listDue, nextDueInMs, postponeTimers, removeTimers } from './storage/run-timers.js';
+import { type JobRun, MINUTE, SECOND, ScheduledJob } from '../common/scheduling/scheduled-job.js';
 
 export const RUN_TIMEOUTS = 'run_timeouts';
 
