@@ -5,7 +5,7 @@ import { EventEntity } from '../database/entities/event.entity.js';
 import { FeedEntryEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
 import { RunEntity } from '../database/entities/run.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
-import { sendNotice, sendTopics, textsOf, type CommitNotice } from '../database/notices/commit-notice.js';
+import { sendTopics, textsOf, type CommitNotice } from '../database/notices/commit-notice.js';
 import { rows, type SqlExecutor } from '../database/sql/sql.js';
 import type { FeedEvent } from './cache/feed-entry.js';
 
@@ -103,8 +103,12 @@ const APPEND = `with added as materialized (
 export class FeedRepository {
   constructor(@Inject(Settings) private readonly settings: Pick<Settings, 'feedEnabled'>) {}
 
+  get isEnabled(): boolean {
+    return this.settings.feedEnabled;
+  }
+
   /**
-   * Appends entries to their topics' feeds, unless the feed is switched off, and sends the notice of the commit. It locks the topics' counters until the commit,
+   * Appends entries to their topics' feeds, and sends the notice of the commit. It locks the topics' counters until the commit,
    * so that positions are in commit order: use it as the last statement.
    * @returns by topic, the position of its last entry; those of a topic have consecutive positions
    */
@@ -113,10 +117,6 @@ export class FeedRepository {
     entries: readonly FeedAppend[],
     notice: CommitNotice = {},
   ): Promise<ReadonlyMap<string, number>> {
-    if (entries.length === 0 || !this.settings.feedEnabled) {
-      await sendNotice(manager, notice);
-      return new Map();
-    }
     const params = [textsOf(notice), ...NEW_ENTRIES.params(entries, { n: (_, n) => n })];
     const counters = await rows<Omit<BoundsRow, 'first'>>(manager, APPEND, params);
     return new Map(counters.map(({ topic, last }) => [topic, Number(last)]));

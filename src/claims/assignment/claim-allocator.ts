@@ -134,7 +134,10 @@ export class ClaimAllocator implements GroupClaims {
     const assigned = new Map<number, ClaimedRun[]>();
     if (decided.length === 0) return assigned;
     const runs = decided.map(({ run }) => run);
-    const [, written] = await Promise.all([this.queue.take(manager, runs), this.runs.assign(manager, runs)]);
+    const [, written] = await Promise.all([
+      this.queue.noteTaken(manager, runs),
+      this.runs.assign(manager, runs),
+    ]);
     const rowOf = new Map(written.map((row) => [row.id, row]));
     for (const { claim, run } of decided) {
       const row = rowOf.get(run.id);

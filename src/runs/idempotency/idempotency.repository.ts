@@ -5,9 +5,6 @@ import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows } from '../../database/sql/sql.js';
 import type { Idempotency } from './idempotency-ledger.js';
 
-/** Channel on which processes announce, by name, that they serve claims with keys. */
-export const SERVED_CHANNEL = 'longshore_served';
-
 export interface IdempotencyKey extends Idempotency {
   /** The run that the request creates or changes. */
   readonly runId: string;

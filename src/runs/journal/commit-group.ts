@@ -1,9 +1,9 @@
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import type { DataSource, EntityManager } from 'typeorm';
 import { Settings } from '../../config/settings.js';
-import { shortRunId, type CommitNotice } from '../../database/notices/commit-notice.js';
+import { sendNotice, shortRunId, type CommitNotice } from '../../database/notices/commit-notice.js';
 import { Pipeline } from '../../database/sql/pipeline.js';
-import { currentTime } from '../../database/sql/sql.js';
+import { execute } from '../../database/sql/sql.js';
 import type { StatementTracer } from '../../database/sql/statement-tracer.js';
 import { FeedTails } from '../../feed/cache/feed-tails.js';
 import { FeedRepository } from '../../feed/feed.repository.js';
@@ -99,17 +99,15 @@ export class GroupCommitter {
   ): Promise<CommittedGroup> {
     const { epoch } = this.feeds;
     const work = async (tx: EntityManager, pipeline: Pipeline) => {
-      const start = await this.#begin(tx, commands);
+      const start = await this.#begin(tx, pipeline, commands);
       const { changes, outcomes } = decideGroup(commands, start, this.policy);
       pipeline.also(this.#write(tx, changes, start.keys.unused));
       const { claimable, written } = await this.tables.queue.write(tx, changes.queue);
       pipeline.also(written);
       const served = await this.#serveClaims(tx, commands, outcomes, changes);
-      if (!changes.counts.isEmpty) pipeline.also(addRunCounts(tx, changes.counts, changes.now));
       await this.#addViews(tx, commands, outcomes);
       const notice = noticeOf(changes, served, claimable, announceFree);
-      // The last statement: it locks rows of topics.
-      const appended = this.tables.feed.append(tx, changes.feedEntries, notice);
+      const appended = this.#announce(tx, changes, notice);
       pipeline.also(appended);
       return { changes, outcomes, appended };
     };
@@ -120,14 +118,19 @@ export class GroupCommitter {
   }
 
   /** Registers the idempotency keys of a group and locks its runs. */
-  async #begin(tx: EntityManager, commands: readonly PendingCommand[]): Promise<GroupStart> {
+  async #begin(
+    tx: EntityManager,
+    pipeline: Pipeline,
+    commands: readonly PendingCommand[],
+  ): Promise<GroupStart> {
     const keys = commands.flatMap(keyOf);
     const runIds = new Set(commands.flatMap((pending) => (pending.kind === 'change' ? [pending.runId] : [])));
-    const [registered, locked, now] = await Promise.all([
+    const [registered, locked, startedAt] = await Promise.all([
       keys.length > 0 ? this.tables.idempotency.register(tx, keys) : new Map(),
       runIds.size > 0 ? this.tables.runs.lock(tx, [...runIds]) : [],
-      currentTime(tx),
+      pipeline.startedAt,
     ]);
+    const now = new Date(Math.max(startedAt.getTime(), ...locked.map(({ lockedAt }) => lockedAt.getTime())));
     return { keys: new IdempotencyLedger(registered), locked, now };
   }
 
@@ -178,6 +181,28 @@ export class GroupCommitter {
       if (claim.idempotency) servedBy ??= claim.servedBy ?? undefined;
     }
     return { assigned, admitted, servedBy };
+  }
+
+  /**
+   * Adds to the counts, appends to feeds and sends the notice, as the last statements: they lock rows of topics.
+   * @returns by topic, the position of its last entry
+   */
+  async #announce(
+    tx: EntityManager,
+    { feedEntries, counts, now }: Changes,
+    notice: CommitNotice,
+  ): Promise<ReadonlyMap<string, number>> {
+    const { feed } = this.tables;
+    const added = counts.isEmpty ? null : addRunCounts(counts, now);
+    if (feedEntries.length === 0 || !feed.isEnabled) {
+      await sendNotice(tx, notice, added);
+      return new Map();
+    }
+    const [, appended] = await Promise.all([
+      added && execute(tx, added.sql, added.params),
+      feed.append(tx, feedEntries, notice),
+    ]);
+    return appended;
   }
 
   /** Adds views of runs, up to a number of bytes, to the effects of replays and of changes that want one. */

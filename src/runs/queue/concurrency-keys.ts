@@ -5,7 +5,6 @@ import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows, unnestRows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
 import { QUEUE } from '../storage/run-columns.js';
-import { byIndexOrder } from './by-index-order.js';
 import type { ClaimableRun } from './claimable-runs.js';
 import type { QueuePosition } from './low-water-marks.js';
 import { LANES } from './lane.repository.js';
@@ -185,7 +184,7 @@ export class ConcurrencyKeys {
    */
   async admit(manager: EntityManager, keys: readonly string[]): Promise<ClaimableRun[]> {
     type Admitted = QueuePosition & { readonly lane: string; readonly required: readonly string[] };
-    const admitted = await byIndexOrder(manager, () => rows<Admitted>(manager, ADMIT, [keys]));
+    const admitted = await rows<Admitted>(manager, ADMIT, [keys]);
     return admitted.map(({ lane: id, required, ...position }) => ({ ...position, lane: { id, required } }));
   }
 

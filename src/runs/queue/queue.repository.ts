@@ -9,6 +9,7 @@ import { ConcurrencyKeys, countByKey, KEYS, type ConcurrencySlot } from './concu
 import { isPlain, laneOf, PLAIN, type Lane } from './lane.js';
 import { LaneRepository } from './lane.repository.js';
 import { Lanes } from './lanes.js';
+import { readIndexesInOrder } from './by-index-order.js';
 import { claimablePart, type ClaimableRun } from './claimable-runs.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
 import { findHeads, lockHeads, type LockedHead } from './queue-head.js';
@@ -129,13 +130,11 @@ export class QueueRepository {
     );
   }
 
-  /** Removes runs that claims got, and counts them for their keys, which the transaction holds. */
-  async take(manager: EntityManager, assigned: readonly Run[]): Promise<void> {
+  /** Counts runs that claims got, and that their assignment removes, for their keys, which the transaction holds. */
+  async noteTaken(manager: EntityManager, assigned: readonly Run[]): Promise<void> {
+    this.#removed.add(manager);
     const executing = countByKey(assigned);
-    await Promise.all([
-      this.remove(manager, assigned),
-      executing.size > 0 && this.keys.add(manager, executing),
-    ]);
+    if (executing.size > 0) await this.keys.add(manager, executing);
   }
 
   /** Adapts what the keys of taken runs admit. @returns runs that claims may read now */
@@ -159,7 +158,9 @@ export class QueueRepository {
   }
 
   async #admitAndAnnounce(manager: EntityManager, keys: readonly string[]): Promise<void> {
-    const admitted = keys.length === 0 ? [] : await this.keys.admit(manager, keys);
+    if (keys.length === 0) return;
+    await readIndexesInOrder(manager);
+    const admitted = await this.keys.admit(manager, keys);
     if (admitted.length > 0) await sendNotice(manager, { queue: claimablePart(admitted) });
   }
 
