@@ -92,7 +92,8 @@ describe('a queue with many selectors, and many keys at their limits', () => {
     const send = runner.query.bind(runner);
     let blocks = 0;
     await send('begin');
-    for (const setting of Object.entries(JOURNAL_SESSION)) await send('select set_config($1, $2, true)', setting);
+    for (const setting of Object.entries(JOURNAL_SESSION))
+      await send('select set_config($1, $2, true)', setting);
     runner.query = async (sql: string, params?: unknown[]) => {
       const [row] = await send(`explain (analyze, buffers, format json) ${sql}`, params);
       const plan = row['QUERY PLAN'][0].Plan;
