@@ -50,8 +50,6 @@ const TWO_WAY = new Set([
   'packages/worker/src: runtime <-> secrets',
   'src: auth <-> common',
   'src: common <-> database',
-  'src/runs: events <-> journal',
-  'src/runs: journal <-> timeouts',
 ]);
 const IMPORT = /\b(?:from|import\(|import)\s*['"]([^'"]+)['"]/g;
 

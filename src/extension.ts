@@ -19,7 +19,7 @@ export {
 export { ScheduledJob, type JobOptions, type JobRun } from './common/scheduling/scheduled-job.js';
 export type { OpRunDto } from './runs/dto/op-run.dto.js';
 export type { CommittedEvent } from './runs/events/committed-event.js';
-export { RunEvents, type EventPage } from './runs/events/run-events.js';
+export { RunEvents, type EventPage } from './runs/run-events.js';
 export type { RunRequest } from './runs/new-run.js';
 export { RunReader } from './runs/reading/run.reader.js';
 export { IdempotencyMismatch, RunNotFound, RunRejected } from './runs/run.errors.js';

@@ -27,12 +27,13 @@ export function warmUpMs(seconds) {
 /**
  * Runs loops side by side for so long, after a warm-up.
  * @param step does something and answers how many it was
- * @returns how many a second all of them did
+ * @returns how many a second all of them did, and how many `units` with the warm-up
  */
 export async function loops(count, seconds, step) {
   let began = performance.now() + warmUpMs(seconds);
   const deadline = began + seconds * 1000;
   let done = 0;
+  let units = 0;
   const start = setTimeout(() => {
     done = 0;
     began = performance.now();
@@ -40,13 +41,14 @@ export async function loops(count, seconds, step) {
   await Promise.all(
     Array.from({ length: count }, async (_, n) => {
       while (performance.now() < deadline) {
-        const units = await step(n);
-        done += units;
+        const more = await step(n);
+        done += more;
+        units += more;
       }
     }),
   );
   clearTimeout(start);
-  return { perSecond: (done * 1000) / (performance.now() - began) };
+  return { perSecond: (done * 1000) / (performance.now() - began), units };
 }
 
 /**

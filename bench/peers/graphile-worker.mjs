@@ -35,7 +35,7 @@ async function outstanding() {
  * @param size jobs an addition; 1: `addJob`, more: `addJobs`
  * @param adders additions side by side
  * @param backlog jobs that are added before they are completed
- * @returns completed jobs a second, after a warm-up
+ * @returns completed jobs a second, after a warm-up, and how many `units` with it
  */
 async function measure({ seconds, size, adders, backlog, worker }) {
   const events = new EventEmitter();
@@ -77,7 +77,7 @@ async function measure({ seconds, size, adders, backlog, worker }) {
     while (jobs.done < jobs.added) {
       await once(events, 'job:complete', { signal: AbortSignal.timeout(DRAIN_MS) });
     }
-    return { perSecond: (completed * 1000) / elapsed };
+    return { perSecond: (completed * 1000) / elapsed, units: jobs.done };
   } finally {
     await runner.stop();
   }

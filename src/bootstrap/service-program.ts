@@ -37,13 +37,19 @@ export async function runProgram(argv: readonly string[], stop: AbortSignal): Pr
     if (problems.length > 0) throw new SettingsError(problems);
     if (settings.reload && process.env[RELOAD_CHILD] === undefined) return await runWithReload(argv, stop);
     const context: StartContext = { ...configuration, log: createLog(settings), stop };
-    for (const problem of unknownVariables(process.env)) context.log.warn(problem);
+    const { [RELOAD_CHILD]: _, ...variables } = process.env;
     await runUntilStopped(context, async () => {
-      const service =
-        settings.workers > 1
-          ? // Imports little of the program: the primary does not run the application.
-            await (await import('./cluster/serve-cluster.js')).serveCluster(context, argv)
-          : await (await import('./serve.js')).serve(context);
+      let start: () => Promise<RunningService>;
+      if (settings.workers > 1) {
+        // Imports little of the program: the primary does not run the application.
+        const { serveCluster } = await import('./cluster/serve-cluster.js');
+        start = () => serveCluster(context, argv);
+      } else {
+        const { serve } = await import('./serve.js');
+        start = () => serve(context);
+      }
+      for (const problem of unknownVariables(variables)) context.log.warn(problem);
+      const service = await start();
       // Printed at every log level, because scripts wait for it.
       createLog({ logLevel: 'info' }).info(
         `listening on ${service.url} (dashboard at /ui/, API description at /docs)`,

@@ -14,7 +14,7 @@ import { ClaimQuota, ClaimsController } from './claims.controller.js';
 import { EmptyClaimPredictor } from './empty-claim-predictor.js';
 import { ExplainController } from './explain/explain.controller.js';
 import { ExplainService } from './explain/explain.service.js';
-import { ServedNotifications } from './served-notifications.js';
+import { ServedNotices } from './served-notices.js';
 import { WaitingClaims } from './waiting-claims.js';
 import { WorkerReports } from './worker-reports.js';
 
@@ -28,7 +28,7 @@ import { WorkerReports } from './worker-reports.js';
     ClaimAllocator,
     WaitingClaims,
     WorkerReports,
-    ServedNotifications,
+    ServedNotices,
     EmptyClaimPredictor,
     ClaimInstrumentation,
     ClaimQuota,

@@ -4,7 +4,7 @@ import type { Claim, ClaimOutcome } from '../runs/journal/claim.js';
 import { RunJournal } from '../runs/journal/run-journal.js';
 import { Lanes } from '../runs/queue/lanes.js';
 import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
-import { ServedNotifications } from './served-notifications.js';
+import { ServedNotices } from './served-notices.js';
 import { WaitingClaims } from './waiting-claims.js';
 
 /** Time for which a snapshot is used, in milliseconds. */
@@ -27,7 +27,7 @@ interface Snapshot {
 
 /**
  * Predicts, without a query, that a claim would return no run, from a recent snapshot of the database and the
- * notifications since: the queue was empty and no run has become claimable, and the worker of a claim with a key had no
+ * commit notices since: the queue was empty and no run has become claimable, and the worker of a claim with a key had no
  * run and was assigned none by any process. It submits all other claims to the journal.
  */
 @Injectable()
@@ -46,7 +46,7 @@ export class EmptyClaimPredictor {
     @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'claim'>,
     private readonly waiting: WaitingClaims,
     private readonly lanes: Lanes,
-    private readonly served: ServedNotifications,
+    private readonly served: ServedNotices,
     private readonly repository: HeldRunRepository,
     private readonly dataSource: DataSource,
   ) {}
@@ -54,12 +54,12 @@ export class EmptyClaimPredictor {
   /** Submits a claim to the journal and records its outcome. @throws what the journal throws */
   async claim(claim: Claim): Promise<ClaimOutcome> {
     const { workerId, context } = claim;
-    const announcement = claim.idempotency ? this.served.announcement() : null;
+    const servedBy = claim.idempotency ? this.served.nameToAnnounce() : null;
     const before = { at: performance.now(), version: this.#isInUse ? this.waiting.version : 0 };
     this.#inProgress.set(workerId, (this.#inProgress.get(workerId) ?? 0) + 1);
     let mayOwnRuns = true;
     try {
-      const outcome = await this.journal.claim({ ...claim, announcement });
+      const outcome = await this.journal.claim({ ...claim, servedBy });
       mayOwnRuns = outcome.runs.length > 0;
       // Where every worker gets the head of the queue, its plain runs are gone for all if they are for one.
       const isEmpty = outcome.kind === 'empty' && context.strategy.isFifo === true && this.lanes.areEmpty;

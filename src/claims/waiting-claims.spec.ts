@@ -1,17 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
-import type { NotificationListener } from '../database/notifications.js';
-import { FREE_WORKERS_CHANNEL, QUEUE_CHANNEL } from '../runs/queue/queue-notifications.js';
+import type { ClaimablePart, CommitNotice } from '../database/notices/commit-notice.js';
+import type { NoticeListener } from '../database/notices/commit-notices.js';
 import { laneOf } from '../runs/queue/lane.js';
 import { requirementIdOf } from '../runs/requirements.js';
 import { DirectStrategy } from './strategies/direct.strategy.js';
 import { FitStrategy } from './strategies/fit.strategy.js';
-import {
-  CHANGED_WORKERS_CHANNEL,
-  GROWN_WORKERS_CHANNEL,
-  WaitingClaims,
-  type WakeUp,
-} from './waiting-claims.js';
+import { WaitingClaims, type WakeUp } from './waiting-claims.js';
 
 const LONG_MS = 60_000;
 
@@ -22,18 +17,17 @@ const ONE_GPU = { others: 1, lanes: { [laneOf(GPU)]: ['tag:gpu'] } };
 
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Waiting claims with their notifications, and the names of the woken claims in order. */
+/** Waiting claims with the notices that they get, and the names of the woken claims in order. */
 function setUp(strategy: 'direct' | 'fit' = 'direct') {
-  const listeners = new Map<string, NotificationListener>();
-  const send = (channel: string, payload: string | null): void => listeners.get(channel)?.(payload);
+  let send: NoticeListener = nothing;
   let create: () => void = nothing;
   const claims = new WaitingClaims(
     {
-      subscribe: (channel, listener) => {
-        listeners.set(channel, listener);
+      subscribe: (listener) => {
+        send = listener;
         return () => undefined;
       },
-      isListening: () => true,
+      isListening: true,
     },
     {
       onCreate: (listener) => {
@@ -68,13 +62,13 @@ function setUp(strategy: 'direct' | 'fit' = 'direct') {
     wait,
     tick,
     names: () => woken.map(({ name }) => name),
-    notify: (payload: object | null) => send(QUEUE_CHANNEL, payload && JSON.stringify(payload)),
+    notify: (queue: ClaimablePart | null) => send(queue && { queue }),
     waitWith: (name: string, has: readonly string[]) => wait(name, undefined, undefined, has),
-    send,
+    send: (notice: CommitNotice) => send(notice),
     create: () => create(),
     /** Wakes every waiting claim, so that no timer is left. */
     close: () => {
-      while (claims.size > 0) send(QUEUE_CHANNEL, null);
+      while (claims.size > 0) send(null);
     },
   };
 }
@@ -163,7 +157,7 @@ describe('waiting claims', () => {
     it.waitWith('a', []);
     it.waitWith('b', []);
     assert.equal(it.claims.noteHeartbeat({ ...worker, tags: [] }), null);
-    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: ['gpu'] }), CHANGED_WORKERS_CHANNEL);
+    assert.deepEqual(it.claims.noteHeartbeat({ ...worker, tags: ['gpu'] }), { changedWorkers: ['a'] });
     await it.tick();
     assert.deepEqual(it.names(), ['a']);
     it.close();
@@ -184,12 +178,12 @@ describe('waiting claims', () => {
         assert.equal(it.claims.noteHeartbeat(worker), null);
         for (const name of ['a', 'b']) it.wait(name);
         const { version } = it.claims;
-        const channel = it.claims.noteHeartbeat({ ...worker, ...more });
-        assert.equal(channel, isWoken ? GROWN_WORKERS_CHANNEL : null);
+        const notice = it.claims.noteHeartbeat({ ...worker, ...more });
+        assert.deepEqual(notice, isWoken ? { grownWorkers: ['a'] } : null);
         await it.tick();
         assert.deepEqual(it.names(), isWoken ? ['a'] : []);
         assert.equal(it.claims.version, version, 'nothing has changed for other claims');
-        it.send(GROWN_WORKERS_CHANNEL, 'b');
+        it.send({ grownWorkers: ['b'] });
         await it.tick();
         assert.equal(it.names().includes('b'), strategy === 'fit');
         it.close();
@@ -296,8 +290,8 @@ describe('waiting claims', () => {
   test('are woken when the free capacity of their own worker grows', async () => {
     const it = setUp('fit');
     for (const name of ['a', 'b']) it.wait(name);
-    it.send(FREE_WORKERS_CHANNEL, 'b');
-    it.send(FREE_WORKERS_CHANNEL, 'nobody');
+    it.send({ freedWorkers: ['b'] });
+    it.send({ freedWorkers: ['nobody'] });
     await it.tick();
     assert.deepEqual(it.names(), ['b']);
     assert.equal(it.claims.size, 1);
@@ -309,7 +303,7 @@ describe('waiting claims', () => {
       const it = setUp('fit');
       const names = Array.from({ length: 10 }, (_, n) => `w${n}`);
       for (const name of names) it.wait(name);
-      it.send(FREE_WORKERS_CHANNEL, 'w0');
+      it.send({ freedWorkers: ['w0'] });
       for (let n = 0; n < steps; n += 1) await Promise.resolve();
       it.notify({ plain: 1 });
       await it.tick();
@@ -326,7 +320,7 @@ describe('waiting claims', () => {
     const capacity = it.claims.listenForCapacity('w');
     assert.ok(capacity);
     capacity.reset();
-    it.send(FREE_WORKERS_CHANNEL, 'w');
+    it.send({ freedWorkers: ['w'] });
     const signal = new AbortController().signal;
     assert.ok(await it.claims.wait(it.claims.version, capacity, LONG_MS, signal));
     assert.equal(it.claims.size, 0);

@@ -1,15 +1,12 @@
 import { EventEmitter } from 'node:events';
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
-import { untilWoken } from '../common/notifications/until-woken.js';
-import { Notifications } from '../database/notifications.js';
+import { untilWoken } from '../common/waits/until-woken.js';
+import type { ClaimablePart, CommitNotice } from '../database/notices/commit-notice.js';
+import { CommitNotices } from '../database/notices/commit-notices.js';
 import type { ClaimOutcome } from '../runs/journal/claim.js';
 import { RunJournal } from '../runs/journal/run-journal.js';
-import {
-  parseQueueNotification,
-  QUEUE_CHANNEL,
-  FREE_WORKERS_CHANNEL,
-} from '../runs/queue/queue-notifications.js';
+import { readClaimablePart } from '../runs/queue/claimable-runs.js';
 import {
   laneOf,
   PLAIN,
@@ -30,12 +27,6 @@ const MAX_REPLACEMENTS = 64;
 
 /** Longest wait of a claim whose worker is unknown, stale or draining, in milliseconds. */
 const MAX_REFUSED_WAIT_MS = 10_000;
-
-/** Channel that announces, by id, workers whose tags or capabilities have changed. */
-export const CHANGED_WORKERS_CHANNEL = 'longshore_changed_workers';
-
-/** Channel that announces, by id, workers whose resources have grown. */
-export const GROWN_WORKERS_CHANNEL = 'longshore_grown_workers';
 
 /** Workers whose last heartbeat is remembered; the least recently seen is forgotten. */
 const MAX_REMEMBERED = 20_000;
@@ -127,7 +118,7 @@ export class WaitingClaims implements OnModuleDestroy {
   #unsubscribe: (() => void)[] = [];
 
   constructor(
-    @Inject(Notifications) private readonly notifications: Pick<Notifications, 'subscribe' | 'isListening'>,
+    @Inject(CommitNotices) private readonly notices: Pick<CommitNotices, 'subscribe' | 'isListening'>,
     @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'onCreate' | 'announceFreeWorkers'>,
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
   ) {
@@ -141,7 +132,7 @@ export class WaitingClaims implements OnModuleDestroy {
   }
 
   get isListening(): boolean {
-    return this.notifications.isListening(QUEUE_CHANNEL);
+    return this.notices.isListening;
   }
 
   get size(): number {
@@ -194,9 +185,9 @@ export class WaitingClaims implements OnModuleDestroy {
   /**
    * Notes a heartbeat. The claims of a worker try again, in this process, if its tags or capabilities differ from those in
    * the heartbeat before or, with a strategy that considers them, its resources have grown.
-   * @returns the channel that tells the other processes so, by the worker's id; null: there is nothing to tell
+   * @returns what the other processes are to be told; null: nothing
    */
-  noteHeartbeat({ id, cpuCores, ramMb, gpus, tags, capabilities }: ClaimingWorker): string | null {
+  noteHeartbeat({ id, cpuCores, ramMb, gpus, tags, capabilities }: ClaimingWorker): CommitNotice | null {
     const has = JSON.stringify([tags, capabilities]);
     const described = { has, cpuCores, ramMb, gpus: JSON.stringify(gpus) };
     const before = this.#described.get(id);
@@ -204,11 +195,11 @@ export class WaitingClaims implements OnModuleDestroy {
     if (before === undefined) return null;
     if (before.has !== has) {
       this.#onChangedWorker(id);
-      return CHANGED_WORKERS_CHANNEL;
+      return { changedWorkers: [id] };
     }
     if (this.strategy.isFifo || !hasGrown(before, described)) return null;
     this.#onGrownWorker(id);
-    return GROWN_WORKERS_CHANNEL;
+    return { grownWorkers: [id] };
   }
 
   wakeRefused(workerId: string): void {
@@ -222,15 +213,13 @@ export class WaitingClaims implements OnModuleDestroy {
   #listen(): void {
     if (this.#unsubscribe.length > 0) return;
     this.#unsubscribe = [
-      this.notifications.subscribe(QUEUE_CHANNEL, (payload) => this.#onQueue(payload)),
-      this.notifications.subscribe(CHANGED_WORKERS_CHANNEL, (workerId) => {
-        if (workerId !== null) this.#onChangedWorker(workerId);
+      this.notices.subscribe((notice) => {
+        if (notice === null) return this.#wakeAll();
+        if (notice.queue) this.#onClaimable(notice.queue);
+        for (const workerId of notice.changedWorkers ?? []) this.#onChangedWorker(workerId);
+        for (const workerId of notice.freedWorkers ?? []) this.#onGrownWorker(workerId);
+        for (const workerId of notice.grownWorkers ?? []) this.#onGrownWorker(workerId);
       }),
-      ...[FREE_WORKERS_CHANNEL, GROWN_WORKERS_CHANNEL].map((channel) =>
-        this.notifications.subscribe(channel, (workerId) => {
-          if (workerId !== null) this.#onGrownWorker(workerId);
-        }),
-      ),
       // A claim that is woken now is committed together with the creation.
       this.journal.onCreate(() => {
         if (this.strategy.isFifo && this.#waiters.size > 0) this.#startWave(1, [PLAIN], () => true);
@@ -238,9 +227,8 @@ export class WaitingClaims implements OnModuleDestroy {
     ];
   }
 
-  #onQueue(payload: string | null): void {
-    if (payload === null) return this.#wakeAll();
-    const { plain, others, lanes } = parseQueueNotification(payload);
+  #onClaimable(part: ClaimablePart): void {
+    const { plain, others, lanes } = readClaimablePart(part);
     if (plain > 0) this.#startWave(plain, [PLAIN], (lane) => lane === PLAIN_LANE);
     if (others === 0) return;
     const ids = lanes && new Set(lanes.map(({ id }) => id));
@@ -257,7 +245,7 @@ export class WaitingClaims implements OnModuleDestroy {
     this.#workers.emit(`capacity:${workerId}`);
   }
 
-  /** Notifications may have been lost: every claim tries once. */
+  /** Notices may have been lost: every claim tries once. */
   #wakeAll(): void {
     this.#version += 1;
     for (const { wake } of this.#waiters) wake(NO_WAVE);

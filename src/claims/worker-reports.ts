@@ -1,7 +1,7 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import type { Subscription } from 'rxjs';
 import { DataSource } from 'typeorm';
-import { execute } from '../database/sql/sql.js';
+import { sendNotice } from '../database/notices/commit-notice.js';
 import type { PooledWorker } from '../workers/pool/worker-pool.js';
 import { WorkersService } from '../workers/workers.service.js';
 import { WaitingClaims } from './waiting-claims.js';
@@ -29,12 +29,9 @@ export class WorkerReports implements OnModuleInit, OnModuleDestroy {
   }
 
   async #onReport(worker: PooledWorker): Promise<void> {
-    const channel = this.waiting.noteHeartbeat(worker);
+    const notice = this.waiting.noteHeartbeat(worker);
     this.waiting.wakeRefused(worker.id);
-    if (channel === null) return;
     // Claims in other processes try again by themselves after the database was unavailable.
-    await execute(this.dataSource, `select pg_notify('${channel}', $1::text)`, [worker.id]).catch(
-      () => undefined,
-    );
+    if (notice !== null) await sendNotice(this.dataSource, notice).catch(() => undefined);
   }
 }

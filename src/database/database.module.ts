@@ -6,7 +6,7 @@ import { Log } from '../common/logging/logger.js';
 import { CircuitBreaker } from './connections/circuit-breaker.js';
 import { DatabaseMetrics } from './database-metrics.js';
 import { KnownEntitiesCheck } from './known-entities.check.js';
-import { Notifications } from './notifications.js';
+import { CommitNotices } from './notices/commit-notices.js';
 import { JournalDataSource } from './connections/reserved-connection.js';
 
 /**
@@ -36,12 +36,12 @@ export class DatabaseModule {
               .on('open', ({ message }) => log.warn('the database is unreachable', { reason: message }))
               .on('close', (afterMs) => log.info('the database is reachable again', { afterMs })),
         },
-        Notifications,
+        CommitNotices,
         JournalDataSource,
         DatabaseMetrics,
         KnownEntitiesCheck,
       ],
-      exports: [CircuitBreaker, Notifications, JournalDataSource, DatabaseMetrics],
+      exports: [CircuitBreaker, CommitNotices, JournalDataSource, DatabaseMetrics],
     };
   }
 }

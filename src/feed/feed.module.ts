@@ -9,7 +9,7 @@ import { FeedRetention } from './feed-retention.js';
 import { FeedController, FeedReaders } from './feed.controller.js';
 import { FeedReader } from './feed.reader.js';
 import { FeedRepository } from './feed.repository.js';
-import { FeedNotifications, FeedService } from './feed.service.js';
+import { FeedService } from './feed.service.js';
 import { PromotionCheck } from './promotion-check.js';
 
 @Module({
@@ -21,7 +21,6 @@ import { PromotionCheck } from './promotion-check.js';
     FeedCursors,
     FeedMetrics,
     FeedTails,
-    FeedNotifications,
     FeedReader,
     FeedReaders,
     FeedService,

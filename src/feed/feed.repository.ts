@@ -5,11 +5,9 @@ import { EventEntity } from '../database/entities/event.entity.js';
 import { FeedEntryEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
 import { RunEntity } from '../database/entities/run.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
+import { sendTopics, textsOf, type CommitNotice } from '../database/notices/commit-notice.js';
 import { rows, type SqlExecutor } from '../database/sql/sql.js';
 import type { FeedEvent } from './cache/feed-entry.js';
-
-/** Channel of the notifications of appends, `<last position> <topic>`. */
-export const FEED_CHANNEL = 'longshore_feed';
 
 export interface FeedAppend {
   readonly topic: string;
@@ -74,7 +72,7 @@ interface BoundsRow {
 }
 
 const REFERENCE = ENTRIES.except('topic', 'position');
-const NEW_ENTRIES = ENTRIES.unnest(['topic', ...REFERENCE], { extra: { n: 'integer' } });
+const NEW_ENTRIES = ENTRIES.unnest(['topic', ...REFERENCE], { extra: { n: 'integer' }, firstParam: 2 });
 const APPEND = `with added as materialized (
          select v.*, row_number() over (partition by v.topic order by v.n) as nth
            from ${NEW_ENTRIES.sql}
@@ -97,21 +95,29 @@ const APPEND = `with added as materialized (
            from added a
            join counters c on c.topic = a.topic
        )
-       select topic, last_position as last, pg_notify('${FEED_CHANNEL}', last_position || ' ' || topic)
+       select topic, last_position as last,
+              ${sendTopics('$1', 'select topic as name, last_position as position from counters')}
          from counters`;
 
 @Injectable()
 export class FeedRepository {
   constructor(@Inject(Settings) private readonly settings: Pick<Settings, 'feedEnabled'>) {}
 
+  get isEnabled(): boolean {
+    return this.settings.feedEnabled;
+  }
+
   /**
-   * Appends entries to their topics' feeds, unless the feed is switched off. It locks the topics' counters until the commit,
+   * Appends entries to their topics' feeds, and sends the notice of the commit. It locks the topics' counters until the commit,
    * so that positions are in commit order: use it as the last statement.
    * @returns by topic, the position of its last entry; those of a topic have consecutive positions
    */
-  async append(manager: EntityManager, entries: readonly FeedAppend[]): Promise<ReadonlyMap<string, number>> {
-    if (entries.length === 0 || !this.settings.feedEnabled) return new Map();
-    const params = NEW_ENTRIES.params(entries, { n: (_, n) => n });
+  async append(
+    manager: EntityManager,
+    entries: readonly FeedAppend[],
+    notice: CommitNotice = {},
+  ): Promise<ReadonlyMap<string, number>> {
+    const params = [textsOf(notice), ...NEW_ENTRIES.params(entries, { n: (_, n) => n })];
     const counters = await rows<Omit<BoundsRow, 'first'>>(manager, APPEND, params);
     return new Map(counters.map(({ topic, last }) => [topic, Number(last)]));
   }

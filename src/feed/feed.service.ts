@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { EventStreamResponse } from '../common/http/server/bounded-readers.js';
-import { ChannelNotifications } from '../common/notifications/channel-notifications.js';
-import { Notifications } from '../database/notifications.js';
+import { CommitNotices } from '../database/notices/commit-notices.js';
+import type { Topics } from '../database/notices/topics.js';
 import { retryWhileUnavailable } from '../database/connections/unavailable.js';
 import { FeedSlice } from './cache/feed-slice.js';
 import type { FeedStreamQueryDto } from './dto/feed-query.dto.js';
@@ -10,25 +10,22 @@ import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedCursorGone, FeedCursorLost } from './feed.errors.js';
 import { FeedReader } from './feed.reader.js';
-import { FEED_CHANNEL, type FeedRange } from './feed.repository.js';
-
-@Injectable()
-export class FeedNotifications extends ChannelNotifications {
-  constructor(notifications: Notifications) {
-    super(notifications, FEED_CHANNEL);
-  }
-}
+import type { FeedRange } from './feed.repository.js';
 
 /** Reads feeds. Every method throws FeedCursorInvalid, FeedCursorGone and FeedCursorLost for an unusable cursor. */
 @Injectable()
 export class FeedService {
+  readonly #topics: Topics;
+
   constructor(
     private readonly reader: FeedReader,
     private readonly cursors: FeedCursors,
-    private readonly notifications: FeedNotifications,
+    notices: CommitNotices,
     private readonly metrics: FeedMetrics,
     @Inject(FEED_LIMITS) private readonly limits: FeedLimits,
-  ) {}
+  ) {
+    this.#topics = notices.topicsOf('topics');
+  }
 
   async getPage(place: FeedStreamQueryDto, limit: number): Promise<FeedSlice> {
     return this.reader.read(await this.#range(place, limit, this.limits.pageBytes));
@@ -50,7 +47,7 @@ export class FeedService {
   ): Promise<FeedSlice> {
     const range = await this.#range(place, limit, this.limits.pageBytes);
     const deadline = performance.now() + forMs;
-    const topic = this.notifications.subscribe(place.topic);
+    const topic = this.#topics.subscribe(place.topic);
     try {
       if (topic.endBehind(range.after) === undefined) await topic.waitForTurn(range.after, { signal, forMs });
       let { version } = topic;
@@ -68,7 +65,7 @@ export class FeedService {
         this.#observeDelivery(slice);
       }
     } finally {
-      this.notifications.unsubscribe(topic);
+      this.#topics.unsubscribe(topic);
     }
   }
 
@@ -79,7 +76,7 @@ export class FeedService {
   async stream(place: FeedStreamQueryDto, stream: EventStreamResponse, signal: AbortSignal): Promise<void> {
     const { streamEvents, streamBytes } = this.limits;
     const range = await this.#range(place, streamEvents, streamBytes);
-    const topic = this.notifications.subscribe(place.topic);
+    const topic = this.#topics.subscribe(place.topic);
     try {
       let { version } = topic;
       let slice: FeedSlice | undefined = await this.reader.read(range);
@@ -96,7 +93,7 @@ export class FeedService {
         slice = await this.#continueStream(range, slice, last, signal);
       }
     } finally {
-      this.notifications.unsubscribe(topic);
+      this.#topics.unsubscribe(topic);
     }
   }
 

@@ -2,12 +2,14 @@ import { Inject, Injectable } from '@nestjs/common';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import type { EventStreamResponse } from '../common/http/server/bounded-readers.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
+import { CommitNotices } from '../database/notices/commit-notices.js';
+import type { Topics } from '../database/notices/topics.js';
 import { retryWhileUnavailable } from '../database/connections/unavailable.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/machine/new-id.js';
 import type { LogPageQueryDto } from './dto/log-query.dto.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
-import { LogNotifications, topicOf } from './log-notifications.js';
+import { topicOf } from './closed-log-check.js';
 import { toEndFrame, toFrames, type LogPage } from './log-page.js';
 import { LogReader, type LogRange } from './log-reader.js';
 
@@ -26,11 +28,15 @@ export type LogRequest = Omit<LogPageQueryDto, 'wait'> & {
  */
 @Injectable()
 export class LogService {
+  readonly #topics: Topics;
+
   constructor(
     private readonly reader: LogReader,
-    private readonly notifications: LogNotifications,
+    notices: CommitNotices,
     @Inject(LOG_LIMITS) private readonly limits: LogLimits,
-  ) {}
+  ) {
+    this.#topics = notices.topicsOf('logs');
+  }
 
   async getPage(request: LogRequest): Promise<LogPage> {
     return this.reader.read(this.#rangeOf(request));
@@ -42,7 +48,7 @@ export class LogService {
     const range = this.#rangeOf(request);
     let page = await this.reader.read(range);
     if (!mayGrow(page)) return page;
-    const topic = this.notifications.subscribe(topicOf(page));
+    const topic = this.#topics.subscribe(topicOf(page));
     try {
       for (;;) {
         const { version } = topic;
@@ -52,7 +58,7 @@ export class LogService {
         if (!(await topic.waitForChange(page.nextChunk, version, { signal, forMs: left }))) return page;
       }
     } finally {
-      this.notifications.unsubscribe(topic);
+      this.#topics.unsubscribe(topic);
     }
   }
 
@@ -71,7 +77,7 @@ export class LogService {
     let page: LogPage | undefined = await this.reader.read(range);
     if (request.isResumed && page.isComplete && page.entries.length === 0) return stream.noContent();
     stream.begin();
-    const topic = this.notifications.subscribe(topicOf(page));
+    const topic = this.#topics.subscribe(topicOf(page));
     try {
       // The first page was read before the subscription: the second one is read without waiting.
       let version: number | undefined;
@@ -89,7 +95,7 @@ export class LogService {
       // Retention has removed the run: ends the stream.
       if (!(error instanceof RunNotFound)) throw error;
     } finally {
-      this.notifications.unsubscribe(topic);
+      this.#topics.unsubscribe(topic);
     }
   }
 

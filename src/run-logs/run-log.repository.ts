@@ -4,14 +4,12 @@ import { AttemptEntity } from '../database/entities/attempt.entity.js';
 import { EventEntity } from '../database/entities/event.entity.js';
 import { RunLogEntity, RunLogRowEntity } from '../database/entities/run-log.entity.js';
 import { RunEntity } from '../database/entities/run.entity.js';
+import { sendPosition } from '../database/notices/commit-notice.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { inBatches } from '../database/sql/in-batches.js';
 import { execute, rows, unnestRows } from '../database/sql/sql.js';
 import type { LogChange, LogState } from './add-chunk.js';
 import type { LogLimits } from './log-limits.js';
-
-/** Channel of the notifications of chunks, `<next chunk> <run id> <attempt>`. */
-export const LOG_CHANNEL = 'longshore_log';
 
 /** Rows dropped by one statement at most. */
 const DROP_BATCH = 500;
@@ -177,7 +175,7 @@ export class RunLogRepository {
       returning r.first_line
        )
        select (select count(*) from dropped) as dropped,
-              pg_notify('${LOG_CHANNEL}', $3::integer || ' ' || run_id || ' ' || attempt)
+              ${sendPosition('logs', "run_id || ' ' || attempt", '$3::integer')}
          from moved`,
       [
         runId,

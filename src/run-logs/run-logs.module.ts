@@ -4,7 +4,7 @@ import { WorkersModule } from '../workers/workers.module.js';
 import { DEFAULT_LOG_LIMITS, LOG_LIMITS } from './log-limits.js';
 import { LogCompleteness } from './log-completeness.js';
 import { LogMetrics } from './log-metrics.js';
-import { ClosedLogCheck, LogNotifications } from './log-notifications.js';
+import { ClosedLogCheck } from './closed-log-check.js';
 import { LogReader, LogSearches } from './log-reader.js';
 import { LogRemovalJob } from './log-removal.job.js';
 import { LogRowRepository } from './log-row.repository.js';
@@ -24,7 +24,6 @@ import { RunLogRepository } from './run-log.repository.js';
     LogCompleteness,
     LogMetrics,
     LogWriter,
-    LogNotifications,
     ClosedLogCheck,
     LogSearches,
     LogReader,

@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { Notifications } from '../database/notifications.js';
+import { CommitNotices } from '../database/notices/commit-notices.js';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { AuditEntryEntity } from '../database/entities/audit-entry.entity.js';
 import { FeedModule } from '../feed/feed.module.js';
@@ -8,7 +8,7 @@ import { HealthModule } from '../health/health.module.js';
 import { AuditController } from './audit/audit.controller.js';
 import { BulkRunsController } from './bulk/bulk-runs.controller.js';
 import { BulkRunsService } from './bulk/bulk-runs.service.js';
-import { RunTimeoutsJob } from './timeouts/run-timeouts.job.js';
+import { RunTimeoutsJob } from './run-timeouts.job.js';
 import { EventRepository } from './events/event.repository.js';
 import { HeldRunRepository } from './storage/held-run.repository.js';
 import { IdempotencyRetentionJob } from './idempotency/idempotency-retention.job.js';
@@ -33,7 +33,7 @@ import { RunViews } from './storage/run-views.js';
 import { SharedRunReads } from './reading/shared-run-reads.js';
 import { RunEtags } from './http/run-etags.js';
 import { RunChanges } from './events/run-changes.js';
-import { RunEvents } from './events/run-events.js';
+import { RunEvents } from './run-events.js';
 import { RunListReader } from './reading/run-list.reader.js';
 import { RunReader } from './reading/run.reader.js';
 import { RunRepository } from './storage/run.repository.js';
@@ -71,13 +71,13 @@ const EXPORTS = [
     EventRepository,
     {
       provide: LowWaterMarks,
-      inject: [Notifications],
-      useFactory: (notifications: Notifications) => new LowWaterMarks(notifications),
+      inject: [CommitNotices],
+      useFactory: (notices: CommitNotices) => new LowWaterMarks(notices),
     },
     {
       provide: Lanes,
-      inject: [Notifications],
-      useFactory: (notifications: Notifications) => new Lanes(notifications),
+      inject: [CommitNotices],
+      useFactory: (notices: CommitNotices) => new Lanes(notices),
     },
     LaneRepository,
     ConcurrencyKeys,

@@ -63,13 +63,16 @@ const WAYS = [
  * pg-boss and graphile-worker as subjects of `inTurn`, each on a fresh PostgreSQL and at the best of a few settings;
  * `kind` is `single` or `batched`.
  * @param keep of `withOpen`
+ * @param openMeter opens what measures a round beside, as `openWalMeter`
  */
-export async function peerSubjects(keep, seconds) {
+export async function peerSubjects(keep, seconds, openMeter = null) {
   const execPath = peerNode();
   const peers = new Map();
+  const meters = new Map();
   for (const program of new Set(WAYS.map((way) => way.program))) {
     const { url } = await keep(startCluster());
     peers.set(program, await keep(startPeer(program, { url, execPath })));
+    if (openMeter) meters.set(program, await keep(openMeter(url)));
   }
   const subjects = [];
   for (const { label, kind, program, order, candidates, shown } of WAYS) {
@@ -77,7 +80,9 @@ export async function peerSubjects(keep, seconds) {
     const tried = candidates.map((candidate) => ({ ...order, ...candidate }));
     const options = { ...order, candidates: tried, seconds: Math.min(TRY_S, seconds) };
     const settings = await peer.ask('tune', options);
-    const round = () => peer.ask('round', { ...settings, seconds });
+    const ask = () => peer.ask('round', { ...settings, seconds });
+    const meter = meters.get(program);
+    const round = meter ? () => meter.around(ask) : ask;
     subjects.push({ label, kind, note: shown(settings), round });
   }
   return subjects;

@@ -3,7 +3,7 @@ import type { EntityManager } from 'typeorm';
 import type { GroupClaims } from '../../runs/journal/commit-group.js';
 import { decide } from '../../runs/machine/decide.js';
 import { isRejected, type Policy } from '../../runs/machine/run-command.js';
-import type { ClaimableRun } from '../../runs/queue/queue-notifications.js';
+import type { ClaimableRun } from '../../runs/queue/claimable-runs.js';
 import { QueueRepository } from '../../runs/queue/queue.repository.js';
 import type { Claimant, ClaimContext, HeldRun } from '../../runs/scheduling-strategy.js';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
@@ -134,7 +134,10 @@ export class ClaimAllocator implements GroupClaims {
     const assigned = new Map<number, ClaimedRun[]>();
     if (decided.length === 0) return assigned;
     const runs = decided.map(({ run }) => run);
-    const [, written] = await Promise.all([this.queue.take(manager, runs), this.runs.assign(manager, runs)]);
+    const [, written] = await Promise.all([
+      this.queue.noteTaken(manager, runs),
+      this.runs.assign(manager, runs),
+    ]);
     const rowOf = new Map(written.map((row) => [row.id, row]));
     for (const { claim, run } of decided) {
       const row = rowOf.get(run.id);

@@ -62,8 +62,6 @@ export class ClaimReplays {
     });
     if (keys.length === 0) return;
     await this.idempotency.insertClaims(manager, keys);
-    const announcement = claims.find((claim) => claim.idempotency && claim.announcement)?.announcement;
-    if (announcement) await this.idempotency.announceServed(manager, announcement);
   }
 
   /** Marks as contended the empty claims whose key another process served meanwhile: the next try finds its runs. */

@@ -56,10 +56,11 @@ export class ReservedConnection {
  */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 2_000;
 
-/** The journal's statements are planned once, possibly on empty tables: these settings make the plans use indexes. */
+/** The journal's statements are planned once, possibly on empty tables: these settings make the plans use indexes, in their order. */
 const PLANNER_SETTINGS = {
   plan_cache_mode: 'force_generic_plan',
   enable_seqscan: 'off',
+  enable_bitmapscan: 'off',
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
   jit: 'off',

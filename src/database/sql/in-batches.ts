@@ -1,4 +1,4 @@
-import { untilWoken } from '../../common/notifications/until-woken.js';
+import { untilWoken } from '../../common/waits/until-woken.js';
 
 /** Longest pause after a batch, in milliseconds. */
 const LONGEST_PAUSE_MS = 1_000;

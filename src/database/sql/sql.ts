@@ -16,6 +16,12 @@ export type SqlExecutor = EntityManager | DataSource | QueryRunner | Client;
 export type UnnestValue =
   string | number | bigint | boolean | Date | Buffer | JsonObject | readonly string[] | null;
 
+/** A statement that is sent later, alone or as part of another one. */
+export interface Statement {
+  readonly sql: string;
+  readonly params: readonly unknown[];
+}
+
 /** Rows of any statement; TypeORM's own `query` returns a different shape for each kind. @throws QueryFailedError */
 export async function rows<T>(
   executor: SqlExecutor,

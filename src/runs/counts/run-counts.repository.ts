@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { EntityManager } from 'typeorm';
-import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
+import { rows, type SqlExecutor, type Statement } from '../../database/sql/sql.js';
 import type { RunState } from '../machine/run-state.js';
 import { COUNT_COLUMNS, type CountColumn, type StateCountDelta } from './state-count-delta.js';
 
@@ -43,11 +42,11 @@ type MinuteRow = { readonly at: Date; readonly minute: Date | number | null } & 
 >;
 
 /**
- * Adds to the counts, in the transaction that changes the runs. Each connection has its own row for each second, so that
- * transactions do not wait for each other.
+ * The statement that adds to the counts, in the transaction that changes the runs. Each connection has its own row for each
+ * second, so that transactions do not wait for each other.
  */
-export async function addRunCounts(manager: EntityManager, delta: StateCountDelta, at: Date): Promise<void> {
-  await execute(manager, ADD, [at.toISOString(), ...COUNT_COLUMNS.map((column) => delta.get(column))]);
+export function addRunCounts(delta: StateCountDelta, at: Date): Statement {
+  return { sql: ADD, params: [at.toISOString(), ...COUNT_COLUMNS.map((column) => delta.get(column))] };
 }
 
 /** SQL of the table `run_counts`, and of the oldest pending run. */

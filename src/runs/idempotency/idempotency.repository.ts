@@ -5,9 +5,6 @@ import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows } from '../../database/sql/sql.js';
 import type { Idempotency } from './idempotency-ledger.js';
 
-/** Channel on which processes announce, by name, that they serve claims with keys. */
-export const SERVED_CHANNEL = 'longshore_served';
-
 export interface IdempotencyKey extends Idempotency {
   /** The run that the request creates or changes. */
   readonly runId: string;
@@ -73,11 +70,6 @@ export class IdempotencyRepository {
   ): Promise<void> {
     const params = NEW_CLAIMS.params(keys, { claimed: ({ runIds }) => JSON.stringify(runIds) });
     await execute(manager, INSERT_CLAIMS, params);
-  }
-
-  /** Notifies every process, at the commit, that the named one serves claims with keys. */
-  async announceServed(manager: EntityManager, name: string): Promise<void> {
-    await execute(manager, `select pg_notify('${SERVED_CHANNEL}', $1::text)`, [name]);
   }
 
   /** The runs that claims with these keys got, by scope; without the keys of claims that got none. */

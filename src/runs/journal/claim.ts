@@ -12,8 +12,8 @@ export interface Claim {
   readonly context: ClaimContext;
   readonly idempotency?: Idempotency | undefined;
   readonly caller?: Pick<Caller, 'id'> | undefined;
-  /** Payload for SERVED_CHANNEL if this claim is served and its key is stored. */
-  readonly announcement?: string | null;
+  /** Name of this process for the notice of the commit, if the claim is served under a key; null: it is not to be announced. */
+  readonly servedBy?: string | null;
   /** Called with the worker as it is when runs are assigned; false refuses the claim. */
   readonly admits?: (worker: ClaimingWorker) => boolean;
   /** False when the caller has disconnected; called when runs are assigned. */

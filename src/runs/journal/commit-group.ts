@@ -1,8 +1,9 @@
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import type { DataSource, EntityManager } from 'typeorm';
 import { Settings } from '../../config/settings.js';
+import { sendNotice, shortRunId, type CommitNotice } from '../../database/notices/commit-notice.js';
 import { Pipeline } from '../../database/sql/pipeline.js';
-import { currentTime } from '../../database/sql/sql.js';
+import { execute } from '../../database/sql/sql.js';
 import type { StatementTracer } from '../../database/sql/statement-tracer.js';
 import { FeedTails } from '../../feed/cache/feed-tails.js';
 import { FeedRepository } from '../../feed/feed.repository.js';
@@ -12,13 +13,13 @@ import { EventRepository } from '../events/event.repository.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
 import { IdempotencyLedger } from '../idempotency/idempotency-ledger.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
-import type { ClaimableRun } from '../queue/queue-notifications.js';
+import { claimablePart, type ClaimableRun } from '../queue/claimable-runs.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import { newId } from '../machine/new-id.js';
 import type { Policy, RunLimits } from '../machine/run-command.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
-import { putTimers, removeTimers } from '../timeouts/run-timers.js';
+import { putTimers, removeTimers } from '../storage/run-timers.js';
 import type { Claim, ClaimOutcome } from './claim.js';
 import { keyOf, type PendingCommand, type Result } from './command.js';
 import { decideGroup, feedEventsOf, type Changes, type GroupStart } from './decide-group.js';
@@ -37,6 +38,8 @@ interface Served {
   readonly assigned: ReadonlySet<string>;
   /** Runs that became claimable because the claims changed their keys. */
   readonly admitted: readonly ClaimableRun[];
+  /** Name of this process if the commit is to announce that it served a claim with a key. */
+  readonly servedBy: string | undefined;
 }
 
 /** Serves the claims of a group, in its transaction. */
@@ -96,16 +99,15 @@ export class GroupCommitter {
   ): Promise<CommittedGroup> {
     const { epoch } = this.feeds;
     const work = async (tx: EntityManager, pipeline: Pipeline) => {
-      const start = await this.#begin(tx, commands);
+      const start = await this.#begin(tx, pipeline, commands);
       const { changes, outcomes } = decideGroup(commands, start, this.policy);
       pipeline.also(this.#write(tx, changes, start.keys.unused));
       const { claimable, written } = await this.tables.queue.write(tx, changes.queue);
       pipeline.also(written);
       const served = await this.#serveClaims(tx, commands, outcomes, changes);
-      pipeline.also(this.#announce(tx, changes, served, claimable, announceFree));
       await this.#addViews(tx, commands, outcomes);
-      // The last statement: it locks rows of topics.
-      const appended = this.tables.feed.append(tx, changes.feedEntries);
+      const notice = noticeOf(changes, served, claimable, announceFree);
+      const appended = this.#announce(tx, changes, notice);
       pipeline.also(appended);
       return { changes, outcomes, appended };
     };
@@ -116,14 +118,19 @@ export class GroupCommitter {
   }
 
   /** Registers the idempotency keys of a group and locks its runs. */
-  async #begin(tx: EntityManager, commands: readonly PendingCommand[]): Promise<GroupStart> {
+  async #begin(
+    tx: EntityManager,
+    pipeline: Pipeline,
+    commands: readonly PendingCommand[],
+  ): Promise<GroupStart> {
     const keys = commands.flatMap(keyOf);
     const runIds = new Set(commands.flatMap((pending) => (pending.kind === 'change' ? [pending.runId] : [])));
-    const [registered, locked, now] = await Promise.all([
+    const [registered, locked, startedAt] = await Promise.all([
       keys.length > 0 ? this.tables.idempotency.register(tx, keys) : new Map(),
       runIds.size > 0 ? this.tables.runs.lock(tx, [...runIds]) : [],
-      currentTime(tx),
+      pipeline.startedAt,
     ]);
+    const now = new Date(Math.max(startedAt.getTime(), ...locked.map(({ lockedAt }) => lockedAt.getTime())));
     return { keys: new IdempotencyLedger(registered), locked, now };
   }
 
@@ -155,7 +162,7 @@ export class GroupCommitter {
       pending.kind === 'claim' ? [{ at, claim: pending.claim }] : [],
     );
     const assigned = new Set<string>();
-    if (claims.length === 0) return { assigned, admitted: [] };
+    if (claims.length === 0) return { assigned, admitted: [], servedBy: undefined };
     if (this.#claims === undefined) throw new Error('a claim was submitted, but nothing serves claims');
     const { outcomes: served, admitted } = await this.#claims.serve(
       tx,
@@ -163,32 +170,39 @@ export class GroupCommitter {
       now,
       this.policy,
     );
-    for (const [i, { at }] of claims.entries()) {
+    let servedBy: string | undefined;
+    for (const [i, { at, claim }] of claims.entries()) {
       const outcome = served[i];
       if (!outcome) continue;
       outcomes[at] = { value: outcome };
       for (const { run } of outcome.runs) assigned.add(run.id);
-      if (outcome.kind === 'served') counts.move('PENDING', 'ASSIGNED', outcome.runs.length);
+      if (outcome.kind !== 'served') continue;
+      counts.move('PENDING', 'ASSIGNED', outcome.runs.length);
+      if (claim.idempotency) servedBy ??= claim.servedBy ?? undefined;
     }
-    return { assigned, admitted };
+    return { assigned, admitted, servedBy };
   }
 
-  /** Notifies other processes and adds to the counts. @param claimable runs that claims may read now */
+  /**
+   * Adds to the counts, appends to feeds and sends the notice, as the last statements: they lock rows of topics.
+   * @returns by topic, the position of its last entry
+   */
   async #announce(
     tx: EntityManager,
-    { now, freedWorkers, deprivedWorkers, counts }: Changes,
-    { assigned, admitted }: Served,
-    claimable: readonly ClaimableRun[],
-    announceFree: boolean,
-  ): Promise<void> {
-    // Workers that lose a run other than by reporting its end wait for that, whatever the strategy.
-    const freed = announceFree ? freedWorkers : deprivedWorkers;
-    const left = [...claimable, ...admitted].filter(({ id }) => !assigned.has(id));
-    await Promise.all([
-      left.length > 0 && this.tables.queue.announce(tx, left),
-      !counts.isEmpty && addRunCounts(tx, counts, now),
-      freed.length > 0 && this.tables.queue.announceFreeWorkers(tx, freed),
+    { feedEntries, counts, now }: Changes,
+    notice: CommitNotice,
+  ): Promise<ReadonlyMap<string, number>> {
+    const { feed } = this.tables;
+    const added = counts.isEmpty ? null : addRunCounts(counts, now);
+    if (feedEntries.length === 0 || !feed.isEnabled) {
+      await sendNotice(tx, notice, added);
+      return new Map();
+    }
+    const [, appended] = await Promise.all([
+      added && execute(tx, added.sql, added.params),
+      feed.append(tx, feedEntries, notice),
     ]);
+    return appended;
   }
 
   /** Adds views of runs, up to a number of bytes, to the effects of replays and of changes that want one. */
@@ -222,4 +236,25 @@ export class GroupCommitter {
       for (const topic of heads.keys()) this.feeds.forget(topic);
     }
   }
+}
+
+/** What the commit of a group tells every process. @param claimable runs that claims may read now */
+function noticeOf(
+  { now, after, timers, queue, freedWorkers, deprivedWorkers }: Changes,
+  { assigned, admitted, servedBy }: Served,
+  claimable: readonly ClaimableRun[],
+  announceFree: boolean,
+): CommitNotice {
+  const left = [...claimable, ...admitted].filter(({ id }) => !assigned.has(id));
+  // Workers that lose a run other than by reporting its end wait for that, whatever the strategy.
+  const freed = announceFree ? freedWorkers : deprivedWorkers;
+  const dueAt = timers.flatMap((timer) => (timer.dueAt === null ? [] : [timer.dueAt.getTime()]));
+  return {
+    ...(left.length > 0 && { queue: claimablePart(left) }),
+    ...(dueAt.length > 0 && { timerInMs: Math.max(0, Math.min(...dueAt) - now.getTime()) }),
+    ...(servedBy !== undefined && { servedBy }),
+    runs: [...after.keys()].map(shortRunId),
+    freedWorkers: freed,
+    slotWorkers: queue.slots.map(({ workerId }) => workerId),
+  };
 }

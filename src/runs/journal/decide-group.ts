@@ -23,7 +23,7 @@ import { isClaimable, timerOf } from '../machine/timers.js';
 import { SLOT_MS, type ConcurrencySlot } from '../queue/concurrency-keys.js';
 import type { QueueChange } from '../queue/queue.repository.js';
 import { PrecedingEventFailed, RunNotFound, RunRejected } from '../run.errors.js';
-import type { RunTimer } from '../timeouts/run-timers.js';
+import type { RunTimer } from '../storage/run-timers.js';
 import { REFUSED } from './claim.js';
 import type { PendingCommand, Result } from './command.js';
 

@@ -24,8 +24,6 @@ interface RequestPart {
 export class JournalInstrumentation implements OnApplicationShutdown {
   /** The events of each group after its commit. */
   readonly committed = new Subject<CommittedEvent>();
-  /** The ids of the runs that a group has changed, after its commit. */
-  readonly changed = new Subject<string>();
   readonly #submissions = new WeakMap<PendingCommand, { readonly span: Span; readonly at: number }>();
   private readonly logger = new Logger('RunEvents');
 
@@ -59,7 +57,6 @@ export class JournalInstrumentation implements OnApplicationShutdown {
 
   onApplicationShutdown(): void {
     this.committed.complete();
-    this.changed.complete();
   }
 
   async #trace<T>(
@@ -115,7 +112,6 @@ export class JournalInstrumentation implements OnApplicationShutdown {
   /** Never throws: the group is committed even if a subscriber fails. */
   #publish({ changes }: CommittedGroup): void {
     try {
-      if (this.changed.observed) for (const id of changes.after.keys()) this.changed.next(id);
       if (!this.committed.observed) return;
       for (const event of committedEventsOf(changes)) this.committed.next(event);
     } catch (error) {

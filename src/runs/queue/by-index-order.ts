@@ -1,17 +1,13 @@
 import type { EntityManager } from 'typeorm';
 import { execute } from '../../database/sql/sql.js';
 
-const SETTINGS = ['enable_seqscan', 'enable_bitmapscan'];
-const setAll = (value: string): string =>
-  `select ${SETTINGS.map((name) => `set_config('${name}', '${value}', true)`).join(', ')}`;
-const OFF = setAll('off');
-const ON = setAll('on');
-
 /**
- * Sends a statement whose parts read the first rows of an index. The planner knows averages only: without this it reads and
- * sorts all rows of a tag or key, which may have a million. @param manager in a transaction
+ * Makes the statements of the rest of the transaction read indexes in their order, as those of the journal's connections do. The
+ * planner knows averages only: without this it reads and sorts all rows of a tag or key, which may have a million.
  */
-export async function byIndexOrder<T>(manager: EntityManager, send: () => Promise<T>): Promise<T> {
-  const [, result] = await Promise.all([execute(manager, OFF), send(), execute(manager, ON)]);
-  return result;
+export async function readIndexesInOrder(manager: EntityManager): Promise<void> {
+  await execute(
+    manager,
+    `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`,
+  );
 }

@@ -5,16 +5,14 @@ import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows, unnestRows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
 import { QUEUE } from '../storage/run-columns.js';
-import { byIndexOrder } from './by-index-order.js';
-import type { ClaimableRun } from './queue-notifications.js';
+import type { ClaimableRun } from './claimable-runs.js';
+import type { QueuePosition } from './low-water-marks.js';
+import { LANES } from './lane.repository.js';
 
 export const KEYS = new EntityTable(ConcurrencyKeyEntity);
 export const SLOTS = new EntityTable(ConcurrencySlotEntity);
 const SLOT_FIELDS = SLOTS.except('id');
 const NEW_SLOTS = SLOTS.unnest(SLOT_FIELDS);
-
-/** Channel that announces, by id, workers that may still execute the container of a run with a key that they have lost. */
-export const SLOTS_CHANNEL = 'longshore_slots';
 
 /** A container that counts for its key until its worker no longer names it, or until `endsAt`. */
 export type ConcurrencySlot = Readonly<Omit<ConcurrencySlotEntity, 'id'>>;
@@ -78,9 +76,10 @@ const ADMIT = `with recursive kind as (
           where q.run_id = c.run_id
       returning q.run_id, q.lane, q.priority, q.created_at, q.is_admitted
        )
-       select run_id as id, lane, priority, created_at as "createdAt"
-         from written
-        where is_admitted`;
+       select w.run_id as id, w.priority, w.created_at as "createdAt", w.lane, l.required
+         from written w
+         join ${LANES.name} l on l.id = w.lane
+        where w.is_admitted`;
 
 /**
  * SQL of the table `concurrency_keys`: how many runs of each key are in execution. A transaction that changes the state of
@@ -107,18 +106,13 @@ export class ConcurrencyKeys {
     );
   }
 
-  /** Stores slots, whose keys count them already, and announces their workers. */
+  /** Stores slots, whose keys count them already. */
   async holdSlots(manager: EntityManager, slots: readonly ConcurrencySlot[]): Promise<void> {
     await execute(
       manager,
-      `with held as (
-         insert into ${SLOTS.name} (${SLOTS.columns(SLOT_FIELDS)})
-         select ${SLOTS.columns(SLOT_FIELDS)}
-           from ${NEW_SLOTS.sql}
-      returning worker_id
-       )
-       select pg_notify('${SLOTS_CHANNEL}', worker_id)
-         from held`,
+      `insert into ${SLOTS.name} (${SLOTS.columns(SLOT_FIELDS)})
+       select ${SLOTS.columns(SLOT_FIELDS)}
+         from ${NEW_SLOTS.sql}`,
       NEW_SLOTS.params(slots),
     );
   }
@@ -188,8 +182,10 @@ export class ConcurrencyKeys {
    * transaction holds the keys.
    * @returns the runs that were not admitted before
    */
-  admit(manager: EntityManager, keys: readonly string[]): Promise<ClaimableRun[]> {
-    return byIndexOrder(manager, () => rows<ClaimableRun>(manager, ADMIT, [keys]));
+  async admit(manager: EntityManager, keys: readonly string[]): Promise<ClaimableRun[]> {
+    type Admitted = QueuePosition & { readonly lane: string; readonly required: readonly string[] };
+    const admitted = await rows<Admitted>(manager, ADMIT, [keys]);
+    return admitted.map(({ lane: id, required, ...position }) => ({ ...position, lane: { id, required } }));
   }
 
   /**

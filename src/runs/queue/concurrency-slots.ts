@@ -1,28 +1,27 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { Log } from '../../common/logging/logger.js';
-import { Notifications } from '../../database/notifications.js';
+import { CommitNotices } from '../../database/notices/commit-notices.js';
 import { isRunId } from '../machine/new-id.js';
-import { SLOTS_CHANNEL } from './concurrency-keys.js';
 import { QueueRepository } from './queue.repository.js';
 
 /** Frees the slots of concurrency keys whose containers have ended, by the heartbeats of their workers. */
 @Injectable()
 export class ConcurrencySlots implements OnModuleInit, OnModuleDestroy {
-  /** Workers that may hold a slot. A process that misses a notification leaves the slot to the clean-up of the queue. */
+  /** Workers that may hold a slot. A process that misses a notice leaves the slot to the clean-up of the queue. */
   readonly #workers = new Set<string>();
   #unsubscribe: () => void = () => undefined;
 
   constructor(
     private readonly dataSource: DataSource,
     private readonly queue: QueueRepository,
-    private readonly notifications: Notifications,
+    private readonly notices: CommitNotices,
     private readonly log: Log,
   ) {}
 
   onModuleInit(): void {
-    this.#unsubscribe = this.notifications.subscribe(SLOTS_CHANNEL, (workerId) => {
-      if (workerId !== null) this.#workers.add(workerId);
+    this.#unsubscribe = this.notices.subscribe((notice) => {
+      for (const workerId of notice?.slotWorkers ?? []) this.#workers.add(workerId);
     });
   }
 

@@ -3,7 +3,6 @@ import type { EntityManager } from 'typeorm';
 import { plainArray, rows } from '../../database/sql/sql.js';
 import type { CandidateQuery, Claimant, QueuedRun, Shape } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
-import { byIndexOrder } from './by-index-order.js';
 import { KEYS } from './concurrency-keys.js';
 import { offerOf, PLAIN, type Lane } from './lane.js';
 import { findEmptyLanes } from './lane.repository.js';
@@ -77,11 +76,9 @@ export class LaneHeads {
       claimants.map(({ id }) => id),
       except,
     ];
-    const runs = await byIndexOrder(manager, () =>
-      passedOverBefore
-        ? rows<CandidateRun>(manager, LIST_WITH_PASSED_OVER, [...params, passedOverBefore.toISOString()])
-        : rows<CandidateRun>(manager, LIST, params),
-    );
+    const runs = await (passedOverBefore
+      ? rows<CandidateRun>(manager, LIST_WITH_PASSED_OVER, [...params, passedOverBefore.toISOString()])
+      : rows<CandidateRun>(manager, LIST, params));
     if (mayForget) await this.#forgetEmpty(manager, lanes, runs, version);
     return { runs, lanes };
   }

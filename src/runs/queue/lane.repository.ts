@@ -6,7 +6,6 @@ import { execute, plainArray, rows, unnestRows } from '../../database/sql/sql.js
 import type { Run, RunRecord } from '../machine/run.js';
 import { requirementsOf } from '../requirements.js';
 import { QUEUE, RUNS } from '../storage/run-columns.js';
-import { byIndexOrder } from './by-index-order.js';
 import { laneOf, PLAIN_LANE, requiredOf, type Lane } from './lane.js';
 
 export const LANES = new EntityTable(LaneEntity);
@@ -19,15 +18,13 @@ const RUN_OF_LANE = `select from ${QUEUE.name} q where q.lane = l.id`;
 
 /** The lanes that have runs which claims may read. @param except ids of lanes that are left out */
 export function listActiveLanes(manager: EntityManager, except: readonly string[] = []): Promise<Lane[]> {
-  return byIndexOrder(manager, () =>
-    rows<Lane>(
-      manager,
-      `select ${LANES.select('l', ['id', 'required'])}
+  return rows<Lane>(
+    manager,
+    `select ${LANES.select('l', ['id', 'required'])}
          from ${LANES.name} l
         where l.id <> all($1::uuid[])
           and exists (${RUN_OF_LANE} and q.is_admitted)`,
-      [plainArray(except)],
-    ),
+    [plainArray(except)],
   );
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
-import type { NotificationListener } from '../../database/notifications.js';
+import type { ClaimablePart } from '../../database/notices/commit-notice.js';
+import type { NoticeListener } from '../../database/notices/commit-notices.js';
 import { offerOf, type Lane } from './lane.js';
 import { Lanes } from './lanes.js';
 
@@ -14,19 +15,21 @@ const idsFor = (lanes: Lanes, ...tags: string[]): string[] =>
 
 const ignore = (): undefined => undefined;
 
-/** Lanes of a process, and its notifications. */
+/** Lanes of a process, and the notices that it gets. */
 function setUp() {
-  let listener: NotificationListener = ignore;
+  let listener: NoticeListener = ignore;
   const state = { isListening: true };
   const lanes = new Lanes({
-    subscribe: (_, listen) => {
+    subscribe: (listen) => {
       listener = listen;
       return () => undefined;
     },
-    isListening: () => state.isListening,
+    get isListening() {
+      return state.isListening;
+    },
   });
   lanes.onModuleInit();
-  return { lanes, state, notify: (payload: object | null) => listener(payload && JSON.stringify(payload)) };
+  return { lanes, state, notify: (queue: ClaimablePart | null) => listener(queue && { queue }) };
 }
 
 describe('the active lanes of a process', () => {

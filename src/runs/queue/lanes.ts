@@ -1,11 +1,11 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import type { Notifications } from '../../database/notifications.js';
+import type { CommitNotices } from '../../database/notices/commit-notices.js';
 import { offeredOf, serves, type Lane, type Offer } from './lane.js';
 import { listActiveLanes } from './lane.repository.js';
-import { parseQueueNotification, QUEUE_CHANNEL } from './queue-notifications.js';
+import { readClaimablePart } from './claimable-runs.js';
 
-export type QueueNotifications = Pick<Notifications, 'subscribe' | 'isListening'>;
+export type Notices = Pick<CommitNotices, 'subscribe' | 'isListening'>;
 
 /** Milliseconds in which it is not asked again whether a lane without visible runs is empty. */
 const RECHECK_MS = 1_000;
@@ -23,7 +23,7 @@ interface ActiveLane extends Lane {
 
 /**
  * The lanes that may have claimable runs, except the plain one. A process learns of them from the database when it first
- * claims, of a run that it puts into the queue itself at once, of others by their notification. A claim that finds a lane
+ * claims, of a run that it puts into the queue itself at once, of others by the notice of their commit. A claim that finds a lane
  * empty removes it here, so an empty lane costs nothing.
  */
 @Injectable()
@@ -38,15 +38,15 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
   #mostKnown = MIN_KNOWN;
   #unsubscribe: (() => void) | undefined;
 
-  /** @param notifications without them every claim asks the database */
-  constructor(private readonly notifications?: QueueNotifications) {}
+  /** @param notices without them every claim asks the database */
+  constructor(private readonly notices?: Notices) {}
 
   onModuleInit(): void {
-    this.#unsubscribe = this.notifications?.subscribe(QUEUE_CHANNEL, (text) => {
-      const lanes = text === null ? null : parseQueueNotification(text).lanes;
+    this.#unsubscribe = this.notices?.subscribe((notice) => {
+      const lanes = notice === null ? null : readClaimablePart(notice.queue ?? {}).lanes;
       if (lanes?.length === 0) return;
       if (lanes !== null) return this.expect(lanes);
-      // They are read again, because notifications were lost or this one names no lanes.
+      // They are read again, because notices were lost or this one names no lanes.
       this.#losses += 1;
       this.#isLoaded = false;
     });
@@ -95,7 +95,7 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
     this.#isLoaded = isListening && losses === this.#losses;
   }
 
-  /** Looks for active lanes whose notification has not arrived. @returns whether there are any */
+  /** Looks for active lanes whose notice has not arrived. @returns whether there are any */
   async discover(manager: EntityManager): Promise<boolean> {
     const found = await listActiveLanes(manager, [...this.#active.keys()]);
     if (found.length > 0) this.expect(found);
@@ -132,7 +132,7 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
   }
 
   get #isListening(): boolean {
-    return this.#unsubscribe !== undefined && this.notifications?.isListening(QUEUE_CHANNEL) === true;
+    return this.#unsubscribe !== undefined && this.notices?.isListening === true;
   }
 
   get #isCurrent(): boolean {

@@ -1,6 +1,6 @@
 import type { OnModuleDestroy, OnModuleInit } from '@nestjs/common';
-import type { Notifications } from '../../database/notifications.js';
-import { parseQueueNotification, QUEUE_CHANNEL } from './queue-notifications.js';
+import type { CommitNotices } from '../../database/notices/commit-notices.js';
+import { readClaimablePart } from './claimable-runs.js';
 
 /** Where a run is in the queue: priority descending, then age, then id. */
 export interface QueuePosition {
@@ -23,7 +23,7 @@ export interface QueueRange {
 const ADVANCE_AFTER_RUNS = 200;
 /** After fewer claimed runs they advance once this time has passed, in milliseconds. */
 const ADVANCE_AFTER_MS = 1_000;
-/** Interval of scans that ignore the marks, in milliseconds; they find runs whose notification was lost. */
+/** Interval of scans that ignore the marks, in milliseconds; they find runs whose notice was lost. */
 const FULL_SCAN_INTERVAL_MS = 10_000;
 /** Share of the time that full scans may take. */
 const FULL_SCAN_SHARE = 0.01;
@@ -40,7 +40,7 @@ export const WHOLE_QUEUE: readonly QueueRange[] = [{ below: BELOW_ALL, above: AB
  * The low-water mark of each priority in the plain lane: the lane before it is known to be empty. A claim that starts there skips deleted
  * rows, which vacuum cannot remove while a long transaction is open.
  *
- * The rule: no run is in the queue before the mark of its priority, except one whose notification has not arrived yet.
+ * The rule: no run is in the queue before the mark of its priority, except one whose notice has not arrived yet.
  * A mark advances only to what a scan saw as the first run, or past runs that this process claimed and a later scan does
  * not see. It moves back for a run that is put before it, also for one that is announced during a scan.
  */
@@ -56,15 +56,15 @@ export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
   #fullScanAt = 0;
   #nextFullScanAt = 0;
 
-  /** @param notifications of other processes; without them the marks are not used. @param clock monotonic ms */
+  /** @param notices without them the marks are not used. @param clock monotonic ms */
   constructor(
-    private readonly notifications?: Pick<Notifications, 'subscribe' | 'isListening'>,
+    private readonly notices?: Pick<CommitNotices, 'subscribe' | 'isListening'>,
     private readonly clock: () => number = () => performance.now(),
   ) {}
 
   onModuleInit(): void {
-    this.#unsubscribe = this.notifications?.subscribe(QUEUE_CHANNEL, (text) => {
-      const positions = text === null ? null : parseQueueNotification(text).from;
+    this.#unsubscribe = this.notices?.subscribe((notice) => {
+      const positions = notice === null ? null : readClaimablePart(notice.queue ?? {}).from;
       if (positions === null) this.clear();
       else for (const position of positions) this.put(position);
     });
@@ -75,10 +75,9 @@ export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
     this.#unsubscribe = undefined;
   }
 
-  /** Whether notifications of other processes arrive, so that the marks may be used. */
+  /** Whether the notices of other processes arrive, so that the marks may be used. */
   get isCurrent(): boolean {
-    const isCurrent =
-      this.#unsubscribe !== undefined && this.notifications?.isListening(QUEUE_CHANNEL) === true;
+    const isCurrent = this.#unsubscribe !== undefined && this.notices?.isListening === true;
     if (!isCurrent && this.#marks.size > 0) this.clear();
     return isCurrent;
   }

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { currentTime, rows } from '../../database/sql/sql.js';
 import type { QueueEntryEntity } from '../../database/entities/queue.entity.js';
-import { byIndexOrder } from './by-index-order.js';
+import { readIndexesInOrder } from './by-index-order.js';
 import { PLAIN_LANE } from './lane.js';
 import { LANES } from './lane.repository.js';
 import { EventRepository, type Submission, type TimelineRow } from '../events/event.repository.js';
@@ -145,9 +145,8 @@ export class QueueReader {
     );
     if (!entry) return null;
     const params = [entry.priority, entry.createdAt.toISOString(), runId, MAX_COUNTED];
-    const [before] = await byIndexOrder(manager, () =>
-      rows<{ count: number }>(manager, COUNT_BEFORE, params),
-    );
+    await readIndexesInOrder(manager);
+    const [before] = await rows<{ count: number }>(manager, COUNT_BEFORE, params);
     const count = before?.count ?? 0;
     return { ...entry, position: Math.min(count + 1, MAX_COUNTED), isExact: count < MAX_COUNTED };
   }

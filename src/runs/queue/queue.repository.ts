@@ -1,25 +1,18 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
+import { sendNotice } from '../../database/notices/commit-notice.js';
 import { execute, plainArray, rows, UnnestColumns } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
 import type { LockedRun, Reservation } from '../scheduling-strategy.js';
 import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, RUNS } from '../storage/run-columns.js';
 import { ConcurrencyKeys, countByKey, KEYS, type ConcurrencySlot } from './concurrency-keys.js';
-import { isPlain, laneOf, PLAIN_LANE } from './lane.js';
-import { LaneRepository, LANES } from './lane.repository.js';
+import { isPlain, laneOf, PLAIN, type Lane } from './lane.js';
+import { LaneRepository } from './lane.repository.js';
 import { Lanes } from './lanes.js';
+import { readIndexesInOrder } from './by-index-order.js';
+import { claimablePart, type ClaimableRun } from './claimable-runs.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
 import { findHeads, lockHeads, type LockedHead } from './queue-head.js';
-import {
-  FREE_WORKERS_CHANNEL,
-  plainFields,
-  QUEUE_CHANNEL,
-  type ClaimableRun,
-} from './queue-notifications.js';
-
-/** Most lanes that a notification names, and most bytes that it has; beyond, it names none. */
-const MAX_NAMED = 100;
-const NOTIFICATION_BYTES = 7_500;
 
 /** What a group changes in the queue and for the concurrency keys of its runs. */
 export interface QueueChange {
@@ -96,9 +89,11 @@ export class QueueRepository {
       leaving.length > 0 && this.remove(manager, leaving),
       entering.length > 0 && this.put(manager, entering),
     ]);
+    const laneById = new Map<string, Lane>([PLAIN, ...lanes].map((lane) => [lane.id, lane]));
     const free = entering.flatMap((run): ClaimableRun[] => {
       const { id, priority, createdAt, concurrencyKey } = run;
-      return concurrencyKey === null ? [{ id, priority, createdAt, lane: laneOf(run) }] : [];
+      const lane = laneById.get(laneOf(run));
+      return concurrencyKey === null && lane ? [{ id, priority, createdAt, lane }] : [];
     });
     if (keys.size === 0) return { claimable: free, written };
     const [admitted] = await Promise.all([
@@ -135,13 +130,11 @@ export class QueueRepository {
     );
   }
 
-  /** Removes runs that claims got, and counts them for their keys, which the transaction holds. */
-  async take(manager: EntityManager, assigned: readonly Run[]): Promise<void> {
+  /** Counts runs that claims got, and that their assignment removes, for their keys, which the transaction holds. */
+  async noteTaken(manager: EntityManager, assigned: readonly Run[]): Promise<void> {
+    this.#removed.add(manager);
     const executing = countByKey(assigned);
-    await Promise.all([
-      this.remove(manager, assigned),
-      executing.size > 0 && this.keys.add(manager, executing),
-    ]);
+    if (executing.size > 0) await this.keys.add(manager, executing);
   }
 
   /** Adapts what the keys of taken runs admit. @returns runs that claims may read now */
@@ -165,42 +158,10 @@ export class QueueRepository {
   }
 
   async #admitAndAnnounce(manager: EntityManager, keys: readonly string[]): Promise<void> {
-    const admitted = keys.length === 0 ? [] : await this.keys.admit(manager, keys);
-    if (admitted.length > 0) await this.announce(manager, admitted);
-  }
-
-  /** Notifies every process, at the commit, of runs that became claimable. */
-  async announce(manager: EntityManager, runs: readonly ClaimableRun[]): Promise<void> {
-    const plain = plainFields(runs.filter(({ lane }) => lane === PLAIN_LANE));
-    const others = runs.filter(({ lane }) => lane !== PLAIN_LANE);
-    if (others.length === 0) {
-      await execute(manager, `select pg_notify('${QUEUE_CHANNEL}', $1::text)`, [JSON.stringify(plain)]);
-      return;
-    }
-    const lanes = [...new Set(others.map(({ lane }) => lane))];
-    await execute(
-      manager,
-      `select pg_notify('${QUEUE_CHANNEL}', case
-                when octet_length(p.full) <= ${NOTIFICATION_BYTES} then p.full
-                else $1::text
-              end)
-         from (
-           select ($1::jsonb || jsonb_build_object('lanes', jsonb_object_agg(id, required)))::text as full
-             from ${LANES.name}
-            where id = any($2::uuid[])
-         ) p`,
-      [
-        JSON.stringify({ ...plain, others: others.length }),
-        plainArray(lanes.length > MAX_NAMED ? [] : lanes),
-      ],
-    );
-  }
-
-  /** Notifies every process, at the commit, of workers that no longer hold a run. */
-  async announceFreeWorkers(manager: EntityManager, workerIds: readonly string[]): Promise<void> {
-    await execute(manager, `select pg_notify('${FREE_WORKERS_CHANNEL}', id) from unnest($1::text[]) as id`, [
-      workerIds,
-    ]);
+    if (keys.length === 0) return;
+    await readIndexesInOrder(manager);
+    const admitted = await this.keys.admit(manager, keys);
+    if (admitted.length > 0) await sendNotice(manager, { queue: claimablePart(admitted) });
   }
 
   /** Whether the plain lane has no run, locked or not. */

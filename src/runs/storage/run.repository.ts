@@ -21,6 +21,7 @@ import {
   jsonBytes,
   LOCKED_COLUMNS,
   MACHINE_COLUMNS,
+  QUEUE,
   RECORD_COLUMNS,
   RUN_BYTES,
   RUNS,
@@ -114,7 +115,11 @@ const UPDATES = CHANGE_SETS.map((fields) => {
 /** Columns that an assignment changes. */
 const ASSIGNMENT = ['state', 'workerId', 'gpuId', 'assignedAt', 'updatedAt'] as const;
 const ASSIGNED_RUNS = RUNS.unnest(['id', ...ASSIGNMENT]);
-const ASSIGN = `update ${RUNS.name} r
+const ASSIGN = `with removed as (
+         delete from ${QUEUE.name}
+          where run_id = any($1::uuid[])
+       )
+       update ${RUNS.name} r
           set ${RUNS.set(ASSIGNMENT, 'v')}
          from ${ASSIGNED_RUNS.sql}
         where r.id = v.id
@@ -176,15 +181,22 @@ export class RunRepository {
     );
   }
 
-  /** Locks the runs in id order, which prevents deadlocks between groups; unknown ids are left out. */
-  lock(manager: EntityManager, ids: readonly string[]): Promise<LockedRun[]> {
+  /**
+   * Locks the runs in id order, which prevents deadlocks between groups; unknown ids are left out.
+   * @returns each with the database's clock after it was locked: not before the time that its last holder saw
+   */
+  lock(manager: EntityManager, ids: readonly string[]): Promise<(LockedRun & { readonly lockedAt: Date })[]> {
     return rows(
       manager,
-      `select ${LOCKED_COLUMNS}
-         from ${RUNS.name} r
-        where r.id = any($1::uuid[])
-        order by r.id
-          for update`,
+      `with locked as materialized (
+         select ${LOCKED_COLUMNS}
+           from ${RUNS.name} r
+          where r.id = any($1::uuid[])
+          order by r.id
+            for update
+       )
+       select *, date_trunc('milliseconds', clock_timestamp()) as "lockedAt"
+         from locked`,
       [plainArray(ids)],
     );
   }
@@ -244,7 +256,7 @@ export class RunRepository {
     }
   }
 
-  /** Assigns pending runs, which the caller has locked, to their workers. */
+  /** Assigns pending runs, which the caller has locked, to their workers, and removes them from the queue. */
   assign(
     manager: EntityManager,
     assigned: readonly Run[],

@@ -1,4 +1,4 @@
-import { untilWoken } from '../../common/notifications/until-woken.js';
+import { untilWoken } from '../../common/waits/until-woken.js';
 import type { LostRun, ReportedRun } from '../../runs/storage/held-run.repository.js';
 
 /** Statements that may be under way at the same time. */

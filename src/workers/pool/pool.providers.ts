@@ -7,7 +7,7 @@ import { ServiceRegistry } from '../../common/metrics/metrics-page.js';
 import { SharedReading } from '../../common/metrics/shared-reading.js';
 import { Settings } from '../../config/settings.js';
 import { DatabaseMetrics } from '../../database/database-metrics.js';
-import { Notifications } from '../../database/notifications.js';
+import { CommitNotices } from '../../database/notices/commit-notices.js';
 import { ReservedConnection } from '../../database/connections/reserved-connection.js';
 import { HeartbeatWriter } from './heartbeat-writer.js';
 import { MemoryWorkerPool } from './memory-worker-pool.js';
@@ -28,13 +28,13 @@ function isShared({ workerPool, workers }: Settings): boolean {
 class PoolRegistration implements OnApplicationBootstrap {
   constructor(
     private readonly settings: Settings,
-    private readonly notifications: Notifications,
+    private readonly notices: CommitNotices,
     private readonly log: Log,
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
     if (!isShared(this.settings)) return;
-    const opening = this.notifications.open().then(() => true);
+    const opening = this.notices.open().then(() => true);
     const isOpen = await withTimeout(CONNECT_TIMEOUT_MS, opening, false);
     if (!isOpen)
       this.log.warn(

@@ -1,10 +1,7 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { CircuitBreaker } from '../../database/connections/circuit-breaker.js';
-import { Notifications } from '../../database/notifications.js';
+import { CommitNotices } from '../../database/notices/commit-notices.js';
 import { GracePeriod } from './grace-period.js';
-
-/** A channel without senders: only the loss of its connection matters. */
-const CHANNEL = 'longshore_reaper';
 
 /** Restarts the grace period after outages between two passes: of a request, or of the listening connection. */
 @Injectable()
@@ -12,7 +9,7 @@ export class OutageDetector implements OnModuleInit, OnModuleDestroy {
   #unsubscribe: readonly (() => void)[] = [];
 
   constructor(
-    private readonly notifications: Notifications,
+    private readonly notices: CommitNotices,
     private readonly breaker: CircuitBreaker,
     private readonly grace: GracePeriod,
   ) {}
@@ -23,8 +20,8 @@ export class OutageDetector implements OnModuleInit, OnModuleDestroy {
     let wasConnected = false;
     this.#unsubscribe = [
       () => this.breaker.off('close', onClose),
-      this.notifications.subscribe(CHANNEL, (payload) => {
-        if (payload !== null) return;
+      this.notices.subscribe((notice) => {
+        if (notice !== null) return;
         // null announces a connection; from the second time on, the one before was lost.
         if (wasConnected) this.grace.restart();
         wasConnected = true;

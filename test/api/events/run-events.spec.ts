@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import { map } from 'rxjs';
 import type { CommittedEvent } from '../../../src/runs/events/committed-event.js';
-import { RunEvents } from '../../../src/runs/events/run-events.js';
+import { RunEvents } from '../../../src/runs/run-events.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { until } from '../../support/service-process.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { MetricsPage } from '../../../src/common/metrics/metrics-page.js';
-import { RunTimeoutsJob } from '../../../src/runs/timeouts/run-timeouts.job.js';
+import { RunTimeoutsJob } from '../../../src/runs/run-timeouts.job.js';
 import { RawWorker } from '../../support/workers/raw-worker.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { Scrape } from '../../support/monitoring/scrape.js';

@@ -3,8 +3,7 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
-import { Notifications } from '../../../src/database/notifications.js';
-import { FREE_WORKERS_CHANNEL } from '../../../src/runs/queue/queue-notifications.js';
+import { CommitNotices } from '../../../src/database/notices/commit-notices.js';
 import { LostRuns } from '../../../src/workers/heartbeats/lost-runs.js';
 import { beforeTimeOut } from '../../support/app/passing-time.js';
 import { issueKey } from '../../support/app/api-keys.js';
@@ -282,8 +281,8 @@ describe('a heartbeat that names runs', () => {
     );
     assert.equal(looks(), 1);
     const waits = reported.map((runs, n) => lostRuns.wait(`w${n}`, runs, { signal, forMs: 30_000 }));
-    while (!alone.app.get(Notifications).isListening(FREE_WORKERS_CHANNEL)) await sleep(5);
-    // A look that began before the service listened is repeated after half a second.
+    while (!alone.app.get(CommitNotices).isListening) await sleep(5);
+    // Looks that began before the service listened are repeated.
     await sleep(1_000);
     sent.length = 0;
     await sleep(1_000);

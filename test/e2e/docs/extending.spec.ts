@@ -135,7 +135,7 @@ describe('the example of an extension, an outside package', { timeout: 360_000 }
     assert.deepEqual(put.security, body.paths['/runs'].post.security);
     assert.deepEqual(
       Object.keys(put.responses).filter((status) => status.startsWith('4')),
-      ['401', '403', '408', '429'],
+      ['400', '401', '403', '408', '413', '415', '429'],
     );
     assert.equal(body.components.schemas.SetTeamBudgetDto.properties.runs_per_day.type, 'integer');
   });

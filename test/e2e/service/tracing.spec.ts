@@ -17,7 +17,7 @@ import { freshTrace, linkTo, placeOf } from '../../support/app/traced-app.js';
 import { endWorker, ScriptImages } from '../../support/workers/worker-process.js';
 
 const SHOW = `printf '{"parent":"%s","state":"%s"}' "$TRACEPARENT" "$TRACESTATE" >"$SERVICE_OUTPUT_PATH"`;
-const WORKER = { key: 'e2e-worker-key-of-the-tests', id: 'e2e/tracer' };
+const WORKER = { key: 'e2e-worker-key-of-the-tests', id: 'e2e-tracer' };
 const KEYS = { SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests' };
 const databases: TestDatabase[] = [];
 
@@ -44,11 +44,11 @@ const create = (
 /** What the container of the run left as its outputs, once the run has completed. */
 async function outputsOf(service: ServiceProcess, runId: string): Promise<unknown> {
   const send = senderTo(service.url, 'e2e-admin-key-of-the-tests');
-  await until(
-    async () => (await send('GET', `/runs/${runId}`)).body.state === 'COMPLETED',
-    'the run completes',
-  );
-  return (await send('GET', `/runs/${runId}`)).body.outputs;
+  const run = async () => (await send('GET', `/runs/${runId}`)).body;
+  await until(async () => /^(?:COMPLETED|FAILED)$/.test((await run()).state), 'the run ends');
+  const { state, outputs, execution_summary: summary } = await run();
+  assert.equal(state, 'COMPLETED', JSON.stringify(summary));
+  return outputs;
 }
 
 /** Paths of modules that a process had loaded, which left its coverage in the folder. */

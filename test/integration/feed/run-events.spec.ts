@@ -7,7 +7,7 @@ import { execute, rows } from '../../../src/database/sql/sql.js';
 import { detectRestore } from '../../../src/feed/detect-restore.js';
 import { type CommittedEvent } from '../../../src/runs/events/committed-event.js';
 import { encodeEventCursor, FIRST_PLACE } from '../../../src/runs/events/event-cursor.js';
-import { RunEvents } from '../../../src/runs/events/run-events.js';
+import { RunEvents } from '../../../src/runs/run-events.js';
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
 import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
 import { createOn, eventCommand, journalOn } from '../../support/runs/journal.js';

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, test, vi } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { QUEUE_CHANNEL } from '../../../src/runs/queue/queue-notifications.js';
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { ClaimProcess } from '../../support/workers/claim-process.js';
 import { changeOn, createOn, eventCommand } from '../../support/runs/journal.js';
@@ -83,7 +82,7 @@ describe('a waiting claim on an empty queue', () => {
     assert.deepEqual(got, [created]);
   });
 
-  test('queries while notifications are lost, and finds a run that was created meanwhile', async () => {
+  test('queries while notices are lost, and finds a run that was created meanwhile', async () => {
     await here.close();
     here = await ClaimProcess.start(database, { reconnectMs: 60_000 });
     await here.know('w');
@@ -93,7 +92,7 @@ describe('a waiting claim on an empty queue', () => {
          from pg_stat_activity
         where datname = current_database() and query ilike 'listen %' and pid <> pg_backend_pid()`,
     );
-    await until(() => !here.notifications.isListening(QUEUE_CHANNEL), 'the loss is noticed');
+    await until(() => !here.notices.isListening, 'the loss is noticed');
     const { id } = await createOn(there.journal);
     assert.deepEqual(await here.claim('w'), [id]);
   });

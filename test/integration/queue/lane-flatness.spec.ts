@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { EntityManager } from 'typeorm';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql/sql.js';
+import { JOURNAL_SESSION } from '../../../src/database/connections/reserved-connection.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { laneOf } from '../../../src/runs/queue/lane.js';
 import { Lanes } from '../../../src/runs/queue/lanes.js';
@@ -33,8 +34,8 @@ const CLAIMANT: Claimant = {
   tags: ['shared', 'team-7', 'other'],
 };
 
-/** Notifications of which none arrives. */
-const SILENT = { subscribe: () => () => undefined, isListening: () => true };
+/** Notices of which none arrives. */
+const SILENT = { subscribe: () => () => undefined, isListening: true };
 
 describe('a queue with many selectors, and many keys at their limits', () => {
   let database: TestDatabase;
@@ -85,12 +86,14 @@ describe('a queue with many selectors, and many keys at their limits', () => {
   });
   afterAll(() => database.close());
 
-  /** Runs the work, and answers the blocks that its statements touch. */
+  /** Runs the work with the settings of the journal, and answers the blocks that its statements touch. */
   async function blocksOf(work: (manager: EntityManager) => Promise<void>): Promise<number> {
     const runner = database.dataSource.createQueryRunner();
     const send = runner.query.bind(runner);
     let blocks = 0;
     await send('begin');
+    for (const setting of Object.entries(JOURNAL_SESSION))
+      await send('select set_config($1, $2, true)', setting);
     runner.query = async (sql: string, params?: unknown[]) => {
       const [row] = await send(`explain (analyze, buffers, format json) ${sql}`, params);
       const plan = row['QUERY PLAN'][0].Plan;

@@ -7,9 +7,8 @@ import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { LaneHeads } from '../../../src/runs/queue/lane-heads.js';
 import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
 import { QueueCleanupJob } from '../../../src/runs/queue/queue-cleanup.job.js';
-import { QUEUE_CHANNEL } from '../../../src/runs/queue/queue-notifications.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
-import { CHANGED_WORKERS_CHANNEL } from '../../../src/claims/waiting-claims.js';
+import { sendNotice } from '../../../src/database/notices/commit-notice.js';
 import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { ClaimProcess } from '../../support/workers/claim-process.js';
@@ -69,7 +68,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
       assert.deepEqual(await last, [second.id]);
     });
 
-    test('gets it although notifications are lost when its lane is created', async () => {
+    test('gets it although notices are lost when its lane is created', async () => {
       await here.close();
       here = await ClaimProcess.start(database, { strategy, reconnectMs: 60_000 });
       await here.knowTagged('gpu-worker', 'gpu', 'linux');
@@ -80,7 +79,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
            from pg_stat_activity
           where datname = current_database() and query ilike 'listen %' and pid <> pg_backend_pid()`,
       );
-      await until(() => !here.notifications.isListening(QUEUE_CHANNEL), 'the loss is noticed');
+      await until(() => !here.notices.isListening, 'the loss is noticed');
       const { id } = await createOn(there.journal, GPU);
       assert.deepEqual(await here.claim('gpu-worker', { wait: 0 }), [id]);
     });
@@ -117,7 +116,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
       const { id } = await createOn(there.journal, GPU);
       const { last } = await waitAll(['idle-0']);
       await here.knowTagged('idle-0', 'gpu');
-      await execute(there.dataSource, `select pg_notify('${CHANGED_WORKERS_CHANNEL}', 'idle-0')`);
+      await sendNotice(there.dataSource, { changedWorkers: ['idle-0'] });
       assert.deepEqual(await last, [id]);
     });
   });

@@ -4,11 +4,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, test } from 'vite
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EntityManager } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
-import { Notifications } from '../../../src/database/notifications.js';
+import { CommitNotices } from '../../../src/database/notices/commit-notices.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { createLog } from '../../../src/common/logging/logger.js';
+import { PLAIN } from '../../../src/runs/queue/lane.js';
 import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
-import { parseQueueNotification, plainFields } from '../../../src/runs/queue/queue-notifications.js';
+import { claimablePart, readClaimablePart } from '../../../src/runs/queue/claimable-runs.js';
 import type { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
 import type { QueuedRun } from '../../../src/runs/scheduling-strategy.js';
 import { createOn, journalOn, queueWith } from '../../support/runs/journal.js';
@@ -16,7 +17,7 @@ import { openTestDatabase, type TestDatabase } from '../../support/test-database
 
 const FIRST = Date.parse('2026-01-01T00:00:00.000Z');
 
-const CONNECTED = { isListening: () => true, subscribe: () => () => undefined };
+const CONNECTED = { isListening: true, subscribe: () => () => undefined };
 
 /** The claims of a server process: its marks, and a clock that never lets a full scan become due. */
 class Process {
@@ -24,15 +25,15 @@ class Process {
   readonly marks: LowWaterMarks;
   readonly queue: QueueRepository;
 
-  private constructor(notifications: Pick<Notifications, 'subscribe' | 'isListening'>) {
-    this.marks = new LowWaterMarks(notifications, () => this.time);
+  private constructor(notices: Pick<CommitNotices, 'subscribe' | 'isListening'>) {
+    this.marks = new LowWaterMarks(notices, () => this.time);
     this.queue = queueWith(this.marks);
   }
 
   static async start(
-    notifications: Pick<Notifications, 'subscribe' | 'isListening'> = CONNECTED,
+    notices: Pick<CommitNotices, 'subscribe' | 'isListening'> = CONNECTED,
   ): Promise<Process> {
-    const process = new Process(notifications);
+    const process = new Process(notices);
     process.marks.onModuleInit();
     await process.marks.scanFully(() => {
       process.time += 1_000_000;
@@ -174,7 +175,7 @@ describe('low-water marks of the queue', () => {
         if (!run) return;
         await transaction((manager) => (processes[1] ?? process).queue.put(manager, [run]));
         for (const { marks } of processes) {
-          for (const position of parseQueueNotification(JSON.stringify(plainFields([run]))).from ?? []) {
+          for (const position of readClaimablePart(claimablePart([{ ...run, lane: PLAIN }])).from ?? []) {
             marks.put(position);
           }
         }
@@ -213,16 +214,16 @@ describe('low-water marks of the queue', () => {
   }
 
   describe('of a process among others', () => {
-    let notifications: Notifications;
+    let notices: CommitNotices;
 
     beforeEach(async () => {
-      notifications = new Notifications(database.dataSource, createLog({ logLevel: 'error' }));
-      process = await Process.start(notifications);
+      notices = new CommitNotices(database.dataSource, createLog({ logLevel: 'error' }));
+      process = await Process.start(notices);
       await eventually(() => Promise.resolve(assert.ok(process.marks.isCurrent)));
     });
     afterEach(async () => {
       process.marks.onModuleDestroy();
-      await notifications.onApplicationShutdown();
+      await notices.onApplicationShutdown();
     });
 
     test('move back for a run of a higher priority, and an older one, that another process creates', async () => {
@@ -256,14 +257,14 @@ describe('low-water marks of the queue', () => {
       });
     });
 
-    test('are not used while notifications do not arrive', async () => {
+    test('are not used while notices do not arrive', async () => {
       await fill(300, 0);
       process.time += 2_000;
       await claim(process, 100);
       process.time += 2_000;
       await claim(process, 100);
       assert.ok(process.marks.ranges.some(({ from }) => from));
-      await notifications.onApplicationShutdown();
+      await notices.onApplicationShutdown();
       assert.equal(process.marks.isCurrent, false);
       await fillOne(0, new Date(FIRST - 1));
       await execute(database.dataSource, 'update queue set priority = 0');

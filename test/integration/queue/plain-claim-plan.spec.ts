@@ -10,8 +10,8 @@ import { openTestDatabase, type TestDatabase } from '../../support/test-database
 /** Plain runs, and as many of another lane, which come first in the order of the queue. */
 const RUNS = 10_000;
 
-/** Notifications of which none arrives. */
-const SILENT = { subscribe: () => () => undefined, isListening: () => true };
+/** Notices of which none arrives. */
+const SILENT = { subscribe: () => () => undefined, isListening: true };
 
 interface Plan {
   readonly 'Node Type': string;

@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
-import { rows } from '../../../src/database/sql/sql.js';
+import { execute, rows } from '../../../src/database/sql/sql.js';
 import {
   addRunCounts,
   RunCountsRepository,
@@ -95,7 +95,8 @@ describe('the counts of runs', () => {
     delta.create(1);
     delta.move('PENDING', state);
     const at = new Date(now.getTime() - minutes * 60_000);
-    await addRunCounts(database.dataSource.manager, delta, at);
+    const { sql, params } = addRunCounts(delta, at);
+    await execute(database.dataSource, sql, params);
   }
 
   test('equal what counting the table says, whatever two processes do at once', async () => {

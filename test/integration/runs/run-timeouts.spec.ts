@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuidv7 } from 'uuid';
+import { sendNotice } from '../../../src/database/notices/commit-notice.js';
 import { currentTime } from '../../../src/database/sql/sql.js';
-import { RunTimeoutsJob, POSTPONE_MS, RUNS_PER_BATCH } from '../../../src/runs/timeouts/run-timeouts.job.js';
+import { RunTimeoutsJob, POSTPONE_MS, RUNS_PER_BATCH } from '../../../src/runs/run-timeouts.job.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { freshRun } from '../../support/runs/journal.js';
 import { letTimePass, until } from '../../support/app/passing-time.js';
@@ -264,7 +265,7 @@ describe('timeouts of runs', { concurrent: true }, () => {
       const holder = await database.open(1);
       await holder.transaction(async (manager) => {
         await manager.query('lock table run_timers in access exclusive mode');
-        await service.dataSource.query(`select pg_notify('longshore_timers', '0')`);
+        await sendNotice(service.dataSource, { timerInMs: 0 });
         await until(
           () => Promise.resolve(service.logged.map((line) => String(line['msg']))),
           (lines) => lines.some((line) => line.startsWith('scheduled job failed')),
@@ -279,7 +280,7 @@ describe('timeouts of runs', { concurrent: true }, () => {
       const service = first(processes);
       const ids = await createRuns(service, 1, 60);
       await letTimePass(service.dataSource, ids, 60, false);
-      await service.dataSource.query(`select pg_notify('longshore_timers', 'soon')`);
+      await service.dataSource.query(`select pg_notify('longshore_commit', 'soon')`);
       await untilDone(service, ids);
     });
   });

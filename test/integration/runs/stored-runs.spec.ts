@@ -97,11 +97,14 @@ describe('a stored run', () => {
     await repository.update(manager, [CHANGED], new Set(CHANGING_FIELDS));
     assert.deepEqual(valuesOf(await repository.get(manager, CREATED.id)), valuesOf(CHANGED));
     const [locked] = await manager.transaction((inner) => repository.lock(inner, [CREATED.id]));
+    assert.ok(locked);
+    const { lockedAt, ...stored } = locked;
+    assert.ok(lockedAt instanceof Date);
     const fields: readonly string[] = [...FIXED_FIELDS, ...CHANGING_FIELDS, 'attributes'];
     const expected = Object.entries(CHANGED).filter(([field]) => fields.includes(field));
     assert.equal(expected.length, fields.length);
     assert.deepEqual(
-      JSON.parse(stringifyJson({ ...locked })),
+      JSON.parse(stringifyJson(stored)),
       JSON.parse(stringifyJson({ ...Object.fromEntries(expected), hasAttributes: true })),
     );
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, onTestFinished, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Notifications } from '../../../src/database/notifications.js';
+import { CommitNotices } from '../../../src/database/notices/commit-notices.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { Clock } from '../../../src/common/clock.js';
@@ -84,7 +84,7 @@ describe('the reaper of a process', { concurrent: true }, () => {
       const clock = service.app.select(WorkersModule).get(Clock, { strict: true });
       const before = clock.now();
       // Only a connection that was open can be lost.
-      await service.app.get(Notifications).open();
+      await service.app.get(CommitNotices).open();
       await sleep(200);
       assert.ok(grace.remainingMs() < 59_900, 'time goes on');
       await rows(

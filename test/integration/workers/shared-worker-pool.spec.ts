@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import type { DataSource } from 'typeorm';
-import { Notifications } from '../../../src/database/notifications.js';
+import { CommitNotices } from '../../../src/database/notices/commit-notices.js';
 import { createLog } from '../../../src/common/logging/logger.js';
 import {
   resetPoolOnFirstStart,
@@ -183,7 +183,7 @@ describe('the shared worker pool', () => {
       await poolOn(here).heartbeat(beat('of an earlier life'));
       assert.equal(await resetPoolOnFirstStart(here), true);
       assert.deepEqual(await poolOn(here).list(), []);
-      const [first, second] = [new Notifications(here, log), new Notifications(there, log)];
+      const [first, second] = [new CommitNotices(here, log), new CommitNotices(there, log)];
       await first.open();
       const worker = await poolOn(here).heartbeat(beat('w'));
       assert.equal(await resetPoolOnFirstStart(there), false);
@@ -204,8 +204,8 @@ describe('the shared worker pool', () => {
     });
 
     test('counts a process again after it has replaced a lost connection', async () => {
-      const notifications = new Notifications(here, log);
-      await notifications.open();
+      const notices = new CommitNotices(here, log);
+      await notices.open();
       await there.query(
         `select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and mode = 'ShareLock'
             and database = (select oid from pg_database where datname = current_database())`,
@@ -215,7 +215,7 @@ describe('the shared worker pool', () => {
         assert.ok(performance.now() < deadline);
         await new Promise((resolve) => setTimeout(resolve, 20));
       }
-      await notifications.onApplicationShutdown();
+      await notices.onApplicationShutdown();
     });
   });
 });

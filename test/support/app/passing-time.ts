@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { sendNotice } from '../../../src/database/notices/commit-notice.js';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
 import { KEYS, type TestApp } from './test-app.js';
@@ -32,7 +33,7 @@ export async function letTimePass(
       'update run_timers set due_at = due_at - $2::interval where run_id = any($1::uuid[])',
       by,
     );
-    if (tell) await manager.query(`select pg_notify('longshore_timers', '0')`);
+    if (tell) await sendNotice(manager, { timerInMs: 0 });
   });
 }
 

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { DataSource } from 'typeorm';
 import { WorkerDrainEntity } from '../../../src/database/entities/worker.entity.js';
-import { Notifications } from '../../../src/database/notifications.js';
+import { CommitNotices } from '../../../src/database/notices/commit-notices.js';
 import { createLog } from '../../../src/common/logging/logger.js';
 import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
 import type { Claim, ClaimOutcome } from '../../../src/runs/journal/claim.js';
@@ -11,7 +11,7 @@ import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
 import { EmptyClaimPredictor } from '../../../src/claims/empty-claim-predictor.js';
 import { ClaimService } from '../../../src/claims/claim.service.js';
-import { ServedNotifications } from '../../../src/claims/served-notifications.js';
+import { ServedNotices } from '../../../src/claims/served-notices.js';
 import { WaitingClaims } from '../../../src/claims/waiting-claims.js';
 import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
 import { WorkerDrainsRepository } from '../../../src/workers/pool/worker-drains.repository.js';
@@ -51,20 +51,20 @@ export class ClaimProcess {
   readonly predictor: EmptyClaimPredictor;
   readonly waiting: WaitingClaims;
   readonly #claims: ClaimService;
-  readonly #served: ServedNotifications;
+  readonly #served: ServedNotices;
   readonly #callers = new AbortController();
 
   private constructor(
     readonly dataSource: DataSource,
     readonly journal: RunJournal,
     readonly lanes: Lanes,
-    readonly notifications: Notifications,
+    readonly notices: CommitNotices,
     readonly pool: MemoryWorkerPool,
     strategy: SchedulingStrategy,
   ) {
     setMaxListeners(0, this.#callers.signal);
-    this.waiting = new WaitingClaims(notifications, journal, strategy);
-    this.#served = new ServedNotifications(notifications);
+    this.waiting = new WaitingClaims(notices, journal, strategy);
+    this.#served = new ServedNotices(notices);
     Object.assign(this.#served.times, { announceEvery: 0, validFor: VALID_FOR_MS });
     const counted = {
       claim: (claim: Claim): Promise<ClaimOutcome> => {
@@ -102,11 +102,11 @@ export class ClaimProcess {
       new WorkerDrainsRepository(dataSource.getRepository(WorkerDrainEntity)),
       POOL_LIMITS,
     );
-    const notifications = new Notifications(dataSource, log, times);
-    const lanes = new Lanes(notifications);
+    const notices = new CommitNotices(dataSource, log, times);
+    const lanes = new Lanes(notices);
     lanes.onModuleInit();
     const { journal } = journalOn(dataSource, {}, lanes);
-    return new ClaimProcess(dataSource, journal, lanes, notifications, pool, strategy);
+    return new ClaimProcess(dataSource, journal, lanes, notices, pool, strategy);
   }
 
   /** Has workers known to the process. */
@@ -147,6 +147,6 @@ export class ClaimProcess {
     this.waiting.onModuleDestroy();
     this.lanes.onModuleDestroy();
     this.#served.onModuleDestroy();
-    await this.notifications.onApplicationShutdown();
+    await this.notices.onApplicationShutdown();
   }
 }

@@ -1,4 +1,4 @@
-import { untilWoken, type WaitEnds } from './until-woken.js';
+import { untilWoken, type WaitEnds } from '../../common/waits/until-woken.js';
 
 /** Pause after a wake-up or a read: for each reader that went on, and at most. */
 const PAUSE_PER_READER_MS = 1.5;
@@ -10,7 +10,7 @@ const MAX_PAUSE_MS = 150;
  */
 export class Topic {
   readers = 0;
-  /** Grows with every notification. Read it before a query, and pass it to `waitForChange` or `noteEnd` after it. */
+  /** Grows with every announcement. Read it before a query, and pass it to `waitForChange` or `noteEnd` after it. */
   version = 0;
   readonly #waiters = new Set<{ readonly isDue: () => boolean; readonly wake: () => void }>();
   #lastPosition = 0;
@@ -26,13 +26,14 @@ export class Topic {
     private readonly isListening: () => boolean,
   ) {}
 
-  announce(position: number): void {
+  /** @param position of the newest entry; without entries, every announcement is new */
+  announce(position = Infinity): void {
     this.version += 1;
     this.#lastPosition = Math.max(this.#lastPosition, position);
     this.#wakeSoon();
   }
 
-  /** Wakes all readers, because notifications may have been missed or the topic has changed without one. */
+  /** Wakes all readers, because notices may have been missed or the topic has changed without one. */
   invalidate(): void {
     this.version += 1;
     this.#missedAtVersion = this.version;
@@ -73,7 +74,7 @@ export class Topic {
   }
 
   /**
-   * Remembers that nothing is after a place, until the next notification.
+   * Remembers that nothing is after a place, until the next announcement.
    * @param after the place that was read from: the end itself, or null for the oldest entry
    * @param since version from before the query
    */

@@ -1,16 +1,16 @@
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import { config, type Observable } from 'rxjs';
 import { DataSource, type EntityManager } from 'typeorm';
-import { FeedEpochEntity } from '../../database/entities/feed.entity.js';
-import { InvalidRequest } from '../../common/errors/domain-error.js';
+import { FeedEpochEntity } from '../database/entities/feed.entity.js';
+import { InvalidRequest } from '../common/errors/domain-error.js';
 import {
   listCommittedEvents,
   toCommittedEvent,
   type CommittedEvent,
   type EventPlace,
-} from './committed-event.js';
-import { decodeEventCursor, encodeEventCursor, FIRST_PLACE, epochOf } from './event-cursor.js';
-import { JournalInstrumentation } from '../journal/journal-instrumentation.js';
+} from './events/committed-event.js';
+import { decodeEventCursor, encodeEventCursor, FIRST_PLACE, epochOf } from './events/event-cursor.js';
+import { JournalInstrumentation } from './journal/journal-instrumentation.js';
 
 /** A page of all events of the deployment. */
 export interface EventPage {

@@ -1,20 +1,23 @@
 import { AsyncResource } from 'node:async_hooks';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Injectable, Optional, type OnApplicationShutdown } from '@nestjs/common';
+import { Injectable, Optional, type OnApplicationShutdown, type OnModuleDestroy } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { Backoff } from '@longshore/common/backoff';
-import { Log } from '../common/logging/logger.js';
-import { JOIN_DEPLOYMENT } from './advisory-locks.js';
-import { OriginGate } from './connections/origin-gate.js';
-import { DatabaseServers, endClient, ServiceClient } from './connections/service-client.js';
+import { isJsonObject } from '@longshore/common/json/json-value';
+import { Log } from '../../common/logging/logger.js';
+import { JOIN_DEPLOYMENT } from '../advisory-locks.js';
+import { OriginGate } from '../connections/origin-gate.js';
+import { DatabaseServers, endClient, ServiceClient } from '../connections/service-client.js';
+import { CHANNEL, type CommitNotice } from './commit-notice.js';
+import { Topics, type NamingPart } from './topics.js';
 
 /**
- * Receives what other sessions send to a channel by NOTIFY.
- * @param payload null when listening starts, the first time or after a lost connection: earlier notifications may be
- * missing, so the listener reads the current state once
+ * Receives the notice of every commit, its own process's included, in the order of the commits.
+ * @param notice null when listening starts, the first time or after a lost connection: earlier ones may be missing, so the
+ * listener reads the current state once
  */
-export type NotificationListener = (payload: string | null) => void;
+export type NoticeListener = (notice: CommitNotice | null) => void;
 
 /** In milliseconds. */
 export interface NotificationTimes {
@@ -34,18 +37,17 @@ const DEFAULT_TIMES: NotificationTimes = {
   answer: 10_000,
 };
 
-const CHANNEL = /^[a-z][a-z0-9_]{0,62}$/;
-
 /**
- * One connection per process that listens to channels of the database, opened with the first subscription and replaced
- * when it is lost. While it is open, it holds the deployment lock: the process counts as serving.
+ * The notices of all commits, by one connection per process that is opened with the first subscription and replaced when
+ * it is lost. While it is open, it holds the deployment lock: the process counts as serving.
  */
 @Injectable()
-export class Notifications implements OnApplicationShutdown {
-  readonly #listeners = new Map<string, Set<NotificationListener>>();
+export class CommitNotices implements OnModuleDestroy, OnApplicationShutdown {
+  readonly #listeners = new Set<NoticeListener>();
+  readonly #topics = new Map<NamingPart, Topics>();
   readonly #stop = new AbortController();
   // Keeps the trace of the first subscriber's request out of later log lines.
-  readonly #scope = new AsyncResource('Notifications');
+  readonly #scope = new AsyncResource('CommitNotices');
   readonly #opened = new AbortController();
   #running: Promise<void> | undefined;
   #session: Session | undefined;
@@ -56,40 +58,40 @@ export class Notifications implements OnApplicationShutdown {
     @Optional() private readonly times: NotificationTimes = DEFAULT_TIMES,
   ) {}
 
-  /**
-   * Calls the listener for every notification on a channel, in the order of the commits that sent them.
-   * @param channel a plain lower-case name
-   * @returns a function that ends the subscription
-   * @throws RangeError for another name
-   */
-  subscribe(channel: string, listener: NotificationListener): () => void {
-    if (!CHANNEL.test(channel)) throw new RangeError(`'${channel}' is no plain channel name`);
-    const known = this.#listeners.get(channel);
-    const listeners = known ?? new Set();
+  /** Calls the listener for every notice. @returns a function that ends the subscription */
+  subscribe(listener: NoticeListener): () => void {
     // A new function, because a listener may be subscribed more than once.
-    const entry: NotificationListener = (payload) => listener(payload);
-    listeners.add(entry);
-    if (known === undefined) {
-      this.#listeners.set(channel, listeners);
-      this.#session?.listen(channel);
-    } else if (this.isListening(channel)) {
+    const entry: NoticeListener = (notice) => listener(notice);
+    this.#listeners.add(entry);
+    if (this.isListening) {
       queueMicrotask(() => {
-        if (listeners.has(entry)) entry(null);
+        if (this.#listeners.has(entry)) entry(null);
       });
     }
     this.#start();
-    return () => void listeners.delete(entry);
+    return () => void this.#listeners.delete(entry);
   }
 
-  /** Whether notifications of the channel arrive at the moment, as far as is known. */
-  isListening(channel: string): boolean {
-    return this.#session?.isListening(channel) === true;
+  /** Whether notices arrive at the moment, as far as is known. */
+  get isListening(): boolean {
+    return this.#session?.isListening === true;
+  }
+
+  /** Those who wait for what this part of the notices names. */
+  topicsOf(part: NamingPart): Topics {
+    const topics = this.#topics.get(part) ?? new Topics(this, part);
+    this.#topics.set(part, topics);
+    return topics;
   }
 
   /** Opens the connection without a subscription. Resolves when it is open, or at shutdown. */
   async open(): Promise<void> {
     this.#start();
     if (!this.#opened.signal.aborted) await once(this.#opened.signal, 'abort');
+  }
+
+  onModuleDestroy(): void {
+    for (const topics of this.#topics.values()) topics.close();
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -108,12 +110,10 @@ export class Notifications implements OnApplicationShutdown {
     const { signal } = this.#stop;
     let lostAt: number | undefined;
     while (!signal.aborted) {
-      const session = new Session(this.dataSource, this.times, (channel, payload) =>
-        this.#notify(channel, payload),
-      );
+      const session = new Session(this.dataSource, this.times, (notice) => this.#receive(notice));
       this.#session = session;
       try {
-        await Promise.race([session.open([...this.#listeners.keys()]), session.loss()]);
+        await Promise.race([session.open(), session.loss()]);
         this.#opened.abort();
         if (lostAt !== undefined) {
           this.log.info('listening to the database again', {
@@ -134,12 +134,12 @@ export class Notifications implements OnApplicationShutdown {
     }
   }
 
-  #notify(channel: string, payload: string | null): void {
-    for (const listener of this.#listeners.get(channel) ?? []) {
+  #receive(notice: CommitNotice | null): void {
+    for (const listener of this.#listeners) {
       try {
-        listener(payload);
+        listener(notice);
       } catch (error) {
-        this.log.error('a listener to the database failed', { channel, error });
+        this.log.error('a listener to the database failed', { error });
       }
     }
   }
@@ -149,17 +149,17 @@ export class Notifications implements OnApplicationShutdown {
 class Session {
   readonly #client: ServiceClient;
   readonly #gate: OriginGate;
-  readonly #channels = new Set<string>();
   readonly #lost = new AbortController();
   #last: Promise<unknown> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
   #isConnected = false;
+  #isListening = false;
   #isClosed = false;
 
   constructor(
     { options }: DataSource,
     private readonly times: NotificationTimes,
-    private readonly notify: (channel: string, payload: string | null) => void,
+    private readonly receive: NoticeListener,
   ) {
     if (options.type !== 'postgres') throw new TypeError('the data source is not PostgreSQL');
     const { extra } = options;
@@ -176,21 +176,22 @@ class Session {
     });
     this.#client.on('error', (error) => this.#lost.abort(error));
     this.#client.on('end', () => this.#lost.abort(new Error('the connection ended')));
-    this.#client.on('notification', ({ channel, payload }) => this.notify(channel, payload ?? ''));
+    this.#client.on('notification', ({ payload }) => this.receive(noticeOf(payload ?? '')));
   }
 
   /** Connects and listens. @throws the connection error */
-  async open(channels: readonly string[]): Promise<void> {
+  async open(): Promise<void> {
     const connecting = this.#client.connect();
     this.#last = connecting.catch(() => undefined);
     await connecting;
     this.#isConnected = true;
     this.#gate.remember(this.#client);
     await this.#query(JOIN_DEPLOYMENT);
-    for (const channel of channels) await this.#listen(channel);
-    if (!this.#isClosed) {
-      this.#timer = setInterval(() => this.#orLose(this.#query('select 1')), this.times.check);
-    }
+    await this.#query(`listen ${CHANNEL}`);
+    if (this.#isClosed) return;
+    this.#isListening = true;
+    this.receive(null);
+    this.#timer = setInterval(() => this.#orLose(this.#query('select 1')), this.times.check);
   }
 
   /** Waits until the connection is lost. @throws the reason, always */
@@ -200,13 +201,8 @@ class Session {
     throw signal.reason;
   }
 
-  isListening(channel: string): boolean {
-    return !this.#lost.signal.aborted && this.#channels.has(channel);
-  }
-
-  /** Listens to one more channel. */
-  listen(channel: string): void {
-    this.#orLose(this.#listen(channel));
+  get isListening(): boolean {
+    return this.#isListening && !this.#lost.signal.aborted;
   }
 
   /** Closes the connection; no listener is called afterwards. */
@@ -220,13 +216,6 @@ class Session {
     else this.#client.connection.stream.destroy();
   }
 
-  async #listen(channel: string): Promise<void> {
-    if (this.#channels.has(channel)) return;
-    await this.#query(`listen ${channel}`);
-    this.#channels.add(channel);
-    if (!this.#isClosed) this.notify(channel, null);
-  }
-
   #orLose(work: Promise<unknown>): void {
     work.catch((error: unknown) => this.#lost.abort(error));
   }
@@ -236,5 +225,15 @@ class Session {
     const result = this.#last.then(() => this.#client.query(sql));
     this.#last = result.catch(() => undefined);
     return result;
+  }
+}
+
+/** @returns null for one that cannot be read, as if it had been lost */
+function noticeOf(text: string): CommitNotice | null {
+  try {
+    const notice: unknown = JSON.parse(text);
+    return isJsonObject(notice) ? notice : null;
+  } catch {
+    return null;
   }
 }

@@ -1,35 +1,37 @@
-import type { OnModuleDestroy } from '@nestjs/common';
-import type { Notifications } from '../../database/notifications.js';
+import type { CommitNotice } from './commit-notice.js';
+import type { CommitNotices } from './commit-notices.js';
 import { Topic } from './topic.js';
+
+/** The parts of notices that name what others wait for; `topics` and `logs` with the position of the newest entry. */
+export type NamingPart = 'topics' | 'logs' | 'runs' | 'freedWorkers';
 
 /** Topics without readers whose end or pause is remembered. */
 const MAX_REMEMBERED = 10_000;
 
-/** Wakes the readers of topics by notifications of a PostgreSQL channel, `<last position> <topic>`, without queries. */
-export class ChannelNotifications implements OnModuleDestroy {
+/** Wakes those who wait for what one part of the commit notices names, without queries. */
+export class Topics {
   /** Topics without readers are in the order in which they lost the last one. */
   readonly #topics = new Map<string, Topic>();
   #unsubscribe: (() => void) | undefined;
 
   constructor(
-    private readonly notifications: Pick<Notifications, 'subscribe' | 'isListening'>,
-    private readonly channel: string,
+    private readonly notices: Pick<CommitNotices, 'subscribe' | 'isListening'>,
+    private readonly part: NamingPart,
   ) {}
 
   get subscribed(): string[] {
     return [...this.#topics.values()].filter(({ readers }) => readers > 0).map(({ name }) => name);
   }
 
-  /** Wakes the readers of a topic that has changed without a notification. */
+  /** Wakes the readers of a topic that has changed without a notice. */
   invalidate(name: string): void {
     this.#topics.get(name)?.invalidate();
   }
 
   /** Adds a reader to a topic. Every call needs one of `unsubscribe`. */
   subscribe(name: string): Topic {
-    this.#unsubscribe ??= this.notifications.subscribe(this.channel, (payload) => this.#receive(payload));
-    const topic =
-      this.#topics.get(name) ?? new Topic(name, () => this.notifications.isListening(this.channel));
+    this.#unsubscribe ??= this.notices.subscribe((notice) => this.#receive(notice));
+    const topic = this.#topics.get(name) ?? new Topic(name, () => this.notices.isListening);
     topic.readers += 1;
     this.#topics.set(name, topic);
     return topic;
@@ -48,17 +50,19 @@ export class ChannelNotifications implements OnModuleDestroy {
     }
   }
 
-  onModuleDestroy(): void {
+  close(): void {
     this.#unsubscribe?.();
     for (const topic of this.#topics.values()) topic.cancelWake();
   }
 
-  #receive(payload: string | null): void {
-    if (payload === null) {
+  #receive(notice: CommitNotice | null): void {
+    if (notice === null) {
       for (const topic of this.#topics.values()) topic.invalidate();
       return;
     }
-    const space = payload.indexOf(' ');
-    this.#topics.get(payload.slice(space + 1))?.announce(Number(payload.slice(0, space)));
+    const named = notice[this.part];
+    if (named === undefined) return;
+    if (Array.isArray(named)) for (const name of named) this.#topics.get(name)?.announce();
+    else for (const [name, position] of Object.entries(named)) this.#topics.get(name)?.announce(position);
   }
 }

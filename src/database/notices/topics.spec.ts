@@ -1,31 +1,35 @@
 import assert from 'node:assert/strict';
 import { setMaxListeners } from 'node:events';
 import { test, vi } from 'vitest';
-import type { NotificationListener } from '../../database/notifications.js';
-import { ChannelNotifications } from './channel-notifications.js';
+import type { NoticeListener } from './commit-notices.js';
+import { Topics } from './topics.js';
 
 const NEVER = new AbortController().signal;
 setMaxListeners(0, NEVER);
 
-/** Notifications that the test sends itself. */
+/** Topics whose notices the test sends itself, as `POSITION TOPIC`. */
 function setUp() {
-  const listeners: NotificationListener[] = [];
+  const listeners: NoticeListener[] = [];
   const state = { isListening: true };
   return {
     listeners,
-    channel: new ChannelNotifications(
+    channel: new Topics(
       {
-        subscribe: (_channel, listener) => {
+        subscribe: (listener) => {
           listeners.push(listener);
           return () => void listeners.splice(listeners.indexOf(listener), 1);
         },
-        isListening: () => state.isListening,
+        get isListening() {
+          return state.isListening;
+        },
       },
-      'channel',
+      'topics',
     ),
     state,
-    notify: (payload: string | null) => {
-      for (const listener of listeners) listener(payload);
+    notify: (text: string | null) => {
+      const [, position, topic = ''] = /^(\d+) (.*)$/.exec(text ?? '') ?? [];
+      for (const listener of listeners)
+        listener(text === null ? null : { topics: { [topic]: Number(position) } });
     },
   };
 }
@@ -44,7 +48,7 @@ test('listens once, from the first subscription', () => {
   channel.subscribe('a');
   channel.subscribe('b');
   assert.equal(listeners.length, 1);
-  channel.onModuleDestroy();
+  channel.close();
   assert.equal(listeners.length, 0);
 });
 

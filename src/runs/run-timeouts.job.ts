@@ -1,13 +1,13 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { Log } from '../../common/logging/logger.js';
-import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
-import { Notifications } from '../../database/notifications.js';
-import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/connections/unavailable.js';
-import { RunJournal } from '../journal/run-journal.js';
-import { JournalOverloaded, RunNotFound, RunRejected } from '../run.errors.js';
-import { listDue, nextDueInMs, postponeTimers, removeTimers, TIMER_CHANNEL } from './run-timers.js';
-import { type JobRun, MINUTE, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
+import { Log } from '../common/logging/logger.js';
+import { JobScheduler } from '../common/scheduling/job-scheduler.js';
+import { CommitNotices } from '../database/notices/commit-notices.js';
+import { isDatabaseUnavailable, isStatementGivenUp } from '../database/connections/unavailable.js';
+import { RunJournal } from './journal/run-journal.js';
+import { JournalOverloaded, RunNotFound, RunRejected } from './run.errors.js';
+import { listDue, nextDueInMs, postponeTimers, removeTimers } from './storage/run-timers.js';
+import { type JobRun, MINUTE, SECOND, ScheduledJob } from '../common/scheduling/scheduled-job.js';
 
 export const RUN_TIMEOUTS = 'run_timeouts';
 
@@ -38,15 +38,15 @@ export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
   constructor(
     private readonly dataSource: DataSource,
     private readonly journal: RunJournal,
-    private readonly notifications: Notifications,
+    private readonly notices: CommitNotices,
     private readonly scheduler: JobScheduler,
     private readonly log: Log,
   ) {}
 
   onModuleInit(): void {
-    this.#unsubscribe = this.notifications.subscribe(TIMER_CHANNEL, (payload) => {
-      const ms = Number(payload ?? 0);
-      this.scheduler.runWithin(RUN_TIMEOUTS, Number.isFinite(ms) ? ms : 0);
+    this.#unsubscribe = this.notices.subscribe((notice) => {
+      const inMs = notice === null ? 0 : notice.timerInMs;
+      if (inMs !== undefined) this.scheduler.runWithin(RUN_TIMEOUTS, inMs);
     });
   }
 

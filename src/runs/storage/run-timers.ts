@@ -3,9 +3,6 @@ import { RunTimerEntity } from '../../database/entities/queue.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows } from '../../database/sql/sql.js';
 
-/** Channel on which every commit that sets timers sends the milliseconds until the earliest of them is due. */
-export const TIMER_CHANNEL = 'longshore_timers';
-
 /** When the timer of a run is due; null: it has none. */
 export interface RunTimer {
   readonly runId: string;
@@ -14,21 +11,13 @@ export interface RunTimer {
 
 const TIMERS = new EntityTable(RunTimerEntity);
 const NEW_TIMERS = TIMERS.unnest(TIMERS.fields);
-const PUT = `with written as (
-         insert into ${TIMERS.name} (${TIMERS.columns()})
-         select ${TIMERS.columns()}
-           from ${NEW_TIMERS.sql}
-             on conflict (run_id) do update
-            set due_at = excluded.due_at
-      returning due_at
-       )
-       select pg_notify(
-                '${TIMER_CHANNEL}',
-                greatest(0, ceil(extract(epoch from min(due_at) - clock_timestamp()) * 1000))::bigint::text
-              )
-         from written`;
+const PUT = `insert into ${TIMERS.name} (${TIMERS.columns()})
+       select ${TIMERS.columns()}
+         from ${NEW_TIMERS.sql}
+           on conflict (run_id) do update
+          set due_at = excluded.due_at`;
 
-/** Sets the timers of new or locked runs and announces the earliest of them. */
+/** Sets the timers of new or locked runs. */
 export async function putTimers(
   manager: EntityManager,
   timers: readonly { readonly runId: string; readonly dueAt: Date }[],

@@ -1,17 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import { ChannelNotifications } from '../common/notifications/channel-notifications.js';
-import { Notifications } from '../database/notifications.js';
-import { LogCompleteness } from './log-completeness.js';
-import { LOG_CHANNEL, type LogId } from './run-log.repository.js';
 import { SECOND, ScheduledJob } from '../common/scheduling/scheduled-job.js';
+import { CommitNotices } from '../database/notices/commit-notices.js';
+import type { Topics } from '../database/notices/topics.js';
+import { LogCompleteness } from './log-completeness.js';
+import type { LogId } from './run-log.repository.js';
 
-@Injectable()
-export class LogNotifications extends ChannelNotifications {
-  constructor(notifications: Notifications) {
-    super(notifications, LOG_CHANNEL);
-  }
-}
-
+/** The name of a log in commit notices. */
 export function topicOf({ runId, attempt }: LogId): string {
   return `${runId} ${attempt}`;
 }
@@ -19,10 +13,14 @@ export function topicOf({ runId, attempt }: LogId): string {
 /** Wakes readers of logs that are complete without a last chunk, after a time of silence. */
 @Injectable()
 export class ClosedLogCheck {
+  readonly #topics: Topics;
+
   constructor(
     private readonly logs: LogCompleteness,
-    private readonly notifications: LogNotifications,
-  ) {}
+    notices: CommitNotices,
+  ) {
+    this.#topics = notices.topicsOf('logs');
+  }
 
   /** Runs one query for all logs that this process has readers of. @returns how many of these are complete */
   @ScheduledJob({
@@ -33,13 +31,13 @@ export class ClosedLogCheck {
     level: 'debug',
   })
   async runOnce(): Promise<number> {
-    const logs = this.notifications.subscribed.map((topic) => {
+    const logs = this.#topics.subscribed.map((topic) => {
       const [runId = '', attempt = ''] = topic.split(' ');
       return { runId, attempt: Number(attempt) };
     });
     if (logs.length === 0) return 0;
     const closed = await this.logs.listClosed(logs);
-    for (const log of closed) this.notifications.invalidate(topicOf(log));
+    for (const log of closed) this.#topics.invalidate(topicOf(log));
     return closed.length;
   }
 }

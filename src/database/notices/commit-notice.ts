@@ -1,0 +1,116 @@
+import { execute, type SqlExecutor, type Statement } from '../sql/sql.js';
+
+/** The channel of commit notices. */
+export const CHANNEL = 'longshore_commit';
+
+/**
+ * Bytes of names and positions in one notification, which may have 8,000, spaces of `jsonb` and the longest topic included;
+ * the rest of a notice comes in further ones.
+ */
+const NAMES_BYTES = 4_500;
+const POSITIONS_BYTES = 1_500;
+
+/** What a commit tells every process; a part is absent if it has nothing to tell. */
+export interface CommitNotice {
+  /** Runs that became claimable. */
+  readonly queue?: ClaimablePart;
+  /** The milliseconds until the earliest timer that was set is due. */
+  readonly timerInMs?: number;
+  /** Name of the process that served a claim with a key. */
+  readonly servedBy?: string;
+  /** Runs that were changed, by {@link shortRunId}. */
+  readonly runs?: readonly string[];
+  /** Ids of workers that no longer hold a run: all of them if the strategy considers free capacity, else those that did not report its end. */
+  readonly freedWorkers?: readonly string[];
+  /** Ids of workers with other tags or capabilities. */
+  readonly changedWorkers?: readonly string[];
+  /** Ids of workers whose resources have grown. */
+  readonly grownWorkers?: readonly string[];
+  /** Ids of workers that hold a slot of a concurrency key. */
+  readonly slotWorkers?: readonly string[];
+  /** Positions of the newest entries of topics. */
+  readonly topics?: Readonly<Record<string, number>>;
+  /** Numbers of the newest chunks of logs, by `RUN ATTEMPT`. */
+  readonly logs?: Readonly<Record<string, number>>;
+}
+
+/** Runs that became claimable. A field that is absent is 0 or unknown. */
+export interface ClaimablePart {
+  /** Number of runs that every worker may get at any time. */
+  readonly plain?: number;
+  /** For each priority of these, the milliseconds since 1970 of the oldest. */
+  readonly from?: readonly (readonly [number, number])[];
+  /** Number of runs in other lanes. */
+  readonly others?: number;
+  /** What these lanes require, by id. */
+  readonly lanes?: Readonly<Record<string, readonly string[]>>;
+}
+
+/** Names a run in a notice: enough to wake those who wait for it, and hardly ever others. */
+export function shortRunId(id: string): string {
+  return id.slice(-12);
+}
+
+/**
+ * Sends a notice with the commit of the transaction, or at once; nothing if it has no parts.
+ * @param along a statement that changes data, which is executed with it
+ */
+export async function sendNotice(
+  executor: SqlExecutor,
+  notice: CommitNotice,
+  along: Statement | null = null,
+): Promise<void> {
+  const texts = textsOf(notice);
+  if (texts.length === 0 && along === null) return;
+  const { sql, params } = along ?? { sql: null, params: [] };
+  const send = `select pg_notify('${CHANNEL}', text) from unnest($${params.length + 1}::text[]) as text`;
+  await execute(executor, sql === null ? send : `with along as (${sql}) ${send}`, [...params, texts]);
+}
+
+/** SQL that sends one position. @param name, position SQL of the values */
+export function sendPosition(part: 'topics' | 'logs', name: string, position: string): string {
+  return `pg_notify('${CHANNEL}', jsonb_build_object('${part}', jsonb_build_object(${name}, ${position}))::text)`;
+}
+
+/**
+ * SQL of a scalar subquery that sends a notice with the positions of topics. @param texts parameter: the notice by {@link textsOf}
+ * @param positions SQL of the rows `name`, `position`
+ */
+export function sendTopics(texts: string, positions: string): string {
+  return `(
+         select count(pg_notify('${CHANNEL}', coalesce(n.text || p.text, n.text, p.text)::text))
+           from (
+             select nth, jsonb_build_object('topics', jsonb_object_agg(name, position)) as text
+               from (
+                 select *,
+                        1 + sum(octet_length(to_json(name)::text) + 24) over (order by name) / ${POSITIONS_BYTES} as nth
+                   from (${positions}) each
+               ) numbered
+              group by nth
+           ) p
+           full join unnest(${texts}::jsonb[]) with ordinality as n (text, nth) on n.nth = p.nth
+       )`;
+}
+
+/** The notice as JSON texts, each for one notification. */
+export function textsOf(notice: CommitNotice): string[] {
+  const { runs = [], freedWorkers = [], slotWorkers = [], ...rest } = notice;
+  const parts: Partial<Record<string, unknown>>[] = [];
+  if (Object.keys(rest).length > 0) parts.push(rest);
+  let room = NAMES_BYTES - Buffer.byteLength(JSON.stringify(rest));
+  for (const [part, names] of Object.entries({ runs, freedWorkers, slotWorkers })) {
+    let list: string[] | undefined;
+    for (const name of new Set(names)) {
+      const bytes = Buffer.byteLength(JSON.stringify(name)) + 2;
+      if (bytes > room || parts.length === 0) {
+        parts.push({});
+        room = NAMES_BYTES;
+        list = undefined;
+      }
+      if (list === undefined) Object.assign(parts.at(-1) ?? {}, { [part]: (list = []) });
+      list.push(name);
+      room -= bytes;
+    }
+  }
+  return parts.map((text) => JSON.stringify(text));
+}
