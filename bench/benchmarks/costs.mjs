@@ -65,7 +65,7 @@ export function goals(rows) {
       { atMost: 2 },
       ' ms',
     ),
-    ...GOALS.map(([label, name, title, most, unit]) =>
+    ...GOALS.map(([label, name, what, most, unit]) =>
       goalLine(
         `${title}, ${label}`,
         rowOf(rows, label).figures[name]?.median ?? Number.NaN,
