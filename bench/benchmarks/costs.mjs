@@ -67,7 +67,7 @@ export function goals(rows) {
     ),
     ...GOALS.map(([label, name, what, most, unit]) =>
       goalLine(
-        `${title}, ${label}`,
+        `${what}, ${label}`,
         rowOf(rows, label).figures[name]?.median ?? Number.NaN,
         { atMost: most },
         unit,

@@ -56,7 +56,7 @@ describe('a hostile container on a real engine', { ...skipFor(forTests.skip), ti
       while [ $i -lt 100 ]; do mkdir ${name} && cd -P ${name} 2>/dev/null || exit 9; i=$((i + 1)); done`;
     const container = await startScript('deep', script);
     assert.deepEqual((await container.exit).exitCode, 0);
-    assert.deepEqual(parseOutputs(await container.readOutputs()), { deep: true });
+    assert.deepEqual(parseOutputs(await container.readOutputs())?.outputs, { deep: true });
     await container.remove();
     assert.deepEqual(await forTests.engine.containerIds(), []);
   });
@@ -80,7 +80,7 @@ describe('a hostile container on a real engine', { ...skipFor(forTests.skip), ti
       'echo "{}" >"$SERVICE_OUTPUT_PATH"; chmod 0 "$SERVICE_OUTPUT_PATH"',
     );
     await closed.exit;
-    assert.deepEqual(parseOutputs(await closed.readOutputs()), {});
+    assert.deepEqual(parseOutputs(await closed.readOutputs())?.outputs, {});
     const removed = await startScript('no-output', 'rm -r /longshore');
     await removed.exit;
     assert.equal(parseOutputs(await removed.readOutputs()), undefined);
@@ -141,7 +141,7 @@ describe('an engine that maps the users of containers', { timeout: 300_000 }, ()
       const { lines, exit } = await readToEnd(container);
       assert.equal(exit.exitCode, 0, JSON.stringify(lines));
       assert.match(lines[0]?.text ?? '', /^\s*0\s+2000000\s+65536$/);
-      assert.deepEqual(parseOutputs(await container.readOutputs()), { a: 1 });
+      assert.deepEqual(parseOutputs(await container.readOutputs())?.outputs, { a: 1 });
       await container.remove();
     } finally {
       await engine.stop();
