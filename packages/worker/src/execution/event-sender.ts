@@ -118,7 +118,7 @@ export class EventSender {
           { type: first.event.type, status, detail },
           'the service refused a log event',
         );
-        if (isContentRefused(delivery)) this.tellDropped(first, delivery);
+        if (this.closed === null && isContentRefused(delivery)) this.tellDropped(first, delivery);
       }
     }
     this.isSending = false;
