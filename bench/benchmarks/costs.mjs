@@ -25,6 +25,7 @@ export const figures = {
   databaseUs: { title: 'PostgreSQL CPU', unit: 'µs' },
   walBytes: { title: 'WAL', unit: 'B' },
   walRecords: { title: 'records', unit: '' },
+  walPages: { title: 'full pages', unit: 'B' },
   rowVersions: { title: 'row versions', unit: '' },
   hotShare: { title: 'HOT', unit: '' },
   statements: { title: 'statements', unit: '' },

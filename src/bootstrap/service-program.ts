@@ -48,6 +48,7 @@ export async function runProgram(argv: readonly string[], stop: AbortSignal): Pr
         const { serve } = await import('./serve.js');
         start = () => serve(context);
       }
+      // Where node_modules is a link, Node.js 20 gives CommonJS packages without exports to what is loaded after a line of the log.
       for (const problem of unknownVariables(variables)) context.log.warn(problem);
       const service = await start();
       // Printed at every log level, because scripts wait for it.

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
-import { CommitNotices } from '../database/notices/commit-notices.js';
+import { CommitNotices, type NoticeSource } from '../database/notices/commit-notices.js';
 
 /**
  * Whether other processes serve claims with keys. The notice of such a commit names its process, at most once in five
@@ -18,9 +18,7 @@ export class ServedNotices implements OnModuleDestroy {
   #receivedAt = Infinity;
   #unsubscribe: (() => void) | undefined;
 
-  constructor(
-    @Inject(CommitNotices) private readonly notices: Pick<CommitNotices, 'subscribe' | 'isListening'>,
-  ) {}
+  constructor(@Inject(CommitNotices) private readonly notices: NoticeSource) {}
 
   /** The name of this process, which the commit of a claim announces if the claim is served; null: it does not. */
   nameToAnnounce(): string | null {

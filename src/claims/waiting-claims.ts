@@ -3,7 +3,7 @@ import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 import { untilWoken } from '../common/waits/until-woken.js';
 import type { ClaimablePart, CommitNotice } from '../database/notices/commit-notice.js';
-import { CommitNotices } from '../database/notices/commit-notices.js';
+import { CommitNotices, type NoticeSource } from '../database/notices/commit-notices.js';
 import type { ClaimOutcome } from '../runs/journal/claim.js';
 import { RunJournal } from '../runs/journal/run-journal.js';
 import { readClaimablePart } from '../runs/queue/claimable-runs.js';
@@ -118,7 +118,7 @@ export class WaitingClaims implements OnModuleDestroy {
   #unsubscribe: (() => void)[] = [];
 
   constructor(
-    @Inject(CommitNotices) private readonly notices: Pick<CommitNotices, 'subscribe' | 'isListening'>,
+    @Inject(CommitNotices) private readonly notices: NoticeSource,
     @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'onCreate' | 'announceFreeWorkers'>,
     @Inject(SCHEDULER) private readonly strategy: SchedulingStrategy,
   ) {

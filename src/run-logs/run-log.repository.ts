@@ -4,7 +4,7 @@ import { AttemptEntity } from '../database/entities/attempt.entity.js';
 import { EventEntity } from '../database/entities/event.entity.js';
 import { RunLogEntity, RunLogRowEntity } from '../database/entities/run-log.entity.js';
 import { RunEntity } from '../database/entities/run.entity.js';
-import { sendPosition } from '../database/notices/commit-notice.js';
+import { sendLogPosition } from '../database/notices/commit-notice.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { inBatches } from '../database/sql/in-batches.js';
 import { execute, rows, unnestRows } from '../database/sql/sql.js';
@@ -175,7 +175,7 @@ export class RunLogRepository {
       returning r.first_line
        )
        select (select count(*) from dropped) as dropped,
-              ${sendPosition('logs', "run_id || ' ' || attempt", '$3::integer')}
+              ${sendLogPosition("run_id || ' ' || attempt", '$3::integer')}
          from moved`,
       [
         runId,

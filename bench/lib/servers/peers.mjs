@@ -80,12 +80,17 @@ export async function peerSubjects(keep, seconds, openMeter = null) {
     const tried = candidates.map((candidate) => ({ ...order, ...candidate }));
     const options = { ...order, candidates: tried, seconds: Math.min(TRY_S, seconds) };
     const settings = await peer.ask('tune', options);
-    const ask = () => peer.ask('round', { ...settings, seconds });
-    const meter = meters.get(program);
-    const round = meter ? () => meter.around(ask) : ask;
+    const { around = figuresOf } = meters.get(program) ?? {};
+    const round = () => around(() => peer.ask('round', { ...settings, seconds }));
     subjects.push({ label, kind, note: shown(settings), round });
   }
   return subjects;
+}
+
+/** The figures of a round, without how many units it had. */
+async function figuresOf(drive) {
+  const { perSecond } = await drive();
+  return { perSecond };
 }
 
 /**
@@ -100,7 +105,8 @@ export async function rawSubjects(keep, seconds, ways) {
     const candidates = lanes.map((count) => ({ ...order, lanes: count }));
     const settings = await raw.ask('tune', { candidates, seconds: Math.min(TRY_S, seconds) });
     const note = `${settings.lanes} connection${settings.lanes > 1 ? 's' : ''}`;
-    subjects.push({ label, note, round: () => raw.ask('round', { ...settings, seconds }) });
+    const round = () => figuresOf(() => raw.ask('round', { ...settings, seconds }));
+    subjects.push({ label, note, round });
   }
   return subjects;
 }

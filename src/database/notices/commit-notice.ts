@@ -67,9 +67,9 @@ export async function sendNotice(
   await execute(executor, sql === null ? send : `with along as (${sql}) ${send}`, [...params, texts]);
 }
 
-/** SQL that sends one position. @param name, position SQL of the values */
-export function sendPosition(part: 'topics' | 'logs', name: string, position: string): string {
-  return `pg_notify('${CHANNEL}', jsonb_build_object('${part}', jsonb_build_object(${name}, ${position}))::text)`;
+/** SQL that sends the position of a log. @param name, position SQL of the values */
+export function sendLogPosition(name: string, position: string): string {
+  return `pg_notify('${CHANNEL}', jsonb_build_object('logs', jsonb_build_object(${name}, ${position}))::text)`;
 }
 
 /**

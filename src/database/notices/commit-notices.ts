@@ -19,6 +19,9 @@ import { Topics, type NamingPart } from './topics.js';
  */
 export type NoticeListener = (notice: CommitNotice | null) => void;
 
+/** What those who listen need. */
+export type NoticeSource = Pick<CommitNotices, 'subscribe' | 'isListening'>;
+
 /** In milliseconds. */
 export interface NotificationTimes {
   /** Pause before the first reconnection; it doubles up to the longest. */

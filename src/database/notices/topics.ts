@@ -1,5 +1,5 @@
 import type { CommitNotice } from './commit-notice.js';
-import type { CommitNotices } from './commit-notices.js';
+import type { NoticeSource } from './commit-notices.js';
 import { Topic } from './topic.js';
 
 /** The parts of notices that name what others wait for; `topics` and `logs` with the position of the newest entry. */
@@ -15,7 +15,7 @@ export class Topics {
   #unsubscribe: (() => void) | undefined;
 
   constructor(
-    private readonly notices: Pick<CommitNotices, 'subscribe' | 'isListening'>,
+    private readonly notices: NoticeSource,
     private readonly part: NamingPart,
   ) {}
 

@@ -64,14 +64,11 @@ export class Pipeline {
 
   /** Sends a statement. @throws QueryFailedError */
   send(text: string, values: readonly unknown[] = []): Promise<QueryResult<object>> {
-    return this.#send<object>(text, values, { name: statementName(text), text, values: [...values] });
+    return this.#send<object>({ name: statementName(text), text, values: [...values] });
   }
 
-  async #send<T extends object>(
-    text: string,
-    values: readonly unknown[],
-    query: QueryConfig,
-  ): Promise<QueryResult<T>> {
+  async #send<T extends object>(query: QueryConfig<unknown[]>): Promise<QueryResult<T>> {
+    const { text, values = [] } = query;
     this.#cork();
     const answered = this.tracer?.begin(text);
     try {
@@ -100,7 +97,7 @@ export class Pipeline {
 
   async #begin(): Promise<Date> {
     // The driver answers a list for two statements.
-    const results = [await this.#send<{ now: Date }>(BEGIN, [], { text: BEGIN })].flat();
+    const results = [await this.#send<{ now: Date }>({ text: BEGIN })].flat();
     const now = results.at(-1)?.rows[0]?.now;
     if (now === undefined) throw new Error('the database did not return its time');
     return now;

@@ -1,11 +1,9 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import type { CommitNotices } from '../../database/notices/commit-notices.js';
+import type { NoticeSource } from '../../database/notices/commit-notices.js';
 import { offeredOf, serves, type Lane, type Offer } from './lane.js';
 import { listActiveLanes } from './lane.repository.js';
 import { readClaimablePart } from './claimable-runs.js';
-
-export type Notices = Pick<CommitNotices, 'subscribe' | 'isListening'>;
 
 /** Milliseconds in which it is not asked again whether a lane without visible runs is empty. */
 const RECHECK_MS = 1_000;
@@ -39,7 +37,7 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
   #unsubscribe: (() => void) | undefined;
 
   /** @param notices without them every claim asks the database */
-  constructor(private readonly notices?: Notices) {}
+  constructor(private readonly notices?: NoticeSource) {}
 
   onModuleInit(): void {
     this.#unsubscribe = this.notices?.subscribe((notice) => {

@@ -1,5 +1,5 @@
 import type { OnModuleDestroy, OnModuleInit } from '@nestjs/common';
-import type { CommitNotices } from '../../database/notices/commit-notices.js';
+import type { NoticeSource } from '../../database/notices/commit-notices.js';
 import { readClaimablePart } from './claimable-runs.js';
 
 /** Where a run is in the queue: priority descending, then age, then id. */
@@ -58,7 +58,7 @@ export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
 
   /** @param notices without them the marks are not used. @param clock monotonic ms */
   constructor(
-    private readonly notices?: Pick<CommitNotices, 'subscribe' | 'isListening'>,
+    private readonly notices?: NoticeSource,
     private readonly clock: () => number = () => performance.now(),
   ) {}
 

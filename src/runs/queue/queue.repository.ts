@@ -9,7 +9,7 @@ import { ConcurrencyKeys, countByKey, KEYS, type ConcurrencySlot } from './concu
 import { isPlain, laneOf, PLAIN, type Lane } from './lane.js';
 import { LaneRepository } from './lane.repository.js';
 import { Lanes } from './lanes.js';
-import { readIndexesInOrder } from './by-index-order.js';
+import { readIndexesInOrder } from './read-indexes-in-order.js';
 import { claimablePart, type ClaimableRun } from './claimable-runs.js';
 import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
 import { findHeads, lockHeads, type LockedHead } from './queue-head.js';

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, test } from 'vite
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EntityManager } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
-import { CommitNotices } from '../../../src/database/notices/commit-notices.js';
+import { CommitNotices, type NoticeSource } from '../../../src/database/notices/commit-notices.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { createLog } from '../../../src/common/logging/logger.js';
 import { PLAIN } from '../../../src/runs/queue/lane.js';
@@ -25,14 +25,12 @@ class Process {
   readonly marks: LowWaterMarks;
   readonly queue: QueueRepository;
 
-  private constructor(notices: Pick<CommitNotices, 'subscribe' | 'isListening'>) {
+  private constructor(notices: NoticeSource) {
     this.marks = new LowWaterMarks(notices, () => this.time);
     this.queue = queueWith(this.marks);
   }
 
-  static async start(
-    notices: Pick<CommitNotices, 'subscribe' | 'isListening'> = CONNECTED,
-  ): Promise<Process> {
+  static async start(notices: NoticeSource = CONNECTED): Promise<Process> {
     const process = new Process(notices);
     process.marks.onModuleInit();
     await process.marks.scanFully(() => {
