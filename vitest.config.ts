@@ -102,8 +102,8 @@ export default defineConfig({
           include: ['test/e2e/**/*.spec.ts'],
           exclude: ALONE,
           ...prepared,
-          // They wait for half of their time: for processes, engines and browsers.
-          maxWorkers: availableParallelism() + 1,
+          // Two for each core: they mostly wait, for processes, engines and browsers.
+          maxWorkers: 2 * availableParallelism(),
           sequence: { groupOrder: 1 },
         },
       },
