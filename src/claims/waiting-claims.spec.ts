@@ -64,7 +64,7 @@ function setUp(strategy: 'direct' | 'fit' = 'direct') {
     names: () => woken.map(({ name }) => name),
     notify: (queue: ClaimablePart | null) => send(queue && { queue }),
     waitWith: (name: string, has: readonly string[]) => wait(name, undefined, undefined, has),
-    send: (notice: CommitNotice) => send(notice),
+    send: (notice: CommitNotice | null) => send(notice),
     create: () => create(),
     /** Wakes every waiting claim, so that no timer is left. */
     close: () => {
@@ -161,6 +161,40 @@ describe('waiting claims', () => {
     await it.tick();
     assert.deepEqual(it.names(), ['a']);
     it.close();
+  });
+
+  test('that were not tried are woken for the lanes that their last heartbeat lets them serve', async () => {
+    const it = setUp();
+    const worker = { cpuCores: 1, ramMb: 1, gpus: [], capabilities: [] };
+    it.claims.noteHeartbeat({ ...worker, id: 'plain', tags: [] });
+    it.claims.noteHeartbeat({ ...worker, id: 'gpu', tags: ['gpu'] });
+    for (const name of ['plain', 'gpu', 'unknown']) it.wait(name);
+    it.notify(ONE_GPU);
+    await it.tick();
+    assert.deepEqual(it.names(), ['gpu']);
+    it.notify(ONE_GPU);
+    await it.tick();
+    assert.deepEqual(it.names(), ['gpu', 'unknown']);
+    it.close();
+  });
+
+  test('that were not tried are woken for every lane once another process may have heard of other tags', async () => {
+    for (const notice of [{ changedWorkers: ['plain'] }, null]) {
+      const it = setUp();
+      const worker = { id: 'plain', cpuCores: 1, ramMb: 1, gpus: [], capabilities: [], tags: [] };
+      it.claims.noteHeartbeat(worker);
+      it.send(notice);
+      it.wait('plain');
+      it.notify(ONE_GPU);
+      await it.tick();
+      assert.deepEqual(it.names(), ['plain']);
+      assert.equal(it.claims.noteHeartbeat(worker), null);
+      it.wait('plain');
+      it.notify(ONE_GPU);
+      await it.tick();
+      assert.deepEqual(it.names(), ['plain']);
+      it.close();
+    }
   });
 
   test('of a worker are woken when its resources have grown, in other processes too, unless the strategy ignores them', async () => {

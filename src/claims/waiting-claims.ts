@@ -9,6 +9,7 @@ import { RunJournal } from '../runs/journal/run-journal.js';
 import { readClaimablePart } from '../runs/queue/claimable-runs.js';
 import {
   laneOf,
+  offerOf,
   PLAIN,
   PLAIN_LANE,
   serves,
@@ -36,12 +37,14 @@ interface Description extends Pick<ClaimingWorker, 'cpuCores' | 'ramMb'> {
   /** Tags and capabilities. */
   readonly has: string;
   readonly gpus: string;
+  /** Null: another process may have heard of other tags or capabilities since. */
+  offer: Offer | null;
 }
 
 /** The worker of a claim. */
 export interface WaitingWorker {
   readonly id: string;
-  /** Null: unknown. */
+  /** As in the claim's last try; null: it was not tried. */
   readonly offer: Offer | null;
 }
 
@@ -51,7 +54,9 @@ export interface WakeUp {
 }
 
 interface Waiter {
-  readonly worker: WaitingWorker | null;
+  readonly workerId: string | undefined;
+  /** Null: unknown. */
+  readonly offer: Offer | null;
   /** Version of the queue before the claim's last try. */
   readonly version: number;
   readonly wake: (wakeUp: WakeUp) => void;
@@ -160,7 +165,8 @@ export class WaitingClaims implements OnModuleDestroy {
     if (signal.aborted) return null;
     if (this.#version > since || capacity?.hasGrown) return NO_WAVE;
     return untilWoken<WakeUp>({ signal, forMs }, (wake) => {
-      const waiter: Waiter = { worker, version: since, wake };
+      const offer = worker && (worker.offer ?? this.#described.get(worker.id)?.offer ?? null);
+      const waiter: Waiter = { workerId: worker?.id, offer, version: since, wake };
       this.#waiters.add(waiter);
       if (capacity) capacity.wake = () => wake(NO_WAVE);
       return () => {
@@ -187,10 +193,14 @@ export class WaitingClaims implements OnModuleDestroy {
    * the heartbeat before or, with a strategy that considers them, its resources have grown.
    * @returns what the other processes are to be told; null: nothing
    */
-  noteHeartbeat({ id, cpuCores, ramMb, gpus, tags, capabilities }: ClaimingWorker): CommitNotice | null {
-    const has = JSON.stringify([tags, capabilities]);
-    const described = { has, cpuCores, ramMb, gpus: JSON.stringify(gpus) };
+  noteHeartbeat(worker: ClaimingWorker): CommitNotice | null {
+    // A notice that another process has heard of other tags must not be missed.
+    this.#listen();
+    const { id, cpuCores, ramMb } = worker;
+    const has = JSON.stringify([worker.tags, worker.capabilities]);
     const before = this.#described.get(id);
+    const offer = (before?.has === has && before.offer) || offerOf(worker);
+    const described = { has, cpuCores, ramMb, gpus: JSON.stringify(worker.gpus), offer };
     this.#described.set(id, described);
     if (before === undefined) return null;
     if (before.has !== has) {
@@ -238,7 +248,9 @@ export class WaitingClaims implements OnModuleDestroy {
   /** Its waiting claims try again, and every claim that tried with what the worker had before. */
   #onChangedWorker(workerId: string): void {
     this.#version += 1;
-    for (const { worker, wake } of this.#waiters) if (worker?.id === workerId) wake(NO_WAVE);
+    const described = this.#described.peek(workerId);
+    if (described) described.offer = null;
+    for (const waiter of this.#waiters) if (waiter.workerId === workerId) waiter.wake(NO_WAVE);
   }
 
   #onGrownWorker(workerId: string): void {
@@ -248,6 +260,7 @@ export class WaitingClaims implements OnModuleDestroy {
   /** Notices may have been lost: every claim tries once. */
   #wakeAll(): void {
     this.#version += 1;
+    for (const described of this.#described.values()) described.offer = null;
     for (const { wake } of this.#waiters) wake(NO_WAVE);
   }
 
@@ -306,15 +319,13 @@ function hasGrown(before: Description, { cpuCores, ramMb, gpus }: Description): 
 }
 
 /** Whether the waiting claim may get one of the runs, as far as is known. */
-function mayGetOne({ worker }: Waiter, { lanes }: Wave): boolean {
-  const offer = worker?.offer;
-  return !offer || lanes === null || lanes.some((lane) => serves(offer, lane));
+function mayGetOne({ offer }: Waiter, { lanes }: Wave): boolean {
+  return offer === null || lanes === null || lanes.some((lane) => serves(offer, lane));
 }
 
 /** Whether no run of the wave is left for any claim after the waiting claim got none; notes what it shows of the rest. */
-function isNoneLeft(wave: Wave, { worker }: Waiter): boolean {
+function isNoneLeft(wave: Wave, { offer }: Waiter): boolean {
   if (wave.lanes === null) return false;
-  const offer = worker?.offer;
   wave.lanes = wave.lanes.filter((lane) => (offer ? !serves(offer, lane) : lane.required.length > 0));
   return wave.lanes.length === 0;
 }
