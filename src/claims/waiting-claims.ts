@@ -1,6 +1,5 @@
 import { EventEmitter } from 'node:events';
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
-import { LRUCache } from 'lru-cache';
 import { untilWoken } from '../common/waits/until-woken.js';
 import type { ClaimablePart, CommitNotice } from '../database/notices/commit-notice.js';
 import { CommitNotices, type NoticeSource } from '../database/notices/commit-notices.js';
@@ -9,7 +8,6 @@ import { RunJournal } from '../runs/journal/run-journal.js';
 import { readClaimablePart } from '../runs/queue/claimable-runs.js';
 import {
   laneOf,
-  offerOf,
   PLAIN,
   PLAIN_LANE,
   serves,
@@ -19,6 +17,7 @@ import {
 } from '../runs/queue/lane.js';
 import type { ClaimingWorker, SchedulingStrategy } from '../runs/scheduling-strategy.js';
 import { SCHEDULER } from './strategies/scheduler.js';
+import { WorkerDescriptions } from './worker-descriptions.js';
 
 /** Claims in the first wave when not every worker can execute every run; each further wave is eight times as large. */
 const FIRST_WAVE = 8;
@@ -28,18 +27,6 @@ const MAX_REPLACEMENTS = 64;
 
 /** Longest wait of a claim whose worker is unknown, stale or draining, in milliseconds. */
 const MAX_REFUSED_WAIT_MS = 10_000;
-
-/** Workers whose last heartbeat is remembered; the least recently seen is forgotten. */
-const MAX_REMEMBERED = 20_000;
-
-/** What a heartbeat said of its worker. */
-interface Description extends Pick<ClaimingWorker, 'cpuCores' | 'ramMb'> {
-  /** Tags and capabilities. */
-  readonly has: string;
-  readonly gpus: string;
-  /** Null: another process may have heard of other tags or capabilities since. */
-  offer: Offer | null;
-}
 
 /** The worker of a claim. */
 export interface WaitingWorker {
@@ -115,8 +102,7 @@ class CapacityListener {
 @Injectable()
 export class WaitingClaims implements OnModuleDestroy {
   readonly #waiters = new Set<Waiter>();
-  /** From the last heartbeat of each worker to this process. */
-  readonly #described = new LRUCache<string, Description>({ max: MAX_REMEMBERED });
+  readonly #descriptions = new WorkerDescriptions();
   /** Emits `capacity:ID` when a worker's free capacity grows, `status:ID` when it reports or is resumed. */
   readonly #workers = new EventEmitter().setMaxListeners(0);
   #version = 0;
@@ -165,7 +151,7 @@ export class WaitingClaims implements OnModuleDestroy {
     if (signal.aborted) return null;
     if (this.#version > since || capacity?.hasGrown) return NO_WAVE;
     return untilWoken<WakeUp>({ signal, forMs }, (wake) => {
-      const offer = worker && (worker.offer ?? this.#described.get(worker.id)?.offer ?? null);
+      const offer = worker && (worker.offer ?? this.#descriptions.offerOf(worker.id));
       const waiter: Waiter = { workerId: worker?.id, offer, version: since, wake };
       this.#waiters.add(waiter);
       if (capacity) capacity.wake = () => wake(NO_WAVE);
@@ -196,18 +182,13 @@ export class WaitingClaims implements OnModuleDestroy {
   noteHeartbeat(worker: ClaimingWorker): CommitNotice | null {
     // A notice that another process has heard of other tags must not be missed.
     this.#listen();
-    const { id, cpuCores, ramMb } = worker;
-    const has = JSON.stringify([worker.tags, worker.capabilities]);
-    const before = this.#described.get(id);
-    const offer = (before?.has === has && before.offer) || offerOf(worker);
-    const described = { has, cpuCores, ramMb, gpus: JSON.stringify(worker.gpus), offer };
-    this.#described.set(id, described);
-    if (before === undefined) return null;
-    if (before.has !== has) {
+    const { id } = worker;
+    const difference = this.#descriptions.note(worker);
+    if (difference === 'changed') {
       this.#onChangedWorker(id);
       return { changedWorkers: [id] };
     }
-    if (this.strategy.isFifo || !hasGrown(before, described)) return null;
+    if (difference === null || this.strategy.isFifo) return null;
     this.#onGrownWorker(id);
     return { grownWorkers: [id] };
   }
@@ -248,8 +229,7 @@ export class WaitingClaims implements OnModuleDestroy {
   /** Its waiting claims try again, and every claim that tried with what the worker had before. */
   #onChangedWorker(workerId: string): void {
     this.#version += 1;
-    const described = this.#described.peek(workerId);
-    if (described) described.offer = null;
+    this.#descriptions.forgetOffer(workerId);
     for (const waiter of this.#waiters) if (waiter.workerId === workerId) waiter.wake(NO_WAVE);
   }
 
@@ -260,7 +240,7 @@ export class WaitingClaims implements OnModuleDestroy {
   /** Notices may have been lost: every claim tries once. */
   #wakeAll(): void {
     this.#version += 1;
-    for (const described of this.#described.values()) described.offer = null;
+    this.#descriptions.forgetOffers();
     for (const { wake } of this.#waiters) wake(NO_WAVE);
   }
 
@@ -311,11 +291,6 @@ export class WaitingClaims implements OnModuleDestroy {
       this.#wake(wave, wave.size);
     }
   }
-}
-
-function hasGrown(before: Description, { cpuCores, ramMb, gpus }: Description): boolean {
-  // Any other GPUs may be larger ones.
-  return cpuCores > before.cpuCores || ramMb > before.ramMb || gpus !== before.gpus;
 }
 
 /** Whether the waiting claim may get one of the runs, as far as is known. */
