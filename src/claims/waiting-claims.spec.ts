@@ -178,6 +178,19 @@ describe('waiting claims', () => {
     it.close();
   });
 
+  test('that got nothing show which lanes are empty by the tags that they were tried with', async () => {
+    const it = setUp();
+    const worker = { id: 'changed', offer: { id: 'changed', has: new Set(['tag:gpu']) } };
+    const wakeUp = it.claims.wait(it.claims.version, null, LONG_MS, new AbortController().signal, worker);
+    it.waitWith('gpu', ['tag:gpu']);
+    it.notify(ONE_GPU);
+    worker.offer = { id: 'changed', has: new Set() };
+    (await wakeUp)?.settle('empty', []);
+    await it.tick();
+    assert.deepEqual(it.names(), ['gpu']);
+    it.close();
+  });
+
   test('that were not tried are woken for every lane once another process may have heard of other tags', async () => {
     for (const notice of [{ changedWorkers: ['plain'] }, null]) {
       const it = setUp();

@@ -31,7 +31,7 @@ const MAX_REFUSED_WAIT_MS = 10_000;
 /** The worker of a claim. */
 export interface WaitingWorker {
   readonly id: string;
-  /** As in the claim's last try; null: it was not tried. */
+  /** As in the claim's last try, also after the wait; null: it was not tried. */
   readonly offer: Offer | null;
 }
 
@@ -41,8 +41,8 @@ export interface WakeUp {
 }
 
 interface Waiter {
-  readonly workerId: string | undefined;
-  /** Null: unknown. */
+  readonly worker: WaitingWorker | null;
+  /** What its worker offers while it waits; null: unknown. */
   readonly offer: Offer | null;
   /** Version of the queue before the claim's last try. */
   readonly version: number;
@@ -152,7 +152,7 @@ export class WaitingClaims implements OnModuleDestroy {
     if (this.#version > since || capacity?.hasGrown) return NO_WAVE;
     return untilWoken<WakeUp>({ signal, forMs }, (wake) => {
       const offer = worker && (worker.offer ?? this.#descriptions.offerOf(worker.id));
-      const waiter: Waiter = { workerId: worker?.id, offer, version: since, wake };
+      const waiter: Waiter = { worker, offer, version: since, wake };
       this.#waiters.add(waiter);
       if (capacity) capacity.wake = () => wake(NO_WAVE);
       return () => {
@@ -230,7 +230,7 @@ export class WaitingClaims implements OnModuleDestroy {
   #onChangedWorker(workerId: string): void {
     this.#version += 1;
     this.#descriptions.forgetOffer(workerId);
-    for (const waiter of this.#waiters) if (waiter.workerId === workerId) waiter.wake(NO_WAVE);
+    for (const { worker, wake } of this.#waiters) if (worker?.id === workerId) wake(NO_WAVE);
   }
 
   #onGrownWorker(workerId: string): void {
@@ -299,8 +299,9 @@ function mayGetOne({ offer }: Waiter, { lanes }: Wave): boolean {
 }
 
 /** Whether no run of the wave is left for any claim after the waiting claim got none; notes what it shows of the rest. */
-function isNoneLeft(wave: Wave, { offer }: Waiter): boolean {
+function isNoneLeft(wave: Wave, { worker }: Waiter): boolean {
   if (wave.lanes === null) return false;
+  const offer = worker?.offer;
   wave.lanes = wave.lanes.filter((lane) => (offer ? !serves(offer, lane) : lane.required.length > 0));
   return wave.lanes.length === 0;
 }
