@@ -1,10 +1,11 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { currentSpan, spanStorage } from '@longshore/common/tracing/current-span';
+import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { errorType, type Span, type Tracing } from '@longshore/common/tracing/tracing';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { HELD } from '../common/http/server/held-requests.js';
 import { TRACING } from '../common/tracing/tracing.module.js';
-import { traceOf, type ClaimedRun, type ClaimOutcome } from '../runs/journal/claim.js';
+import type { ClaimedRun, ClaimOutcome } from '../runs/journal/claim.js';
 import type { ClaimRequest } from './claim.service.js';
 
 /** Values of the label `outcome`. */
@@ -15,7 +16,6 @@ const OUTCOME_OF = {
   replayed: 'replayed',
   empty: 'empty',
   contended: 'empty',
-  postponed: 'empty',
   refused: 'refused',
 } as const satisfies Record<ClaimOutcome['kind'], (typeof OUTCOMES)[number]>;
 
@@ -131,4 +131,8 @@ export class ClaimInstrumentation {
     });
     span?.end(run.assignedAt);
   }
+}
+
+function traceOf({ traceparent, tracestate }: ClaimedRun): TraceContext | null {
+  return traceparent === null ? null : { traceparent, tracestate };
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { EMPTY, POSTPONED, type ClaimOutcome } from '../runs/journal/claim.js';
+import { CONTENDED, CONTENDED_REPLAY, EMPTY, type ClaimOutcome } from '../runs/journal/claim.js';
 import { JournalOverloaded } from '../runs/run.errors.js';
 import type { WorkerPool } from '../workers/pool/worker-pool.js';
 import { DirectStrategy } from './strategies/direct.strategy.js';
@@ -12,10 +12,11 @@ import type { WaitingClaims } from './waiting-claims.js';
 function claiming(outcomes: ClaimOutcome[]): Promise<ClaimOutcome> {
   /* oxlint-disable typescript/no-unsafe-type-assertion -- all that a claim without a wait uses */
   const predictor = {
-    claim: () => Promise.resolve(outcomes.shift() ?? EMPTY),
+    record: () => ({ servedBy: null, end: () => undefined }),
   } as Partial<EmptyClaimPredictor>;
   const service = new ClaimService(
     {} as WorkerPool,
+    { claim: () => Promise.resolve(outcomes.shift() ?? EMPTY) },
     predictor as EmptyClaimPredictor,
     {} as WaitingClaims,
     new DirectStrategy(),
@@ -24,16 +25,21 @@ function claiming(outcomes: ClaimOutcome[]): Promise<ClaimOutcome> {
   return service.claim({ workerId: 'w', waitMs: 0, signal: new AbortController().signal });
 }
 
+const forever = (outcome: ClaimOutcome): ClaimOutcome[] => Array.from({ length: 100 }, () => outcome);
+
 test('a repeated claim whose runs do not fit into a commit is tried again', async () => {
   const replayed: ClaimOutcome = { kind: 'replayed', runs: [] };
-  assert.equal(await claiming([POSTPONED, POSTPONED, replayed]), replayed);
+  assert.equal(await claiming([CONTENDED_REPLAY, CONTENDED_REPLAY, replayed]), replayed);
 });
 
 test('a repeated claim whose runs never fit is refused: an empty answer would say that it has none', async () => {
-  const refused = claiming([POSTPONED, POSTPONED, POSTPONED, POSTPONED]);
-  await assert.rejects(refused, (error: unknown) => {
+  await assert.rejects(claiming(forever(CONTENDED_REPLAY)), (error: unknown) => {
     assert.ok(error instanceof JournalOverloaded);
-    assert.equal(error.message, 'Too many requests are waiting: SERVICE_MAX_ANSWER_BYTES is reached');
+    assert.equal(error.message, 'Too many requests are waiting');
     return true;
   });
+});
+
+test('a claim that was never served ends empty when other transactions keep the runs', async () => {
+  assert.deepEqual(await claiming(forever(CONTENDED)), CONTENDED);
 });

@@ -3,8 +3,9 @@ import { Inject, Injectable } from '@nestjs/common';
 import { covers, type Caller } from '../auth/access.js';
 import { assertCovers } from '../auth/api-key.guard.js';
 import { JournalOverloaded } from '../runs/run.errors.js';
-import { EMPTY, type ClaimOutcome } from '../runs/journal/claim.js';
 import type { Idempotency } from '../runs/idempotency/idempotency-ledger.js';
+import { EMPTY, type Claim, type ClaimOutcome } from '../runs/journal/claim.js';
+import { RunJournal } from '../runs/journal/run-journal.js';
 import { offerOf, type Offer } from '../runs/queue/lane.js';
 import type { ClaimContext, ClaimingWorker, SchedulingStrategy } from '../runs/scheduling-strategy.js';
 import { WorkerPool, type PooledWorker } from '../workers/pool/worker-pool.js';
@@ -43,6 +44,7 @@ export class ClaimService {
 
   constructor(
     private readonly pool: WorkerPool,
+    @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'claim'>,
     private readonly predictor: EmptyClaimPredictor,
     private readonly waiting: WaitingClaims,
     @Inject(SCHEDULER) strategy: SchedulingStrategy,
@@ -68,7 +70,7 @@ export class ClaimService {
     const stillWanted = (): boolean => !signal.aborted;
     const worker: { id: string; offer: Offer | null } = { id: workerId, offer: null };
     const seen: { worker?: ClaimingWorker } = {};
-    const admits = (claiming: ClaimingWorker): boolean => {
+    const accepts = (claiming: ClaimingWorker): boolean => {
       seen.worker = claiming;
       if (waitMs > 0) worker.offer = offerOf(claiming);
       return caller === undefined || covers(caller, claiming);
@@ -80,7 +82,7 @@ export class ClaimService {
       idempotency,
       caller,
       stillWanted,
-      admits,
+      accepts,
     };
     const endsAt = performance.now() + waitMs;
     const capacity = waitMs > 0 ? this.waiting.listenForCapacity(workerId) : null;
@@ -92,20 +94,19 @@ export class ClaimService {
         const version = waitMs > 0 ? this.waiting.version : 0;
         capacity?.reset();
         const isEmpty = tries === 1 && waitMs > 0 && (await this.predictor.predictsNothing(workerId, hasKey));
-        const outcome = isEmpty ? EMPTY : await this.predictor.claim(claim);
+        const outcome = isEmpty ? EMPTY : await this.#submit(claim);
         const { kind, runs } = outcome;
         if (kind === 'refused' && caller && seen.worker) assertCovers(caller, seen.worker);
         const leftMs = endsAt - performance.now();
-        const isContended = kind === 'contended' || kind === 'postponed';
-        const mayRetry = leftMs > 0 || (isContended && tries < MAX_TRIES);
-        // An empty answer would say that there are no such runs.
-        if (kind === 'postponed' && !mayRetry) throw new JournalOverloaded('SERVICE_MAX_ANSWER_BYTES');
+        const mayRetry = leftMs > 0 || (kind === 'contended' && tries < MAX_TRIES);
+        // An empty answer would say that its key was never served.
+        if (outcome.isReplay && !mayRetry) throw new JournalOverloaded();
         if (kind === 'served' || kind === 'replayed' || !mayRetry) {
           // Replayed runs are not those that the claim was woken for.
           wakeUp?.settle(kind, kind === 'served' ? runs.map(({ run }) => run) : []);
           return outcome;
         }
-        if (isContended) {
+        if (kind === 'contended') {
           await waitFor(sleep(pauseMs, undefined, { signal }).catch(() => undefined));
           if (signal.aborted) return outcome;
           pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
@@ -132,7 +133,18 @@ export class ClaimService {
     }
   }
 
-  /** Neither a predicted nor a repeated claim asks `admits`. @throws KeyOfOtherTags */
+  async #submit(claim: Claim): Promise<ClaimOutcome> {
+    const { servedBy, end } = this.predictor.record(claim);
+    let outcome: ClaimOutcome | null = null;
+    try {
+      outcome = await this.journal.claim({ ...claim, servedBy });
+      return outcome;
+    } finally {
+      end(outcome);
+    }
+  }
+
+  /** Neither a predicted nor a repeated claim asks `accepts`. @throws KeyOfOtherTags */
   async #assertCovers(workerId: string, caller: Caller | undefined): Promise<void> {
     if (!caller || (caller.workerTags === null && caller.workerCapabilities === null)) return;
     const worker = await this.pool.find(workerId);

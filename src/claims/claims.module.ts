@@ -2,19 +2,17 @@ import { Module, type OnModuleInit } from '@nestjs/common';
 import { GroupCommitter } from '../runs/journal/commit-group.js';
 import { RunsModule } from '../runs/runs.module.js';
 import { WorkersModule } from '../workers/workers.module.js';
-import { CandidateSelector } from './assignment/candidate-selector.js';
-import { ClaimAllocator } from './assignment/claim-allocator.js';
-import { ClaimReplays } from './assignment/claim-replays.js';
 import { CapacityController } from './capacity/capacity.controller.js';
 import { CapacityService } from './capacity/capacity.service.js';
 import { DemandReader } from './capacity/demand.reader.js';
+import { CandidateSelector } from './candidate-selector.js';
+import { ClaimAllocator } from './claim-allocator.js';
 import { ClaimInstrumentation } from './claim-instrumentation.js';
 import { ClaimService } from './claim.service.js';
 import { ClaimQuota, ClaimsController } from './claims.controller.js';
-import { EmptyClaimPredictor } from './empty-claim-predictor.js';
+import { EmptyClaimPredictor, ServedNotices } from './empty-claim-predictor.js';
 import { ExplainController } from './explain/explain.controller.js';
 import { ExplainService } from './explain/explain.service.js';
-import { ServedNotices } from './served-notices.js';
 import { WaitingClaims } from './waiting-claims.js';
 import { WorkerReports } from './worker-reports.js';
 
@@ -24,7 +22,6 @@ import { WorkerReports } from './worker-reports.js';
   controllers: [ClaimsController, ExplainController, CapacityController],
   providers: [
     CandidateSelector,
-    ClaimReplays,
     ClaimAllocator,
     WaitingClaims,
     WorkerReports,

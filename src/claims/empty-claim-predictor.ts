@@ -1,10 +1,10 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { randomUUID } from 'node:crypto';
+import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { CommitNotices, type NoticeSource } from '../database/notices/commit-notices.js';
 import type { Claim, ClaimOutcome } from '../runs/journal/claim.js';
-import { RunJournal } from '../runs/journal/run-journal.js';
 import { Lanes } from '../runs/queue/lanes.js';
 import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
-import { ServedNotices } from './served-notices.js';
 import { WaitingClaims } from './waiting-claims.js';
 
 /** Time for which a snapshot is used, in milliseconds. */
@@ -25,10 +25,57 @@ interface Snapshot {
   readonly servedSince: Set<string>;
 }
 
+/** A claim that the journal serves now. */
+export interface RecordedClaim extends Required<Pick<Claim, 'servedBy'>> {
+  readonly end: (outcome: ClaimOutcome | null) => void;
+}
+
+/**
+ * Whether other processes serve claims with keys. The notice of such a commit names its process, at most once in five
+ * seconds; a process that receives no such notice knows that no such claim was served elsewhere.
+ */
+@Injectable()
+export class ServedNotices implements OnModuleDestroy {
+  /**
+   * Least time between two announcements of a process, and time for which a received one counts: longer than the first
+   * plus the longest delay of a commit. In milliseconds.
+   */
+  readonly times = { announceEvery: 5_000, validFor: 20_000 };
+  readonly #name = randomUUID();
+  #announcedAt = -Infinity;
+  #receivedAt = Infinity;
+  #unsubscribe: (() => void) | undefined;
+
+  constructor(@Inject(CommitNotices) private readonly notices: NoticeSource) {}
+
+  /** The name of this process, which the commit of a claim announces if the claim is served; null: it does not. */
+  nameToAnnounce(): string | null {
+    this.listen();
+    return performance.now() - this.#announcedAt < this.times.announceEvery ? null : this.#name;
+  }
+
+  /** Whether no other process has served a claim with a key since the time, by `performance.now()`. */
+  isQuietSince(time: number): boolean {
+    return this.notices.isListening && time > this.#receivedAt + this.times.validFor;
+  }
+
+  listen(): void {
+    this.#unsubscribe ??= this.notices.subscribe((notice) => {
+      // The own announcement proves that it was committed.
+      if (notice?.servedBy === this.#name) this.#announcedAt = performance.now();
+      else if (notice === null || notice.servedBy !== undefined) this.#receivedAt = performance.now();
+    });
+  }
+
+  onModuleDestroy(): void {
+    this.#unsubscribe?.();
+  }
+}
+
 /**
  * Predicts, without a query, that a claim would return no run, from a recent snapshot of the database and the
  * commit notices since: the queue was empty and no run has become claimable, and the worker of a claim with a key had no
- * run and was assigned none by any process. It submits all other claims to the journal.
+ * run and was assigned none by any process.
  */
 @Injectable()
 export class EmptyClaimPredictor {
@@ -43,7 +90,6 @@ export class EmptyClaimPredictor {
   #refreshing: Promise<unknown> | undefined;
 
   constructor(
-    @Inject(RunJournal) private readonly journal: Pick<RunJournal, 'claim'>,
     private readonly waiting: WaitingClaims,
     private readonly lanes: Lanes,
     private readonly served: ServedNotices,
@@ -51,26 +97,22 @@ export class EmptyClaimPredictor {
     private readonly dataSource: DataSource,
   ) {}
 
-  /** Submits a claim to the journal and records its outcome. @throws what the journal throws */
-  async claim(claim: Claim): Promise<ClaimOutcome> {
-    const { workerId, context } = claim;
-    const servedBy = claim.idempotency ? this.served.nameToAnnounce() : null;
+  /** Records a claim that is submitted to the journal. Call `end` with its outcome, or null if it has failed. */
+  record({ workerId, context, idempotency }: Claim): RecordedClaim {
+    const servedBy = idempotency ? this.served.nameToAnnounce() : null;
     const before = { at: performance.now(), version: this.#isInUse ? this.waiting.version : 0 };
     this.#inProgress.set(workerId, (this.#inProgress.get(workerId) ?? 0) + 1);
-    let mayOwnRuns = true;
-    try {
-      const outcome = await this.journal.claim({ ...claim, servedBy });
-      mayOwnRuns = outcome.runs.length > 0;
+    const end = (outcome: ClaimOutcome | null): void => {
       // Where every worker gets the head of the queue, its plain runs are gone for all if they are for one.
-      const isEmpty = outcome.kind === 'empty' && context.strategy.isFifo === true && this.lanes.areEmpty;
+      const isEmpty = outcome?.kind === 'empty' && context.strategy.isFifo === true && this.lanes.areEmpty;
       if (this.#isInUse && isEmpty && before.at > (this.#empty?.at ?? -Infinity)) this.#empty = before;
-      return outcome;
-    } finally {
+      const mayOwnRuns = outcome === null || outcome.runs.length > 0;
       if (mayOwnRuns) for (const recorder of this.#recorders) recorder.add(workerId);
       const others = (this.#inProgress.get(workerId) ?? 1) - 1;
       if (others > 0) this.#inProgress.set(workerId, others);
       else this.#inProgress.delete(workerId);
-    }
+    };
+    return { servedBy, end };
   }
 
   /** Whether a claim of the worker would return nothing: neither from the queue nor, if it has one, for its key. */

@@ -1,77 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
-import type { ClaimablePart, CommitNotice } from '../database/notices/commit-notice.js';
-import type { NoticeListener } from '../database/notices/commit-notices.js';
-import { laneOf } from '../runs/queue/lane.js';
-import { requirementIdOf } from '../runs/requirements.js';
-import { DirectStrategy } from './strategies/direct.strategy.js';
-import { FitStrategy } from './strategies/fit.strategy.js';
-import { WaitingClaims, type WakeUp } from './waiting-claims.js';
-
-const LONG_MS = 60_000;
-
-const nothing = (): undefined => undefined;
-const PLAIN = { requirementId: null, concurrencyKey: null, avoidedWorker: null };
-const GPU = { ...PLAIN, requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [] }) };
-const ONE_GPU = { others: 1, lanes: { [laneOf(GPU)]: ['tag:gpu'] } };
-
-const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-
-/** Waiting claims with the notices that they get, and the names of the woken claims in order. */
-function setUp(strategy: 'direct' | 'fit' = 'direct') {
-  let send: NoticeListener = nothing;
-  let create: () => void = nothing;
-  const claims = new WaitingClaims(
-    {
-      subscribe: (listener) => {
-        send = listener;
-        return () => undefined;
-      },
-      isListening: true,
-    },
-    {
-      onCreate: (listener) => {
-        create = listener;
-        return () => undefined;
-      },
-      announceFreeWorkers: nothing,
-    },
-    strategy === 'direct' ? new DirectStrategy() : new FitStrategy(300),
-  );
-  const woken: { name: string; wakeUp: WakeUp }[] = [];
-  const ended: string[] = [];
-  const wait = (
-    name: string,
-    since = claims.version,
-    signal = new AbortController().signal,
-    has: readonly string[] | null = null,
-  ): void => {
-    const capacity = claims.listenForCapacity(name);
-    const waiting = claims
-      .wait(since, capacity, LONG_MS, signal, {
-        id: name,
-        offer: has === null ? null : { id: name, has: new Set(has) },
-      })
-      .finally(() => capacity?.close());
-    void waiting.then((wakeUp) => (wakeUp ? woken.push({ name, wakeUp }) : ended.push(name)));
-  };
-  return {
-    claims,
-    woken,
-    ended,
-    wait,
-    tick,
-    names: () => woken.map(({ name }) => name),
-    notify: (queue: ClaimablePart | null) => send(queue && { queue }),
-    waitWith: (name: string, has: readonly string[]) => wait(name, undefined, undefined, has),
-    send: (notice: CommitNotice) => send(notice),
-    create: () => create(),
-    /** Wakes every waiting claim, so that no timer is left. */
-    close: () => {
-      while (claims.size > 0) send(null);
-    },
-  };
-}
+import { GPU, LONG_MS, ONE_GPU, PLAIN, setUp } from './waiting-claims.fixtures.js';
 
 describe('waiting claims', () => {
   test('are woken one for each run, the longest waiting first', async () => {
@@ -148,47 +77,6 @@ describe('waiting claims', () => {
     await it.tick();
     assert.deepEqual(it.names(), ['a', 'b', 'c']);
     it.close();
-  });
-
-  test('of a worker are woken when its heartbeat has other tags', async () => {
-    const it = setUp();
-    const worker = { id: 'a', cpuCores: 1, ramMb: 1, gpus: [], capabilities: [] };
-    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: [] }), null);
-    it.waitWith('a', []);
-    it.waitWith('b', []);
-    assert.equal(it.claims.noteHeartbeat({ ...worker, tags: [] }), null);
-    assert.deepEqual(it.claims.noteHeartbeat({ ...worker, tags: ['gpu'] }), { changedWorkers: ['a'] });
-    await it.tick();
-    assert.deepEqual(it.names(), ['a']);
-    it.close();
-  });
-
-  test('of a worker are woken when its resources have grown, in other processes too, unless the strategy ignores them', async () => {
-    const worker = { id: 'a', cpuCores: 2, ramMb: 2, gpus: [], tags: [], capabilities: [] };
-    for (const [more, isGrown] of [
-      [{}, false],
-      [{ cpuCores: 1, ramMb: 1 }, false],
-      [{ cpuCores: 1, ramMb: 3 }, true],
-      [{ cpuCores: 3 }, true],
-      [{ gpus: [{ id: 0, vramMb: 1, tags: [] }] }, true],
-    ] as const) {
-      for (const strategy of ['fit', 'direct'] as const) {
-        const it = setUp(strategy);
-        const isWoken = isGrown && strategy === 'fit';
-        assert.equal(it.claims.noteHeartbeat(worker), null);
-        for (const name of ['a', 'b']) it.wait(name);
-        const { version } = it.claims;
-        const notice = it.claims.noteHeartbeat({ ...worker, ...more });
-        assert.deepEqual(notice, isWoken ? { grownWorkers: ['a'] } : null);
-        await it.tick();
-        assert.deepEqual(it.names(), isWoken ? ['a'] : []);
-        assert.equal(it.claims.version, version, 'nothing has changed for other claims');
-        it.send({ grownWorkers: ['b'] });
-        await it.tick();
-        assert.equal(it.names().includes('b'), strategy === 'fit');
-        it.close();
-      }
-    }
   });
 
   test('are woken by a run that was announced between their try and their wait', async () => {

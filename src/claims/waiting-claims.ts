@@ -1,6 +1,5 @@
 import { EventEmitter } from 'node:events';
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
-import { LRUCache } from 'lru-cache';
 import { untilWoken } from '../common/waits/until-woken.js';
 import type { ClaimablePart, CommitNotice } from '../database/notices/commit-notice.js';
 import { CommitNotices, type NoticeSource } from '../database/notices/commit-notices.js';
@@ -18,6 +17,7 @@ import {
 } from '../runs/queue/lane.js';
 import type { ClaimingWorker, SchedulingStrategy } from '../runs/scheduling-strategy.js';
 import { SCHEDULER } from './strategies/scheduler.js';
+import { WorkerDescriptions } from './worker-descriptions.js';
 
 /** Claims in the first wave when not every worker can execute every run; each further wave is eight times as large. */
 const FIRST_WAVE = 8;
@@ -28,20 +28,10 @@ const MAX_REPLACEMENTS = 64;
 /** Longest wait of a claim whose worker is unknown, stale or draining, in milliseconds. */
 const MAX_REFUSED_WAIT_MS = 10_000;
 
-/** Workers whose last heartbeat is remembered; the least recently seen is forgotten. */
-const MAX_REMEMBERED = 20_000;
-
-/** What a heartbeat said of its worker. */
-interface Description extends Pick<ClaimingWorker, 'cpuCores' | 'ramMb'> {
-  /** Tags and capabilities. */
-  readonly has: string;
-  readonly gpus: string;
-}
-
 /** The worker of a claim. */
 export interface WaitingWorker {
   readonly id: string;
-  /** Null: unknown. */
+  /** As in the claim's last try, also after the wait; null: it was not tried. */
   readonly offer: Offer | null;
 }
 
@@ -52,6 +42,8 @@ export interface WakeUp {
 
 interface Waiter {
   readonly worker: WaitingWorker | null;
+  /** What its worker offers while it waits; null: unknown. */
+  readonly offer: Offer | null;
   /** Version of the queue before the claim's last try. */
   readonly version: number;
   readonly wake: (wakeUp: WakeUp) => void;
@@ -110,8 +102,7 @@ class CapacityListener {
 @Injectable()
 export class WaitingClaims implements OnModuleDestroy {
   readonly #waiters = new Set<Waiter>();
-  /** From the last heartbeat of each worker to this process. */
-  readonly #described = new LRUCache<string, Description>({ max: MAX_REMEMBERED });
+  readonly #descriptions = new WorkerDescriptions();
   /** Emits `capacity:ID` when a worker's free capacity grows, `status:ID` when it reports or is resumed. */
   readonly #workers = new EventEmitter().setMaxListeners(0);
   #version = 0;
@@ -160,7 +151,8 @@ export class WaitingClaims implements OnModuleDestroy {
     if (signal.aborted) return null;
     if (this.#version > since || capacity?.hasGrown) return NO_WAVE;
     return untilWoken<WakeUp>({ signal, forMs }, (wake) => {
-      const waiter: Waiter = { worker, version: since, wake };
+      const offer = worker && (worker.offer ?? this.#descriptions.offerOf(worker.id));
+      const waiter: Waiter = { worker, offer, version: since, wake };
       this.#waiters.add(waiter);
       if (capacity) capacity.wake = () => wake(NO_WAVE);
       return () => {
@@ -187,17 +179,16 @@ export class WaitingClaims implements OnModuleDestroy {
    * the heartbeat before or, with a strategy that considers them, its resources have grown.
    * @returns what the other processes are to be told; null: nothing
    */
-  noteHeartbeat({ id, cpuCores, ramMb, gpus, tags, capabilities }: ClaimingWorker): CommitNotice | null {
-    const has = JSON.stringify([tags, capabilities]);
-    const described = { has, cpuCores, ramMb, gpus: JSON.stringify(gpus) };
-    const before = this.#described.get(id);
-    this.#described.set(id, described);
-    if (before === undefined) return null;
-    if (before.has !== has) {
+  noteHeartbeat(worker: ClaimingWorker): CommitNotice | null {
+    // A notice that another process has heard of other tags must not be missed.
+    this.#listen();
+    const { id } = worker;
+    const difference = this.#descriptions.note(worker);
+    if (difference === 'changed') {
       this.#onChangedWorker(id);
       return { changedWorkers: [id] };
     }
-    if (this.strategy.isFifo || !hasGrown(before, described)) return null;
+    if (difference === null || this.strategy.isFifo) return null;
     this.#onGrownWorker(id);
     return { grownWorkers: [id] };
   }
@@ -238,6 +229,7 @@ export class WaitingClaims implements OnModuleDestroy {
   /** Its waiting claims try again, and every claim that tried with what the worker had before. */
   #onChangedWorker(workerId: string): void {
     this.#version += 1;
+    this.#descriptions.forgetOffer(workerId);
     for (const { worker, wake } of this.#waiters) if (worker?.id === workerId) wake(NO_WAVE);
   }
 
@@ -248,6 +240,7 @@ export class WaitingClaims implements OnModuleDestroy {
   /** Notices may have been lost: every claim tries once. */
   #wakeAll(): void {
     this.#version += 1;
+    this.#descriptions.forgetOffers();
     for (const { wake } of this.#waiters) wake(NO_WAVE);
   }
 
@@ -300,15 +293,9 @@ export class WaitingClaims implements OnModuleDestroy {
   }
 }
 
-function hasGrown(before: Description, { cpuCores, ramMb, gpus }: Description): boolean {
-  // Any other GPUs may be larger ones.
-  return cpuCores > before.cpuCores || ramMb > before.ramMb || gpus !== before.gpus;
-}
-
 /** Whether the waiting claim may get one of the runs, as far as is known. */
-function mayGetOne({ worker }: Waiter, { lanes }: Wave): boolean {
-  const offer = worker?.offer;
-  return !offer || lanes === null || lanes.some((lane) => serves(offer, lane));
+function mayGetOne({ offer }: Waiter, { lanes }: Wave): boolean {
+  return offer === null || lanes === null || lanes.some((lane) => serves(offer, lane));
 }
 
 /** Whether no run of the wave is left for any claim after the waiting claim got none; notes what it shows of the rest. */

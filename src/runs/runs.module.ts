@@ -18,10 +18,9 @@ import { RunRetentionRepository } from './retention/run-retention.repository.js'
 import { RunCountsRepository } from './counts/run-counts.repository.js';
 import { RunCountsRollUp } from './counts/run-counts.roll-up.js';
 import { ConcurrencyKeys } from './queue/concurrency-keys.js';
-import { LaneHeads } from './queue/lane-heads.js';
 import { LaneRepository } from './queue/lane.repository.js';
 import { Lanes } from './queue/lanes.js';
-import { LowWaterMarks } from './queue/low-water-marks.js';
+import { LowWaterMarks } from './queue/plain-lane.js';
 import { QueueCleanupJob } from './queue/queue-cleanup.job.js';
 import { QueueRepository } from './queue/queue.repository.js';
 import { ConcurrencySlots } from './queue/concurrency-slots.js';
@@ -46,10 +45,8 @@ import { RunCountsMetrics } from './counts/run-counts.metrics.js';
 const EXPORTS = [
   RunJournal,
   GroupCommitter,
-  RunRepository,
-  IdempotencyRepository,
+  GroupTables,
   QueueRepository,
-  LaneHeads,
   ConcurrencySlots,
   RunEvents,
   HeldRunRepository,
@@ -68,6 +65,8 @@ const EXPORTS = [
   controllers: [BulkRunsController, RunsController, AuditController],
   providers: [
     ...EXPORTS,
+    RunRepository,
+    IdempotencyRepository,
     EventRepository,
     {
       provide: LowWaterMarks,
@@ -89,7 +88,6 @@ const EXPORTS = [
     RunRetentionRepository,
     RunRetention,
     JournalMetrics,
-    GroupTables,
     JournalInstrumentation,
     RunViews,
     SharedRunReads,

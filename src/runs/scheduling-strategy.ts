@@ -45,12 +45,6 @@ export interface QueuedRun extends Run {
   readonly reservedFor: string | null;
 }
 
-/** A run that a claim has locked. */
-export interface LockedRun extends Run {
-  /** Bytes of the run in the answer of the claim. */
-  readonly bytes: number;
-}
-
 export interface Shape {
   readonly cpu: number;
   readonly ramMb: number;

@@ -17,6 +17,39 @@ const CONTAINER_TIMES = {
   finished_at: timeOf('When the container ended, which may be long before this report; absent: now.'),
 };
 
+const OUTPUTS_CHANGED = {
+  type: 'object',
+  description:
+    'What the worker has changed in the outputs; absent: nothing; empty: the event would be too large with it. The service ' +
+    'stores it as it is.',
+  properties: {
+    masked: {
+      type: 'array',
+      description: 'Places with values of secrets, which became `***`, up to 20.',
+      items: {
+        type: 'object',
+        properties: {
+          path: { type: 'string', description: 'JSON pointer to the string, or to the object with the key.' },
+          key: { type: 'boolean', description: 'Whether a key was masked, not a string.' },
+          secrets: {
+            type: 'array',
+            items: { type: 'string' },
+            description: 'Environment variables of the secrets.',
+          },
+        },
+        required: ['path', 'key', 'secrets'],
+        additionalProperties: true,
+      },
+    },
+    replaced: {
+      type: 'integer',
+      minimum: 0,
+      description: 'Characters that cannot be stored and became U+FFFD.',
+    },
+  },
+  additionalProperties: true,
+};
+
 const EVENTS = {
   StartedEvent: eventSchema('STARTED', 'The worker has started the container. The run becomes RUNNING.', {
     payload: {
@@ -52,6 +85,7 @@ const EVENTS = {
           additionalProperties: true,
           description: 'Outputs of the run; absent: the outputs stay as they are.',
         },
+        outputs_changed: OUTPUTS_CHANGED,
         ...CONTAINER_TIMES,
       },
     },

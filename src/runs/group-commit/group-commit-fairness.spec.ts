@@ -4,10 +4,10 @@ import fc from 'fast-check';
 import { QueueFull, type Place, type WaitingLimits } from './group-commit-queue.js';
 import { done, makeQueue, tick } from './group-commit.fixtures.js';
 
-/** A command named `lane owner bytes`, and whatever follows. */
+/** A command named `line owner bytes`, and whatever follows. */
 function placeOfName(command: string): Place {
-  const [lane, owner, bytes] = command.split(' ');
-  return { lane: lane === 'report' ? 'reports' : 'requests', owner, bytes: Number(bytes) };
+  const [line, owner, bytes] = command.split(' ');
+  return { line: line === 'report' ? 'reports' : 'requests', owner, bytes: Number(bytes) };
 }
 
 test('commits the command of another owner with the next group, however many commands wait before it', async () => {
@@ -29,11 +29,11 @@ test('commits the command of another owner with the next group, however many com
 
 test('commits reports of workers whatever requests are waiting, and requests whatever reports are waiting', async () => {
   const { it, commit } = makeQueue({ maxGroup: 8, maxGroupBytes: 80, placeOf: placeOfName });
-  const submit = (lane: string): Promise<string>[] =>
-    Array.from({ length: 20 }, (_, i) => it.submit(`${lane} ${i} 10`));
+  const submit = (line: string): Promise<string>[] =>
+    Array.from({ length: 20 }, (_, i) => it.submit(`${line} ${i} 10`));
   const answers = [...submit('request'), ...submit('report')];
   const first = await commit(0);
-  const count = (lane: string): number => first.commands.filter((command) => command.startsWith(lane)).length;
+  const count = (line: string): number => first.commands.filter((command) => command.startsWith(line)).length;
   assert.equal(count('report'), 6);
   assert.equal(count('request'), 2);
   first.resolve(done(first.commands));
@@ -65,7 +65,7 @@ test('refuses the commands of an owner who has too many waiting, and accepts tho
   await Promise.all(answers);
 });
 
-test('accepts reports while the lane of requests is full', async () => {
+test('accepts reports while the line of requests is full', async () => {
   const { it, commit } = makeQueue({ waiting: { commands: 1 }, placeOf: placeOfName });
   const answers = [it.submit('request a 1')];
   const first = await commit(0);
@@ -81,7 +81,7 @@ test('accepts reports while the lane of requests is full', async () => {
   await Promise.all(answers);
 });
 
-/** The commands by lane and owner. */
+/** The commands by line and owner. */
 function byOwner(commands: readonly string[]): Record<string, string[]> {
   const found: Record<string, string[]> = {};
   for (const name of commands) (found[name.split(' ').slice(0, 2).join(' ')] ??= []).push(name);
@@ -90,7 +90,7 @@ function byOwner(commands: readonly string[]): Record<string, string[]> {
 
 test('whatever arrives: every group is bounded, every command is committed once, owners keep their order', async () => {
   const command = fc.record({
-    lane: fc.constantFrom('report', 'request'),
+    line: fc.constantFrom('report', 'request'),
     owner: fc.constantFrom('a', 'b', 'c'),
     bytes: fc.integer({ min: 0, max: 60 }),
     isLater: fc.boolean(),
@@ -108,17 +108,17 @@ test('whatever arrives: every group is bounded, every command is committed once,
         answered += 1;
         const places = group.commands.map(placeOfName);
         const bytes = places.reduce((sum, place) => sum + place.bytes, 0);
-        const largest = (lane: string): number =>
-          Math.max(0, ...places.filter((place) => place.lane === lane).map((place) => place.bytes));
+        const largest = (line: string): number =>
+          Math.max(0, ...places.filter((place) => place.line === line).map((place) => place.bytes));
         assert.ok(group.commands.length <= 8);
         assert.ok(bytes <= 50 + largest('reports') + largest('requests'));
         committed.push(...group.commands);
         group.resolve(done(group.commands));
       };
       const names: string[] = [];
-      for (const [i, { lane, owner, bytes, isLater }] of arrivals.entries()) {
+      for (const [i, { line, owner, bytes, isLater }] of arrivals.entries()) {
         if (isLater) await commitNext();
-        const name = `${lane} ${owner} ${bytes} ${i}`;
+        const name = `${line} ${owner} ${bytes} ${i}`;
         names.push(name);
         void it.submit(name);
       }

@@ -40,7 +40,7 @@ test('begins the next group before the answers of the one before are handled', a
 test('begins the next group only when the callers of failed commands have handled that', async () => {
   let hasFailed = false;
   const seen: boolean[] = [];
-  const place = { lane: 'requests', owner: undefined, bytes: 1 } as const;
+  const place = { line: 'requests', owner: undefined, bytes: 1 } as const;
   const it = new GroupCommitQueue<string, string>({
     maxGroup: 2,
     maxGroupBytes: 1000,

@@ -3,19 +3,19 @@ import { FairQueue, type FairItem } from './fair-queue.js';
 
 export type CommandOutcome<R> = { readonly value: R } | { readonly error: unknown };
 
-/** Lanes have limits of their own. In a group, the first has most of the places if both need them. */
-const LANES = ['reports', 'requests'] as const;
-export type Lane = (typeof LANES)[number];
+/** Lines have limits of their own. In a group, the first has most of the places if both need them. */
+const LINES = ['reports', 'requests'] as const;
+export type Line = (typeof LINES)[number];
 
 /** Where a command waits. */
 export interface Place {
-  readonly lane: Lane;
-  /** Owners of a lane are served in turn. Undefined: an owner without limits. */
+  readonly line: Line;
+  /** Owners of a line are served in turn. Undefined: an owner without limits. */
   readonly owner: string | undefined;
   readonly bytes: number;
 }
 
-/** Limits of the commands that wait in one lane. */
+/** Limits of the commands that wait in one line. */
 export interface WaitingLimits {
   readonly commands: number;
   readonly commandsOfOwner: number;
@@ -27,7 +27,7 @@ export interface WaitingLimits {
 
 export interface GroupCommitOptions<C, R> {
   readonly maxGroup: number;
-  /** Maximum size of a group in bytes; each lane may exceed it with one command. */
+  /** Maximum size of a group in bytes; each line may exceed it with one command. */
   readonly maxGroupBytes: number;
   readonly waiting: WaitingLimits;
   /**
@@ -78,12 +78,12 @@ const SHARE_OF_REPORTS = 0.75;
 
 /**
  * Group commit: commands that arrive during a commit form the next group, without a timer. If they do not all fit, the
- * owners of each lane are served in turn. A group is in order of arrival, and so are the commands of one owner and lane.
+ * owners of each line are served in turn. A group is in order of arrival, and so are the commands of one owner and line.
  * If the commit of a group fails, its commands are committed one by one, so that a failing command does not affect the
  * others.
  */
 export class GroupCommitQueue<C, R> {
-  readonly #lanes = { reports: new FairQueue<Waiting<C, R>>(), requests: new FairQueue<Waiting<C, R>>() };
+  readonly #lines = { reports: new FairQueue<Waiting<C, R>>(), requests: new FairQueue<Waiting<C, R>>() };
   #arrivals = 0;
   #running: Promise<void> | undefined;
   #isStuck = false;
@@ -91,18 +91,18 @@ export class GroupCommitQueue<C, R> {
   constructor(private readonly options: GroupCommitOptions<C, R>) {}
 
   get waiting(): number {
-    return this.#lanes.reports.size + this.#lanes.requests.size;
+    return this.#lines.reports.size + this.#lines.requests.size;
   }
 
   get waitingBytes(): number {
-    return this.#lanes.reports.bytes + this.#lanes.requests.bytes;
+    return this.#lines.reports.bytes + this.#lines.requests.bytes;
   }
 
   get state(): QueueState {
     const { commands, bytes } = this.options.waiting;
     if (this.#isStuck) return 'stuck';
-    const isFull = LANES.some(
-      (lane) => this.#lanes[lane].size >= commands || this.#lanes[lane].bytes >= bytes,
+    const isFull = LINES.some(
+      (line) => this.#lines[line].size >= commands || this.#lines[line].bytes >= bytes,
     );
     return isFull ? 'overloaded' : 'ok';
   }
@@ -111,10 +111,10 @@ export class GroupCommitQueue<C, R> {
   submit(command: C, place: Place): Promise<R> {
     const refusal = this.#refusal(place);
     if (refusal) return Promise.reject(refusal);
-    const { lane, owner, bytes } = place;
+    const { line, owner, bytes } = place;
     return new Promise<R>((resolve, reject) => {
       this.#arrivals += 1;
-      this.#lanes[lane].push({
+      this.#lines[line].push({
         command,
         owner: owner ?? NO_OWNER,
         bytes,
@@ -153,10 +153,10 @@ export class GroupCommitQueue<C, R> {
     this.#running = undefined;
   }
 
-  #refusal({ lane, owner, bytes }: Place): QueueFull | undefined {
+  #refusal({ line, owner, bytes }: Place): QueueFull | undefined {
     if (this.#isStuck) return new QueueFull('stuck');
     const limits = this.options.waiting;
-    const all = this.#lanes[lane];
+    const all = this.#lines[line];
     if (owner !== undefined) {
       const own = all.of(owner);
       if (own.size >= limits.commandsOfOwner) return new QueueFull('share', 'commandsOfOwner');
@@ -170,29 +170,29 @@ export class GroupCommitQueue<C, R> {
 
   #getStuck(): void {
     this.#isStuck = true;
-    for (const lane of LANES) {
-      for (const { reject } of this.#lanes[lane].clear()) reject(new QueueFull('stuck'));
+    for (const line of LINES) {
+      for (const { reject } of this.#lines[line].clear()) reject(new QueueFull('stuck'));
     }
   }
 
   #nextGroup(): Waiting<C, R>[] {
-    const { reports, requests } = this.#lanes;
+    const { reports, requests } = this.#lines;
     const group: Waiting<C, R>[] = [];
     const bytes = this.#take(reports, group, 0, requests.size > 0 ? SHARE_OF_REPORTS : 1);
     this.#take(requests, group, bytes, 1);
     return group.toSorted((a, b) => a.arrival - b.arrival);
   }
 
-  /** Moves commands of a lane to the group, at least one. @returns bytes of the group */
-  #take(lane: FairQueue<Waiting<C, R>>, group: Waiting<C, R>[], groupBytes: number, share: number): number {
+  /** Moves commands of a line to the group, at least one. @returns bytes of the group */
+  #take(line: FairQueue<Waiting<C, R>>, group: Waiting<C, R>[], groupBytes: number, share: number): number {
     const maxSize = this.options.maxGroup * share;
     const maxBytes = this.options.maxGroupBytes * share;
     const first = group.length;
     let bytes = groupBytes;
-    for (let next = lane.peek(); next !== undefined; next = lane.peek()) {
+    for (let next = line.peek(); next !== undefined; next = line.peek()) {
       const isFull = group.length >= maxSize || bytes + next.bytes > maxBytes;
       if (isFull && group.length > first) break;
-      lane.take();
+      line.take();
       group.push(next);
       bytes += next.bytes;
     }

@@ -46,7 +46,7 @@ export function makeQueue(
   const sizes: number[] = [];
   const placeOf =
     options.placeOf ??
-    ((command: string): Place => ({ lane: 'requests', owner: undefined, bytes: command.length }));
+    ((command: string): Place => ({ line: 'requests', owner: undefined, bytes: command.length }));
   const it = new PlacingQueue(placeOf, {
     maxGroup: options.maxGroup ?? 100,
     maxGroupBytes: options.maxGroupBytes ?? 1000,

@@ -17,21 +17,21 @@ export interface RegisteredKey extends Idempotency {
   readonly isNew: boolean;
 }
 
-const KEYS = new EntityTable(IdempotencyKeyEntity);
+const IDEMPOTENCY_KEYS = new EntityTable(IdempotencyKeyEntity);
 
 const REGISTERED = ['scope', 'requestHash', 'runId'] as const;
-const NEW_KEYS = KEYS.unnest(REGISTERED);
+const NEW_KEYS = IDEMPOTENCY_KEYS.unnest(REGISTERED);
 // The update changes nothing: it locks an earlier row and returns it. A row that was just inserted has no xmax.
-const REGISTER = `insert into ${KEYS.name} as k (${KEYS.columns(REGISTERED)}, created_at)
-       select ${KEYS.columns(REGISTERED, 'v')}, clock_timestamp()
+const REGISTER = `insert into ${IDEMPOTENCY_KEYS.name} as k (${IDEMPOTENCY_KEYS.columns(REGISTERED)}, created_at)
+       select ${IDEMPOTENCY_KEYS.columns(REGISTERED, 'v')}, clock_timestamp()
          from ${NEW_KEYS.sql}
         order by v.scope
            on conflict (scope) do update
           set scope = excluded.scope
-    returning ${KEYS.select('k', REGISTERED)}, k.xmax = 0 as "isNew"`;
+    returning ${IDEMPOTENCY_KEYS.select('k', REGISTERED)}, k.xmax = 0 as "isNew"`;
 
-const NEW_CLAIMS = KEYS.unnest(['scope', 'requestHash'], { extra: { claimed: 'json' } });
-const INSERT_CLAIMS = `insert into ${KEYS.name} (${KEYS.columns(['scope', 'requestHash', 'claimed', 'createdAt'])})
+const NEW_CLAIMS = IDEMPOTENCY_KEYS.unnest(['scope', 'requestHash'], { extra: { claimed: 'json' } });
+const INSERT_CLAIMS = `insert into ${IDEMPOTENCY_KEYS.name} (${IDEMPOTENCY_KEYS.columns(['scope', 'requestHash', 'claimed', 'createdAt'])})
        select scope, request_hash,
               array(select id::uuid from json_array_elements_text(claimed) as id),
               clock_timestamp()
@@ -57,7 +57,7 @@ export class IdempotencyRepository {
   async forget(manager: EntityManager, scopes: readonly string[]): Promise<void> {
     await execute(
       manager,
-      `delete from ${KEYS.name}
+      `delete from ${IDEMPOTENCY_KEYS.name}
         where scope = any($1::text[])`,
       [scopes],
     );
@@ -80,7 +80,7 @@ export class IdempotencyRepository {
     const found = await rows<{ scope: string; claimed: string[] }>(
       manager,
       `select scope, claimed
-         from ${KEYS.name}
+         from ${IDEMPOTENCY_KEYS.name}
         where scope = any($1::text[])
           and claimed is not null`,
       [scopes],
@@ -92,7 +92,7 @@ export class IdempotencyRepository {
     const [key] = await rows<RegisteredKey>(
       manager,
       `select scope, request_hash as "requestHash", run_id as "runId", false as "isNew"
-         from ${KEYS.name}
+         from ${IDEMPOTENCY_KEYS.name}
         where scope = $1`,
       [scope],
     );
@@ -103,10 +103,10 @@ export class IdempotencyRepository {
   removeBefore(manager: EntityManager, time: Date, limit: number): Promise<number> {
     return execute(
       manager,
-      `delete from ${KEYS.name}
+      `delete from ${IDEMPOTENCY_KEYS.name}
         where scope in (
                 select scope
-                  from ${KEYS.name}
+                  from ${IDEMPOTENCY_KEYS.name}
                  where created_at < $1
                  order by created_at
                  limit $2

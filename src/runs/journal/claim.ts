@@ -1,4 +1,3 @@
-import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { Caller } from '../../auth/access.js';
 import type { Run } from '../machine/run.js';
 import type { ClaimContext, ClaimingWorker } from '../scheduling-strategy.js';
@@ -15,7 +14,7 @@ export interface Claim {
   /** Name of this process for the notice of the commit, if the claim is served under a key; null: it is not to be announced. */
   readonly servedBy?: string | null;
   /** Called with the worker as it is when runs are assigned; false refuses the claim. */
-  readonly admits?: (worker: ClaimingWorker) => boolean;
+  readonly accepts?: (worker: ClaimingWorker) => boolean;
   /** False when the caller has disconnected; called when runs are assigned. */
   readonly stillWanted: () => boolean;
 }
@@ -25,25 +24,19 @@ export interface ClaimedRun extends ClaimedFields {
   readonly run: Run;
 }
 
-export function traceOf({
-  traceparent,
-  tracestate,
-}: Pick<ClaimedFields, 'traceparent' | 'tracestate'>): TraceContext | null {
-  return traceparent === null ? null : { traceparent, tracestate };
-}
-
 /**
  * Result of a claim. `replayed`: the runs of an earlier claim with the same key that the worker still holds.
- * `empty`: no run for this worker. `contended`: there may be one, but other transactions hold it; try again.
- * `postponed`: like `replayed`, but the runs exceed the bytes of one commit; try again.
- * `refused`: the worker is unknown, inactive, draining or not admitted by the claim, or the caller has disconnected.
+ * `empty`: no run for this worker. `contended`: there may be one, but this commit could not have it; try again.
+ * `refused`: the worker is unknown, inactive or draining, the claim does not accept it, or the caller has disconnected.
  */
 export interface ClaimOutcome {
-  readonly kind: 'served' | 'replayed' | 'empty' | 'contended' | 'postponed' | 'refused';
+  readonly kind: 'served' | 'replayed' | 'empty' | 'contended' | 'refused';
   readonly runs: readonly ClaimedRun[];
+  /** True of a contended claim if an earlier one with its key has got runs, which an empty answer would deny. */
+  readonly isReplay?: true;
 }
 
 export const EMPTY: ClaimOutcome = { kind: 'empty', runs: [] };
 export const CONTENDED: ClaimOutcome = { kind: 'contended', runs: [] };
-export const POSTPONED: ClaimOutcome = { kind: 'postponed', runs: [] };
+export const CONTENDED_REPLAY: ClaimOutcome = { kind: 'contended', runs: [], isReplay: true };
 export const REFUSED: ClaimOutcome = { kind: 'refused', runs: [] };

@@ -55,7 +55,7 @@ export type JournalSettings = Pick<
 
 /**
  * All changes of runs go through the journal. It commits commands in groups, and each gets its own answer. If more
- * commands wait than a group holds, API keys are served in turn; reports of workers have a lane of their own. Large
+ * commands wait than a group holds, API keys are served in turn; reports of workers have a line of their own. Large
  * requests form groups of their own, on another connection, so that they do not delay the others.
  */
 @Injectable()
@@ -172,7 +172,7 @@ export class RunJournal {
 function placeOf(pending: PendingCommand): Place {
   const caller = pending.kind === 'claim' ? pending.claim.caller : pending.caller;
   return {
-    lane: isReport(pending) ? 'reports' : 'requests',
+    line: isReport(pending) ? 'reports' : 'requests',
     owner: caller?.id,
     bytes: bytesOf(pending),
   };
@@ -185,8 +185,8 @@ function isReport(pending: PendingCommand): boolean {
 }
 
 /** Whether it may be carried out after later commands: a change that follows another one of its request may not. */
-function isLargeRequest(pending: PendingCommand, { lane, bytes }: Place): boolean {
-  if (lane === 'reports' || (pending.kind === 'change' && pending.hasPrecedingFailed)) return false;
+function isLargeRequest(pending: PendingCommand, { line, bytes }: Place): boolean {
+  if (line === 'reports' || (pending.kind === 'change' && pending.hasPrecedingFailed)) return false;
   return bytes > LARGE_BYTES;
 }
 

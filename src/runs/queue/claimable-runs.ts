@@ -1,6 +1,6 @@
 import type { ClaimablePart } from '../../database/notices/commit-notice.js';
 import { PLAIN_LANE, type Lane } from './lane.js';
-import type { QueuePosition } from './low-water-marks.js';
+import type { QueuePosition } from './plain-lane.js';
 
 /** Priorities that one notice names; one about more names none. */
 const MAX_PRIORITIES = 50;

@@ -6,10 +6,10 @@ import { execute, rows, unnestRows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
 import { QUEUE } from '../storage/run-columns.js';
 import type { ClaimableRun } from './claimable-runs.js';
-import type { QueuePosition } from './low-water-marks.js';
+import type { QueuePosition } from './plain-lane.js';
 import { LANES } from './lane.repository.js';
 
-export const KEYS = new EntityTable(ConcurrencyKeyEntity);
+export const CONCURRENCY_KEYS = new EntityTable(ConcurrencyKeyEntity);
 export const SLOTS = new EntityTable(ConcurrencySlotEntity);
 const SLOT_FIELDS = SLOTS.except('id');
 const NEW_SLOTS = SLOTS.unnest(SLOT_FIELDS);
@@ -37,7 +37,7 @@ const IS_UNUSED = `k.executing = 0
 // on the number of runs.
 const ADMIT = `with recursive kind as (
          select k.key, k.executing, q.alike, q.concurrency_limit, 1 as n
-           from ${KEYS.name} k
+           from ${CONCURRENCY_KEYS.name} k
           cross join lateral (${firstKind('k.key', '')}) q
           where k.key = any($1::text[])
           union all
@@ -96,7 +96,7 @@ export class ConcurrencyKeys {
     );
     await execute(
       manager,
-      `insert into ${KEYS.name} as k (key, executing)
+      `insert into ${CONCURRENCY_KEYS.name} as k (key, executing)
        select v.key, v.executing
          from ${source.sql}
         order by v.key
@@ -168,7 +168,7 @@ export class ConcurrencyKeys {
     const found = await rows<{ key: string; executing: number }>(
       manager,
       `select key, executing
-         from ${KEYS.name}
+         from ${CONCURRENCY_KEYS.name}
         where key = any($1::text[])
         order by key
           for update skip locked`,
@@ -200,7 +200,7 @@ export class ConcurrencyKeys {
     const looked = await rows<{ key: string; isUnused: boolean }>(
       manager,
       `select k.key, ${IS_UNUSED} as "isUnused"
-         from ${KEYS.name} k
+         from ${CONCURRENCY_KEYS.name} k
         where k.key > $1::text
         order by k.key
         limit $2::integer`,
@@ -213,7 +213,7 @@ export class ConcurrencyKeys {
     if (keys.length === 0) return { last, removed: 0 };
     const removed = await execute(
       manager,
-      `delete from ${KEYS.name} k
+      `delete from ${CONCURRENCY_KEYS.name} k
         where k.key = any($1::text[])
           and ${IS_UNUSED}`,
       [keys],

@@ -8,7 +8,7 @@ export const PLAIN_LANE = '00000000-0000-0000-0000-000000000000';
 const NOT_WORKER = 'not-worker:';
 
 /** Every worker meets it: it keeps runs whose key must be locked first out of the plain lane. */
-const CONCURRENCY_KEY = 'concurrency-key';
+const HAS_KEY = 'concurrency-key';
 
 const NAMESPACE = 'b4f5a0cb-8a38-4f5a-a1d5-6f5b8f0f6a4e';
 
@@ -47,7 +47,7 @@ export function laneOf({ requirementId, concurrencyKey, avoidedWorker }: Demands
 export function requiredOf({ concurrencyKey, avoidedWorker }: Demands, requirements: Requirements): string[] {
   return [
     ...requirementList(requirements),
-    ...(concurrencyKey === null ? [] : [CONCURRENCY_KEY]),
+    ...(concurrencyKey === null ? [] : [HAS_KEY]),
     ...(avoidedWorker === null ? [] : [NOT_WORKER + avoidedWorker]),
   ];
 }
@@ -60,13 +60,13 @@ export function offerOf(worker: Requirements & { readonly id: string }): Offer {
 export function serves({ id, has }: Offer, { required }: Pick<Lane, 'required'>): boolean {
   return required.every((one) => {
     if (one.startsWith(NOT_WORKER)) return one !== NOT_WORKER + id;
-    return one === CONCURRENCY_KEY || has.has(one);
+    return one === HAS_KEY || has.has(one);
   });
 }
 
 /** The tags and capabilities that a lane requires, as `requirementList`. */
 export function offeredOf(required: readonly string[]): string[] {
-  return required.filter((one) => !one.startsWith(NOT_WORKER) && one !== CONCURRENCY_KEY);
+  return required.filter((one) => !one.startsWith(NOT_WORKER) && one !== HAS_KEY);
 }
 
 /** Compares runs by the order in which claims get those of a lane: priority descending, age, id. */

@@ -1,15 +1,51 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import type { NoticeSource } from '../../database/notices/commit-notices.js';
-import { offeredOf, serves, type Lane, type Offer } from './lane.js';
-import { listActiveLanes } from './lane.repository.js';
+import { plainArray, rows } from '../../database/sql/sql.js';
+import type { CandidateQuery, Claimant, QueuedRun, Shape } from '../scheduling-strategy.js';
+import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import { readClaimablePart } from './claimable-runs.js';
+import { CONCURRENCY_KEYS } from './concurrency-keys.js';
+import { offeredOf, offerOf, PLAIN, serves, type Lane, type Offer } from './lane.js';
+import { findEmptyLanes, listActiveLanes } from './lane.repository.js';
 
 /** Milliseconds in which it is not asked again whether a lane without visible runs is empty. */
 const RECHECK_MS = 1_000;
 
 /** Lanes that are known at least before all are forgotten and read again: some may have lost their runs unnoticed. */
 const MIN_KNOWN = 1_000;
+
+/** A shape that every run fits into. */
+const UNLIMITED = { cpu: 2 ** 31 - 1, ramMb: 2 ** 31 - 1, vramMb: 2 ** 31 - 1 } as const;
+
+/** Runs beyond the limit of the strategy that one claim considers: keys of the first ones may be full or locked. */
+const LOOK_AHEAD = 16;
+
+/** A run of the queue that claims may read. */
+export interface CandidateRun extends QueuedRun {
+  readonly lane: string;
+  /** Runs with its key that are in execution; null: it has no key. */
+  readonly executing: number | null;
+}
+
+const LIST = listOf(false);
+const LIST_WITH_PASSED_OVER = listOf(true);
+
+/** What a claim considers. */
+export interface Candidates {
+  readonly runs: readonly CandidateRun[];
+  /** The lanes of the runs, by the ids of the runs. */
+  readonly lanes: ReadonlyMap<string, Lane>;
+}
+
+interface ListOptions {
+  /** Ids of runs that are left out. */
+  readonly except?: readonly string[];
+  /** Whether to list runs of the plain lane. */
+  readonly withPlain?: boolean;
+  /** False when the transaction has removed runs: a rollback brings them back. */
+  readonly mayForget?: boolean;
+}
 
 interface ActiveLane extends Lane {
   /** The element by which it is found; '': it requires neither tag nor capability. */
@@ -74,11 +110,45 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
     this.#isLoaded = false;
   }
 
-  /**
-   * Reads the active lanes unless they are known. @param mayForget false when the transaction has removed runs: a rollback
-   * brings them back
-   */
-  async refresh(manager: EntityManager, mayForget: boolean): Promise<void> {
+  /** The first runs that any of the claimants may get by its tags and capabilities, in queue order, without locks. */
+  async list(
+    manager: EntityManager,
+    claimants: readonly Claimant[],
+    query: CandidateQuery,
+    { except = [], withPlain = false, mayForget = true }: ListOptions = {},
+  ): Promise<Candidates> {
+    await this.#refresh(manager, mayForget);
+    const version = this.#version;
+    const kinds = new Map<string, readonly Lane[]>();
+    for (const claimant of claimants) {
+      const served = this.servedBy(offerOf(claimant));
+      kinds.set(served.map(({ id }) => id).join(), withPlain ? [PLAIN, ...served] : served);
+    }
+    const lanes = new Map([...kinds.values()].flat().map((lane) => [lane.id, lane]));
+    if (lanes.size === 0) return { runs: [], lanes: new Map() };
+    const { limit, capacity = [UNLIMITED], free = [], passedOverBefore } = query;
+    const shapes = distinct([...capacity, ...free]);
+    const served = [...kinds.values()].flatMap((list, kind) => list.map(({ id }) => ({ kind, id })));
+    const params = [
+      served.map(({ kind }) => kind),
+      plainArray(served.map(({ id }) => id)),
+      shapes.map(({ cpu }) => cpu),
+      shapes.map(({ ramMb }) => ramMb),
+      shapes.map(({ vramMb }) => vramMb),
+      limit + LOOK_AHEAD + except.length,
+      claimants.map(({ id }) => id),
+      except,
+    ];
+    const runs = await (passedOverBefore
+      ? rows<CandidateRun>(manager, LIST_WITH_PASSED_OVER, [...params, passedOverBefore.toISOString()])
+      : rows<CandidateRun>(manager, LIST, params));
+    if (mayForget) await this.#forgetEmpty(manager, lanes, runs, version);
+    const laneOf = ({ id, lane }: CandidateRun): [string, Lane] => [id, lanes.get(lane) ?? PLAIN];
+    return { runs, lanes: new Map(runs.map(laneOf)) };
+  }
+
+  /** Reads the active lanes unless they are known. */
+  async #refresh(manager: EntityManager, mayForget: boolean): Promise<void> {
     if (this.#isCurrent) return;
     const [isListening, losses, version] = [this.#isListening, this.#losses, this.#version];
     const found = await listActiveLanes(manager);
@@ -106,15 +176,22 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
     return leads.flatMap((lead) => [...(this.#byLead.get(lead) ?? [])].filter((lane) => serves(offer, lane)));
   }
 
-  /** Those of the lanes, in which a claim saw no run, that are to be checked. */
-  toCheck(unseen: readonly string[]): string[] {
+  /** Checks the lanes in which a claim saw no run. */
+  async #forgetEmpty(
+    manager: EntityManager,
+    lanes: ReadonlyMap<string, Lane>,
+    runs: readonly CandidateRun[],
+    version: number,
+  ): Promise<void> {
+    const seen = new Set(runs.map(({ lane }) => lane));
     const now = performance.now();
-    return unseen.filter((id) => {
+    const unseen = [...lanes.keys()].filter((id) => {
       const lane = this.#active.get(id);
-      if (!lane || now - lane.checkedAt < RECHECK_MS) return false;
+      if (seen.has(id) || !lane || now - lane.checkedAt < RECHECK_MS) return false;
       lane.checkedAt = now;
       return true;
     });
+    if (unseen.length > 0) this.foundEmpty(await findEmptyLanes(manager, unseen), version);
   }
 
   /** A query that began at the version found no run in these lanes. */
@@ -155,4 +232,78 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
     const led = this.#byLead.get(lead) ?? new Set();
     this.#byLead.set(lead, led.add(lane));
   }
+}
+
+function listOf(withPassedOver: boolean): string {
+  // Claimants that may serve the same lanes are of one kind. The first runs of each lane are read once, by one index step;
+  // each kind gets the first of its lanes: runs that no claimant may get, and runs whose key is full, cost nothing. `offset 0`
+  // keeps the planner from joining by a scan of the whole table.
+  return `with served as materialized (
+         select *
+           from unnest($1::integer[], $2::uuid[]) as s (kind, lane)
+       ),
+       lane as materialized (
+         select distinct lane as id
+           from served
+       ),
+       shape as materialized (
+         select row_number() over () as n, s.*
+           from unnest($3::integer[], $4::integer[], $5::integer[]) as s (cpu, ram_mb, vram_mb)
+       ),
+       first as (
+         ${firstOfKind('true')}
+          union
+         ${withPassedOver ? `${firstOfKind('q.passed_over_at is not null and q.passed_over_at <= $9::timestamptz')} union` : ''}
+         select q.run_id
+           from (
+             select run_id, lane
+               from ${QUEUE.name}
+              where reserved_for is not null
+                and reserved_for = any($7::text[])
+                and is_admitted
+             offset 0
+           ) q
+           join lane l on l.id = q.lane
+       )
+       select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}, q.lane,
+              case
+                when q.concurrency_key is not null
+                then coalesce((select k.executing from ${CONCURRENCY_KEYS.name} k where k.key = q.concurrency_key), 0)
+              end as executing
+         from first f
+        cross join lateral (select * from ${QUEUE.name} where run_id = f.run_id offset 0) q
+        cross join lateral (select * from ${RUNS.name} where id = f.run_id offset 0) r
+        where not f.run_id = any($8::uuid[])
+        order by q.priority desc, q.created_at, q.run_id`;
+}
+
+/** For each kind of claimants and shape, its first rows with the condition. */
+function firstOfKind(condition: string): string {
+  return `(select n.run_id
+           from (
+             select f.run_id, row_number() over (partition by s.kind, f.shape order by f.priority desc, f.created_at, f.run_id) as nth
+               from (
+                 select l.id as lane, s.n as shape, q.*
+                   from lane l
+                  cross join shape s
+                  cross join lateral (
+                    select q.run_id, q.priority, q.created_at
+                      from ${QUEUE.name} q
+                     where q.lane = l.id
+                       and q.is_admitted
+                       and ${condition}
+                       and q.cpu <= s.cpu
+                       and q.ram_mb <= s.ram_mb
+                       and q.vram_mb <= s.vram_mb
+                     order by priority desc, created_at, run_id
+                     limit $6::integer
+                  ) q
+               ) f
+               join served s on s.lane = f.lane
+           ) n
+          where n.nth <= $6::integer)`;
+}
+
+function distinct(shapes: readonly Shape[]): Shape[] {
+  return [...new Map(shapes.map((shape) => [`${shape.cpu} ${shape.ramMb} ${shape.vramMb}`, shape])).values()];
 }

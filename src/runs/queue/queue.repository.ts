@@ -3,16 +3,22 @@ import type { EntityManager } from 'typeorm';
 import { sendNotice } from '../../database/notices/commit-notice.js';
 import { execute, plainArray, rows, UnnestColumns } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
-import type { LockedRun, Reservation } from '../scheduling-strategy.js';
+import type { Reservation } from '../scheduling-strategy.js';
 import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, RUNS } from '../storage/run-columns.js';
-import { ConcurrencyKeys, countByKey, KEYS, type ConcurrencySlot } from './concurrency-keys.js';
+import { CONCURRENCY_KEYS, ConcurrencyKeys, countByKey, type ConcurrencySlot } from './concurrency-keys.js';
 import { isPlain, laneOf, PLAIN, type Lane } from './lane.js';
 import { LaneRepository } from './lane.repository.js';
 import { Lanes } from './lanes.js';
 import { readIndexesInOrder } from './read-indexes-in-order.js';
 import { claimablePart, type ClaimableRun } from './claimable-runs.js';
-import { LowWaterMarks, WHOLE_QUEUE } from './low-water-marks.js';
-import { findHeads, lockHeads, type LockedHead } from './queue-head.js';
+import {
+  findHeads,
+  lockHeads,
+  LowWaterMarks,
+  WHOLE_QUEUE,
+  type LockedHead,
+  type LockedPendingRun,
+} from './plain-lane.js';
 
 /** What a group changes in the queue and for the concurrency keys of its runs. */
 export interface QueueChange {
@@ -53,7 +59,7 @@ const PUT = `insert into ${QUEUE.name} (${QUEUE.columns([...FIELDS, 'alike', 'is
 // A row with a key is changed by the transaction that holds the key, which admits runs of the key without a deadlock.
 const HOLDS_KEY = `(
               q.concurrency_key is null
-              or exists (select from ${KEYS.name} k where k.key = q.concurrency_key for update skip locked)
+              or exists (select from ${CONCURRENCY_KEYS.name} k where k.key = q.concurrency_key for update skip locked)
             )`;
 
 const RESERVED = new UnnestColumns<'run_id' | 'worker_id'>([
@@ -188,7 +194,7 @@ export class QueueRepository {
   }
 
   /** Locks those of the runs that are still in the queue; skips those that others have locked. */
-  async lockAll(manager: EntityManager, runs: readonly Run[]): Promise<LockedRun[]> {
+  async lockAll(manager: EntityManager, runs: readonly Run[]): Promise<LockedPendingRun[]> {
     if (runs.length === 0) return [];
     return rows(
       manager,

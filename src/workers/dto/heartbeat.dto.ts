@@ -20,7 +20,7 @@ import {
   NOT_CLAIMING_REASONS,
   type Heartbeat,
   type NotClaiming,
-  type ReportedRun,
+  type RunningOp,
 } from '../pool/worker-pool.js';
 import { EngineJobsInputDto } from './engine.dto.js';
 import { ResourcesInputDto } from './resources.dto.js';
@@ -141,10 +141,10 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
     capabilities: dto.capabilities ?? [],
     engine: engine ? { name: engine.name, pending: engine.pending, running: engine.running } : null,
     notClaiming: toNotClaimingDtos(dto.not_claiming ?? []),
-    runningOps: dto.running_ops?.map(toReportedRun),
+    runningOps: dto.running_ops?.map(toRunningOp),
   };
 }
 
-function toReportedRun({ id, image, inputs, constraints, attempt }: RunningOpDto): ReportedRun {
+function toRunningOp({ id, image, inputs, constraints, attempt }: RunningOpDto): RunningOp {
   return { id, image, inputs, constraints, ...(attempt !== undefined && { attempt }) };
 }

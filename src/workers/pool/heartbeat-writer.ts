@@ -11,7 +11,7 @@ import {
   type Heartbeat,
   type PooledWorker,
   type PoolLimits,
-  type ReportedRun,
+  type RunningOp,
 } from './worker-pool.js';
 
 /** Minimum time between two statements, in milliseconds. */
@@ -43,7 +43,7 @@ interface WrittenHeartbeat {
 }
 
 interface WrittenRuns {
-  readonly ops: readonly ReportedRun[];
+  readonly ops: readonly RunningOp[];
   readonly ids: readonly string[];
   readonly text: string;
   readonly hash: string;
@@ -62,7 +62,7 @@ interface MergedHeartbeats {
 
 interface HeartbeatRow extends Pick<PooledWorker, 'id' | 'createdAt' | 'lastHeartbeatAt' | 'isDraining'> {
   /** Running runs of earlier heartbeats, for workers that reported none now; null: none. */
-  readonly runningOps: readonly ReportedRun[] | null;
+  readonly runningOps: readonly RunningOp[] | null;
 }
 
 /** Workers that one statement reads or removes. */

@@ -18,7 +18,7 @@ import {
   type Heartbeat,
   type Holding,
   type PooledWorker,
-  type ReportedRun,
+  type RunningOp,
   type SilentWorker,
   type WorkerCounts,
   type WorkerPool,
@@ -43,7 +43,7 @@ const SELECT_WORKERS = `with ${CLOCK}
 
 interface WorkerRow extends Omit<PooledWorker, keyof WorkerDescription | 'runningOps'> {
   readonly description: WorkerDescription;
-  readonly runningOps: readonly ReportedRun[] | null;
+  readonly runningOps: readonly RunningOp[] | null;
 }
 
 /**

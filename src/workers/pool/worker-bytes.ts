@@ -1,6 +1,6 @@
 import { jsonText, withOwnText } from '@longshore/common/json/json-text';
 import type { Gpu } from '../../runs/scheduling-strategy.js';
-import type { ReportedRun } from './worker-pool.js';
+import type { RunningOp } from './worker-pool.js';
 
 /** Bytes of an object or a text in memory besides its content, about. */
 const OVERHEAD = 48;
@@ -14,7 +14,7 @@ export function bytesOfResources(gpus: readonly Gpu[], tags: readonly string[]):
  * As much of the running runs as fits into the bytes: without their inputs and constraints where these do not fit, and
  * only the first of them where even that is too much. They are for display.
  */
-export function fitRunningRuns(ops: readonly ReportedRun[], maxBytes: number): readonly ReportedRun[] {
+export function fitRunningRuns(ops: readonly RunningOp[], maxBytes: number): readonly RunningOp[] {
   const full = ops.reduce(
     (sum, op) => sum + bytesOfRun(op) + jsonText(op.inputs).length + jsonText(op.constraints).length,
     0,
@@ -33,7 +33,7 @@ export function fitRunningRuns(ops: readonly ReportedRun[], maxBytes: number): r
     .map(({ id, attempt, image }) => ({ id, attempt, image, inputs: {}, constraints: {} }));
 }
 
-function bytesOfRun({ id, image }: ReportedRun): number {
+function bytesOfRun({ id, image }: RunningOp): number {
   return 2 * OVERHEAD + id.length + image.length;
 }
 

@@ -17,7 +17,7 @@ export interface PoolLimits {
   readonly maxWorkerBytes: number;
 }
 
-export interface ReportedRun {
+export interface RunningOp {
   readonly id: string;
   /** 1-based; absent: not reported. */
   readonly attempt?: number | undefined;
@@ -51,14 +51,14 @@ export interface Heartbeat extends ClaimingWorker {
   readonly engine: EngineJobs | null;
   /** Empty: it claims, or does not say. */
   readonly notClaiming: readonly NotClaiming[];
-  readonly runningOps?: readonly ReportedRun[] | undefined;
+  readonly runningOps?: readonly RunningOp[] | undefined;
 }
 
 export interface PooledWorker extends ClaimingWorker {
   /** As in its last heartbeat. */
   readonly engine: EngineJobs | null;
   readonly notClaiming: readonly NotClaiming[];
-  readonly runningOps: readonly ReportedRun[];
+  readonly runningOps: readonly RunningOp[];
   /** Time of the first heartbeat. */
   readonly createdAt: Date;
   readonly lastHeartbeatAt: Date;

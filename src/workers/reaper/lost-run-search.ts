@@ -10,7 +10,7 @@ import { GracePeriod } from './grace-period.js';
 
 export const LOSS_REASONS = ['silent', 'unreported'] as const;
 
-export interface LostRun {
+export interface Loss {
   readonly runId: string;
   readonly workerId: string;
   readonly attempt: number;
@@ -35,7 +35,7 @@ export class LostRunSearch {
   ) {}
 
   /** Reads the workers with assigned runs in pages and yields the lost runs of each; none during the grace period. */
-  async *search(): AsyncGenerator<readonly LostRun[], void, void> {
+  async *search(): AsyncGenerator<readonly Loss[], void, void> {
     for (let after = ''; ;) {
       const from = after;
       const askedAt = this.grace.clock.now();
@@ -59,7 +59,7 @@ export class LostRunSearch {
   async *#lostRunsOf(
     assigned: readonly AssignedWorker[],
     now: Date,
-  ): AsyncGenerator<readonly LostRun[], void, void> {
+  ): AsyncGenerator<readonly Loss[], void, void> {
     const silent = await this.pool.findSilent(assigned.map(({ workerId }) => workerId));
     // Checked after the answer: this process may have been paused until now.
     if (!this.grace.isOver()) return;
@@ -91,9 +91,9 @@ export class LostRunSearch {
     page: readonly AssignedRun[],
     lost: ReadonlyMap<string, Date | null>,
     now: Date,
-  ): Promise<readonly LostRun[]> {
+  ): Promise<readonly Loss[]> {
     const unreported = await this.#unreportedAmong(page.filter(({ workerId }) => !lost.has(workerId)));
-    return page.flatMap(({ id: runId, workerId, attempt }): LostRun[] => {
+    return page.flatMap(({ id: runId, workerId, attempt }): Loss[] => {
       const run = { runId, workerId, attempt };
       const silentSince = lost.get(workerId);
       if (silentSince !== undefined) {

@@ -4,7 +4,7 @@ import { Log } from '../../common/logging/logger.js';
 import { Settings } from '../../config/settings.js';
 import { HealthChecks } from '../../health/health-checks.js';
 import { GracePeriod } from './grace-period.js';
-import { LOSS_REASONS, type LostRun } from './lost-run-search.js';
+import { LOSS_REASONS, type Loss } from './lost-run-search.js';
 
 /** Runs that a pass handled, by result. */
 export interface ReaperCounts {
@@ -84,7 +84,7 @@ export class ReaperInstrumentation {
     this.#progressAt = this.grace.clock.now();
   }
 
-  reclaimed({ runId, attempt, workerId, reason }: LostRun): void {
+  reclaimed({ runId, attempt, workerId, reason }: Loss): void {
     this.#reclaims.inc({ reason });
     this.log.debug('reclaimed a run', { runId, attempt, workerId, reason });
   }
@@ -93,7 +93,7 @@ export class ReaperInstrumentation {
     this.#refused.inc();
   }
 
-  failed({ runId, attempt, workerId }: LostRun, error: unknown): void {
+  failed({ runId, attempt, workerId }: Loss, error: unknown): void {
     this.log.warn('could not reclaim a run yet', { runId, attempt, workerId, error });
   }
 

@@ -3,7 +3,7 @@ import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/connec
 import { RunJournal } from '../../runs/journal/run-journal.js';
 import { JournalOverloaded, RunNotFound, RunRejected } from '../../runs/run.errors.js';
 import { GracePeriod } from './grace-period.js';
-import { LostRunSearch, type LostRun } from './lost-run-search.js';
+import { LostRunSearch, type Loss } from './lost-run-search.js';
 import { ReaperInstrumentation, type ReaperCounts } from './reaper-instrumentation.js';
 import { type JobRun, SECOND, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
@@ -62,8 +62,8 @@ export class Reaper {
 
   /** Submits all at once, so that they share groups. @throws an error that concerns more than one run */
   async #reclaim(
-    batch: readonly LostRun[],
-  ): Promise<readonly { readonly run: LostRun; readonly result: keyof ReaperCounts }[]> {
+    batch: readonly Loss[],
+  ): Promise<readonly { readonly run: Loss; readonly result: keyof ReaperCounts }[]> {
     const settled = await Promise.allSettled(
       batch.map(async (run) => {
         const { runId, workerId, attempt, lastHeartbeatAt } = run;
@@ -79,7 +79,7 @@ export class Reaper {
   }
 
   /** @throws the error when it concerns more than this run */
-  #resultOf(run: LostRun, error: unknown): 'refused' | 'failed' {
+  #resultOf(run: Loss, error: unknown): 'refused' | 'failed' {
     if (error instanceof RunRejected || error instanceof RunNotFound) {
       this.instrumentation.refused();
       return 'refused';
@@ -91,7 +91,7 @@ export class Reaper {
   }
 }
 
-async function* batches(pages: AsyncIterable<readonly LostRun[]>): AsyncGenerator<readonly LostRun[]> {
+async function* batches(pages: AsyncIterable<readonly Loss[]>): AsyncGenerator<readonly Loss[]> {
   for await (const page of pages) {
     for (let at = 0; at < page.length; at += RUNS_PER_BATCH) yield page.slice(at, at + RUNS_PER_BATCH);
   }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
-import type { Claim, ClaimOutcome } from '../../../src/runs/journal/claim.js';
+import { CONTENDED_REPLAY, type Claim, type ClaimOutcome } from '../../../src/runs/journal/claim.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
@@ -102,14 +102,11 @@ describe('the answers of claims are bounded in bytes', () => {
     assert.deepEqual(countsOf(first), [3, 3, 3, 3, 3, 3]);
 
     const repeated = await Promise.all(keys.map(claimOnce));
-    const [answered, postponed] = [repeated.slice(0, 4), repeated.slice(4)];
+    const [answered, contended] = [repeated.slice(0, 4), repeated.slice(4)];
     assert.deepEqual(kindsOf(answered), ['replayed', 'replayed', 'replayed', 'replayed']);
     assert.deepEqual(answered.map(idsOf), first.slice(0, 4).map(idsOf));
     assert.ok(answered.every(({ runs }) => runs.every(({ inputs }) => inputs['text'] === INPUTS.text)));
-    assert.deepEqual(postponed, [
-      { kind: 'postponed', runs: [] },
-      { kind: 'postponed', runs: [] },
-    ]);
+    assert.deepEqual(contended, [CONTENDED_REPLAY, CONTENDED_REPLAY]);
 
     const last = await Promise.all(keys.slice(4).map(claimOnce));
     assert.deepEqual(kindsOf(last), ['replayed', 'replayed']);

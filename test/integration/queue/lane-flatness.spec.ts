@@ -8,7 +8,6 @@ import { JOURNAL_SESSION } from '../../../src/database/connections/reserved-conn
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { laneOf } from '../../../src/runs/queue/lane.js';
 import { Lanes } from '../../../src/runs/queue/lanes.js';
-import { LaneHeads } from '../../../src/runs/queue/lane-heads.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
 import type { Claimant } from '../../../src/runs/scheduling-strategy.js';
 import { createOn, journalOn } from '../../support/runs/journal.js';
@@ -114,9 +113,9 @@ describe('a queue with many selectors, and many keys at their limits', () => {
       if (when === 'after') await execute(database.dataSource, 'analyze');
       const lanes = new Lanes(SILENT);
       lanes.onModuleInit();
-      await lanes.refresh(database.dataSource.manager, true);
+      await lanes.list(database.dataSource.manager, [], { limit: 1 });
       const blocks = await blocksOf(async (manager) => {
-        const { runs } = await new LaneHeads(lanes).list(manager, [CLAIMANT], { limit: 1 });
+        const { runs } = await lanes.list(manager, [CLAIMANT], { limit: 1 });
         assert.deepEqual(
           runs.slice(0, 1).map(({ id }) => id),
           [mine],

@@ -4,7 +4,6 @@ import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
-import { LaneHeads } from '../../../src/runs/queue/lane-heads.js';
 import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
 import { QueueCleanupJob } from '../../../src/runs/queue/queue-cleanup.job.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
@@ -100,11 +99,11 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
       const run = await createOn(here.journal, GPU);
       const claimant = { id: 'gpu-worker', cpuCores: 1, ramMb: 1, gpus: [], capabilities: [], held: [] };
       const gpu = { ...claimant, tags: ['gpu'] };
-      const [queue, heads] = [queueWith(undefined, here.lanes), new LaneHeads(here.lanes)];
+      const queue = queueWith(undefined, here.lanes);
       const failed = database.dataSource.transaction(async (manager) => {
         await queue.remove(manager, [run]);
         const mayForget = queue.mayForget(manager);
-        const { runs } = await heads.list(manager, [gpu], { limit: 1 }, { mayForget });
+        const { runs } = await here.lanes.list(manager, [gpu], { limit: 1 }, { mayForget });
         assert.deepEqual(runs, []);
         throw new Error('rolled back');
       });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql/sql.js';
-import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
+import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';
 import { queueWith } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 

@@ -5,7 +5,7 @@ import { execute, rows } from '../../../src/database/sql/sql.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
 import { Lanes } from '../../../src/runs/queue/lanes.js';
-import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
+import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';
 import { QueueCleanupJob } from '../../../src/runs/queue/queue-cleanup.job.js';
 import { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';

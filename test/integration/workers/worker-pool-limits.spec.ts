@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { TooManyWorkers } from '../../../src/workers/workers.errors.js';
-import type { ReportedRun } from '../../../src/workers/pool/worker-pool.js';
+import type { RunningOp } from '../../../src/workers/pool/worker-pool.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { beat, memoryBench, sharedBench, type PoolBench } from '../../support/workers/worker-pools.js';
 
@@ -9,7 +9,7 @@ const TIMEOUT_MS = 60_000;
 const MAX_WORKERS = 3;
 const LIMITS = { maxWorkers: MAX_WORKERS, maxWorkerBytes: 4096 };
 
-function runs(count: number, text: string): ReportedRun[] {
+function runs(count: number, text: string): RunningOp[] {
   return Array.from({ length: count }, (_, i) => ({
     id: `run-${i}`,
     image: 'i',

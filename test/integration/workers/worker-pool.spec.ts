@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { MAX_DEPARTED } from '../../../src/workers/pool/run-reports.js';
-import { FORGET_AFTER_MS, type Holding, type ReportedRun } from '../../../src/workers/pool/worker-pool.js';
+import { FORGET_AFTER_MS, type Holding, type RunningOp } from '../../../src/workers/pool/worker-pool.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { ADMIN, beat, memoryBench, sharedBench, type PoolBench } from '../../support/workers/worker-pools.js';
 
@@ -14,7 +14,7 @@ function hold(runId: string, workerId = 'w'): Holding {
   return { runId, workerId };
 }
 
-function withInput(n: number): ReportedRun[] {
+function withInput(n: number): RunningOp[] {
   return [{ id: 'r', image: 'i', inputs: { n }, constraints: {} }];
 }
 

@@ -13,15 +13,13 @@ import { EventRepository } from '../../../src/runs/events/event.repository.js';
 import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
 import { IdempotencyRepository } from '../../../src/runs/idempotency/idempotency.repository.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
-import { LaneHeads } from '../../../src/runs/queue/lane-heads.js';
 import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
 import { Lanes } from '../../../src/runs/queue/lanes.js';
-import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
+import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';
 import { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
 import type { Claim, ClaimedRun } from '../../../src/runs/journal/claim.js';
-import { ClaimReplays } from '../../../src/claims/assignment/claim-replays.js';
-import { ClaimAllocator } from '../../../src/claims/assignment/claim-allocator.js';
-import { CandidateSelector } from '../../../src/claims/assignment/candidate-selector.js';
+import { CandidateSelector } from '../../../src/claims/candidate-selector.js';
+import { ClaimAllocator } from '../../../src/claims/claim-allocator.js';
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
 import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
 import { GroupCommitter, GroupTables } from '../../../src/runs/journal/commit-group.js';
@@ -53,13 +51,8 @@ export function journalOn(
   const events = new EventRepository();
   const idempotency = new IdempotencyRepository();
   const tables = new GroupTables(runs, events, queue, idempotency, new FeedRepository({ feedEnabled: true }));
-  const allocator = new ClaimAllocator(
-    queue,
-    runs,
-    new HeldRunRepository(),
-    new CandidateSelector(queue, new LaneHeads(lanes), lanes, settings),
-    new ClaimReplays(idempotency, runs, settings),
-  );
+  const selector = new CandidateSelector(queue, lanes);
+  const allocator = new ClaimAllocator(tables, new HeldRunRepository(), selector, settings);
   const views = new RunViews(runs, events, settings);
   const cursors = { epoch: null, of: (topic: string) => cursorsOf(topic, null) };
   const feeds = new FeedTails(cursors, new FeedMetrics(registry), DEFAULT_FEED_LIMITS);

@@ -9,9 +9,8 @@ import type { Idempotency } from '../../../src/runs/idempotency/idempotency-ledg
 import { Lanes } from '../../../src/runs/queue/lanes.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
-import { EmptyClaimPredictor } from '../../../src/claims/empty-claim-predictor.js';
+import { EmptyClaimPredictor, ServedNotices } from '../../../src/claims/empty-claim-predictor.js';
 import { ClaimService } from '../../../src/claims/claim.service.js';
-import { ServedNotices } from '../../../src/claims/served-notices.js';
 import { WaitingClaims } from '../../../src/claims/waiting-claims.js';
 import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
 import { WorkerDrainsRepository } from '../../../src/workers/pool/worker-drains.repository.js';
@@ -72,15 +71,8 @@ export class ClaimProcess {
         return journal.claim(claim);
       },
     };
-    this.predictor = new EmptyClaimPredictor(
-      counted,
-      this.waiting,
-      lanes,
-      this.#served,
-      this.repository,
-      dataSource,
-    );
-    this.#claims = new ClaimService(pool, this.predictor, this.waiting, strategy);
+    this.predictor = new EmptyClaimPredictor(this.waiting, lanes, this.#served, this.repository, dataSource);
+    this.#claims = new ClaimService(pool, counted, this.predictor, this.waiting, strategy);
   }
 
   /**

@@ -4,12 +4,7 @@ import { HeartbeatWriter } from '../../../src/workers/pool/heartbeat-writer.js';
 import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
 import { SharedWorkerPool } from '../../../src/workers/pool/shared-worker-pool.js';
 import { WorkerDrainsRepository } from '../../../src/workers/pool/worker-drains.repository.js';
-import type {
-  Heartbeat,
-  PoolLimits,
-  ReportedRun,
-  WorkerPool,
-} from '../../../src/workers/pool/worker-pool.js';
+import type { Heartbeat, PoolLimits, RunningOp, WorkerPool } from '../../../src/workers/pool/worker-pool.js';
 
 /** Author of drains. */
 export const ADMIN = { name: 'admin' };
@@ -44,7 +39,7 @@ export function beat(id: string, runs?: readonly string[], more: Partial<Heartbe
   };
 }
 
-function reported(id: string): ReportedRun {
+function reported(id: string): RunningOp {
   return { id, image: 'i', inputs: {}, constraints: {} };
 }
 

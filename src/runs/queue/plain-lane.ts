@@ -1,6 +1,12 @@
 import type { OnModuleDestroy, OnModuleInit } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
 import type { NoticeSource } from '../../database/notices/commit-notices.js';
+import { rows } from '../../database/sql/sql.js';
+import type { QueuedRun } from '../scheduling-strategy.js';
+import type { Run } from '../machine/run.js';
+import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import { readClaimablePart } from './claimable-runs.js';
+import { PLAIN_LANE } from './lane.js';
 
 /** Where a run is in the queue: priority descending, then age, then id. */
 export interface QueuePosition {
@@ -18,6 +24,15 @@ export interface QueueRange {
   readonly above: number;
   readonly from: QueuePosition | null;
 }
+
+/** A pending run that a claim has locked. */
+export interface LockedPendingRun extends Run {
+  /** Bytes of the run in the answer of the claim. */
+  readonly bytes: number;
+}
+
+/** A locked run with its notes in the queue. */
+export type LockedHead = QueuedRun & LockedPendingRun;
 
 /** The marks advance after so many claimed runs, which bounds the deleted rows that a scan passes. */
 const ADVANCE_AFTER_RUNS = 200;
@@ -181,4 +196,81 @@ export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
 function isBefore(a: QueuePosition, b: QueuePosition): boolean {
   const [at, bt] = [a.createdAt.getTime(), b.createdAt.getTime()];
   return at === bt ? a.id < b.id : at < bt;
+}
+
+// Runs of the plain lane. The ranges are scanned one after the other and only as far as needed; nothing is sorted. The index is entered at a row
+// comparison within one priority, or at a range of priorities.
+const RANGES = `unnest($1::integer[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::uuid[])
+              with ordinality as s (priority, below, above, created_at, run_id, n)`;
+const IN_PLAIN_LANE = `q.lane = '${PLAIN_LANE}' and q.is_admitted`;
+const ONE_PRIORITY = 'q.priority = s.priority and (q.created_at, q.run_id) >= (s.created_at, s.run_id)';
+const BETWEEN_PRIORITIES = 's.priority is null and q.priority < s.below and q.priority > s.above';
+
+const LOCK = `select head.*
+         from ${RANGES}
+        cross join lateral (
+          select a.* from (${locked(ONE_PRIORITY, 'q.created_at, q.run_id')}) a
+          union all
+          select b.* from (${locked(BETWEEN_PRIORITIES, 'q.priority desc, q.created_at, q.run_id')}) b
+        ) head
+        limit $6::integer`;
+
+const FIND = `select s.n, head.priority, head.created_at as "createdAt", head.run_id as id
+         from ${RANGES}
+        cross join lateral (
+          (${first(ONE_PRIORITY, 'q.created_at, q.run_id')})
+          union all
+          (${first(BETWEEN_PRIORITIES, 'q.priority desc, q.created_at, q.run_id')})
+        ) head
+        limit $6::integer`;
+
+/** Locks up to `limit` runs of the ranges and their rows in the queue; skips those that others have locked. */
+export function lockHeads(
+  manager: EntityManager,
+  ranges: readonly QueueRange[],
+  limit: number,
+): Promise<LockedHead[]> {
+  return rows(manager, LOCK, [...rangeParams(ranges), limit]);
+}
+
+/** The first run of each range, locked or not, or null; null also beyond the first `limit` runs found. */
+export async function findHeads(
+  manager: EntityManager,
+  ranges: readonly QueueRange[],
+  limit = ranges.length,
+): Promise<(QueuePosition | null)[]> {
+  const params = [...rangeParams(ranges), limit];
+  const found = await rows<QueuePosition & { readonly n: string }>(manager, FIND, params);
+  const heads = new Map(found.map(({ n, ...position }) => [Number(n), position]));
+  return ranges.map((_, i) => heads.get(i + 1) ?? null);
+}
+
+function locked(condition: string, order: string): string {
+  return `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}, ${CLAIM_BYTES} as bytes
+                from ${QUEUE.name} q
+                join ${RUNS.name} r on r.id = q.run_id
+               where ${IN_PLAIN_LANE}
+                 and ${condition}
+               order by ${order}
+               limit $6::integer
+                 for update skip locked`;
+}
+
+function first(condition: string, order: string): string {
+  return `select q.priority, q.created_at, q.run_id
+                from ${QUEUE.name} q
+               where ${IN_PLAIN_LANE}
+                 and ${condition}
+               order by ${order}
+               limit 1`;
+}
+
+function rangeParams(ranges: readonly QueueRange[]): unknown[] {
+  return [
+    ranges.map(({ from }) => from?.priority ?? null),
+    ranges.map(({ below }) => below),
+    ranges.map(({ above }) => above),
+    ranges.map(({ from }) => from?.createdAt.toISOString() ?? null),
+    ranges.map(({ from }) => from?.id ?? null),
+  ];
 }

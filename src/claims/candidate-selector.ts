@@ -1,0 +1,294 @@
+import { Injectable } from '@nestjs/common';
+import type { EntityManager } from 'typeorm';
+import type { Run } from '../runs/machine/run.js';
+import { byQueueOrder, isPlain, offerOf, serves, type Lane } from '../runs/queue/lane.js';
+import { Lanes } from '../runs/queue/lanes.js';
+import type { LockedPendingRun } from '../runs/queue/plain-lane.js';
+import { QueueRepository } from '../runs/queue/queue.repository.js';
+import type {
+  Assignment,
+  Choice,
+  ChoiceContext,
+  Claimant,
+  ClaimContext,
+  HeldRun,
+  QueuedRun,
+  Reservation,
+  SchedulingStrategy,
+} from '../runs/scheduling-strategy.js';
+
+/** How often a strategy chooses again after other transactions took runs that it had chosen. */
+const ROUNDS = 3;
+
+export interface Candidate<R extends Run = LockedPendingRun> {
+  readonly claim: number;
+  readonly worker: Claimant;
+  readonly run: R;
+  readonly gpuId: number | null;
+}
+
+export interface Selection {
+  /** Their runs are locked. */
+  readonly candidates: readonly Candidate[];
+  /** True when there might be more candidates: other transactions hold them. */
+  readonly isContended: boolean;
+}
+
+/** Numbers of runs in execution, by concurrency key. */
+type KeyCounts = ReadonlyMap<string, number>;
+
+/** Lets a strategy choose runs of the queue for claimants, and locks the chosen runs. */
+@Injectable()
+export class CandidateSelector {
+  constructor(
+    private readonly queue: QueueRepository,
+    private readonly lanes: Lanes,
+  ) {}
+
+  /**
+   * The runs for these claimants; leaves the other ones in the queue. For a FIFO strategy, the head of the plain lane is read
+   * and locked in one statement; runs of other lanes, and all runs for other strategies, are read, chosen and then locked, and
+   * chosen again if others took some of them.
+   */
+  async select(
+    manager: EntityManager,
+    context: ClaimContext,
+    claimants: readonly Claimant[],
+    now: Date,
+  ): Promise<Selection> {
+    const { strategy } = context;
+    const { isFifo = false } = strategy;
+    const mayForget = this.queue.mayForget(manager);
+    const { limit } = strategy.candidatesFor(claimants, now);
+    const head = isFifo ? await this.queue.lockFirst(manager, limit) : [];
+    const lockedHead = new Map(head.map((run) => [run.id, run]));
+    const counts = new Map<string, number>();
+    const lockedKeys = new Set<string>();
+    const candidates: Candidate[] = [];
+    const tried = new Set<string>();
+    let present = claimants;
+    for (let round = 1; ; round += 1) {
+      // Runs that others hold may return to the queue, which is not announced.
+      const isContended = candidates.length < tried.size;
+      const query = strategy.candidatesFor(present, now);
+      const options = { except: [...tried], withPlain: !isFifo, mayForget };
+      const { runs: listed, lanes } = await this.lanes.list(manager, present, query, options);
+      const queued = joined(head, listed, tried);
+      if (queued.length === 0) return { candidates, isContended };
+      for (const { concurrencyKey: key, executing } of listed) {
+        if (key !== null && executing !== null && !lockedKeys.has(key)) counts.set(key, executing);
+      }
+      const reachable = isFifo ? new Set<string>() : await reachableWorkers(manager, context, queued);
+      const choice = chooseEligible(strategy, present, queued, { lanes, counts }, { now, reachable });
+      if (!isFifo) await this.#note(manager, choice, queued, now);
+      const wanted = matched(choice.assignments, present, queued);
+      if (wanted.length === 0) return { candidates, isContended };
+      const locked = await this.#lock(manager, wanted, lockedHead, { counts, lockedKeys });
+      candidates.push(...locked);
+      for (const { run } of wanted) tried.add(run.id);
+      if (locked.length === wanted.length) return { candidates, isContended };
+      if (round === ROUNDS) return { candidates, isContended: true };
+      present = present.map((claimant, i) =>
+        withRuns(
+          claimant,
+          locked.filter(({ claim }) => claim === i),
+          isFifo,
+        ),
+      );
+    }
+  }
+
+  /**
+   * After a FIFO strategy chose nothing: whether the queue has no other runs. Rows that other transactions have locked make the
+   * head of the plain lane look empty, and the notification of a new lane may not have arrived.
+   */
+  async hasNoOthers(manager: EntityManager): Promise<boolean> {
+    const [isPlainEmpty, hasOtherLanes] = await Promise.all([
+      this.queue.isPlainEmpty(manager),
+      this.lanes.discover(manager),
+    ]);
+    return isPlainEmpty && !hasOtherLanes;
+  }
+
+  /** Writes the strategy's notes on candidates that it did not assign. */
+  async #note(
+    manager: EntityManager,
+    { reservations = [], passedOver = [] }: Choice,
+    queued: readonly QueuedRun[],
+    now: Date,
+  ): Promise<void> {
+    const known = new Set(queued.map(({ id }) => id));
+    const reserved = reservations.filter(({ runId }) => known.has(runId));
+    const passed = passedOver.filter((id) => known.has(id));
+    if (reserved.length > 0) await this.queue.reserve(manager, reserved);
+    if (passed.length > 0) await this.queue.notePassedOver(manager, passed, now);
+  }
+
+  /**
+   * The candidates that could be locked, with their runs as they are now: their keys first, which must be below their limits.
+   * @param lockedHead runs that are locked already
+   * @param known the counts of the keys; those of locked ones are exact
+   */
+  async #lock(
+    manager: EntityManager,
+    wanted: readonly Candidate<Run>[],
+    lockedHead: ReadonlyMap<string, LockedPendingRun>,
+    known: { readonly counts: Map<string, number>; readonly lockedKeys: Set<string> },
+  ): Promise<Candidate[]> {
+    const { counts, lockedKeys } = known;
+    const keys = new Set(wanted.flatMap(({ run: { concurrencyKey: key } }) => key ?? []));
+    const unlocked = [...keys].filter((key) => !lockedKeys.has(key));
+    if (unlocked.length > 0) {
+      for (const [key, executing] of await this.queue.keys.lock(manager, unlocked)) {
+        counts.set(key, executing);
+        lockedKeys.add(key);
+      }
+    }
+    const open = wanted.filter(
+      ({ run }) => run.concurrencyKey === null || (lockedKeys.has(run.concurrencyKey) && take(run, counts)),
+    );
+    const runs = open.flatMap(({ run }) => (lockedHead.has(run.id) ? [] : [run]));
+    const locked = new Map(lockedHead);
+    for (const run of await this.queue.lockAll(manager, runs)) locked.set(run.id, run);
+    return open.flatMap((candidate): Candidate[] => {
+      const run = locked.get(candidate.run.id);
+      if (!run) add(candidate.run, -1, counts);
+      return run ? [{ ...candidate, run }] : [];
+    });
+  }
+}
+
+/**
+ * The strategy's choice among the runs that each claimant may get. Runs outside the plain lane make it choose per claimant;
+ * it chooses again without the runs that a full key leaves out.
+ * @param given the lanes of the runs, by id (absent: the plain lane), and the counts of their keys
+ */
+function chooseEligible(
+  strategy: SchedulingStrategy,
+  claimants: readonly Claimant[],
+  candidates: readonly QueuedRun[],
+  given: { readonly lanes: ReadonlyMap<string, Lane>; readonly counts: KeyCounts },
+  context: ChoiceContext,
+): Choice {
+  if (candidates.every(isPlain)) return strategy.choose(claimants, candidates, context);
+  const assignments: Assignment[] = [];
+  const reservations = new Map<string, Reservation>();
+  const passedOver = new Set<string>();
+  const taken = new Set<string>();
+  let { counts } = given;
+  for (const [claim, claimant] of claimants.entries()) {
+    const offer = offerOf(claimant);
+    const open = candidates.filter((run) => {
+      const lane = given.lanes.get(run.id);
+      return !taken.has(run.id) && isBelowLimit(run, counts) && (lane === undefined || serves(offer, lane));
+    });
+    const { choice, after } = chooseWithin(strategy, claimant, open, counts, context);
+    counts = after;
+    for (const { runId, gpuId } of choice.assignments) {
+      assignments.push({ claim, runId, gpuId });
+      taken.add(runId);
+    }
+    for (const reservation of choice.reservations ?? []) reservations.set(reservation.runId, reservation);
+    for (const runId of choice.passedOver ?? []) passedOver.add(runId);
+  }
+  return {
+    assignments,
+    reservations: [...reservations.values()].filter(({ runId }) => !taken.has(runId)),
+    passedOver: [...passedOver].filter((runId) => !taken.has(runId)),
+  };
+}
+
+/** The choice for one claimant, which takes no more runs of a key than its limit allows, and the counts after it. */
+function chooseWithin(
+  strategy: SchedulingStrategy,
+  claimant: Claimant,
+  candidates: readonly QueuedRun[],
+  counts: KeyCounts,
+  context: ChoiceContext,
+): { readonly choice: Choice; readonly after: KeyCounts } {
+  const byId = new Map(candidates.map((run) => [run.id, run]));
+  for (let open = candidates; ;) {
+    const choice = strategy.choose([claimant], open, context);
+    const after = new Map(counts);
+    const full = new Set<string>();
+    const chosen = new Map<string, Assignment>();
+    for (const assignment of choice.assignments) {
+      const run = byId.get(assignment.runId);
+      if (!run || assignment.claim !== 0 || chosen.has(run.id)) continue;
+      if (take(run, after)) chosen.set(run.id, assignment);
+      else if (run.concurrencyKey !== null) full.add(run.concurrencyKey);
+    }
+    if (full.size === 0) return { choice: { ...choice, assignments: [...chosen.values()] }, after };
+    // Each round leaves out runs of one more key at least.
+    open = open.filter(({ id, concurrencyKey: key }) => key === null || !full.has(key) || chosen.has(id));
+  }
+}
+
+function isBelowLimit({ concurrencyKey: key, concurrencyLimit: limit }: Run, counts: KeyCounts): boolean {
+  return key === null || limit === null || (counts.get(key) ?? 0) < limit;
+}
+
+/** Counts the run as in execution. @returns false if its key is at the limit */
+function take(run: Run, counts: Map<string, number>): boolean {
+  const isOpen = isBelowLimit(run, counts);
+  if (isOpen) add(run, 1, counts);
+  return isOpen;
+}
+
+function add({ concurrencyKey: key }: Run, runs: number, counts: Map<string, number>): void {
+  if (key !== null) counts.set(key, (counts.get(key) ?? 0) + runs);
+}
+
+/** Both lists in queue order, without the ids in `except`. */
+function joined(
+  head: readonly QueuedRun[],
+  listed: readonly QueuedRun[],
+  except: ReadonlySet<string>,
+): readonly QueuedRun[] {
+  if (head.length === 0) return listed;
+  const open = head.filter(({ id }) => !except.has(id));
+  return listed.length === 0 ? open : [...open, ...listed].toSorted(byQueueOrder);
+}
+
+/** Ids of the reserved workers of these runs that may claim now. */
+async function reachableWorkers(
+  manager: EntityManager,
+  context: ClaimContext,
+  queued: readonly QueuedRun[],
+): Promise<ReadonlySet<string>> {
+  const ids = new Set(queued.flatMap(({ reservedFor }) => reservedFor ?? []));
+  return new Set(ids.size === 0 ? [] : (await context.findClaiming([...ids], manager)).keys());
+}
+
+/** The valid assignments of a strategy: each queued run once, and no more than `max` runs per claimant. */
+function matched<R extends Run>(
+  assignments: readonly Assignment[],
+  claimants: readonly Claimant[],
+  queued: readonly R[],
+): Candidate<R>[] {
+  const free = new Map(queued.map((run) => [run.id, run]));
+  const counts = claimants.map(() => 0);
+  return assignments.flatMap(({ claim, runId, gpuId }) => {
+    const worker = claimants[claim];
+    const run = free.get(runId);
+    const count = counts[claim] ?? 0;
+    if (!worker || !run || count >= (worker.max ?? Infinity)) return [];
+    free.delete(runId);
+    counts[claim] = count + 1;
+    return [{ claim, worker, run, gpuId }];
+  });
+}
+
+/** @param isFifo the strategy knows no limit but `max`, and gives the claimant no more in a further round */
+function withRuns(claimant: Claimant, candidates: readonly Candidate[], isFifo: boolean): Claimant {
+  const { held, max = isFifo && candidates.length > 0 ? candidates.length : undefined } = claimant;
+  const added = candidates.map(({ run, worker, gpuId }): HeldRun => {
+    const { id: runId, cpu, ramMb, vramMb } = run;
+    return { runId, workerId: worker.id, cpu, ramMb, vramMb, gpuId };
+  });
+  return {
+    ...claimant,
+    held: [...held, ...added],
+    ...(max === undefined ? {} : { max: max - added.length }),
+  };
+}
