@@ -27,12 +27,11 @@ const SLOW = [
   'test/integration/workers/reaper-{passes,races,schedule}.spec.ts',
 ];
 
-/** End-to-end tests that measure memory or rates, run Patroni, or use the one Kubernetes of the machine. */
+/** End-to-end tests that load the machine and measure what it does, run Patroni, or use the machine's one Kubernetes. */
 const ALONE = [
   'test/e2e/database/{database-overload,failover,failover-behind}.spec.ts',
   'test/e2e/engines/kubernetes-real-*.spec.ts',
   'test/e2e/service/{attacks,run-log-flood,run-logs}.spec.ts',
-  'test/e2e/worker/docker-runtime.spec.ts',
 ];
 
 // Settings of the person who runs the tests must not change what they see. Those of a .env file are set to the empty
