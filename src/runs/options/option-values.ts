@@ -65,10 +65,7 @@ export function claimOptions(stored: JsonObject | null): ShownOptions {
 /** The capabilities that a worker needs for the options of a stored document, each once. */
 export function neededCapabilities(stored: JsonObject | null): readonly string[] {
   if (stored === null) return [];
-  const needed = OPTIONS.flatMap(([name, option]) => {
-    const value = memberOf(stored, name);
-    return value === undefined ? [] : (option.needs?.(value) ?? []);
-  });
+  const needed = OPTIONS.flatMap(([name, { capability }]) => (name in stored ? [capability] : []));
   return [...new Set(needed)];
 }
 

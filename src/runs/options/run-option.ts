@@ -33,12 +33,12 @@ export interface RunOption<T> {
    * @param all the options of the request, which are not checked, or those of the definition and its run
    */
   problem?(value: T, all: object, path: string): string | undefined;
-  /** Capabilities that a worker must have for a run with the value. Absent: none. */
-  needs?(value: T): readonly string[];
+  /** What a worker must be able to do to get a run with the option. */
+  readonly capability: string;
 }
 
 /** What a declaration says beside the form of the value. */
-type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'needs' | 'problem'>;
+type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capability' | 'problem'>;
 
 /** An option that is a text. */
 export function textOption(shape: TextShape, declared: Declared<string>): RunOption<string> {

@@ -32,7 +32,7 @@ export const RUN_OPTIONS = {
       claim: 'Environment variables of the container; absent without any.',
     },
     example: { LOG_LEVEL: 'debug' },
-    needs: () => ['env'],
+    capability: 'env',
   }),
   command: textListOption(ARGUMENT, MAX_ARGUMENTS, {
     texts: {
@@ -44,7 +44,7 @@ export const RUN_OPTIONS = {
         'Replaces the entrypoint of the image; without `args`, its arguments are dropped as well. Absent: it does not.',
     },
     example: ['python', 'count.py'],
-    needs: () => ['command'],
+    capability: 'command',
   }),
   args: textListOption(ARGUMENT, MAX_ARGUMENTS, {
     texts: {
@@ -53,7 +53,7 @@ export const RUN_OPTIONS = {
       claim: 'Replaces the arguments of the image; absent: it does not.',
     },
     example: ['--verbose'],
-    needs: () => ['command'],
+    capability: 'command',
   }),
   secrets: textMapOption(SECRETS, {
     texts: {
@@ -64,7 +64,7 @@ export const RUN_OPTIONS = {
       claim: 'Names of secrets by the environment variable for the value; absent without any.',
     },
     example: { TOKEN: 'hub-token' },
-    needs: () => ['secrets'],
+    capability: 'secrets',
     problem: (secrets, all, path) => {
       const env: unknown = Reflect.get(all, 'env');
       const common = isJsonObject(env)
@@ -80,6 +80,6 @@ export const RUN_OPTIONS = {
       claim: 'Name of the secret with the login for the registry of the image; absent without one.',
     },
     example: 'hub-login',
-    needs: () => ['registry'],
+    capability: 'registry',
   }),
 };

@@ -133,7 +133,7 @@ test('claims for a worker id with slashes and colons, with an idempotency key', 
       inputs: {},
       constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: 0 },
       attempt: 4,
-      container: { env: {}, command: null, args: null, secrets: {}, imagePullSecret: null },
+      container: { env: {}, command: null, args: null, secrets: {}, image_pull_secret: null },
       trace,
     })),
   });

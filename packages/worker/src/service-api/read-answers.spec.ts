@@ -41,7 +41,7 @@ test('a run is read with all that its execution needs, as a claim gives it', () 
       command: null,
       args: ['-x'],
       secrets: { TOKEN: 'token' },
-      imagePullSecret: 'login',
+      image_pull_secret: 'login',
     },
     selector: ['ssd'],
     trace: { traceparent, tracestate: null },

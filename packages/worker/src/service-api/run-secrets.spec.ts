@@ -25,7 +25,7 @@ test('reads what a claimed run changes about its container', async () => {
     command: ['c'],
     args: [],
     secrets: { B: 'b' },
-    imagePullSecret: 'login',
+    image_pull_secret: 'login',
   });
 });
 

@@ -46,7 +46,7 @@ describe('a job of a launcher', () => {
         command: ['run'],
         args: ['-x'],
         secrets: { T: 't' },
-        imagePullSecret: 'p',
+        image_pull_secret: 'p',
       },
     });
     const login = { server: 'ghcr.io', username: 'bot', password: 'pw' };
