@@ -4,8 +4,8 @@ import { format, resolveConfig } from 'prettier';
  * The options of a run that only the worker reads: what requests of runs and of definitions may say, and answers of claims
  * may leave out.
  * @param {{ components: { schemas: Record<string, any> } }} document the OpenAPI document
- * @param {Record<string, { capability: string }>} declarations of the service
- * @returns {{ name: string, kind: string, capability: string, about: string }[]}
+ * @param {Record<string, { capability?: string }>} declarations of the service
+ * @returns {{ name: string, kind: string, capability: string | null, about: string }[]}
  */
 export function describeOptions({ components: { schemas } }, declarations) {
   const {
@@ -20,7 +20,7 @@ export function describeOptions({ components: { schemas } }, declarations) {
     .map((name) => ({
       name,
       kind: kindOf(name, ofRun.properties[name]),
-      capability: declarations[name].capability,
+      capability: declarations[name].capability ?? null,
       about: shown.properties[name].description.replace(/;.*|\.$/s, ''),
     }));
 }
@@ -33,15 +33,15 @@ export async function optionsModule(path, document, declarations) {
 const OPTIONS = ${options} as const;
 
 /** What a worker may be able to do beyond executing images as they are. */
-export type Capability = (typeof OPTIONS)[number]['capability'];
+export type Capability = NonNullable<(typeof OPTIONS)[number]['capability']>;
 
 /** An option of a run that only the worker reads. */
 export interface RunOption {
   readonly name: (typeof OPTIONS)[number]['name'];
   /** A text, an integer, a list of texts, or a map of texts. */
   readonly kind: 'text' | 'integer' | 'list' | 'map';
-  /** What a worker needs for it. */
-  readonly capability: Capability;
+  /** What a worker needs for it; null: nothing. */
+  readonly capability: Capability | null;
   /** A sentence without its end. */
   readonly about: string;
 }

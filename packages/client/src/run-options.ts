@@ -19,15 +19,15 @@ const OPTIONS = [
 ] as const;
 
 /** What a worker may be able to do beyond executing images as they are. */
-export type Capability = (typeof OPTIONS)[number]['capability'];
+export type Capability = NonNullable<(typeof OPTIONS)[number]['capability']>;
 
 /** An option of a run that only the worker reads. */
 export interface RunOption {
   readonly name: (typeof OPTIONS)[number]['name'];
   /** A text, an integer, a list of texts, or a map of texts. */
   readonly kind: 'text' | 'integer' | 'list' | 'map';
-  /** What a worker needs for it. */
-  readonly capability: Capability;
+  /** What a worker needs for it; null: nothing. */
+  readonly capability: Capability | null;
   /** A sentence without its end. */
   readonly about: string;
 }

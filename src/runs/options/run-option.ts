@@ -33,8 +33,8 @@ export interface RunOption<T> {
    * @param all the options of the request, which are not checked, or those of the definition and its run
    */
   problem?(value: T, all: object, path: string): string | undefined;
-  /** What a worker must be able to do to get a run with the option. */
-  readonly capability: string;
+  /** What a worker must be able to do to get a run with the option; absent: nothing. */
+  readonly capability?: string;
 }
 
 /** What a declaration says beside the form of the value. */

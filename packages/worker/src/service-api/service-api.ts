@@ -265,7 +265,7 @@ export interface ServiceApi {
 /** The capabilities that a run needs, each once. */
 export function neededCapabilities(container: RunContainer): Capability[] {
   const set = RUN_OPTIONS.filter(({ name }) => isSet(container[name]));
-  return [...new Set(set.map(({ capability }) => capability))];
+  return [...new Set(set.flatMap(({ capability }) => capability ?? []))];
 }
 
 /** An empty map is not set; an empty list is. */
