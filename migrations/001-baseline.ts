@@ -27,7 +27,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
         run_counts, run_timers, concurrency_slots, concurrency_keys, lanes, queue,
-        idempotency_keys, run_tags, events, attempts, runs,
+        idempotency_keys, run_tags, events, attempts, executions, runs,
         feed_entries, feed_topics;
       drop function
         record_removed_runs(), keep_run_tags(),
@@ -84,95 +84,116 @@ export class Baseline1795000000001 implements MigrationInterface {
   /** Runs with their current attempt, earlier attempts, timelines, the tags that lists filter by, idempotency keys. */
   async #createRuns(q: QueryRunner): Promise<void> {
     await q.query(`
+      -- The columns that a lifecycle changes stand last, behind the large ones: PostgreSQL logs of an update what lies between
+      -- the first and the last byte that differ. No index names a column that changes before the run ends, so that an
+      -- assignment and a start write no index.
       create table runs (
         id uuid primary key,
-        state text not null
-          check (state in ('PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED')),
-        priority integer not null,
-        progress smallint not null check (progress between 0 and 100),
-        attempt integer not null check (attempt between 1 and 1000),
-        attempt_id uuid not null,
-        first_event integer not null check (first_event between 0 and event_count),
-        event_count integer not null,
-        failures integer not null check (failures >= 0),
-        reclaims integer not null check (reclaims >= 0),
         max_attempts integer not null check (max_attempts between 1 and 1000),
-        image text not null,
-        inputs json not null,
-        outputs_template json not null,
-        outputs json,
         ram_mb integer not null check (ram_mb >= 0),
         vram_mb integer not null check (vram_mb >= 0),
         cpu integer not null check (cpu >= 0),
-        gpu_id integer,
+        backoff_s integer not null default 0 check (backoff_s >= 0),
+        max_backoff_s integer not null default 0 check (max_backoff_s >= 0),
+        start_within_s integer check (start_within_s >= 1),
+        attempt_timeout_s integer check (attempt_timeout_s >= 1),
+        concurrency_limit integer,
+        created_at timestamptz(3) not null,
+        start_at timestamptz(3),
+        requirement_id uuid,
+        image text not null,
         topic text,
-        attributes json,
         definition_id text,
         definition_version text,
-        worker_id text,
-        error_message text,
+        concurrency_key text,
+        retry_on text,
+        traceparent text,
+        tracestate text,
+        inputs json not null,
+        outputs_template json not null,
+        attributes json,
+        options json,
+        selector json,
+        outputs json,
+        size integer not null, -- bytes of the JSON columns: pages are bounded without reading them
+        priority integer not null,
+        attempt integer not null check (attempt between 1 and 1000),
+        attempt_id uuid not null,
+        first_event integer not null check (first_event between 0 and event_count),
+        failures integer not null check (failures >= 0),
+        reclaims integer not null check (reclaims >= 0),
         queued_at timestamptz(3) not null,
+        not_before timestamptz(3),
+        avoided_worker text,
+        error_message text,
+        cause text,
+        exit_code smallint,
+        outcome text not null default 'OPEN',
+        state text not null
+          check (state in ('PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED')),
+        progress smallint not null check (progress between 0 and 100),
+        event_count integer not null,
+        note_count integer not null default 0,
+        note_bytes integer not null default 0,
+        gpu_id integer,
+        worker_id text,
         assigned_at timestamptz(3),
         started_at timestamptz(3),
         finished_at timestamptz(3),
-        created_at timestamptz(3) not null,
         updated_at timestamptz(3) not null,
-        start_within_s integer check (start_within_s >= 1),
-        attempt_timeout_s integer check (attempt_timeout_s >= 1),
-        backoff_s integer not null default 0 check (backoff_s >= 0),
-        max_backoff_s integer not null default 0 check (max_backoff_s >= 0),
-        not_before timestamptz(3),
-        traceparent text,
-        tracestate text,
-        note_count integer not null default 0,
-        note_bytes integer not null default 0,
-        size integer not null, -- bytes of the JSON columns: pages are bounded without reading them
-        cause text,
-        exit_code smallint,
-        avoided_worker text,
-        options json,
-        selector json,
-        requirement_id uuid,
-        concurrency_key text,
-        concurrency_limit integer,
-        start_at timestamptz(3),
-        retry_on text,
+        constraint runs_outcome_check
+          check (outcome = case when finished_at is null then 'OPEN' else state end),
         constraint runs_finished_when_terminal
           check ((state in ('CANCELLED', 'COMPLETED', 'FAILED')) = (finished_at is not null)),
         constraint runs_pending_belongs_to_nobody
           check (state <> 'PENDING' or worker_id is null),
         constraint runs_back_off_while_pending
           check (not_before is null or state = 'PENDING')
-      ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
+      ) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
-      -- Lists. Each index has the state before the time, so that a filter together with a state is one range of it as well; a
-      -- list of all states merges one range a state. The indexes of two fields are for values that are frequent but never
+      -- Lists. Each index has the outcome before the time, so that a filter together with an outcome is one range of it as well;
+      -- a list of all runs merges one range an outcome. The indexes of two fields are for values that are frequent but never
       -- meet, of which a list would read all runs of the rarer one.
-      -- The predicate of runs_by_state holds for every run: the planner uses it only for lists that ask for it.
-      create index runs_by_state on runs (state, created_at desc, id desc)
+      -- The predicate of runs_by_outcome holds for every run: the planner uses it only for lists that ask for it.
+      create index runs_by_outcome on runs (outcome, created_at desc, id desc)
         where max_attempts > 0;
-      create index runs_by_image on runs (image, state, created_at desc, id desc);
-      create index runs_by_definition on runs (definition_id, state, created_at desc, id desc)
+      create index runs_by_image on runs (image, outcome, created_at desc, id desc);
+      create index runs_by_definition on runs (definition_id, outcome, created_at desc, id desc)
         where definition_id is not null;
-      create index runs_by_topic on runs (topic, state, created_at desc, id desc)
+      create index runs_by_topic on runs (topic, outcome, created_at desc, id desc)
         where topic is not null;
-      create index runs_by_concurrency_key on runs (concurrency_key, state, created_at desc, id desc)
+      create index runs_by_concurrency_key on runs (concurrency_key, outcome, created_at desc, id desc)
         where concurrency_key is not null;
-      create index runs_by_definition_and_image on runs (definition_id, image, state, created_at desc, id desc)
+      create index runs_by_definition_and_image on runs (definition_id, image, outcome, created_at desc, id desc)
         where definition_id is not null;
-      create index runs_by_topic_and_definition on runs (topic, definition_id, state, created_at desc, id desc)
+      create index runs_by_topic_and_definition on runs (topic, definition_id, outcome, created_at desc, id desc)
         where topic is not null and definition_id is not null;
       -- A topic and an image together may be longer than an entry of an index can be (2,704 bytes).
       create index runs_by_topic_and_image_hash
-        on runs (topic, hashtextextended(image, 0), state, created_at desc, id desc)
+        on runs (topic, hashtextextended(image, 0), outcome, created_at desc, id desc)
         where topic is not null;
-
-      create index runs_in_execution on runs (worker_id, id)
-        where state in ('ASSIGNED', 'RUNNING') and worker_id is not null;
-      create index runs_executing_by_key on runs (concurrency_key)
-        where state in ('ASSIGNED', 'RUNNING') and concurrency_key is not null;
       create index runs_waiting on runs (not_before)
         where not_before is not null;
+
+      -- The runs that are ASSIGNED or RUNNING, with what the search for lost workers, strategies and lists read of them.
+      create table executions (
+        created_at timestamptz(3) not null,
+        assigned_at timestamptz(3),
+        run_id uuid not null,
+        attempt integer not null,
+        cpu integer not null,
+        ram_mb integer not null,
+        vram_mb integer not null,
+        gpu_id integer,
+        requirement_id uuid,
+        worker_id text not null, -- empty for a run whose state an admin set
+        concurrency_key text,
+        primary key (worker_id, run_id)
+      ) with (
+        autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+      );
+      create index executions_by_key on executions (concurrency_key)
+        where concurrency_key is not null;
 
       create table attempts (
         run_id uuid not null references runs (id) on delete cascade,
@@ -234,19 +255,19 @@ export class Baseline1795000000001 implements MigrationInterface {
       create table run_tags (
         run_id uuid,
         tag text,
-        state text not null,
+        outcome text not null,
         created_at timestamptz(3) not null,
         primary key (run_id, tag)
       ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
-      create index run_tags_in_lists on run_tags (tag, state, created_at desc, run_id desc);
+      create index run_tags_in_lists on run_tags (tag, outcome, created_at desc, run_id desc);
 
       create function keep_run_tags() returns trigger language plpgsql as $$
       begin
         if tg_op = 'INSERT' then
-          insert into run_tags (run_id, tag, state, created_at)
-          select distinct new.id, tag, new.state, new.created_at from json_array_elements_text(new.selector) as tag;
+          insert into run_tags (run_id, tag, outcome, created_at)
+          select distinct new.id, tag, new.outcome, new.created_at from json_array_elements_text(new.selector) as tag;
         elsif tg_op = 'UPDATE' then
-          update run_tags set state = new.state, created_at = new.created_at where run_id = new.id;
+          update run_tags set outcome = new.outcome, created_at = new.created_at where run_id = new.id;
         elsif tg_op = 'DELETE' then
           delete from run_tags where run_id = old.id;
         else
@@ -258,7 +279,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         for each row when (new.selector is not null) execute function keep_run_tags();
       create trigger change_run_tags after update on runs
         for each row when (
-          new.selector is not null and (old.state <> new.state or old.created_at <> new.created_at)
+          new.selector is not null and (old.outcome <> new.outcome or old.created_at <> new.created_at)
         ) execute function keep_run_tags();
       create trigger remove_run_tags after delete on runs
         for each row when (old.selector is not null) execute function keep_run_tags();

@@ -115,7 +115,7 @@ async function pathOf(service, filter, page) {
     if (fields.length === 0) conditions.push('max_attempts > 0');
     if (filter['created[lt]']) conditions.push(`created_at < to_timestamp(${filter['created[lt]']})`);
     const [place] = await service.query(
-      `select id from runs where state = $2 and ${conditions.join(' and ')}
+      `select id from runs where outcome = $2 and ${conditions.join(' and ')}
         order by created_at desc, id desc offset $1 limit 1`,
       [(page - 1) * 10 - 1, filter.state ?? frequent.state, ...fields.map(([, value]) => value)],
     );

@@ -141,6 +141,10 @@ async function restrict(pending) {
           order by concurrency_key, id
        ) first
       where r.id = first.id`,
+    `insert into executions (run_id, created_at, assigned_at, attempt, cpu, ram_mb, vram_mb, requirement_id, worker_id, concurrency_key)
+     select id, created_at, assigned_at, attempt, cpu, ram_mb, vram_mb, requirement_id, worker_id, concurrency_key
+       from runs
+      where state = 'RUNNING'`,
     `insert into concurrency_keys (key, executing)
      select concurrency_key, 1 from runs where state = 'RUNNING'`,
     'delete from queue q using runs r where r.id = q.run_id and r.requirement_id is not null',
@@ -160,6 +164,8 @@ async function restrict(pending) {
       cross join lateral (select case when concurrency_key is null then u.id else u.keyed end as lane) l
       where state = 'PENDING'`,
     'drop table requirement',
-    ...['runs', 'queue', 'lanes', 'concurrency_keys'].map((table) => `vacuum (freeze, analyze) ${table}`),
+    ...['runs', 'queue', 'lanes', 'concurrency_keys', 'executions'].map(
+      (table) => `vacuum (freeze, analyze) ${table}`,
+    ),
   ];
 }

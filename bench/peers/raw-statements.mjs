@@ -32,15 +32,24 @@ export const CLAIM = `
      using head
      where q.run_id = head.run_id
   )
-  update runs r
-     set state = 'ASSIGNED',
-         worker_id = $2::text,
-         assigned_at = now(),
-         updated_at = now()
-    from head
-   where r.id = head.run_id
-     and r.state = 'PENDING'
-  returning r.id, r.image, r.inputs`;
+  assigned as (
+    update runs r
+       set state = 'ASSIGNED',
+           worker_id = $2::text,
+           assigned_at = now(),
+           updated_at = now()
+      from head
+     where r.id = head.run_id
+       and r.state = 'PENDING'
+ returning r.*
+  ),
+  begun as (
+    insert into executions (run_id, created_at, assigned_at, attempt, cpu, ram_mb, vram_mb, worker_id)
+    select id, created_at, assigned_at, attempt, cpu, ram_mb, vram_mb, worker_id
+      from assigned
+  )
+  select id, image, inputs
+    from assigned`;
 
 /** $1 ids, $2 worker, $3 payloads: STARTED of each, with its entry in the timeline. */
 export const START = `
@@ -65,6 +74,7 @@ export const COMPLETE = `
   with changed as (
     update runs r
        set state = 'COMPLETED',
+           outcome = 'COMPLETED',
            progress = 100,
            outputs = v.outputs,
            finished_at = now(),
@@ -73,7 +83,13 @@ export const COMPLETE = `
       from unnest($1::uuid[], $2::json[], $3::json[]) as v (id, outputs, payload)
      where r.id = v.id
        and r.state = 'RUNNING'
- returning r.id, r.attempt, r.event_count, v.payload
+ returning r.id, r.attempt, r.event_count, r.worker_id, v.payload
+  ),
+  ended as (
+    delete from executions e
+     using changed c
+     where e.worker_id = c.worker_id
+       and e.run_id = c.id
   )
   insert into events (run_id, index, attempt, type, state, t, msg, payload, size)
   select id, event_count - 1, attempt, 'COMPLETED', 'COMPLETED', now(), '""', payload, octet_length(payload::text) + 2

@@ -52,11 +52,11 @@ const FUNCTIONS = `
 
 const RUN = `
   insert into runs (
-    id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims, max_attempts,
+    id, state, outcome, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims, max_attempts,
     image, inputs, outputs_template, outputs, ram_mb, vram_mb, cpu, topic, definition_id, definition_version,
     worker_id, error_message, queued_at, assigned_at, started_at, finished_at, created_at, updated_at, size
   )
-  select id, state, hash % 5, case state when 'COMPLETED' then 100 else 0 end, 1, id, 0,
+  select id, state, case state when 'PENDING' then 'OPEN' else state end, hash % 5, case state when 'COMPLETED' then 100 else 0 end, 1, id, 0,
          case state when 'PENDING' then 0 else $4::integer end,
          case state when 'FAILED' then 1 else 0 end, 0, 1,
          image, '{"source":"s3://bench/input","page":17,"language":"en"}', '{}',

@@ -188,10 +188,9 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
            select requirement_id, cpu, ram_mb, vram_mb, 'waiting', id::text, null
              from waiting
             union all
-           select requirement_id, cpu, ram_mb, vram_mb, 'in execution', id::text, null
-             from runs
-            where state in ('ASSIGNED', 'RUNNING')
-              and worker_id is not null
+           select requirement_id, cpu, ram_mb, vram_mb, 'in execution', run_id::text, null
+             from executions
+            where worker_id <> ''
          ) open
         group by requirement_id, cpu, ram_mb, vram_mb
      ),

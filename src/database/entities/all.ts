@@ -5,6 +5,7 @@ import { ConcurrencyKeyEntity, ConcurrencySlotEntity } from './concurrency.entit
 import { DatabaseOriginEntity } from './database-origin.entity.js';
 import { DefinitionEntity } from './definition.entity.js';
 import { EventEntity } from './event.entity.js';
+import { ExecutionEntity } from './execution.entity.js';
 import { FeedEpochEntity, FeedEpochHeadEntity, FeedEntryEntity, FeedTopicEntity } from './feed.entity.js';
 import { IdempotencyKeyEntity } from './idempotency-key.entity.js';
 import { LaneEntity, QueueEntryEntity, RunTimerEntity } from './queue.entity.js';
@@ -26,6 +27,7 @@ export const ENTITIES = [
   RunTagEntity,
   AttemptEntity,
   EventEntity,
+  ExecutionEntity,
   QueueEntryEntity,
   LaneEntity,
   RunTimerEntity,

@@ -6,6 +6,6 @@ import { Column, Entity, Index, PrimaryColumn } from 'typeorm';
 export class RunTagEntity {
   @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'run_tags_pkey' }) runId: string;
   @PrimaryColumn('text', { primaryKeyConstraintName: 'run_tags_pkey' }) tag: string;
-  @Column('text') state: string;
+  @Column('text') outcome: string;
   @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
 }

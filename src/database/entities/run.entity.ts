@@ -16,6 +16,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 )
 @Check('runs_max_attempts_check', 'max_attempts between 1 and 1000')
 @Check('runs_max_backoff_s_check', 'max_backoff_s >= 0')
+@Check('runs_outcome_check', "outcome = case when finished_at is null then 'OPEN' else state end")
 @Check('runs_pending_belongs_to_nobody', "state <> 'PENDING' or worker_id is null")
 @Check('runs_progress_check', 'progress between 0 and 100')
 @Check('runs_ram_mb_check', 'ram_mb >= 0')
@@ -27,20 +28,16 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 @Index('runs_by_definition', { synchronize: false })
 @Index('runs_by_definition_and_image', { synchronize: false })
 @Index('runs_by_image', { synchronize: false })
-@Index('runs_by_state', { synchronize: false })
+@Index('runs_by_outcome', { synchronize: false })
 @Index('runs_by_topic', { synchronize: false })
 @Index('runs_by_topic_and_definition', { synchronize: false })
 @Index('runs_by_topic_and_image_hash', { synchronize: false })
-@Index('runs_executing_by_key', ['concurrencyKey'], {
-  where: "((state = ANY (ARRAY['ASSIGNED'::text, 'RUNNING'::text])) AND (concurrency_key IS NOT NULL))",
-})
-@Index('runs_in_execution', ['workerId', 'id'], {
-  where: "(state = ANY (ARRAY['ASSIGNED'::text, 'RUNNING'::text])) AND (worker_id IS NOT NULL)",
-})
 @Index('runs_waiting', ['notBefore'], { where: '(not_before IS NOT NULL)' })
 export class RunEntity {
   @PrimaryColumn('uuid', { primaryKeyConstraintName: 'runs_pkey' }) id: string;
   @Column('text') state: string;
+  /** The state of an ended run; `OPEN` before. It stands in the indexes of lists instead of the state, which changes more often. */
+  @Column('text', { default: 'OPEN' }) outcome: string;
   @Column('integer') priority: number;
   /** 0-100. */
   @Column('smallint') progress: number;

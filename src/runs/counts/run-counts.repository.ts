@@ -91,14 +91,15 @@ export class RunCountsRepository {
     };
   }
 
-  /** When the oldest PENDING run was created, or null. Has the predicate of the index `runs_by_state`. */
+  /** When the oldest PENDING run was created, or null. Has the predicate of the index `runs_by_outcome`. */
   async findOldestPending(executor: SqlExecutor, pending: number): Promise<Date | null> {
     if (pending === 0) return null;
     const [row] = await rows<{ createdAt: Date }>(
       executor,
       `select created_at as "createdAt"
          from runs
-        where state = 'PENDING'
+        where outcome = 'OPEN'
+          and state = 'PENDING'
           and max_attempts > 0
         order by created_at, id
         limit 1`,

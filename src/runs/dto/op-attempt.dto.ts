@@ -4,7 +4,7 @@ import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { RUN_STATES, type RunState } from '../machine/run-state.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type RunRecord } from '../machine/run.js';
-import type { AttemptRow } from '../storage/run.repository.js';
+import type { AttemptRow } from '../storage/ended-attempts.js';
 import type { TimelineRow } from '../events/event.repository.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
 import { ExecutionSummaryDto, toExecutionSummaryDto } from './op-run.dto.js';

@@ -17,6 +17,7 @@ import { claimablePart, type ClaimableRun } from '../queue/claimable-runs.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import { newId } from '../machine/new-id.js';
 import type { Policy, RunLimits } from '../machine/run-command.js';
+import { insertAttempts } from '../storage/ended-attempts.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
 import { putTimers, removeTimers } from '../storage/run-timers.js';
@@ -136,15 +137,16 @@ export class GroupCommitter {
 
   /** In this order: attempts and audit records copy outputs from rows of runs that `update` overwrites. */
   async #write(tx: EntityManager, changes: Changes, unusedKeys: readonly string[]): Promise<void> {
-    const { created, after, changedFields, entries, endedAttempts, auditRecords, timers } = changes;
+    const { created, after, changedFields, executions, entries, endedAttempts, auditRecords, timers } =
+      changes;
     const removed = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [runId] : []));
     const put = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
     await Promise.all([
       unusedKeys.length > 0 && this.tables.idempotency.forget(tx, unusedKeys),
       created.length > 0 && this.tables.runs.insert(tx, created),
-      endedAttempts.length > 0 && this.tables.runs.insertAttempts(tx, endedAttempts),
+      endedAttempts.length > 0 && insertAttempts(tx, endedAttempts),
       auditRecords.length > 0 && insertAuditRecords(tx, auditRecords),
-      after.size > 0 && this.tables.runs.update(tx, [...after.values()], changedFields),
+      after.size > 0 && this.tables.runs.update(tx, [...after.values()], changedFields, executions),
       entries.length > 0 && this.tables.events.append(tx, entries),
       removed.length > 0 && removeTimers(tx, removed),
       put.length > 0 && putTimers(tx, put),

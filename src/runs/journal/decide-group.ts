@@ -23,6 +23,7 @@ import { isClaimable, timerOf } from '../machine/timers.js';
 import { SLOT_MS, type ConcurrencySlot } from '../queue/concurrency-keys.js';
 import type { QueueChange } from '../queue/queue.repository.js';
 import { PrecedingEventFailed, RunNotFound, RunRejected } from '../run.errors.js';
+import { isPutIntoQueue, type ExecutionChange } from '../storage/run.repository.js';
 import type { RunTimer } from '../storage/run-timers.js';
 import { REFUSED } from './claim.js';
 import type { PendingCommand, Result } from './command.js';
@@ -57,6 +58,7 @@ export interface Changes {
   readonly endedAttempts: readonly EndedAttempt[];
   readonly auditRecords: readonly AuditRecord[];
   readonly queue: QueueChange;
+  readonly executions: ExecutionChange;
   /** Timers to write; one whose `dueAt` is null is removed. */
   readonly timers: readonly RunTimer[];
   /** Every timeline entry of a run with a topic, in the order of the timeline. */
@@ -145,6 +147,7 @@ function changesOf({ elapsed, ...group }: Decided): Changes {
         : [],
     ),
     queue: queueChangeOf(group),
+    executions: executionChangeOf(group),
     timers: timersOf(group, elapsed),
     feedEntries: entries.flatMap(({ runId, index, t }) => {
       const topic = after.get(runId)?.topic;
@@ -175,8 +178,27 @@ function changedFieldsOf(
   return fields;
 }
 
+function executionChangeOf(group: Pick<Changes, 'before' | 'after'>): ExecutionChange {
+  const ended = new Map<string, string>();
+  const begun: string[] = [];
+  for (const [earlier, run] of pairsOf(group)) {
+    const [was, is] = [isInExecution(earlier.state), isInExecution(run.state)];
+    const isSame = was && is && isSameExecution(earlier, run);
+    if (was && !isSame) ended.set(run.id, earlier.workerId ?? '');
+    if (is && !isSame) begun.push(run.id);
+  }
+  return { ended, begun };
+}
+
+/** Whether the row of `executions` stays as it is. */
+function isSameExecution(a: Run, b: Run): boolean {
+  const isSameTime = a.assignedAt?.getTime() === b.assignedAt?.getTime();
+  return isSameTime && a.workerId === b.workerId && a.gpuId === b.gpuId && a.attempt === b.attempt;
+}
+
 function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {
-  const entering: Run[] = group.created.filter(isClaimable);
+  const created: readonly Run[] = group.created.filter(isClaimable);
+  const changed: Run[] = [];
   const leaving: Run[] = [];
   const keys = new Map<string, number>();
   const add = ({ concurrencyKey: key }: Run, executing: number): void => {
@@ -185,15 +207,17 @@ function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {
   for (const [earlier, run] of pairsOf(group)) {
     const [was, is] = [isClaimable(earlier), isClaimable(run)];
     const hasMoved = earlier.priority !== run.priority || earlier.avoidedWorker !== run.avoidedWorker;
-    if (is && (!was || hasMoved)) entering.push(run);
+    if (is && (!was || hasMoved)) changed.push(run);
     if (was && !is) leaving.push(run);
     const executing = Number(isInExecution(run.state)) - Number(isInExecution(earlier.state));
     if (executing !== 0) add(run, executing);
   }
   const slots = group.decided.flatMap((change) => slotOf(change, group.now));
   for (const { key } of slots) keys.set(key, (keys.get(key) ?? 0) + 1);
+  const entering = [...created, ...changed];
   for (const run of [...entering, ...leaving]) add(run, 0);
-  return { entering, leaving, keys, slots };
+  const unwritten = isPutIntoQueue(group.created) ? changed : entering;
+  return { entering, unwritten, leaving, keys, slots };
 }
 
 /** The container of a run with a key that may still be executed, because somebody else than its worker ended the attempt. */

@@ -10,7 +10,8 @@ import type { QueuedRun } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import type { RunRecord } from '../machine/run.js';
 import { isInExecution } from '../machine/run-state.js';
-import { type AttemptRow, RunRepository } from '../storage/run.repository.js';
+import { listEndedAttempts, type AttemptRow } from '../storage/ended-attempts.js';
+import { RunRepository } from '../storage/run.repository.js';
 
 /** Positions in the queue that are counted exactly. */
 const MAX_COUNTED = 10_000;
@@ -131,7 +132,7 @@ export class QueueReader {
 
   async #findAttemptBefore(manager: EntityManager, { id, attempt }: RunRecord): Promise<AttemptRow | null> {
     const page = { after: attempt - 2, limit: 1, maxBytes: 0 };
-    const { attempts } = await this.runs.listEndedAttempts(manager, id, page);
+    const { attempts } = await listEndedAttempts(manager, id, page);
     return attempts[0] ?? null;
   }
 

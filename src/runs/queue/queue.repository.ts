@@ -18,6 +18,8 @@ import { findHeads, lockHeads, type LockedHead } from './queue-head.js';
 export interface QueueChange {
   /** Claimable runs that enter the queue or change in it. */
   readonly entering: readonly Run[];
+  /** Those of them that the insertion of new runs does not put into it. */
+  readonly unwritten: readonly Run[];
   readonly leaving: readonly Run[];
   /** Keys whose runs change, and by how many the number of those in execution changes; new slots are counted. */
   readonly keys: ReadonlyMap<string, number>;
@@ -80,14 +82,15 @@ export class QueueRepository {
    */
   async write(
     manager: EntityManager,
-    { entering, leaving, keys, slots }: QueueChange,
+    { entering, unwritten, leaving, keys, slots }: QueueChange,
   ): Promise<{ readonly claimable: readonly ClaimableRun[]; readonly written: Promise<unknown> }> {
     const lanes = await this.lanes.ensure(manager, entering);
     if (lanes.length > 0) this.active.expect(lanes);
+    for (const run of entering) if (isPlain(run)) this.marks.put(run);
     const written = Promise.all([
       keys.size > 0 && this.keys.add(manager, keys),
       leaving.length > 0 && this.remove(manager, leaving),
-      entering.length > 0 && this.put(manager, entering),
+      unwritten.length > 0 && this.put(manager, unwritten),
     ]);
     const laneById = new Map<string, Lane>([PLAIN, ...lanes].map((lane) => [lane.id, lane]));
     const free = entering.flatMap((run): ClaimableRun[] => {
@@ -106,12 +109,9 @@ export class QueueRepository {
 
   /** Puts runs into the queue, or changes their priority and lane. One with a key is not admitted yet, or stays as it is. */
   async put(manager: EntityManager, entering: readonly Run[]): Promise<void> {
-    const plain = entering.filter(isPlain);
-    for (const run of plain) this.marks.put(run);
-    const [sql, params] =
-      plain.length === entering.length
-        ? [PUT_PLAIN, PLAIN_ENTRIES.params(entering, { runId: idOf })]
-        : [PUT, ENTRIES.params(entering, { runId: idOf, lane: laneOf })];
+    const [sql, params] = entering.every(isPlain)
+      ? [PUT_PLAIN, PLAIN_ENTRIES.params(entering, { runId: idOf })]
+      : [PUT, ENTRIES.params(entering, { runId: idOf, lane: laneOf })];
     await execute(manager, sql, params);
   }
 

@@ -8,8 +8,8 @@ import { rows } from '../../database/sql/sql.js';
 import { toTimelineEventDto } from '../dto/event.dto.js';
 import { toOpRunDto } from '../dto/op-run.dto.js';
 import { RunViews } from '../storage/run-views.js';
-import { RUN_STATES } from '../machine/run-state.js';
-import { RECORD_COLUMNS, RUN_BYTES, RUNS } from '../storage/run-columns.js';
+import { isInExecution, isTerminal, TERMINAL_STATES } from '../machine/run-state.js';
+import { EXECUTIONS, RECORD_COLUMNS, RUN_BYTES, RUNS } from '../storage/run-columns.js';
 import type { RunRecord } from '../machine/run.js';
 import { isIssuedId, isRunId } from '../machine/new-id.js';
 import type { ListRunsQueryDto, OpRunListDto } from '../dto/list-runs.dto.js';
@@ -40,10 +40,10 @@ const BOUNDS = {
 } as const satisfies Record<CreatedBound, object>;
 
 /**
- * True for every run, and the predicate of the index `runs_by_state`. A list with a field leaves it out, so that the
+ * True for every run, and the predicate of the index `runs_by_outcome`. A list with a field leaves it out, so that the
  * planner, which assumes that frequent values are evenly spread, uses the index of the field.
  */
-const ONLY_BY_STATE = 'max_attempts > 0';
+const ONLY_BY_OUTCOME = 'max_attempts > 0';
 
 const TAGS = new EntityTable(RunTagEntity);
 
@@ -103,48 +103,46 @@ export class RunListReader {
 }
 
 /**
- * Runs that pass the filter, in the order of the walk. Every index of the list has the state before the time: a list of
- * one state reads a range of one index, a list of all states merges the first runs of each state. So the cost depends on
- * the limit and not on the size of the table. A list by tags reads the range of the first tag and looks up the other
- * conditions for each of its runs. A page ends early where its runs come to more bytes than it may have.
+ * Runs that pass the filter, in the order of the walk. Every index of the list has the outcome before the time: a list of
+ * one outcome reads a range of one index, a list of all merges the first runs of each outcome. So the cost depends on
+ * the limit and not on the size of the table. A list of a state of execution walks through `executions`, a list by tags reads
+ * the range of the first tag; they look up the other conditions for each run. A page ends early where its runs come to more
+ * bytes than it may have.
  */
 export function listRuns(manager: EntityManager, filter: RunFilter, walk: RunWalk): Promise<ListedRun[]> {
   const params: unknown[] = [];
   const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
+  const { state } = filter;
   const fields = fieldConditions(filter, bind);
+  // An outcome tells the states of ended runs only.
+  if (state !== undefined && !isTerminal(state)) fields.push(`r.state = ${bind(state, 'text')}`);
   const times = timeConditions(filter, walk, bind);
-  const [tag, ...otherTags] = filter.tags ?? [];
+  const tags = (filter.tags ?? []).map((tag) => bind(tag, 'text'));
   const order = walk.direction === 'older' ? 'created_at desc, id desc' : 'created_at, id';
   const limit = bind(walk.limit, 'integer');
-  // The predicate of the index of all runs, for a list without a field.
-  const ofRuns = fields.length > 0 ? fields : [ONLY_BY_STATE];
-  const ofState = (columns: string, state: string): string =>
+  const ofOutcome = (columns: string, outcome: string): string =>
     `select ${columns}
          from ${RUNS.name} r
-        where ${[`r.state = ${state}`, ...ofRuns, ...times].join(' and ')}
+        where ${[`r.outcome = ${outcome}`, ...(hasField(filter) ? [] : [ONLY_BY_OUTCOME]), ...fields, ...times].join(' and ')}
         order by ${order}
         limit ${limit} + 1`;
-  const stretch =
-    tag === undefined
-      ? ofState('r.created_at, r.id', 's.state')
-      : taggedStretch({
-          tag: bind(tag, 'text'),
-          otherTags: otherTags.map((one) => bind(one, 'text')),
-          fields,
-          times,
-          order,
-          limit,
-        });
-  const states = filter.state === undefined ? RUN_STATES : [filter.state];
-  const found =
-    tag === undefined && filter.state !== undefined
-      ? ofState('r.*', bind(filter.state, 'text'))
-      : `select r.*
+  const outcomes = state === undefined ? OUTCOMES : [isTerminal(state) ? state : 'OPEN'];
+  const lookUp = { fields, times, order, limit };
+  const stretch = (): string => {
+    if (state !== undefined && isInExecution(state)) return lookedUpStretch(EXECUTING, tags, lookUp);
+    const [first, ...others] = tags;
+    if (first !== undefined) return lookedUpStretch(taggedBy(first), others, lookUp);
+    return ofOutcome('r.created_at, r.id', 's.outcome');
+  };
+  const isOneRange = state !== undefined && !isInExecution(state) && tags.length === 0;
+  const found = isOneRange
+    ? ofOutcome('r.*', bind(outcomes[0], 'text'))
+    : `select r.*
          from (
            select stretch.id as page_id
-             from unnest(${bind(states, 'text[]')}) as s (state)
+             from unnest(${bind(outcomes, 'text[]')}) as s (outcome)
             cross join lateral (
-              ${stretch}
+              ${stretch()}
             ) stretch
             order by ${order}
             limit ${limit} + 1
@@ -169,35 +167,51 @@ export function listRuns(manager: EntityManager, filter: RunFilter, walk: RunWal
   );
 }
 
-interface TaggedStretch {
-  readonly tag: string;
-  readonly otherTags: readonly string[];
+interface LookUp {
   readonly fields: readonly string[];
   readonly times: readonly string[];
   readonly order: string;
   readonly limit: string;
 }
 
+const OUTCOMES = ['OPEN', ...TERMINAL_STATES] as const;
+
+/** Runs in execution, as rows of created_at and id. */
+const EXECUTING = `select created_at, run_id as id from ${EXECUTIONS.name}`;
+
+/** Runs of the outcome `s.outcome` with the tag, as rows of created_at and id. */
+function taggedBy(tag: string): string {
+  return `select created_at, run_id as id from ${TAGS.name} where tag = ${tag} and outcome = s.outcome`;
+}
+
 /**
- * SQL of the first runs of the state `s.state` with the tags. `offset 0` keeps the planner from reading all runs that fulfil
- * a condition instead of looking up those of the tag, one by one.
+ * SQL of the first runs of a source that have the tags and fulfil the conditions on fields of `runs r`. `offset 0` keeps the
+ * planner from reading all runs that fulfil a condition instead of looking up those of the source, one by one.
  */
-function taggedStretch({ tag, otherTags, fields, times, order, limit }: TaggedStretch): string {
+function lookedUpStretch(
+  source: string,
+  tags: readonly string[],
+  { fields, times, order, limit }: LookUp,
+): string {
   const lookUps = [
-    ...otherTags.map((other) => `select from ${TAGS.name} o where o.run_id = t.id and o.tag = ${other}`),
+    ...tags.map((tag) => `select from ${TAGS.name} o where o.run_id = t.id and o.tag = ${tag}`),
     ...(fields.length > 0
       ? [`select from ${RUNS.name} r where r.id = t.id and ${fields.join(' and ')}`]
       : []),
   ];
   return `select t.created_at, t.id
-                from (select tag, state, created_at, run_id as id from ${TAGS.name}) t
+                from (${source}) t
                 ${lookUps.map((one, n) => `cross join lateral (${one} offset 0) as match${n}`).join(' ')}
-               where ${[`t.tag = ${tag}`, 't.state = s.state', ...times].join(' and ')}
+               ${times.length > 0 ? `where ${times.join(' and ')}` : ''}
                order by ${order}
                limit ${limit} + 1`;
 }
 
 type Bind = (value: unknown, type: string) => string;
+
+function hasField({ definitionId, image, topic, concurrencyKey }: RunFilter): boolean {
+  return [definitionId, image, topic, concurrencyKey].some((value) => value !== undefined);
+}
 
 /** Conditions on fields that never change. */
 function fieldConditions({ definitionId, image, topic, concurrencyKey }: RunFilter, bind: Bind): string[] {

@@ -1,3 +1,4 @@
+import { listEndedAttempts } from '../storage/ended-attempts.js';
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import type { Page } from '../../database/sql/read-page.js';
@@ -87,7 +88,7 @@ export class RunReader {
     return this.dataSource.transaction('REPEATABLE READ', async (manager) => {
       const run = await this.runs.get(manager, id);
       const page = { after, limit, maxBytes: this.views.maxBytes };
-      const ended = await this.runs.listEndedAttempts(manager, id, page);
+      const ended = await listEndedAttempts(manager, id, page);
       const records: AttemptRecord[] = ended.attempts;
       const showsCurrent = !ended.hasMore && run.attempt > after && records.length < limit;
       if (showsCurrent) records.push(recordOfCurrentAttempt(run));

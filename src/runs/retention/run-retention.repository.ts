@@ -8,7 +8,8 @@ import type { TerminalState } from '../machine/run-state.js';
 /**
  * Tables whose rows are removed with their run, by the column that names the run. Not among them: the audit log, which is
  * kept; idempotency keys, which expire by themselves, so that a repeated request does not create a second run; feeds (see
- * `lockDue`); logs, which a trigger on `runs` passes to the job that removes them; tags, which a trigger removes.
+ * `lockDue`); logs, which a trigger on `runs` passes to the job that removes them; tags, which a trigger removes; rows of
+ * `queue` and `executions`, which end with the run.
  */
 const CHILD_TABLES: Readonly<Record<string, string>> = { events: 'run_id', attempts: 'run_id' };
 
@@ -25,7 +26,7 @@ export interface EndedRun extends EndedPlace {
 export class RunRetentionRepository {
   /**
    * Runs of the state that were created before the time, oldest first, among them all that ended before it. Has the
-   * predicate of the index `runs_by_state`. @param after end of the previous batch
+   * predicate of the index `runs_by_outcome`. @param after end of the previous batch
    */
   listEnded(
     manager: EntityManager,
@@ -41,7 +42,7 @@ export class RunRetentionRepository {
               finished_at < $2::timestamptz as "isDue",
               event_count as events
          from runs
-        where state = $1::text
+        where outcome = $1::text
           and max_attempts > 0
           and created_at < $2::timestamptz
           ${after ? 'and (created_at, id) > ($4::timestamptz, $5::uuid)' : ''}
@@ -67,7 +68,7 @@ export class RunRetentionRepository {
       `select r.id
          from runs r
         where r.id = any($1::uuid[])
-          and r.state = $2::text
+          and r.outcome = $2::text
           and r.finished_at < $3::timestamptz
           and (r.topic is null
                or not exists (

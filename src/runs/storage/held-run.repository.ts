@@ -5,7 +5,7 @@ import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql/sql.js';
 import type { RunRecord } from '../machine/run.js';
 import type { RunState } from '../machine/run-state.js';
-import { QUEUE, RUNS } from './run-columns.js';
+import { EXECUTIONS, QUEUE, RUNS } from './run-columns.js';
 import type { HeldRun } from '../scheduling-strategy.js';
 
 export interface AssignedWorker {
@@ -110,7 +110,7 @@ const FIND_LOST = `select v.at, ${RUNS.select('r', ['id', 'state', 'attempt', 'w
         where (r.state not in ('ASSIGNED', 'RUNNING') or r.worker_id is distinct from v.worker_id or r.attempt <> v.attempt)
           and (v.bound_key is null or v.worker_id = any(${HOLDERS}) or ${isSenderSql('v.bound_key')})`;
 
-/** SQL of runs in execution, by worker. It reads the index of runs by worker and locks nothing. */
+/** SQL that reads the table `executions`, by worker and by key, and locks nothing. */
 @Injectable()
 export class HeldRunRepository {
   /** The runs in execution on these workers, or on all, by worker id; workers without runs are left out. */
@@ -122,10 +122,9 @@ export class HeldRunRepository {
     if (workerIds.length === 0) return byWorker;
     const held = await rows<HeldRun>(
       executor,
-      `select r.id as "runId", ${RUNS.select('r', ['workerId', 'cpu', 'ramMb', 'vramMb', 'gpuId'])}
-         from ${RUNS.name} r
-        where r.state in ('ASSIGNED', 'RUNNING')
-          and ${workerIds === 'all' ? 'r.worker_id is not null' : 'r.worker_id = any($1::text[])'}`,
+      `select ${EXECUTIONS.select('e', ['runId', 'workerId', 'cpu', 'ramMb', 'vramMb', 'gpuId'])}
+         from ${EXECUTIONS.name} e
+        where ${workerIds === 'all' ? "e.worker_id <> ''" : 'e.worker_id = any($1::text[])'}`,
       workerIds === 'all' ? [] : [workerIds],
     );
     for (const run of held) {
@@ -146,10 +145,9 @@ export class HeldRunRepository {
       executor,
       `select ${RUNS.select('r', ['id', 'state'])}, held.worker_id as "workerId", count(*) over ()::integer as count
          from (
-           select e.id, e.worker_id
-             from ${RUNS.name} e
-            where e.concurrency_key = $1::text
-              and e.state in ('ASSIGNED', 'RUNNING')
+           select run_id as id, nullif(worker_id, '') as worker_id
+             from ${EXECUTIONS.name}
+            where concurrency_key = $1::text
             union
            select run_id, worker_id
              from concurrency_slots
@@ -212,18 +210,16 @@ export class HeldRunRepository {
     >(
       executor,
       `with recursive workers (worker_id, n) as (
-         (select r.worker_id, 1
-            from ${RUNS.name} r
-           where r.state in ('ASSIGNED', 'RUNNING')
-             and r.worker_id > $1::text
-           order by r.worker_id
+         (select e.worker_id, 1
+            from ${EXECUTIONS.name} e
+           where e.worker_id > $1::text
+           order by e.worker_id
            limit 1)
          union all
-         select (select r.worker_id
-                   from ${RUNS.name} r
-                  where r.state in ('ASSIGNED', 'RUNNING')
-                    and r.worker_id > h.worker_id
-                  order by r.worker_id
+         select (select e.worker_id
+                   from ${EXECUTIONS.name} e
+                  where e.worker_id > h.worker_id
+                  order by e.worker_id
                   limit 1),
                 h.n + 1
            from workers h
@@ -236,10 +232,9 @@ export class HeldRunRepository {
        select h.worker_id as "workerId",
               exists (
                 select
-                  from ${RUNS.name} r
-                 where r.state in ('ASSIGNED', 'RUNNING')
-                   and r.worker_id = h.worker_id
-                   and r.assigned_at < p.now - make_interval(secs => $2::double precision / 1000)
+                  from ${EXECUTIONS.name} e
+                 where e.worker_id = h.worker_id
+                   and e.assigned_at < p.now - make_interval(secs => $2::double precision / 1000)
               ) as "isOverdue",
               p.now,
               not exists (select from ${QUEUE.name}) as "isQueueEmpty"
@@ -260,13 +255,12 @@ export class HeldRunRepository {
   listAssignedRuns(executor: SqlExecutor, query: AssignedRunQuery): Promise<AssignedRun[]> {
     return rows<AssignedRun>(
       executor,
-      `select ${RUNS.select('r', ['id', 'workerId', 'attempt'])}
-         from ${RUNS.name} r
-        where r.state in ('ASSIGNED', 'RUNNING')
-          and r.worker_id <= $2::text
-          and (r.worker_id, r.id) > ($1::text, $3::uuid)
-          and r.assigned_at < case when r.worker_id = any($4::text[]) then $5::timestamptz else $6::timestamptz end
-        order by r.worker_id, r.id
+      `select e.run_id as id, ${EXECUTIONS.select('e', ['workerId', 'attempt'])}
+         from ${EXECUTIONS.name} e
+        where e.worker_id <= $2::text
+          and (e.worker_id, e.run_id) > ($1::text, $3::uuid)
+          and e.assigned_at < case when e.worker_id = any($4::text[]) then $5::timestamptz else $6::timestamptz end
+        order by e.worker_id, e.run_id
         limit $7::integer`,
       [
         query.after?.workerId ?? query.first,

@@ -1,7 +1,8 @@
+import { ExecutionEntity } from '../../database/entities/execution.entity.js';
 import { QueueEntryEntity } from '../../database/entities/queue.entity.js';
 import { RunEntity } from '../../database/entities/run.entity.js';
 import { EntityTable, type Field } from '../../database/sql/entity-table.js';
-import { CHANGING_FIELDS, FIXED_FIELDS } from '../machine/run.js';
+import { CHANGING_FIELDS, FIXED_FIELDS, type Run } from '../machine/run.js';
 
 export const RUNS = new EntityTable(RunEntity);
 
@@ -14,6 +15,8 @@ export const JSON_FIELDS = [
   'options',
   'selector',
 ] as const;
+
+export const EXECUTIONS = new EntityTable(ExecutionEntity);
 
 export const QUEUE = new EntityTable(QueueEntryEntity);
 
@@ -29,7 +32,7 @@ export const LOCKED_COLUMNS = `${MACHINE_COLUMNS}, r.attributes is not null as "
                 then case when octet_length(r.attributes::text) <= ${LOCKED_ATTRIBUTES} then r.attributes end
               end as attributes`;
 
-export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size'));
+export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size', 'outcome'));
 
 /** Id of the transaction that wrote the row last. */
 export const WRITTEN_BY = 'r.xmin as "writtenBy"';
@@ -49,3 +52,9 @@ export function jsonBytes(alias: string, columns: readonly Field<RunEntity>[]): 
 
 /** Columns of `queue q` that scheduling strategies use. */
 export const QUEUE_NOTES = QUEUE.select('q', ['passedOverAt', 'reservedFor']);
+
+/** How statements with a column `sets_outputs` get the outputs of a run: null where no command set them. */
+export const OUTPUTS = {
+  sets_outputs: ({ outputs }: Pick<Run, 'outputs'>) => outputs !== undefined,
+  outputs: ({ outputs }: Pick<Run, 'outputs'>) => outputs ?? null,
+};

@@ -1,15 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { AttemptEntity } from '../../database/entities/attempt.entity.js';
 import type { RunEntity } from '../../database/entities/run.entity.js';
-import { EntityTable, type Field } from '../../database/sql/entity-table.js';
-import { execute, rows, plainArray } from '../../database/sql/sql.js';
+import type { Field } from '../../database/sql/entity-table.js';
+import { execute, rows, plainArray, type UnnestColumns } from '../../database/sql/sql.js';
 import {
   CHANGING_FIELDS,
   INITIAL_VALUES,
   NO_OPTIONS,
   type ChangingField,
-  type EndedAttempt,
   type LockedRun,
   type Run,
   type RunRecord,
@@ -18,9 +16,11 @@ import { RunNotFound } from '../run.errors.js';
 import { isRunId } from '../machine/new-id.js';
 import {
   CLAIM_BYTES,
+  EXECUTIONS,
   jsonBytes,
   LOCKED_COLUMNS,
   MACHINE_COLUMNS,
+  OUTPUTS,
   QUEUE,
   RECORD_COLUMNS,
   RUN_BYTES,
@@ -48,17 +48,24 @@ export type VersionedRun = RunRecord & {
   readonly writtenBy: string;
 };
 
-export type AttemptRow = Omit<AttemptEntity, 'state' | 'size' | 'cause'> & Pick<RunRecord, 'state' | 'cause'>;
-
 // A new run is sent without the columns that have the same value in every new run.
 const CONSTANT = RUNS.fields.filter((field): field is keyof typeof INITIAL_VALUES => field in INITIAL_VALUES);
-const GIVEN = RUNS.except(...CONSTANT, 'queuedAt', 'updatedAt', 'size');
+const GIVEN = RUNS.except(...CONSTANT, 'outcome', 'queuedAt', 'updatedAt', 'size');
 const OPTIONS = RUNS.fields.filter((field): field is keyof typeof NO_OPTIONS => field in NO_OPTIONS);
 const PLAIN_RUNS = insertOf(
-  RUNS.except(...CONSTANT, ...OPTIONS, 'notBefore', 'queuedAt', 'updatedAt', 'size'),
+  RUNS.except(...CONSTANT, ...OPTIONS, 'outcome', 'notBefore', 'queuedAt', 'updatedAt', 'size'),
   ['inputs', 'outputsTemplate', 'attributes'],
 );
 const ALL_RUNS = insertOf(GIVEN, ['inputs', 'outputsTemplate', 'attributes', 'options', 'selector']);
+const QUEUED_FIELDS = ['priority', 'createdAt', 'ramMb', 'vramMb', 'cpu'] as const;
+/** Runs without options are claimable at once, by every worker. */
+const QUEUED_RUNS = `with created as (
+         ${PLAIN_RUNS.sql}
+      returning id, ${RUNS.columns(QUEUED_FIELDS)}
+       )
+       insert into ${QUEUE.name} (run_id, ${QUEUE.columns(QUEUED_FIELDS)})
+       select id, ${RUNS.columns(QUEUED_FIELDS)}
+         from created`;
 
 function insertOf(
   given: (typeof GIVEN)[number][],
@@ -71,6 +78,27 @@ function insertOf(
          from ${source.sql}`;
   return { source, sql };
 }
+
+interface Updating {
+  readonly source: UnnestColumns<string>;
+  readonly sql: string;
+}
+
+const LEAVE_EXECUTION = `,
+       ended as (
+         delete from ${EXECUTIONS.name} e
+          using v
+          where e.worker_id = v.left_worker
+            and e.run_id = v.id
+       )`;
+const SET_OUTCOME = `,
+              outcome = case when v.finished_at is null then 'OPEN' else v.state end`;
+const SET_OUTPUTS = `,
+              outputs = case when v.sets_outputs then v.outputs else r.outputs end,
+              size = case
+                when v.sets_outputs then r.size + ${jsonBytes('v', ['outputs'])} - ${jsonBytes('r', ['outputs'])}
+                else r.size
+              end`;
 
 /**
  * Sets of fields that groups change, the smallest first: notes; starts and ends of attempts; all events of an attempt.
@@ -86,29 +114,27 @@ const CHANGE_SETS: readonly (readonly ChangingField[])[] = [
   CHANGING_FIELDS,
 ];
 const UPDATES = CHANGE_SETS.map((fields) => {
-  const plain = RUNS.unnest(['id', ...fields]);
-  const withOutputs = RUNS.unnest(['id', 'outputs', ...fields], { extra: { sets_outputs: 'boolean' } });
+  const changesState = fields.includes('state');
+  const given = ['id', ...fields] as const;
+  const ends: Readonly<Record<string, string>> = changesState ? { left_worker: 'text' } : {};
+  const statement = (source: UnnestColumns<string>, outputs = ''): Updating => ({
+    source,
+    sql: `with v as materialized (
+         select *
+           from ${source.sql}
+       )${changesState ? LEAVE_EXECUTION : ''}
+       update ${RUNS.name} r
+          set ${RUNS.set(fields, 'v')}${changesState ? SET_OUTCOME : ''}${outputs}
+         from v
+        where r.id = v.id`,
+  });
   return {
     fields: new Set(fields),
-    plain: {
-      source: plain,
-      sql: `update ${RUNS.name} r
-          set ${RUNS.set(fields, 'v')}
-         from ${plain.sql}
-        where r.id = v.id`,
-    },
-    withOutputs: {
-      source: withOutputs,
-      sql: `update ${RUNS.name} r
-          set ${RUNS.set(fields, 'v')},
-              outputs = case when v.sets_outputs then v.outputs else r.outputs end,
-              size = case
-                when v.sets_outputs then r.size + ${jsonBytes('v', ['outputs'])} - ${jsonBytes('r', ['outputs'])}
-                else r.size
-              end
-         from ${withOutputs.sql}
-        where r.id = v.id`,
-    },
+    plain: statement(RUNS.unnest(given, { extra: ends })),
+    withOutputs: statement(
+      RUNS.unnest([...given, 'outputs'], { extra: { ...ends, sets_outputs: 'boolean' } }),
+      SET_OUTPUTS,
+    ),
   };
 });
 
@@ -118,33 +144,35 @@ const ASSIGNED_RUNS = RUNS.unnest(['id', ...ASSIGNMENT]);
 const ASSIGN = `with removed as (
          delete from ${QUEUE.name}
           where run_id = any($1::uuid[])
+       ),
+       assigned as (
+         update ${RUNS.name} r
+            set ${RUNS.set(ASSIGNMENT, 'v')}
+           from ${ASSIGNED_RUNS.sql}
+          where r.id = v.id
+            and r.state = 'PENDING'
+      returning r.*
+       ),
+       begun as (
+         insert into ${EXECUTIONS.name} (${EXECUTIONS.columns()})
+         select ${executionOf('a')}
+           from assigned a
        )
-       update ${RUNS.name} r
-          set ${RUNS.set(ASSIGNMENT, 'v')}
-         from ${ASSIGNED_RUNS.sql}
-        where r.id = v.id
-          and r.state = 'PENDING'
-    returning ${RUNS.select('r', ['id', ...CLAIMED_FIELDS])}`;
+       select ${RUNS.select('a', ['id', ...CLAIMED_FIELDS])}
+         from assigned a`;
+const BEGIN_EXECUTIONS = `insert into ${EXECUTIONS.name} (${EXECUTIONS.columns()})
+       select ${executionOf('r')}
+         from ${RUNS.name} r
+        where r.id = any($1::uuid[])`;
 
-const ATTEMPTS = new EntityTable(AttemptEntity);
-const COPIED = ATTEMPTS.except('outputs', 'size');
-const ENDED = ATTEMPTS.unnest(ATTEMPTS.except('size'), { extra: { sets_outputs: 'boolean' } });
-const INSERT_ATTEMPTS = `insert into ${ATTEMPTS.name} (${ATTEMPTS.columns(COPIED)}, outputs, size)
-       select ${ATTEMPTS.columns(COPIED, 'v')},
-              case when v.sets_outputs then v.outputs else r.outputs end,
-              case when v.sets_outputs then ${jsonBytes('v', ['outputs'])} else ${jsonBytes('r', ['outputs'])} end
-         from ${ENDED.sql}
-         join ${RUNS.name} r on r.id = v.run_id`;
-
-/** A part of the attempts of a run. */
-export interface AttemptPage {
-  /** Number of the attempt after which it starts; 0: at the first. */
-  readonly after: number;
-  readonly limit: number;
-  readonly maxBytes: number;
+/** Runs that enter or leave execution; one whose worker, GPU or attempt changes does both. */
+export interface ExecutionChange {
+  /** By the id of the run, the worker that held it; empty for one whose state an admin set. */
+  readonly ended: ReadonlyMap<string, string>;
+  readonly begun: readonly string[];
 }
 
-/** SQL of the tables `runs` and `attempts`, which holds the attempts before the current one. */
+/** SQL of the tables `runs` and `executions`. */
 @Injectable()
 export class RunRepository {
   /** The run with its current attempt. @throws RunNotFound */
@@ -232,28 +260,32 @@ export class RunRepository {
     );
   }
 
+  /** Inserts new runs, and puts them into the queue if {@link isPutIntoQueue}. */
   async insert(manager: EntityManager, created: readonly RunRecord[]): Promise<void> {
-    const { source, sql } = created.some(hasOptions) ? ALL_RUNS : PLAIN_RUNS;
-    await execute(manager, sql, source.params(created));
+    if (isPutIntoQueue(created)) await execute(manager, QUEUED_RUNS, PLAIN_RUNS.source.params(created));
+    else await execute(manager, ALL_RUNS.sql, ALL_RUNS.source.params(created));
   }
 
   /**
    * Writes the changes of locked runs. Outputs are written only where a command set them.
    * @param fields those in which a run differs from its row
+   * @param executions the changes of executions that follow from it
    */
   async update(
     manager: EntityManager,
     changed: readonly Run[],
     fields: ReadonlySet<ChangingField>,
+    { ended, begun }: ExecutionChange,
   ): Promise<void> {
     const update = UPDATES.find((one) => [...fields].every((field) => one.fields.has(field)));
     if (update === undefined) throw new Error('no statement changes all of these fields');
-    const { plain, withOutputs } = update;
-    if (changed.every(({ outputs }) => outputs === undefined)) {
-      await execute(manager, plain.sql, plain.source.params(changed));
-    } else {
-      await execute(manager, withOutputs.sql, withOutputs.source.params(changed, OUTPUTS));
-    }
+    const setsOutputs = changed.some(({ outputs }) => outputs !== undefined);
+    const { sql, source } = setsOutputs ? update.withOutputs : update.plain;
+    const leftWorker = ({ id }: Run): string | null => ended.get(id) ?? null;
+    await Promise.all([
+      execute(manager, sql, source.params(changed, { ...OUTPUTS, left_worker: leftWorker })),
+      begun.length > 0 && execute(manager, BEGIN_EXECUTIONS, [plainArray(begun)]),
+    ]);
   }
 
   /** Assigns pending runs, which the caller has locked, to their workers, and removes them from the queue. */
@@ -263,61 +295,21 @@ export class RunRepository {
   ): Promise<(ClaimedFields & { readonly id: string })[]> {
     return rows(manager, ASSIGN, ASSIGNED_RUNS.params(assigned));
   }
-
-  /** Writes ended attempts. Must precede `update`: outputs that no command set are copied from the run's row. */
-  async insertAttempts(manager: EntityManager, ended: readonly EndedAttempt[]): Promise<void> {
-    await execute(manager, INSERT_ATTEMPTS, ENDED.params(ended, OUTPUTS));
-  }
-
-  /**
-   * Attempts of a run before the current one, oldest first: those after a number, up to `limit`, and as many as come to
-   * `maxBytes` with what an answer repeats of the run for each; the first is read whatever its size.
-   */
-  async listEndedAttempts(
-    manager: EntityManager,
-    runId: string,
-    { after, limit, maxBytes }: AttemptPage,
-  ): Promise<{ readonly attempts: AttemptRow[]; readonly hasMore: boolean }> {
-    const found = await rows<AttemptRow & { readonly found: string }>(
-      manager,
-      `select ${ATTEMPTS.select('a', ATTEMPTS.except('size'))}, a.found
-         from (
-           select b.*,
-                  count(*) over () as found,
-                  sum(b.bytes) over walk as bytes_so_far,
-                  row_number() over walk as nth
-             from (
-               select a.*,
-                      a.size
-                        + coalesce(octet_length(a.error_message), 0)
-                        + (select ${RUN_BYTES} from ${RUNS.name} r where r.id = $1::uuid) as bytes
-                 from ${ATTEMPTS.name} a
-                where a.run_id = $1::uuid
-                  and a.attempt > $2::integer
-                order by a.attempt
-                limit $3::integer + 1
-             ) b
-           window walk as (order by b.attempt rows unbounded preceding)
-         ) a
-        where a.bytes_so_far <= $4::bigint or a.nth = 1
-        order by a.attempt
-        limit $3::integer`,
-      [runId, after, limit, maxBytes],
-    );
-    return {
-      attempts: found,
-      hasMore: Number(found[0]?.found ?? 0) > found.length,
-    };
-  }
 }
 
-const OUTPUTS = {
-  sets_outputs: ({ outputs }: Pick<Run, 'outputs'>) => outputs !== undefined,
-  outputs: ({ outputs }: Pick<Run, 'outputs'>) => outputs ?? null,
-};
+/** Whether none of the new runs has options, so that their insertion puts them into the queue. */
+export function isPutIntoQueue(created: readonly RunRecord[]): boolean {
+  return created.every((run) => OPTIONS.every((field) => run[field] === null));
+}
 
-function hasOptions(run: RunRecord): boolean {
-  return OPTIONS.some((field) => run[field] !== null);
+/** Columns of `executions` from a row of `runs`. */
+function executionOf(alias: string): string {
+  return EXECUTIONS.fields
+    .map((field) => {
+      if (field === 'workerId') return `coalesce(${alias}.worker_id, '')`;
+      return RUNS.columns([field === 'runId' ? 'id' : field], alias);
+    })
+    .join(', ');
 }
 
 function literal(value: string | number | null): string {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test, vi } from 'vitest';
 import { Command } from 'commander';
-import { describeOptions } from '../../../scripts/describe-options.mjs';
 import type { RunSteps } from '../../support/runs/run-steps.js';
 import type { TestApp } from '../../support/app/test-app.js';
 
@@ -14,6 +13,10 @@ const SCHEMAS = {
   answer: ['OpRun', 'OpDefinition'],
   claim: ['WorkerOpRun'],
 } as const;
+
+interface DescribeOptions {
+  readonly describeOptions: (document: object, declarations: object) => readonly object[];
+}
 
 /** Loads a module after the declaration of the option. */
 const load = <T>(path: string): Promise<T> => import(path);
@@ -49,6 +52,7 @@ describe('an option that is declared once', () => {
     steps = new Steps(service.send);
     const { RUN_OPTIONS } = await import('../../../src/runs/options/run-options.js');
     const { body: document } = await service.send('GET', '/docs-json');
+    const { describeOptions } = await load<DescribeOptions>('../../../scripts/describe-options.mjs');
     vi.doMock(DESCRIBED, () => ({ RUN_OPTIONS: describeOptions(document, RUN_OPTIONS) }));
   });
 

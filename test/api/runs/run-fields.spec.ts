@@ -46,7 +46,14 @@ const HEADERS = {
 const IGNORED = ['gpu_id'];
 
 /** Columns of a new run that a request does not determine. */
-const NOT_REQUESTED = ['id', 'attemptId', 'notBefore', ...CREATION_TIMES, ...Object.keys(INITIAL_VALUES)];
+const NOT_REQUESTED = [
+  'id',
+  'attemptId',
+  'notBefore',
+  'outcome',
+  ...CREATION_TIMES,
+  ...Object.keys(INITIAL_VALUES),
+];
 
 function fieldsOf(dto: Type): string[] {
   const metadata = getMetadataStorage().getTargetValidationMetadatas(dto, '', false, false);

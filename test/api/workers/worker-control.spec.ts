@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
+import { addExecutions } from '../../support/runs/executions.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
@@ -185,6 +186,7 @@ for (const kind of ['memory', 'shared']) {
           taken.push(id);
         }
         await service.dataSource.query('update runs set gpu_id = 1 where id = $1', [taken[1]]);
+        await addExecutions(service.dataSource);
         await steps.event(String(taken[0]), 'STARTED', { worker_id: 'busy' });
         const expected = { cpu_cores: 5, ram_mb: 699, gpus: [500, 400] };
         const check = async (worker: { free: typeof resources }): Promise<void> => {

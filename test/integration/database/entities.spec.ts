@@ -20,7 +20,7 @@ const NAMED_ONLY = [
   'runs_by_definition',
   'runs_by_definition_and_image',
   'runs_by_image',
-  'runs_by_state',
+  'runs_by_outcome',
   'runs_by_topic',
   'runs_by_topic_and_definition',
   'runs_by_topic_and_image_hash',

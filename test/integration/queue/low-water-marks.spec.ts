@@ -12,6 +12,7 @@ import { LowWaterMarks } from '../../../src/runs/queue/low-water-marks.js';
 import { claimablePart, readClaimablePart } from '../../../src/runs/queue/claimable-runs.js';
 import type { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
 import type { QueuedRun } from '../../../src/runs/scheduling-strategy.js';
+import { addExecutions } from '../../support/runs/executions.js';
 import { createOn, journalOn, queueWith } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
@@ -248,6 +249,7 @@ describe('low-water marks of the queue', () => {
         [new Date(FIRST + 1).toISOString()],
       );
       assert.ok(old);
+      await addExecutions(database.dataSource);
       await other.change(old.id, { type: 'patch', keyName: 'k', state: 'PENDING' });
       await eventually(async () => {
         const [head] = await rolledBack((manager) => process.queue.lockFirst(manager, 1));

@@ -16,6 +16,7 @@ import {
   type Filter,
   type ListedRun,
 } from '../../support/runs/list-walk.js';
+import { addExecutions } from '../../support/runs/executions.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { atDepth } from '../../support/depth.js';
 
@@ -88,6 +89,7 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
       service.dataSource,
       `update runs set created_at = date_bin('100 milliseconds', created_at, '2000-01-01Z')`,
     );
+    await addExecutions(service.dataSource);
     const times = (await stored()).map(({ createdAt }) => Date.parse(createdAt));
     middle = Math.round((Math.min(...times) + Math.max(...times)) / 2000);
   });

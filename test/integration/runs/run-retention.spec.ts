@@ -278,7 +278,7 @@ describe('the retention of runs', () => {
     );
     const goes = ['attempts', 'events'];
     const stays = ['audit_entries', 'idempotency_keys'];
-    const isGoneBefore = ['concurrency_slots', 'feed_entries', 'queue', 'run_timers'];
+    const isGoneBefore = ['concurrency_slots', 'executions', 'feed_entries', 'queue', 'run_timers'];
     const goesByTrigger = ['run_log_removals', 'run_log_rows', 'run_logs', 'run_tags'];
     assert.deepEqual(
       found.map(({ name }) => name),

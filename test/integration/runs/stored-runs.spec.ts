@@ -32,6 +32,8 @@ const FRESH = freshRun({
 });
 const CREATED = createRun(FRESH, new Date('2026-11-22T08:00:00.123Z'));
 
+const NO_EXECUTIONS = { ended: new Map<string, string>(), begun: [] };
+
 /** The values of a run, times as text, without the transaction that wrote it. */
 function valuesOf(run: object): unknown {
   return JSON.parse(stringifyJson({ ...run, writtenBy: undefined }));
@@ -78,7 +80,7 @@ describe('a stored run', () => {
 
   it('has in every column of its entity what it was created with', async () => {
     // Bytes of the JSON texts of inputs, template and attributes.
-    const expected = { ...CREATED, size: 8 + 12 + 9 };
+    const expected = { ...CREATED, outcome: 'OPEN', size: 8 + 12 + 9 };
     const { columns } = database.dataSource.getMetadata(RunEntity);
     assert.deepEqual(
       Object.keys(expected).toSorted(),
@@ -94,7 +96,7 @@ describe('a stored run', () => {
 
   it('has everything that a command changes, and keeps the rest', async () => {
     const { manager } = database.dataSource;
-    await repository.update(manager, [CHANGED], new Set(CHANGING_FIELDS));
+    await repository.update(manager, [CHANGED], new Set(CHANGING_FIELDS), NO_EXECUTIONS);
     assert.deepEqual(valuesOf(await repository.get(manager, CREATED.id)), valuesOf(CHANGED));
     const [locked] = await manager.transaction((inner) => repository.lock(inner, [CREATED.id]));
     assert.ok(locked);
@@ -135,7 +137,7 @@ describe('a stored run', () => {
       for (const outputs of [undefined, { out: field }]) {
         const id = uuidv7();
         await repository.insert(manager, [{ ...CREATED, id }]);
-        await repository.update(manager, [{ ...CHANGED, id, outputs }], new Set([field]));
+        await repository.update(manager, [{ ...CHANGED, id, outputs }], new Set([field]), NO_EXECUTIONS);
         const stored = await repository.get(manager, id);
         assert.deepEqual(stored[field], CHANGED[field], field);
         assert.equal(stringifyJson(stored.outputs), stringifyJson(outputs ?? CREATED.outputs), field);

@@ -8,6 +8,7 @@ import { createRun } from '../../../src/runs/machine/run.js';
 import { requirementIdOf, requirementsOf } from '../../../src/runs/requirements.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { atDepth, testSeed } from '../../support/depth.js';
+import { addExecutions } from '../../support/runs/executions.js';
 import { freshRun } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import {
@@ -55,7 +56,9 @@ describe('the demand of runs', () => {
   afterAll(() => database.close());
 
   async function empty(): Promise<void> {
-    await database.dataSource.query('delete from runs; delete from queue; delete from lanes');
+    await database.dataSource.query(
+      'delete from executions; delete from runs; delete from queue; delete from lanes',
+    );
   }
 
   /** Writes the rows; those of a queue come in their order, and the wait of each ends after that of those before it. */
@@ -108,13 +111,15 @@ describe('the demand of runs', () => {
       createRun(freshRun({ ...options, id, requirementId, cpu, ramMb: DEMAND_RAM_MB, vramMb }), new Date()),
     );
     await dataSource.transaction((manager) => new RunRepository().insert(manager, runs));
+    await dataSource.query('delete from queue q using runs r where r.id = q.run_id');
     await into(
       `update runs r
           set state = case when v.place = 'waiting' then 'PENDING' when v.place = 'ended' then 'CANCELLED' else 'RUNNING' end,
               worker_id = case when v.place = 'in execution' then 'w' end,
               not_before = case when v.place = 'waiting' then v.at end,
               assigned_at = case when v.place in ('in execution', 'set by an admin') then v.at end,
-              finished_at = case when v.place = 'ended' then v.at end
+              finished_at = case when v.place = 'ended' then v.at end,
+              outcome = case when v.place = 'ended' then 'CANCELLED' else 'OPEN' end
          from v
         where r.id = v.id`,
       'waiting',
@@ -122,6 +127,7 @@ describe('the demand of runs', () => {
       'set by an admin',
       'ended',
     );
+    await addExecutions(dataSource);
   }
 
   test('is what counting the runs one by one yields, up to the limits', async () => {

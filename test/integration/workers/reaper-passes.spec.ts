@@ -9,6 +9,7 @@ import { MAX_ATTEMPTS_OF_A_RUN } from '../../../src/runs/machine/run.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
 import { until } from '../../support/app/passing-time.js';
 import { forgetEverything, ReaperScene, TIMEOUT_MS } from '../../support/workers/reaper-scene.js';
+import { addExecutions } from '../../support/runs/executions.js';
 import { checkInvariants } from '../../support/runs/run-invariants.js';
 import { logStatements } from '../../support/postgres/statement-log.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
@@ -183,6 +184,7 @@ describe('a pass of the reaper', () => {
         where r.id = v.id`,
       [ids],
     );
+    await addExecutions(database.dataSource);
     const names = ids.map((_, i) => `w${String(i + 1).padStart(5, '0')}`);
     await Promise.all(names.map((name) => scene.heartbeat(name)));
     await scene.letPass(TIMEOUT_MS + 1);
@@ -308,6 +310,7 @@ describe('losses of workers', () => {
       id,
       MAX_ATTEMPTS_OF_A_RUN,
     ]);
+    await addExecutions(database.dataSource);
     await scene.letPass(TIMEOUT_MS + 1);
     assert.equal((await scene.reaper.runOnce()).silent, 1);
     const { state, attempt } = await scene.get(id);

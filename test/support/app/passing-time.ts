@@ -30,6 +30,10 @@ export async function letTimePass(
       by,
     );
     await manager.query(
+      'update executions set assigned_at = assigned_at - $2::interval where run_id = any($1::uuid[])',
+      by,
+    );
+    await manager.query(
       'update run_timers set due_at = due_at - $2::interval where run_id = any($1::uuid[])',
       by,
     );

@@ -7,12 +7,12 @@ import type { DataSource } from 'typeorm';
 export async function seedRuns(dataSource: DataSource, count: number): Promise<void> {
   await dataSource.query(
     `insert into runs (
-       id, state, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
+       id, state, outcome, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
        max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, definition_id,
        definition_version, worker_id, error_message, queued_at, assigned_at, started_at, finished_at,
        created_at, updated_at, size
      )
-     select id, state, n % 7, case state when 'COMPLETED' then 100 else n % 100 end, 1 + n % 3, id, 0, 0, 0, 0,
+     select id, state, state, n % 7, case state when 'COMPLETED' then 100 else n % 100 end, 1 + n % 3, id, 0, 0, 0, 0,
             3, 'registry.example/team/image-' || n % 8, '{"page": 17}', '{}', 512, 0, 1,
             case when n % 5 = 0 then 'topic-' || n % 3 end,
             case when n % 4 = 0 then 'definition-' || n % 6 end,

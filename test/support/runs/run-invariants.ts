@@ -35,7 +35,7 @@ const STATES_BY_FOLD: Readonly<Record<string, readonly string[]>> = { PENDING: [
 /**
  * Checks everything stored against what always holds: timelines dense from 0 and never back in time, attempts 1, 2,
  * 3 ... without holes and in the order of the timeline, each run's state the fold of its timeline, the queue exactly
- * the pending runs, and the feeds dense, each exactly the timelines of the runs that name its topic.
+ * the pending runs, executions exactly the runs that are ASSIGNED or RUNNING, and the feeds dense, each exactly the timelines of the runs that name its topic.
  */
 export async function checkInvariants(dataSource: DataSource): Promise<void> {
   const runs = await rows<StoredRun>(
@@ -60,6 +60,17 @@ export async function checkInvariants(dataSource: DataSource): Promise<void> {
     );
   }
   assert.equal(queue.length, runs.filter(({ queued }) => queued).length, 'the queue holds runs only');
+  const wrong = await rows<{ id: string }>(
+    dataSource,
+    `select coalesce(r.id, e.run_id) as id
+       from (select * from runs where state in ('ASSIGNED', 'RUNNING')) r
+       full join executions e
+         on (e.run_id, e.created_at, e.attempt, e.cpu, e.ram_mb, e.vram_mb) = (r.id, r.created_at, r.attempt, r.cpu, r.ram_mb, r.vram_mb)
+        and (e.worker_id, e.gpu_id, e.assigned_at, e.requirement_id, e.concurrency_key)
+            is not distinct from (coalesce(r.worker_id, ''), r.gpu_id, r.assigned_at, r.requirement_id, r.concurrency_key)
+      where r.id is null or e.run_id is null`,
+  );
+  assert.deepEqual(wrong, [], 'executions are exactly the runs in execution');
   const events = await rows<StoredEvent>(
     dataSource,
     'select run_id as "runId", index, attempt, type, state, t from events order by run_id, index',

@@ -19,6 +19,7 @@ import { ReaperInstrumentation } from '../../../src/workers/reaper/reaper-instru
 import { Reaper } from '../../../src/workers/reaper/reaper.js';
 import { ManualClock } from '../../../src/common/testing/manual-clock.js';
 import { beat, letPass, POOL_LIMITS, sharedPoolOn } from './worker-pools.js';
+import { addExecutions } from '../runs/executions.js';
 import { claimOf, createOn, eventCommand, journalOn } from '../runs/journal.js';
 
 /** Worker timeout of a scene: longer than any test takes, so that only time that a test lets pass counts. */
@@ -153,6 +154,11 @@ export class ReaperScene {
         where finished_at is null`,
       [ms / 1000],
     );
+    await execute(
+      this.dataSource,
+      `update executions set assigned_at = assigned_at - make_interval(secs => $1::double precision)`,
+      [ms / 1000],
+    );
     await letPass(this.dataSource, ms);
   }
 
@@ -191,6 +197,7 @@ export class ReaperScene {
           where id = any($1::uuid[])`,
         [ids, worker],
       );
+      await addExecutions(manager);
     });
     return ids;
   }
