@@ -180,18 +180,6 @@ describe('a heartbeat', () => {
     assert.deepEqual((await steps.heartbeat('busy')).running_ops, []);
   });
 
-  test('carries up to 1,000 capabilities of 128 characters', async () => {
-    const capabilities = Array.from({ length: 1000 }, (_, n) => `volume:${n}`.padEnd(128, 'x'));
-    assert.deepEqual((await steps.heartbeat('able', { capabilities })).capabilities, capabilities);
-    const { id } = await steps.create({ env: { A: 'a' } });
-    await steps.heartbeat('able', { capabilities: [...capabilities.slice(1), 'env'] });
-    await steps.claimUntil(id, 'able');
-    const refused = await steps.sendHeartbeat('able', { capabilities: [...capabilities, 'env'] });
-    assertInvalid(refused, [
-      'capabilities must be a list of at most 1000 items, each a string of 1 to 128 characters',
-    ]);
-  });
-
   test('says why the worker does not claim until one without a reason', async () => {
     const reason = { reason: 'engine_paused', message: 'the engine does not answer' };
     const told = await steps.heartbeat('paused', { not_claiming: [reason, { reason: 'draining', more: 1 }] });
