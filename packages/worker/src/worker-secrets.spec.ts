@@ -6,6 +6,7 @@ import { makeHarness, type WorkerHarness } from './testing/worker-harness.js';
 const VALUE = 'correct-horse-battery';
 const LOGIN = { server: 'registry.test', username: 'bot', password: 'pull-password' };
 const NEEDS_ALL = {
+  ...PLAIN,
   env: { MODE: 'fast', SHARED: 'of the run' },
   command: ['tool'],
   args: ['--all'],
