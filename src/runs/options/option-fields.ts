@@ -31,6 +31,7 @@ export const ClaimedOptionFields = classWith<ShownOptions>(({ schema, texts }) =
 function classWith<T>(
   decorate: (option: RunOption<JsonValue>) => PropertyDecorator | undefined,
 ): Type<Partial<T>> {
+  // oxlint-disable-next-line typescript/no-extraneous-class -- the loop declares its fields
   class OptionFields {}
   for (const [name, option] of OPTIONS) decorate(option)?.(OptionFields.prototype, name);
   return OptionFields;

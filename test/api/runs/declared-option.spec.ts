@@ -66,6 +66,9 @@ describe('an option that is declared once', () => {
   const define = (id: string, body: object): ReturnType<TestApp['send']> =>
     service.send('POST', '/definitions', { body: { id, version: '1', image: 'i', ...body } });
 
+  const repeat = (colour: string): ReturnType<TestApp['send']> =>
+    service.send('POST', '/runs', { body: { image: 'i', colour }, headers: { 'Idempotency-Key': 'again' } });
+
   test('is checked in every request, and shown in every answer', async () => {
     assert.equal((await define('plain', {})).body.colour, null);
     for (const path of ['/runs', '/definitions', '/definitions/plain/runs']) {
@@ -99,14 +102,9 @@ describe('an option that is declared once', () => {
   });
 
   test('is compared when a request is repeated', async () => {
-    const create = (colour: string): ReturnType<TestApp['send']> =>
-      service.send('POST', '/runs', {
-        body: { image: 'i', colour },
-        headers: { 'Idempotency-Key': 'again' },
-      });
-    const first = await create('red');
-    assert.equal((await create('red')).body.id, first.body.id);
-    assert.equal((await create('blue')).status, 409);
+    const first = await repeat('red');
+    assert.equal((await repeat('red')).body.id, first.body.id);
+    assert.equal((await repeat('blue')).status, 409);
   });
 
   test('is for workers with its capability alone, and explain names it', async () => {
