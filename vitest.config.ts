@@ -27,6 +27,14 @@ const SLOW = [
   'test/integration/workers/reaper-{passes,races,schedule}.spec.ts',
 ];
 
+/** End-to-end tests that measure memory or rates, run Patroni, or use the one Kubernetes of the machine. */
+const ALONE = [
+  'test/e2e/database/{database-overload,failover,failover-behind}.spec.ts',
+  'test/e2e/engines/kubernetes-real-*.spec.ts',
+  'test/e2e/service/{attacks,run-log-flood,run-logs}.spec.ts',
+  'test/e2e/worker/docker-runtime.spec.ts',
+];
+
 // Settings of the person who runs the tests must not change what they see. Those of a .env file are set to the empty
 // string, which the service takes for unset.
 const SETTINGS = /^(?:SERVICE_|OTEL_|DATABASE_URL$)/;
@@ -92,10 +100,21 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: ['test/e2e/**/*.spec.ts'],
+          exclude: ALONE,
           ...prepared,
-          // They start clusters, engines and browsers, and measure memory.
-          fileParallelism: false,
+          // Two for each core: they mostly wait, for processes, engines and browsers.
+          maxWorkers: 2 * availableParallelism(),
           sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'e2e-alone',
+          include: ALONE,
+          ...prepared,
+          fileParallelism: false,
+          sequence: { groupOrder: 2 },
         },
       },
     ],

@@ -18,6 +18,8 @@ const LIBRARIES = ['packages/common', 'packages/embedded-postgres'];
 const CLIENTS = ['packages/client', 'packages/worker', 'packages/cli', 'packages/conformance'];
 const CONFIGURATION = ['tsconfig.base.json', 'package-lock.json'];
 const SERVICE_CONFIGURATION = ['package.json', 'nest-cli.json', 'tsconfig.json', 'tsconfig.build.json'];
+/** Those of `nest build`, but that it keeps what was built before when it finds errors, and compiles only what has changed. */
+const NEST_CONFIGURATION = join('.build', 'nest-cli.json');
 
 /** What each part is made from, in the order of the build, the output that must exist, and the commands that make it. */
 const PARTS = {
@@ -34,12 +36,25 @@ const PARTS = {
   },
   service: {
     sources: ['src', 'migrations', ...LIBRARIES, ...CONFIGURATION, ...SERVICE_CONFIGURATION],
-    outputs: ['dist/src'],
-    commands: [['@nestjs/cli/bin/nest.js', 'build']],
+    outputs: ['dist/src', 'dist'],
+    prepare: writeNestConfiguration,
+    commands: [
+      ['@nestjs/cli/bin/nest.js', 'build', '--config', NEST_CONFIGURATION, '--path', 'tsconfig.build.json'],
+    ],
   },
   demo: {
-    sources: ['demo', 'tsconfig.demo.json', ...LIBRARIES, ...CLIENTS, 'openapi.json', ...CONFIGURATION],
-    outputs: ['dist/demo'],
+    sources: [
+      'demo',
+      'src/config',
+      'src/database/connections',
+      'tsconfig.json',
+      'tsconfig.demo.json',
+      ...LIBRARIES,
+      ...CLIENTS,
+      'openapi.json',
+      ...CONFIGURATION,
+    ],
+    outputs: ['.build/demo'],
     commands: [['typescript/bin/tsc', '-p', 'tsconfig.demo.json']],
   },
   dashboard: {
@@ -82,7 +97,8 @@ export async function buildIfNeeded({
       const started = performance.now();
       const { outputs, commands, prepare } = PARTS[part];
       await rm(stampOf(part), { force: true });
-      if (force) {
+      // What the compilers note in an output of what they have written would be wrong for the rest of it.
+      if (force || !isComplete(outputs)) {
         for (const path of outputs) await rm(join(PROJECT, path), { recursive: true, force: true });
       }
       await prepare?.();
@@ -100,6 +116,10 @@ function stampOf(part) {
   return join(PROJECT, '.build', `${part}.stamp`);
 }
 
+function isComplete(outputs) {
+  return outputs.every((path) => existsSync(join(PROJECT, path)));
+}
+
 /** The parts to build, each with the fingerprint of its sources. */
 async function findStale(parts, force = false) {
   const stale = new Map();
@@ -107,7 +127,7 @@ async function findStale(parts, force = false) {
     const { sources, outputs } = PARTS[part];
     const fingerprint = await fingerprintOf(sources);
     const built = await readFile(stampOf(part), 'utf8').catch(() => undefined);
-    if (force || built !== fingerprint || !outputs.every((path) => existsSync(join(PROJECT, path)))) {
+    if (force || built !== fingerprint || !isComplete(outputs)) {
       stale.set(part, fingerprint);
     }
   }
@@ -133,6 +153,12 @@ async function fingerprintOf(sources) {
     }
   }
   return hash.digest('hex');
+}
+
+async function writeNestConfiguration() {
+  const configuration = JSON.parse(await readFile(join(PROJECT, 'nest-cli.json'), 'utf8'));
+  configuration.compilerOptions.deleteOutDir = false;
+  await writeFile(join(PROJECT, NEST_CONFIGURATION), JSON.stringify(configuration));
 }
 
 async function generateClientTypes() {

@@ -9,7 +9,7 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const CLIENT_PARTS = ['libraries', 'clients'];
 const PROGRAMS = {
   service: { main: 'dist/src/main.js', parts: SERVICE_PARTS },
-  demo: { main: 'dist/demo/main.js' },
+  demo: { main: '.build/demo/demo/main.js' },
   worker: { main: 'packages/worker/dist/main.js', parts: CLIENT_PARTS },
   cli: { main: 'packages/cli/dist/main.js', parts: CLIENT_PARTS },
   conformance: { main: 'packages/conformance/dist/main.js', parts: CLIENT_PARTS },
@@ -25,10 +25,12 @@ export async function buildAndRun(name) {
   const main = join(ROOT, PROGRAMS[name].main);
   const abort = new AbortController();
   let isBuilding = true;
+  // This one, and that of the lock of the build, which does nothing where another one listens.
+  const own = process.listenerCount('SIGTERM') + 1;
 
   /** Ends the process until the program listens for signals itself. */
   function stopEarly(signal) {
-    if (process.listenerCount(signal) > 1) return;
+    if (process.listenerCount(signal) > own) return;
     abort.abort();
     if (!isBuilding) process.exit(0);
   }

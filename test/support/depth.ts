@@ -1,6 +1,6 @@
 /**
- * How thoroughly tests search. `npm test` (tier fast) uses the smallest numbers, `npm run test:all` the full ones, and
- * `npm run test:soak` the largest with random seeds.
+ * How thoroughly tests search. `npm test` (tier fast) uses the smallest numbers, `npm run test:all` those that fit in 45
+ * minutes, and `npm run test:soak` the full ones with random seeds.
  */
 const TIER = process.env['LONGSHORE_TEST_TIER'] ?? 'fast';
 

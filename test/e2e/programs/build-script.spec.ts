@@ -19,7 +19,8 @@ describe('build-if-needed', () => {
     for (const [name, parts] of [
       ['src/main.ts', ['service']],
       ['src/new.ts', ['service']],
-      ['tsconfig.json', ['service']],
+      ['src/config/settings.ts', ['service', 'demo']],
+      ['tsconfig.json', ['service', 'demo']],
       ['demo/main.ts', ['demo']],
       ['packages/common/src/main.ts', ['libraries', 'clients', 'service', 'demo']],
       ['packages/client/src/main.ts', ['clients', 'demo', 'dashboard']],
@@ -35,11 +36,18 @@ describe('build-if-needed', () => {
     assert.deepEqual(await project.build(), ['service'], 'a removed file');
   });
 
-  it('builds a part whose output is missing, and all with --force', async () => {
+  it('builds the whole of a part whose output is missing, and all with --force', async () => {
     await project.build();
+    const state = 'dist/tsconfig.build.tsbuildinfo';
+    await project.write(state, 'says that dist/src/main.js is written');
+    await rm(project.path('dist/src'), { recursive: true });
+    assert.deepEqual(await project.build(), ['service']);
+    assert.ok(!project.has(state));
+    await project.write(state, 'says that dist/src/main.js is written');
     await rm(project.path('packages/dashboard/dist'), { recursive: true });
     assert.deepEqual(await project.build(), ['dashboard']);
     assert.deepEqual(await project.build(['--force']), PARTS);
+    assert.ok(!project.has(state));
   });
 
   it('builds only the parts that are named, and the service without the types of the client', async () => {

@@ -6,7 +6,7 @@ import { describe, it } from 'vitest';
 import { engineProblem } from '@longshore/worker/runtime/docker/engine/engine-problem';
 import { assertNothingLeft, demoEnvironment, startDemo } from '../../support/programs/demo-process.js';
 import { ordinaryUser } from '@longshore/worker/testing/ordinary-user';
-import { COMPILED, launch, makeDataDir, PROJECT } from '../../support/service-process.js';
+import { launch, makeDataDir, PROJECT } from '../../support/service-process.js';
 import { skipFor } from '../../support/skip.js';
 
 const TIME = String.raw`\d\d:\d\d:\d\d\.\d{3}`;
@@ -134,7 +134,7 @@ describe('demo --exit', () => {
   });
 });
 
-describe('npm run demo', skipFor(COMPILED.endsWith('dist') ? false : 'it would build dist'), () => {
+describe('npm run demo', () => {
   it('passes --exit on and exits with its code', async () => {
     const dataDir = await makeDataDir();
     const demo = await launch(['npm', 'run', '--silent', 'demo', '--', '--exit'], {

@@ -18,7 +18,7 @@ const KEYS = {
 } as const;
 
 const MEMORY_LIMIT = 1024 ** 3;
-const DURATION_MS = atDepth({ fast: 4_000, all: 8_000, soak: 60_000 });
+const DURATION_MS = atDepth({ fast: 4_000, all: 4_000, soak: 60_000 });
 /** Time in which the machine shows what the client can do without an attack. */
 const CALM_MS = 2_000;
 /** Time between two creations, and between two reports, of the client that is not the attacker. */

@@ -63,12 +63,12 @@ describe('the page about autoscaling', { timeout: 300_000 }, () => {
     const ids = await Promise.all(Array.from({ length: 6 }, (_, n) => create(n + 1)));
     await scaler.untilOutput(/started auto-\w+\nstarted auto-/);
     for (const id of ids) await runs.untilState(id, 'COMPLETED');
-    // While it takes workers back, runs go on coming.
+    // While it takes workers back, runs go on coming: one after the other, or a slow machine would need all workers.
     while (!/drained/.test(scaler.output)) {
-      ids.push(await create(1));
-      await sleep(700);
+      const id = await create(1);
+      ids.push(id);
+      await runs.untilState(id, 'COMPLETED');
     }
-    for (const id of ids) await runs.untilState(id, 'COMPLETED');
     await scaler.untilOutput(/drained[^]*drained/);
     while ((await active()) > 0) await sleep(100);
     const again = await create(1);

@@ -12,6 +12,10 @@ const SEEDS_THAT_FAILED: readonly number[] = [3];
 /** Answers that there may be; 0 is none. Whatever is wrong with the database is 503, never 500. */
 const USUAL_STATUSES: ReadonlySet<number> = new Set([0, 200, 201, 400, 409, 503]);
 
+const RUNS = atDepth({ fast: 500, all: 500, soak: 2000 });
+/** Long enough for each kind of fault. */
+const SECONDS = atDepth({ fast: 45, all: 45, soak: 240 });
+
 const seed = Number(process.env['LONGSHORE_CHAOS_SEED'] ?? testSeed(USUAL_SEED));
 
 function assertKept({ violations, stories, figures, exitCodes }: ChaosReport, used: number): void {
@@ -30,12 +34,11 @@ function assertKept({ violations, stories, figures, exitCodes }: ChaosReport, us
 }
 
 describe('two server processes on one database, under random faults', () => {
-  it('lose nothing, double nothing and explain everything over 2,000 runs', async (t) => {
-    const seconds = atDepth({ fast: 45, all: 45, soak: 240 });
-    const report = await runChaos({ seed, runs: 2000, seconds });
+  it(`lose nothing, double nothing and explain everything over ${RUNS} runs`, async (t) => {
+    const report = await runChaos({ seed, runs: RUNS, seconds: SECONDS });
     await t.annotate(`seed ${seed}: ${JSON.stringify(report.figures, null, 1)}`);
     assertKept(report, seed);
-    assert.ok(report.figures.runs >= 2000);
+    assert.ok(report.figures.runs >= RUNS);
   });
 
   for (const failed of SEEDS_THAT_FAILED) {

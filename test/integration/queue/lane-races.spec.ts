@@ -21,7 +21,7 @@ import { openTestDatabase, type TestDatabase } from '../../support/test-database
 import { atDepth } from '../../support/depth.js';
 
 const TAGS = ['gpu', 'linux', 'big'];
-const STEPS = atDepth({ fast: 12, all: 150 });
+const STEPS = atDepth({ fast: 12, all: 50, soak: 600 });
 const PROCESSES = 3;
 
 /** The limits of the runs of a key; one that has several is never exceeded beyond its largest. */

@@ -20,7 +20,7 @@ import { addExecutions } from '../../support/runs/executions.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { atDepth } from '../../support/depth.js';
 
-const RUNS = atDepth({ fast: 500, all: 10_000, soak: 10_000 });
+const RUNS = atDepth({ fast: 500, all: 2_500, soak: 10_000 });
 const IMAGES = ['a', 'b', 'c', 'd', 'rare'] as const;
 const TOPICS = [null, null, 't1', 't2'] as const;
 const DEFINITIONS = [null, null, null, 'def'] as const;

@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import {
-  COMPILED,
   launch,
   makeDataDir,
   processesNaming,
+  PROJECT,
   type ProcessOptions,
   type TestProcess,
 } from '../service-process.js';
@@ -19,7 +19,7 @@ export interface DemoProcess extends TestProcess {
 /** Starts the demo on a free port, with the runtime that needs no container engine. */
 export async function startDemo(options: ProcessOptions = {}): Promise<DemoProcess> {
   const dataDir = await makeDataDir(options.user);
-  const demo = await launch(join(COMPILED, 'demo', 'main.js'), {
+  const demo = await launch(join(PROJECT, '.build', 'demo', 'demo', 'main.js'), {
     ...options,
     env: demoEnvironment(dataDir, options.env),
   });

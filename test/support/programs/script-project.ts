@@ -7,14 +7,21 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { PROJECT, until } from '../service-process.js';
 
-/** Replaces Nest's CLI, tsc and Vite: notes each call in `NAME.log`, writes the output, and fails on "syntax error". */
+/**
+ * Replaces Nest's CLI, tsc and Vite: notes each call in `NAME.log`, writes the output, and fails on "syntax error". The CLI
+ * deletes its output first where it is configured so.
+ */
 const COMPILER = `
-import { appendFileSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 const [, path, ...argv] = process.argv;
 const name = path.includes('nest') ? 'nest' : path.includes('vite') ? 'vite' : 'tsc';
 appendFileSync(name + '.log', argv.join(' ') + '\\n');
 await new Promise((resolve) => setTimeout(resolve, Number(process.env.COMPILE_MS ?? 0)));
+if (name === 'nest') {
+  const file = argv.includes('--config') ? argv[argv.indexOf('--config') + 1] : 'nest-cli.json';
+  if (JSON.parse(readFileSync(file, 'utf8')).compilerOptions.deleteOutDir) rmSync('dist', { recursive: true, force: true });
+}
 const folders = name === 'nest' ? ['src'] : name === 'vite' ? ['packages/dashboard'] : argv.filter((word) => word.startsWith('packages/'));
 const output = { nest: 'dist/src/main.js', vite: 'packages/dashboard/dist/index.html' };
 for (const folder of argv.includes('-p') ? ['demo'] : folders) {
@@ -24,7 +31,7 @@ for (const folder of argv.includes('-p') ? ['demo'] : folders) {
     text = readFileSync(join(folder, file), 'utf8');
     if (text.includes('syntax error')) { console.log(join(folder, file) + ': broken'); process.exit(1); }
   }
-  const target = output[name] ?? (folder === 'demo' ? 'dist/demo/main.js' : join(folder, 'dist/main.js'));
+  const target = output[name] ?? (folder === 'demo' ? '.build/demo/demo/main.js' : join(folder, 'dist/main.js'));
   mkdirSync(dirname(target), { recursive: true });
   writeFileSync(target, text);
 }
@@ -59,6 +66,7 @@ export class ScriptProject {
     }
     await project.write('package.json', '{"type":"module"}');
     await project.write('openapi.json', '{}');
+    await project.write('nest-cli.json', '{"compilerOptions":{"deleteOutDir":true}}');
     for (const tool of ['typescript/bin/tsc', '@nestjs/cli/bin/nest.js', 'vite/bin/vite.js']) {
       await project.write(join('node_modules', tool), COMPILER);
       const manifest = join('node_modules', dirname(dirname(tool)), 'package.json');
@@ -100,6 +108,7 @@ export class ScriptProject {
   }
 
   async append(name: string, text: string): Promise<void> {
+    await mkdir(dirname(this.path(name)), { recursive: true });
     await appendFile(this.path(name), text);
   }
 
