@@ -30,7 +30,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         idempotency_keys, run_tags, events, attempts, executions, runs,
         feed_entries, feed_topics;
       drop function
-        record_removed_runs(), required_by(json, json), keep_run_tags(),
+        record_removed_runs(), keep_run_tags(),
         commit_order_bound(), next_commit_order();
       drop table feed_epoch_heads, feed_epochs, database_origin;
     `);
@@ -112,7 +112,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         inputs json not null,
         outputs_template json not null,
         attributes json,
-        container json,
+        options json,
         selector json,
         outputs json,
         size integer not null, -- bytes of the JSON columns: pages are bounded without reading them
@@ -340,19 +340,6 @@ export class Baseline1795000000001 implements MigrationInterface {
         required text[] not null
       );
 
-      create function required_by(selector json, container json) returns text[] language sql immutable as $$
-        select coalesce(array_agg(distinct required collate "C"), '{}')
-          from (
-                 select 'tag:' || tag as required
-                   from json_array_elements_text(coalesce(selector, '[]')) as tag
-                  union all
-                 select 'capability:' || capability
-                   from (values ('env', 'env'), ('command', 'command'), ('args', 'command'),
-                                ('secrets', 'secrets'), ('image_pull_secret', 'registry')) as needs (option, capability)
-                  where container -> option is not null
-               ) all_of_them
-      $$;
-
       create table concurrency_keys (
         key text primary key,
         executing integer not null
@@ -549,7 +536,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         attempt_timeout_s integer check (attempt_timeout_s >= 1),
         backoff_s integer not null default 0 check (backoff_s >= 0),
         max_backoff_s integer not null default 0 check (max_backoff_s >= 0),
-        container json,
+        options json,
         selector json,
         concurrency_key text,
         concurrency_limit integer,

@@ -10,11 +10,13 @@ import { promisify } from 'node:util';
 import { pageFiles } from '../bench/lib/pages/pages.mjs';
 import { withoutAges } from '../bench/lib/pages/performance-page.mjs';
 import { buildIfNeeded } from './build-if-needed.mjs';
+import { optionsModule } from './describe-options.mjs';
 import { settingsExample, settingsTable } from './describe-settings.mjs';
 import { describeTransitions, sketchTransitions } from './describe-transitions.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const run = promisify(execFile);
+const CLIENT_OPTIONS = 'packages/client/src/run-options.ts';
 const load = (path) => import(join(root, 'dist', path));
 
 async function openapi() {
@@ -75,12 +77,14 @@ async function withPart(name, part, place = IN_PAGES) {
 await buildIfNeeded({ parts: ['libraries', 'clients', 'service'] });
 const { RUN_STATES: states, TERMINAL_STATES: terminalStates } = await load('src/runs/machine/run-state.js');
 const { TRANSITIONS: transitions } = await load('src/runs/machine/transitions.js');
+const { RUN_OPTIONS: options } = await load('src/runs/options/run-options.js');
 const { WORKER_SETTINGS: ofWorker } = await import('@longshore/worker/worker-settings');
 const { SETTING_KEYS: ofService } = await load('src/config/settings.js');
 const ofWorkerAlone = ofWorker.filter(({ env }) => !ofService.some((setting) => setting.env === env));
 const document = await openapi();
 const files = {
   'openapi.json': document,
+  [CLIENT_OPTIONS]: await optionsModule(join(root, CLIENT_OPTIONS), JSON.parse(document), options),
   'docs/run-states.md': describeTransitions({ transitions, states, terminalStates }),
   'docs/architecture.md': await withPart('docs/architecture.md', sketchTransitions({ transitions })),
   'docs/worker.md': await withPart('docs/worker.md', settingsTable(ofWorker)),

@@ -4,6 +4,8 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { MAX_BULK_ITEMS } from '../common/http/validation/bulk-items.js';
 import { QueryInteger } from '../common/http/validation/dto-decorators.js';
 import { ConstraintsDto } from '../runs/dto/run-options.dto.js';
+import { ClaimedOptionFields } from '../runs/options/option-fields.js';
+import { claimOptions } from '../runs/options/option-values.js';
 import type { ClaimedRun } from '../runs/journal/claim.js';
 
 export class ClaimQueryDto {
@@ -21,25 +23,13 @@ export class ClaimQueryDto {
 }
 
 @ApiSchema({ name: 'WorkerOpRun', description: 'A run assigned to a worker.' })
-export class WorkerOpRunDto {
+export class WorkerOpRunDto extends ClaimedOptionFields {
   id: string;
   image: string;
   @ApiProperty({ type: 'object', additionalProperties: true }) inputs: JsonObject;
   @ApiProperty({ type: ConstraintsDto }) constraints: ConstraintsDto;
   /** The attempt that was claimed, from 1; sent back in `X-Run-Attempt`. */
   @ApiProperty({ type: 'integer' }) attempt: number;
-  /** Environment variables of the container; absent without any. */
-  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
-  env?: Readonly<Record<string, string>>;
-  /** Replaces the entrypoint of the image; without `args`, its arguments are dropped as well. Absent: it does not. */
-  command?: string[];
-  /** Replaces the arguments of the image; absent: it does not. */
-  args?: string[];
-  /** Names of secrets by the environment variable for the value; absent without any. */
-  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
-  secrets?: Readonly<Record<string, string>>;
-  /** Name of the secret with the login for the registry of the image; absent without one. */
-  image_pull_secret?: string;
   /** Trace context of the run (W3C Trace Context), for its container; absent without a trace. */
   @ApiProperty({ type: 'string', required: false }) traceparent?: string;
   @ApiProperty({ type: 'string', required: false }) tracestate?: string;
@@ -55,7 +45,7 @@ export function toWorkerOpRunDto({
   run,
   image,
   inputs,
-  container,
+  options,
   traceparent,
   tracestate,
 }: ClaimedRun): WorkerOpRunDto {
@@ -65,7 +55,7 @@ export function toWorkerOpRunDto({
     inputs,
     constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
     attempt: run.attempt,
-    ...container,
+    ...claimOptions(options),
     ...(traceparent !== null && { traceparent }),
     ...(traceparent !== null && tracestate && { tracestate }),
   };

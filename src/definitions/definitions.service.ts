@@ -6,11 +6,7 @@ import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
-import {
-  mergeExecutionOptions,
-  toExecutionOptionsDto,
-  toStoredExecutionOptions,
-} from '../runs/dto/execution-options.dto.js';
+import { mergeExecutionOptions, toStoredExecutionOptions } from '../runs/dto/execution-options.dto.js';
 import {
   toEventDeliveryDto,
   toRetryPolicyDto,
@@ -128,7 +124,7 @@ export class DefinitionsService {
   ): Promise<AnsweredRun> {
     const definition = await this.#row(id, version);
     const outcome = completeInputs(new Map(Object.entries(definition.inputSpecs)), body.inputs ?? {});
-    const merged = mergeExecutionOptions(toExecutionOptionsDto(definition), body);
+    const merged = mergeExecutionOptions(definition, body);
     if ('problems' in outcome || 'problems' in merged) {
       // The definition may have been replaced since the request was first sent.
       const { idempotency } = options;
@@ -176,10 +172,10 @@ function bytesOf({
   outputSpecs,
   topic,
   attributes,
-  container,
+  options,
   selector,
 }: DefinitionRow): number {
-  const declared = { image, inputSpecs, outputSpecs, topic, attributes, container, selector };
+  const declared = { image, inputSpecs, outputSpecs, topic, attributes, options, selector };
   return Buffer.byteLength(stringifyJson(declared));
 }
 

@@ -43,7 +43,7 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
     outputsTemplate: request.outputs ?? {},
     ...toStoredOptions(request),
     ...options,
-    requirementId: requirementIdOf(requirementsOf(options.selector, options.container)),
+    requirementId: requirementIdOf(requirementsOf(options.selector, options.options)),
     startAt: startAt === undefined ? null : readStartTime(startAt),
     topic: delivery?.topic ?? null,
     attributes: delivery?.attributes ?? null,

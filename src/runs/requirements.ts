@@ -1,9 +1,6 @@
 import { v5 as uuidV5 } from 'uuid';
-import type { ContainerOptions } from '../database/entities/run.entity.js';
-
-/** What our worker and the service know; a worker may announce others. */
-const CAPABILITIES = ['env', 'command', 'secrets', 'registry'] as const;
-export type Capability = (typeof CAPABILITIES)[number];
+import type { JsonObject } from '@longshore/common/json/json-value';
+import { neededCapabilities } from './options/option-values.js';
 
 /** What a worker must have to get a run, and what a worker has of it. */
 export interface Requirements {
@@ -16,19 +13,9 @@ const CAPABILITY = 'capability:';
 
 const NAMESPACE = '0f6f5f0e-6a0a-4b55-9c0b-5f2b0d1c7a51';
 
-/** The requirements of a run with these options. */
-export function requirementsOf(
-  selector: readonly string[] | null,
-  container: ContainerOptions | null,
-): Requirements {
-  const { env, command, args, secrets, image_pull_secret: login } = container ?? {};
-  const needed: Record<Capability, boolean> = {
-    env: env !== undefined,
-    command: command !== undefined || args !== undefined,
-    secrets: secrets !== undefined,
-    registry: login !== undefined,
-  };
-  return { tags: selector ?? [], capabilities: CAPABILITIES.filter((name) => needed[name]) };
+/** The requirements of a run with this selector and stored options. */
+export function requirementsOf(selector: readonly string[] | null, options: JsonObject | null): Requirements {
+  return { tags: selector ?? [], capabilities: neededCapabilities(options) };
 }
 
 /** The requirements as a sorted list without repetitions: `tag:NAME`, `capability:NAME`. */

@@ -6,20 +6,17 @@ import { EntityTable } from '../database/sql/entity-table.js';
 import { SecretEntity } from '../database/entities/secret.entity.js';
 import { rows } from '../database/sql/sql.js';
 import type { Fence } from '../runs/http/request-headers.js';
-import type { RunState } from '../runs/machine/run-state.js';
-import { REQUIRED } from '../runs/storage/held-run.repository.js';
+import type { RunRecord } from '../runs/machine/run.js';
 import { RUNS } from '../runs/storage/run-columns.js';
 
 /** Who holds a run, the names of its secrets and those of them that exist. */
-export interface RunSecrets {
-  readonly state: RunState;
-  readonly workerId: string | null;
-  readonly attempt: number;
+export interface RunSecrets extends Pick<
+  RunRecord,
+  'state' | 'workerId' | 'attempt' | 'selector' | 'options'
+> {
   /** Names by environment variable; null: none. */
   readonly env: Readonly<Record<string, string>> | null;
   readonly registry: string | null;
-  /** What the run demands of a worker, as `requirementList`. */
-  readonly required: readonly string[];
   /** By name; empty unless the worker holds the run at the attempt. */
   readonly secrets: ReadonlyMap<string, Pick<SecretEntity, 'kind' | 'ciphertext'>>;
 }
@@ -31,21 +28,20 @@ interface StoredRunSecrets extends Omit<RunSecrets, 'secrets'> {
 }
 
 const SECRETS = new EntityTable(SecretEntity);
-const CONTAINER = `r."${RUNS.column('container')}"`;
+const OPTIONS = `r."${RUNS.column('options')}"`;
 
 /** One statement, so that the run is held at the moment at which its secrets are read. */
-const FIND = `select ${RUNS.select('r', ['state', 'workerId', 'attempt'])},
-       ${CONTAINER} -> 'secrets' as env,
-       ${CONTAINER} ->> 'image_pull_secret' as registry,
-       ${REQUIRED} as required,
+const FIND = `select ${RUNS.select('r', ['state', 'workerId', 'attempt', 'selector', 'options'])},
+       ${OPTIONS} -> 'secrets' as env,
+       ${OPTIONS} ->> 'image_pull_secret' as registry,
        (select json_object_agg(s.name, json_build_object('kind', s.kind, 'base64', encode(s.ciphertext, 'base64')))
           from ${SECRETS.name} s
          where r.state in ('ASSIGNED', 'RUNNING')
            and r.worker_id = $2::text
            and r.attempt = $3::integer
-           and s.name in (select value from json_each_text(${CONTAINER} -> 'secrets')
+           and s.name in (select value from json_each_text(${OPTIONS} -> 'secrets')
                            union all
-                          select ${CONTAINER} ->> 'image_pull_secret')) as found
+                          select ${OPTIONS} ->> 'image_pull_secret')) as found
   from ${RUNS.name} r
  where r.id = $1::uuid`;
 

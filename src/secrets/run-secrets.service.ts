@@ -4,7 +4,7 @@ import { assertCovers } from '../auth/api-key.guard.js';
 import type { SecretKind } from '../database/entities/secret.entity.js';
 import type { Fence } from '../runs/http/request-headers.js';
 import { isInExecution } from '../runs/machine/run-state.js';
-import { requirementsOfList } from '../runs/requirements.js';
+import { requirementsOf } from '../runs/requirements.js';
 import { RunNotFound, RunRejected } from '../runs/run.errors.js';
 import { isRunId } from '../runs/machine/new-id.js';
 import { RunSecretsRepository, type RunSecrets } from './run-secrets.repository.js';
@@ -35,7 +35,7 @@ export class RunSecretsService {
       throw new RunRejected(runId, { reason: 'other-worker', workerId });
     }
     if (run.attempt !== attempt) throw new RunRejected(runId, { reason: 'stale-attempt', attempt });
-    assertCovers(caller, requirementsOfList(run.required));
+    assertCovers(caller, requirementsOf(run.selector, run.options));
     const { env, registry } = run;
     const answer = {
       env: Object.fromEntries(

@@ -1,19 +1,16 @@
 import { readFile } from 'node:fs/promises';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
-import type { Command } from 'commander';
+import { RUN_OPTIONS, type RunOption } from '@longshore/client/run-options';
+import type { Schemas } from '@longshore/client';
+import { Option, type Command } from 'commander';
 import { usageError } from './cli-error.js';
 import { type CliContext, integerOption, several, time } from './command-kit.js';
 import { splitAssignment } from './inputs.js';
 import { oneLine } from './style.js';
 
-/** Flags for what a run may also say: its environment, its command, its secrets, where and when it may run. */
+/** Flags for what a run may also say; those of {@link RUN_OPTIONS} are read by their names. */
 export interface RunOptionFlags {
-  readonly env?: readonly string[];
   readonly envFile?: readonly string[];
-  readonly command?: readonly string[];
-  readonly arg?: readonly string[];
-  readonly secret?: readonly string[];
-  readonly imagePullSecret?: string;
   readonly selector?: readonly string[];
   readonly concurrencyKey?: string;
   readonly concurrencyLimit?: number;
@@ -23,31 +20,44 @@ export interface RunOptionFlags {
 }
 
 /** Fields of a request that creates a run; a field that no flag gives is absent. */
-export interface RunOptions {
-  readonly env?: Record<string, string>;
-  readonly command?: string[];
-  readonly args?: string[];
-  readonly secrets?: Record<string, string>;
-  readonly image_pull_secret?: string;
-  readonly selector?: string[];
-  readonly concurrency?: { readonly key: string; readonly limit: number };
-  readonly start_at?: string;
+export type RunOptions = Partial<
+  Pick<Schemas['OpRunCreate'], RunOption['name'] | 'selector' | 'concurrency' | 'start_at'>
+>;
+
+/** Flags that say more than their option's name and description in the API. */
+const FLAGS: { readonly [N in RunOption['name']]?: readonly [flags: string, description: string] } = {
+  env: ['-e, --env <name=value>', 'an environment variable of the container'],
+  command: ['--command <word>', "a word of the command in place of the image's entrypoint"],
+  args: ['--arg <word>', 'an argument, as after --'],
+  secrets: ['--secret <variable=secret>', 'an environment variable with the value of a secret'],
+  image_pull_secret: ['--image-pull-secret <secret>', 'secret with the login for the registry of the image'],
+};
+
+/** What stands for the value in the help, by its kind. */
+const VALUES = { map: '<name=value>', list: '<word>', text: '<text>', integer: '<n>' } as const;
+
+function toFlag({ name, kind, about }: RunOption): Option {
+  const [flags, description] = FLAGS[name] ?? [
+    `--${name.replaceAll('_', '-')} ${VALUES[kind]}`,
+    about.charAt(0).toLowerCase() + about.slice(1),
+  ];
+  if (kind === 'integer') {
+    return integerOption(flags, description, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+  }
+  const flag = new Option(flags, description);
+  return kind === 'text' ? flag : flag.argParser(several);
 }
 
-/** Adds the flags of {@link RunOptionFlags}, and the arguments of the container after `--`. */
+/** Adds the flags of {@link RUN_OPTIONS} and {@link RunOptionFlags}, and the arguments of the container after `--`. */
 export function takesRunOptions(command: Command): Command {
+  command.argument('[args...]', 'after --: arguments in place of those of the image');
+  for (const option of RUN_OPTIONS) command.addOption(toFlag(option));
   return command
-    .argument('[args...]', 'after --: arguments in place of those of the image')
-    .option('-e, --env <name=value>', 'an environment variable of the container', several)
     .option(
       '--env-file <file>',
       'environment variables, a name=value in each line as for docker run; --env overrides',
       several,
     )
-    .option('--command <word>', "a word of the command in place of the image's entrypoint", several)
-    .option('--arg <word>', 'an argument, as after --', several)
-    .option('--secret <variable=secret>', 'an environment variable with the value of a secret', several)
-    .option('--image-pull-secret <secret>', 'secret with the login for the registry of the image')
     .option('--selector <tag>', 'only workers with this tag get the run; a list is separated by commas', tags)
     .option('--concurrency-key <key>', 'runs with this key are limited together')
     .addOption(
@@ -80,19 +90,17 @@ export async function readRunOptions(
   if (operands.length > 0 && argv.at(-operands.length - 1) !== '--') {
     throw usageError(`unexpected ${JSON.stringify(operands[0])}: put arguments of the container after --`);
   }
-  const { command, imagePullSecret, selector, concurrencyKey, concurrencyLimit, startAt } = flags;
+  const { selector, concurrencyKey, concurrencyLimit, startAt } = flags;
   if (concurrencyLimit !== undefined && concurrencyKey === undefined) {
     throw usageError('--concurrency-limit needs --concurrency-key');
   }
-  const env = { ...(await readEnvFiles(flags.envFile ?? [], ownEnv)), ...pairs(flags.env) };
-  const secrets = pairs(flags.secret);
-  const args = [...(flags.arg ?? []), ...operands];
+  const given: RunOptions = Object.assign({}, ...RUN_OPTIONS.map((option) => readFlag(option, flags)));
+  const env = { ...(await readEnvFiles(flags.envFile ?? [], ownEnv)), ...given.env };
+  const args = [...(given.args ?? []), ...operands];
   return {
+    ...given,
     ...(Object.keys(env).length === 0 ? {} : { env }),
-    ...(command === undefined ? {} : { command: [...command] }),
     ...(args.length === 0 ? {} : { args }),
-    ...(Object.keys(secrets).length === 0 ? {} : { secrets }),
-    ...(imagePullSecret === undefined ? {} : { image_pull_secret: imagePullSecret }),
     ...(selector === undefined ? {} : { selector: [...selector] }),
     ...(concurrencyKey === undefined
       ? {}
@@ -129,6 +137,10 @@ async function readEnvFiles(
   return all;
 }
 
-function pairs(assignments: readonly string[] = []): Record<string, string> {
-  return Object.fromEntries(assignments.map(splitAssignment));
+/** The member of a request that the flag of an option gives; none without the flag. */
+function readFlag(option: RunOption, flags: RunOptionFlags): object {
+  const value: unknown = Reflect.get(flags, toFlag(option).attributeName());
+  if (value === undefined) return {};
+  const isMap = option.kind === 'map' && Array.isArray(value);
+  return { [option.name]: isMap ? Object.fromEntries(value.map(splitAssignment)) : value };
 }

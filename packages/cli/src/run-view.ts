@@ -1,4 +1,5 @@
 import type { Schemas } from '@longshore/client';
+import { RUN_OPTIONS } from '@longshore/client/run-options';
 import { jsonText, stringifyJson } from '@longshore/common/json/json-text';
 import { shellWords } from './run-options.js';
 import { colourOfState, oneLine, paint } from './style.js';
@@ -73,13 +74,9 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
 
 /** What a run says of its container and of where and when it may execute, each where it says something. */
 function optionFields(run: Run): readonly (readonly [string, string | undefined])[] {
-  const { env, command, args, secrets, selector, concurrency, retry_policy: retries } = run;
+  const { selector, concurrency, retry_policy: retries } = run;
   return [
-    ['env', pairs(env)],
-    ['command', words(command)],
-    ['args', words(args)],
-    ['secrets', pairs(secrets)],
-    ['pull secret', run.image_pull_secret ?? undefined],
+    ...RUN_OPTIONS.map(({ name }) => [name.replaceAll('_', ' '), optionText(run[name])] as const),
     ['selector', selector.length === 0 ? undefined : selector.map(oneLine).join(', ')],
     [
       'concurrency',
@@ -90,12 +87,14 @@ function optionFields(run: Run): readonly (readonly [string, string | undefined]
   ];
 }
 
-function words(list: readonly string[] | null): string | undefined {
-  return list === null ? undefined : shellWords(list);
-}
-
-function pairs(object: Readonly<Record<string, string>>): string | undefined {
-  return words(Object.entries(object).map(([name, value]) => `${name}=${value}`)) || undefined;
+/** Lists and maps as a shell would read them; undefined when there is nothing. */
+function optionText(
+  value: string | number | readonly string[] | Readonly<Record<string, string>> | null,
+): string | undefined {
+  if (value === null) return undefined;
+  if (typeof value !== 'object') return oneLine(String(value));
+  if (Array.isArray(value)) return shellWords(value);
+  return shellWords(Object.entries(value).map(([name, text]) => `${name}=${text}`)) || undefined;
 }
 
 /** An event of a timeline on one line. */

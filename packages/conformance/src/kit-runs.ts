@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLongshoreClient, type LongshoreClient, type Schemas } from '@longshore/client';
+import type { RunOption } from '@longshore/client/run-options';
 import { check } from './scenario.js';
 import type { ProgramInputs } from './program-traces.js';
 
@@ -9,9 +10,7 @@ export type Run = Schemas['OpRun'];
 export type RunExtras = Partial<Pick<Schemas['OpRunCreate'], 'retry_policy' | 'outputs'>> & ContainerExtras;
 
 /** What a run changes about its program. */
-export type ContainerExtras = Partial<
-  Pick<Schemas['OpRunCreate'], 'env' | 'command' | 'args' | 'secrets' | 'image_pull_secret'>
->;
+export type ContainerExtras = Partial<Pick<Schemas['OpRunCreate'], RunOption['name']>>;
 
 /** An entry of a timeline. */
 export type TimelineEntry = Run['events'][number];

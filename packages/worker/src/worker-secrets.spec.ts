@@ -6,11 +6,12 @@ import { makeHarness, type WorkerHarness } from './testing/worker-harness.js';
 const VALUE = 'correct-horse-battery';
 const LOGIN = { server: 'registry.test', username: 'bot', password: 'pull-password' };
 const NEEDS_ALL = {
+  ...PLAIN,
   env: { MODE: 'fast', SHARED: 'of the run' },
   command: ['tool'],
   args: ['--all'],
   secrets: { TOKEN: 'api-token' },
-  imagePullSecret: 'registry-login',
+  image_pull_secret: 'registry-login',
 };
 const ONE_SECRET = { ...PLAIN, secrets: { TOKEN: 'api-token' } };
 
@@ -41,7 +42,7 @@ test('starts the container with environment, command, arguments and secrets, and
 
 test('asks for no secrets for a run without them', async () => {
   const harness = makeHarness();
-  harness.service.add('run-1', { container: { ...NEEDS_ALL, secrets: {}, imagePullSecret: null } });
+  harness.service.add('run-1', { container: { ...NEEDS_ALL, secrets: {}, image_pull_secret: null } });
   await harness.start();
   await harness.container();
   assert.equal(harness.service.callsOf('getSecrets').length, 0);

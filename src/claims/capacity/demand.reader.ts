@@ -4,6 +4,8 @@ import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
 import { RunCountsRepository } from '../../runs/counts/run-counts.repository.js';
 import { QueueReader } from '../../runs/queue/queue.reader.js';
 import { PLAIN_LANE } from '../../runs/queue/lane.js';
+import type { RunRecord } from '../../runs/machine/run.js';
+import { requirementList, requirementsOf } from '../../runs/requirements.js';
 import type { HeldRun, Shape } from '../../runs/scheduling-strategy.js';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
 
@@ -52,6 +54,16 @@ export interface Demand {
   readonly unrestricted: RequirementDemand | null;
   /** The requirements of the others, in the order of `shapes`. */
   readonly requirements: readonly RequirementDemand[];
+}
+
+/** The requirements of a lane or, for runs that are not in the queue, of one of these runs. */
+interface FoundRequirement extends StageDemand {
+  readonly required: readonly string[] | null;
+  readonly run: Pick<RunRecord, 'selector' | 'options'> | null;
+}
+
+interface FoundDemand extends Omit<Demand, 'requirements'> {
+  readonly requirements: readonly FoundRequirement[];
 }
 
 /** What the runs that have not ended ask for, and what the workers hold. */
@@ -122,7 +134,7 @@ const LARGEST_FIRST = 'sum(ready + waiting) desc, sum(in_execution) desc';
  * may stand in other lanes than the plain one, which have equal shares of them. Counts all runs in execution, which the workers limit.
  */
 async function countDemand(executor: SqlExecutor, limit: number, maxCounted: number): Promise<Demand> {
-  const [demand] = await rows<Demand>(
+  const [found] = await rows<FoundDemand>(
     executor,
     `with waiting as materialized (
        select id, requirement_id, cpu, ram_mb, vram_mb
@@ -192,10 +204,13 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
      ),
      -- A lane requires more than tags and capabilities. Runs that are not in the queue may have none.
      requirements as (
-       select coalesce((select array(select e from unnest(x.required) e where e ~ '^(tag|capability):')
-                          from lanes x
-                         where x.id = l.lane),
-                       (select required_by(r.selector, r.container) from runs r where r.id = l.run_id)) as required,
+       select (select array(select e from unnest(x.required) e where e ~ '^(tag|capability):')
+                 from lanes x
+                where x.id = l.lane) as required,
+              (select json_build_object('selector', r.selector, 'options', r.options)
+                 from runs r
+                where r.id = l.run_id
+                  and l.lane is null) as run,
               l.ready, l.waiting, l."inExecution", l."heldBack"
          from (
            select requirement_id, min(run_id)::uuid as run_id, min(lane)::uuid as lane,
@@ -234,8 +249,12 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
             coalesce((select json_agg(r) from requirements r), '[]') as requirements`,
     [maxCounted, limit],
   );
-  if (demand === undefined) throw new Error('the query of demand returned no row');
-  return demand;
+  if (found === undefined) throw new Error('the query of demand returned no row');
+  const requirements = found.requirements.map(({ required, run, ...stages }) => ({
+    required: required ?? requirementList(requirementsOf(run?.selector ?? null, run?.options ?? null)),
+    ...stages,
+  }));
+  return { ...found, requirements };
 }
 
 /** The first rows of the lane `l`, as many as its share. */

@@ -1,6 +1,5 @@
 import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
-import type { JsonValue } from '@longshore/common/json/json-value';
-import type { ContainerOptions } from './run.entity.js';
+import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
 
 /** The declaration of an input. */
 export interface InputSpec {
@@ -39,7 +38,7 @@ export class DefinitionEntity {
   @Column('integer', { name: 'attempt_timeout_s', nullable: true }) attemptTimeoutS: number | null;
   @Column('text', { nullable: true }) topic: string | null;
   @Column('json', { nullable: true }) attributes: Record<string, string> | null;
-  @Column('json', { nullable: true }) container: ContainerOptions | null;
+  @Column('json', { nullable: true }) options: JsonObject | null;
   @Column('json', { nullable: true }) selector: readonly string[] | null;
   @Column('text', { name: 'concurrency_key', nullable: true }) concurrencyKey: string | null;
   @Column('integer', { name: 'concurrency_limit', nullable: true }) concurrencyLimit: number | null;

@@ -1,20 +1,6 @@
 import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
 import type { JsonObject } from '@longshore/common/json/json-value';
 
-/** What a run changes about its container, as in requests; only what is set. */
-export type ContainerOptions = {
-  /** Environment variables. */
-  readonly env?: Readonly<Record<string, string>>;
-  /** Replaces the entrypoint of the image; alone also drops its arguments. */
-  readonly command?: string[];
-  /** Replaces the arguments of the image. */
-  readonly args?: string[];
-  /** Names of secrets by environment variable. */
-  readonly secrets?: Readonly<Record<string, string>>;
-  /** Name of the secret with the login of the registry. */
-  readonly image_pull_secret?: string;
-};
-
 /** A row of `runs`: the run together with its current attempt. */
 @Entity('runs')
 @Check('runs_attempt_check', 'attempt between 1 and 1000')
@@ -88,8 +74,8 @@ export class RunEntity {
   @Column('json', { nullable: true }) attributes: Record<string, string> | null;
   @Column('text', { name: 'definition_id', nullable: true }) definitionId: string | null;
   @Column('text', { name: 'definition_version', nullable: true }) definitionVersion: string | null;
-  /** null: none is set. */
-  @Column('json', { nullable: true }) container: ContainerOptions | null;
+  /** Options that only the worker reads, by their names in requests; null: none is set. */
+  @Column('json', { nullable: true }) options: JsonObject | null;
   /** Tags that a worker must have; null: none. */
   @Column('json', { nullable: true }) selector: readonly string[] | null;
   /** Id of the run's requirements on workers; null: any worker may get it. */
@@ -116,7 +102,7 @@ export class RunEntity {
   @Column('integer', { name: 'note_count', default: 0 }) noteCount: number;
   /** Bytes of messages and payloads of these events; it stops at the largest integer. */
   @Column('integer', { name: 'note_bytes', default: 0 }) noteBytes: number;
-  /** Bytes of the JSON columns: inputs, outputs, their template, attributes, container and selector. */
+  /** Bytes of the JSON columns: inputs, outputs, their template, attributes, options and selector. */
   @Column('integer') size: number;
   /** When the current attempt entered the queue. */
   @Column({ type: 'timestamptz', precision: 3, name: 'queued_at' }) queuedAt: Date;

@@ -9,7 +9,7 @@ import type { Request } from 'express';
 import { DataSource } from 'typeorm';
 import { actsAs, AllowBoundKeys, covers, isBound, type Caller } from '../../auth/access.js';
 import { callerOf } from '../../auth/api-key.guard.js';
-import { requirementsOfList } from '../requirements.js';
+import { requirementsOf } from '../requirements.js';
 import { HeldRunRepository } from '../storage/held-run.repository.js';
 import { isRunId } from '../machine/new-id.js';
 import { RunNotFound } from '../run.errors.js';
@@ -35,7 +35,8 @@ export class HeldRunGuard implements CanActivate {
 
   async #check(id: string, caller: Caller): Promise<true> {
     const holders = await this.runs.findHolders(this.dataSource, id, caller.keyId);
-    if (!holders || !covers(caller, requirementsOfList(holders.required))) throw new RunNotFound(id);
+    if (!holders || !covers(caller, requirementsOf(holders.selector, holders.options)))
+      throw new RunNotFound(id);
     if (holders.isSender || holders.workerIds.some((workerId) => actsAs(caller, workerId))) return true;
     throw new RunNotFound(id);
   }

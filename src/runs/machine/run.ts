@@ -101,7 +101,7 @@ export const CREATION_TIMES = ['createdAt', 'queuedAt', 'updatedAt'] as const;
 
 /** The optional fields of a run that uses none of them. */
 export const NO_OPTIONS = {
-  container: null,
+  options: null,
   selector: null,
   requirementId: null,
   concurrencyKey: null,

@@ -71,14 +71,14 @@ export class LaneRepository {
 
   /** @param runOf for each new lane, a run that is in it */
   async #insert(manager: EntityManager, runOf: ReadonlyMap<string, Run>): Promise<void> {
-    const found = await rows<Pick<RunRecord, 'id' | 'selector' | 'container'>>(
+    const found = await rows<Pick<RunRecord, 'id' | 'selector' | 'options'>>(
       manager,
-      `select ${RUNS.select('r', ['id', 'selector', 'container'])}
+      `select ${RUNS.select('r', ['id', 'selector', 'options'])}
          from ${RUNS.name} r
         where r.id = any($1::uuid[])`,
       [plainArray([...runOf.values()].map(({ id }) => id))],
     );
-    const needsOf = new Map(found.map((run) => [run.id, requirementsOf(run.selector, run.container)]));
+    const needsOf = new Map(found.map((run) => [run.id, requirementsOf(run.selector, run.options)]));
     const fresh = [...runOf].flatMap(([id, run]) => {
       const needs = needsOf.get(run.id);
       const { requirementId } = run;

@@ -3,6 +3,7 @@ import { AttemptEntity } from '../../database/entities/attempt.entity.js';
 import { EventEntity } from '../../database/entities/event.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql/sql.js';
+import type { RunRecord } from '../machine/run.js';
 import type { RunState } from '../machine/run-state.js';
 import { EXECUTIONS, QUEUE, RUNS } from './run-columns.js';
 import type { HeldRun } from '../scheduling-strategy.js';
@@ -61,11 +62,9 @@ export interface LostRun {
 }
 
 /** The workers that have to do with a run. */
-export interface RunHolders {
+export interface RunHolders extends Pick<RunRecord, 'selector' | 'options'> {
   readonly workerIds: readonly string[];
   readonly isSender: boolean;
-  /** What the run demands of a worker, as `requirementList`. */
-  readonly required: readonly string[];
 }
 
 /** A run in execution that has a concurrency key. */
@@ -86,9 +85,6 @@ const LEAST_UUID = '00000000-0000-0000-0000-000000000000';
 
 /** Workers that hold or held a run; an element may be null. */
 const HOLDERS = `array(select a.worker_id from ${ATTEMPTS.name} a where a.run_id = r.id) || r.worker_id`;
-
-/** What a run demands of a worker, as `requirementList`. */
-export const REQUIRED = `required_by(r.${RUNS.column('selector')}, r.${RUNS.column('container')})`;
 
 /** Whether an API key sent one of the first events of a run's current attempt. */
 const isSenderSql = (key: string): string => `exists (
@@ -174,7 +170,7 @@ export class HeldRunRepository {
       executor,
       `select array_remove(${HOLDERS}, null) as "workerIds",
               ${isSenderSql('$2::uuid')} as "isSender",
-              ${REQUIRED} as required
+              ${RUNS.select('r', ['selector', 'options'])}
          from ${RUNS.name} r
         where r.id = $1::uuid`,
       [runId, sender],

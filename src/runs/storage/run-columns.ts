@@ -12,7 +12,7 @@ export const JSON_FIELDS = [
   'outputsTemplate',
   'attributes',
   'outputs',
-  'container',
+  'options',
   'selector',
 ] as const;
 

@@ -31,14 +31,14 @@ import {
 /** Fields that a claim returns besides those of `Run`. */
 const SHORT_FIELDS = ['image', 'traceparent', 'tracestate'] as const;
 /** Those whose sizes requests choose. */
-const LARGE_FIELDS = ['inputs', 'container'] as const;
+const LARGE_FIELDS = ['inputs', 'options'] as const;
 const CLAIMED_FIELDS = [...SHORT_FIELDS, ...LARGE_FIELDS] as const;
 export type ClaimedFields = Pick<RunRecord, (typeof CLAIMED_FIELDS)[number]>;
 
 /** A run that a claim got and that its worker still holds. */
 export type HeldByClaim = Run &
   ClaimedFields & {
-    /** False: inputs and container are not read, and null, because those of the claims before come to too many bytes. */
+    /** False: inputs and options are not read, and null, because those of the claims before come to too many bytes. */
     readonly isRead: boolean;
   };
 
@@ -56,7 +56,7 @@ const PLAIN_RUNS = insertOf(
   RUNS.except(...CONSTANT, ...OPTIONS, 'outcome', 'notBefore', 'queuedAt', 'updatedAt', 'size'),
   ['inputs', 'outputsTemplate', 'attributes'],
 );
-const ALL_RUNS = insertOf(GIVEN, ['inputs', 'outputsTemplate', 'attributes', 'container', 'selector']);
+const ALL_RUNS = insertOf(GIVEN, ['inputs', 'outputsTemplate', 'attributes', 'options', 'selector']);
 const QUEUED_FIELDS = ['priority', 'createdAt', 'ramMb', 'vramMb', 'cpu'] as const;
 /** Runs without options are claimable at once, by every worker. */
 const QUEUED_RUNS = `with created as (
@@ -230,7 +230,7 @@ export class RunRepository {
   }
 
   /**
-   * Those of the runs that are in execution on one of these workers. The inputs and containers of the first claim's runs are
+   * Those of the runs that are in execution on one of these workers. The inputs and options of the first claim's runs are
    * read, and those of the next claims up to `maxBytes` together.
    * @param claimed ids of the runs of each claim
    */

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { showOptions } from '../../../src/runs/options/option-values.js';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -245,11 +246,7 @@ function defaults(): Record<string, unknown> {
     constraints: NO_CONSTRAINTS,
     retry_policy: ONE_ATTEMPT,
     event_delivery: null,
-    env: {},
-    command: null,
-    args: null,
-    secrets: {},
-    image_pull_secret: null,
+    ...showOptions(null),
     selector: [],
     concurrency: null,
     start_at: null,

@@ -12,18 +12,13 @@ import {
 import { ConcurrencyInputDto } from '../../../src/runs/dto/execution-options.dto.js';
 import { CreateRunDto } from '../../../src/runs/dto/run-requests.dto.js';
 import { CREATION_TIMES, INITIAL_VALUES } from '../../../src/runs/machine/run.js';
+import { OPTIONS as DECLARED } from '../../../src/runs/options/option-values.js';
 import { RUNS } from '../../../src/runs/storage/run-columns.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
-/** What the worker needs to know of the container. */
-const CONTAINER = {
-  env: { A: '1' },
-  command: ['c', ''],
-  args: ['a'],
-  secrets: { B: 'secret' },
-  image_pull_secret: 'login',
-};
+/** What only the worker reads. */
+const CONTAINER = Object.fromEntries(DECLARED.map(([name, { example }]) => [name, example]));
 /** Every field that a client can set, with a value that is not its default. A new field of a DTO belongs here. */
 const OPTIONS = {
   constraints: { ram_mb: 1, vram_mb: 2, cpu: 3 },
@@ -145,7 +140,7 @@ describe('a field of a run', () => {
   it('reaches the worker', async () => {
     await runs.heartbeat('w', {
       tags: OPTIONS.selector,
-      capabilities: ['env', 'command', 'secrets', 'registry'],
+      capabilities: DECLARED.map(([, { capability }]) => capability),
     });
     while ((await runs.claim()).length > 0);
     await create('/runs', BODY);

@@ -7,6 +7,7 @@ import { SlurmEngine } from '@longshore/worker/engines/slurm/slurm.engine';
 import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/engines/slurm/slurm-settings';
 import type { EngineJob, JobSpec, JobStatus } from '@longshore/worker/launcher/engine';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
+import { jobSpec } from '@longshore/worker/testing/job-spec';
 import { makeImageFolder } from '../../support/images/image-folders.js';
 import { until } from '../../support/service-process.js';
 import { NODE_CPUS, skipWithoutSlurm, SlurmCluster } from '../../support/workers/slurm-cluster.js';
@@ -75,22 +76,15 @@ describe('the Slurm engine on a real Slurm', { ...skipFor(skip), timeout: 300_00
 
   function spec(fields: Partial<JobSpec> = {}): JobSpec {
     count += 1;
-    return {
+    return jobSpec({
       runId: `run-${count}`,
       attempt: 1,
       image: 'registry.test/team/tool:1',
       inputs: { value: count },
-      outputTemplate: {},
-      constraints: { cpu: 0, ramMb: 0, vramMb: 0, gpuId: null },
-      selector: [],
       env: { GREETING: `it's "quoted" $HOME` },
       secrets: { TOKEN: 'line 1\nline 2' },
-      command: null,
-      args: null,
-      registry: null,
-      trace: null,
       ...fields,
-    };
+    });
   }
 
   for (const tool of ['charliecloud', 'runc']) {

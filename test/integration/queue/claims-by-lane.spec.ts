@@ -96,9 +96,9 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
     });
 
     test('gives a run that needs a capability to no worker without it', async () => {
-      const container = { env: { A: '1' } };
+      const options = { env: { A: '1' } };
       const { id } = await create({
-        container,
+        options,
         requirementId: requirementIdOf({ tags: [], capabilities: ['env'] }),
       });
       assert.deepEqual(idsOf(await claim('gpu')), []);

@@ -21,14 +21,14 @@ import {
   type DemandRow,
 } from '../../support/workers/demand.js';
 
-const PLAIN: DemandOptions = { selector: null, container: null };
+const PLAIN: DemandOptions = { selector: null, options: null };
 const RESTRICTED: readonly DemandOptions[] = [
-  { selector: ['gpu'], container: null },
-  { selector: ['gpu', 'eu "x", \\'], container: null },
-  { selector: [], container: { env: { A: '' }, args: [] } },
+  { selector: ['gpu'], options: null },
+  { selector: ['gpu', 'eu "x", \\'], options: null },
+  { selector: [], options: { env: { A: '' }, args: [] } },
   {
     selector: ['gpu'],
-    container: { command: ['sh'], args: ['x'], secrets: { B: 'b' }, image_pull_secret: 'c' },
+    options: { command: ['sh'], args: ['x'], secrets: { B: 'b' }, image_pull_secret: 'c' },
   },
 ];
 
@@ -43,8 +43,8 @@ const row: fc.Arbitrary<DemandRow> = fc
   })
   .map((given) => (given.place === 'plain' ? { ...given, options: PLAIN } : given));
 
-const idOf = ({ selector, container }: DemandOptions): string | null =>
-  requirementIdOf(requirementsOf(selector, container));
+const idOf = ({ selector, options }: DemandOptions): string | null =>
+  requirementIdOf(requirementsOf(selector, options));
 
 describe('the demand of runs', () => {
   let database: TestDatabase;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { FAILURE_CAUSES } from '../../../src/runs/machine/run-event.js';
 import { RUN_STATES } from '../../../src/runs/machine/run-state.js';
+import { OPTIONS } from '../../../src/runs/options/option-values.js';
 import { CAPACITY_REPORT, NOT_CLAIMING, RUN_EXPLANATION } from './report-shapes.js';
 import {
   free,
@@ -47,6 +48,14 @@ const TIMELINE_EVENT = objectOf({
   payload: free,
 });
 
+/** The members of an answer that show the options. @param of the shape of a value that is set */
+function optionShapes(of: (shape: Check, unset: unknown) => Check): Record<string, Check> {
+  const shapes = { string: text, array: listOf(text), object: mapOf(text) };
+  return Object.fromEntries(
+    OPTIONS.map(([name, { schema, unset }]) => [name, of(shapes[schema.type], unset)]),
+  );
+}
+
 const OP_RUN = objectOf(
   {
     id: uuidV7,
@@ -65,11 +74,7 @@ const OP_RUN = objectOf(
       { backoff_s: positive, max_backoff_s: positive, retry_on: listOf(text) },
     ),
     event_delivery: orNull(objectOf({ topic: text }, { attributes: free })),
-    env: mapOf(text),
-    command: orNull(listOf(text)),
-    args: orNull(listOf(text)),
-    secrets: mapOf(text),
-    image_pull_secret: orNull(text),
+    ...optionShapes((shape, unset) => (unset === null ? orNull(shape) : shape)),
     selector: listOf(text),
     concurrency: orNull(objectOf({ key: text, limit: positive })),
     start_at: orNull(timestamp),
@@ -151,11 +156,7 @@ const CLAIMED_OPS = objectOf({
     objectOf(
       { id: uuidV7, image: text, inputs: free, constraints: CONSTRAINTS, attempt: integer },
       {
-        env: mapOf(text),
-        command: listOf(text),
-        args: listOf(text),
-        secrets: mapOf(text),
-        image_pull_secret: text,
+        ...optionShapes((shape) => shape),
         traceparent: text,
         tracestate: text,
       },

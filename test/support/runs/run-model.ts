@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { showOptions } from '../../../src/runs/options/option-values.js';
 import { decideAt } from '../../../src/runs/machine/decide.fixtures.js';
 import { isRejected, type RunCommand, type Rejection } from '../../../src/runs/machine/run-command.js';
 import { rejectionDetail } from '../../../src/runs/run.errors.js';
@@ -22,11 +23,7 @@ export const MAX_RECLAIMS = 1;
 
 /** Options that no run of the model has, as answers show them. */
 const DEFAULT_OPTIONS = {
-  env: {},
-  command: null,
-  args: null,
-  secrets: {},
-  image_pull_secret: null,
+  ...showOptions(null),
   selector: [],
   concurrency: null,
   start_at: null,

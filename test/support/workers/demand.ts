@@ -1,5 +1,5 @@
 import type { DataSource } from 'typeorm';
-import type { ContainerOptions } from '../../../src/database/entities/run.entity.js';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import { RunCountsRepository } from '../../../src/runs/counts/run-counts.repository.js';
 import { EventRepository } from '../../../src/runs/events/event.repository.js';
 import { laneOf, requiredOf } from '../../../src/runs/queue/lane.js';
@@ -47,7 +47,7 @@ export interface DemandRow {
 /** What a run requires of a worker. */
 export interface DemandOptions {
   readonly selector: readonly string[] | null;
-  readonly container: ContainerOptions | null;
+  readonly options: JsonObject | null;
 }
 
 /** The reader of the service. */
@@ -116,10 +116,10 @@ export function countOneByOne(
 
 /** The lane of a row of another lane than the plain one, what it requires, and its concurrency key, without which it is admitted. */
 export function laneOfRow({
-  options: { selector, container },
+  options: { selector, options },
   isAdmitted,
 }: Pick<DemandRow, 'options' | 'isAdmitted'>) {
-  const requirements = requirementsOf(selector, container);
+  const requirements = requirementsOf(selector, options);
   const requirementId = requirementIdOf(requirements);
   const concurrencyKey = isAdmitted && requirementId !== null ? null : 'key';
   const demands = { requirementId, concurrencyKey, avoidedWorker: null };
@@ -130,8 +130,8 @@ export function laneOfRow({
   };
 }
 
-function requiredBy({ options: { selector, container } }: DemandRow): readonly string[] {
-  return requirementList(requirementsOf(selector, container));
+function requiredBy({ options: { selector, options } }: DemandRow): readonly string[] {
+  return requirementList(requirementsOf(selector, options));
 }
 
 function toRequirementDemand({

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { fillForm, placeErrors, readForm, type FieldValue, type FormField } from './form-values.js';
-import { IMAGE, INPUTS, PRIORITY, RETRY_ROW, RUN_OPTIONS } from './run-fields.js';
+import { IMAGE, INPUTS, PRIORITY, RETRY_ROW, ADVANCED_RUN_ROWS } from './run-fields.js';
 
-const OPTIONS: readonly FormField[] = RUN_OPTIONS.flat();
+const OPTIONS: readonly FormField[] = ADVANCED_RUN_ROWS.flat();
 const FIELDS: readonly FormField[] = [IMAGE, INPUTS, PRIORITY, ...RETRY_ROW, ...OPTIONS];
 
 /** A body in which every field of the form has a value. */

@@ -1,3 +1,4 @@
+import { RUN_OPTIONS, type RunOption } from '@longshore/client/run-options';
 import type { FormField } from './form-values.js';
 
 /** Rows of fields as a form shows them. */
@@ -62,56 +63,50 @@ export const ATTRIBUTES: FormField = {
   hint: 'Labels of the events in the feed.',
 };
 
-/** What a run or a definition says of its container. */
+/** Labels and hints of options that say more than their names and descriptions in the API. */
+const LABELS: { readonly [N in RunOption['name']]?: Pick<FormField, 'label' | 'hint'> } = {
+  env: {
+    label: 'Environment variables',
+    hint: 'Visible to everybody who sees the run: put secrets below.',
+  },
+  secrets: {
+    label: 'Secrets',
+    hint: 'Environment variables, each with the name of the secret that has its value.',
+  },
+  command: { label: 'Command', hint: "One word per line, in place of the image's entrypoint" },
+  args: { label: 'Arguments', hint: "One per line, in place of the image's own" },
+};
+
+const FIELD_KINDS = { map: 'pairs', list: 'words', text: 'text', integer: 'integer' } as const;
+
+/** The fields of the options that only the worker reads. */
+const OPTION_FIELDS = RUN_OPTIONS.map(({ name, kind, about: hint }): FormField => {
+  const label = (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll('_', ' ');
+  return { path: name, kind: FIELD_KINDS[kind], label, hint, ...LABELS[name] };
+});
+
+const SELECTOR: FormField = {
+  path: 'selector',
+  kind: 'list',
+  label: 'Selector',
+  hint: 'Tags that the worker must have, separated by commas',
+};
+
+const CONCURRENCY_ROW: readonly FormField[] = [
+  {
+    path: 'concurrency.key',
+    kind: 'text',
+    label: 'Concurrency key',
+    hint: 'Runs with this key are limited',
+  },
+  number('concurrency.limit', 'Concurrency limit', 'So many may execute; default 1'),
+];
+
+/** Rows that runs and definitions have: pairs alone, other fields two by two. */
 const CONTAINER_ROWS: FieldRows = [
-  [
-    {
-      path: 'env',
-      kind: 'pairs',
-      label: 'Environment variables',
-      hint: 'Visible to everybody who sees the run: put secrets below.',
-    },
-  ],
-  [
-    {
-      path: 'secrets',
-      kind: 'pairs',
-      label: 'Secrets',
-      hint: 'Environment variables, each with the name of the secret that has its value.',
-    },
-  ],
-  [
-    {
-      path: 'command',
-      kind: 'words',
-      label: 'Command',
-      hint: "One word per line, in place of the image's entrypoint",
-    },
-    { path: 'args', kind: 'words', label: 'Arguments', hint: "One per line, in place of the image's own" },
-  ],
-  [
-    {
-      path: 'image_pull_secret',
-      kind: 'text',
-      label: 'Image pull secret',
-      hint: 'Name of the secret with the login for the registry',
-    },
-    {
-      path: 'selector',
-      kind: 'list',
-      label: 'Selector',
-      hint: 'Tags that the worker must have, separated by commas',
-    },
-  ],
-  [
-    {
-      path: 'concurrency.key',
-      kind: 'text',
-      label: 'Concurrency key',
-      hint: 'Runs with this key are limited',
-    },
-    number('concurrency.limit', 'Concurrency limit', 'So many may execute; default 1'),
-  ],
+  ...OPTION_FIELDS.filter(({ kind }) => kind === 'pairs').map((field) => [field]),
+  ...inPairs([...OPTION_FIELDS.filter(({ kind }) => kind !== 'pairs'), SELECTOR]),
+  CONCURRENCY_ROW,
 ];
 
 const RETRY_ON: FormField = {
@@ -129,5 +124,9 @@ const START_AT: FormField = {
 };
 
 /** The part "Advanced" of a run; a definition has no time of a start. */
-export const RUN_OPTIONS: FieldRows = [...CONTAINER_ROWS, [START_AT, RETRY_ON]];
-export const DEFINITION_OPTIONS: FieldRows = [...CONTAINER_ROWS, [RETRY_ON]];
+export const ADVANCED_RUN_ROWS: FieldRows = [...CONTAINER_ROWS, [START_AT, RETRY_ON]];
+export const ADVANCED_DEFINITION_ROWS: FieldRows = [...CONTAINER_ROWS, [RETRY_ON]];
+
+function inPairs(fields: readonly FormField[]): FieldRows {
+  return fields.flatMap((_, at) => (at % 2 === 0 ? [fields.slice(at, at + 2)] : []));
+}

@@ -1,4 +1,5 @@
-import type { Capability, ClaimedRun, EngineLoad, Resources } from '../service-api/service-api.js';
+import type { Capability } from '@longshore/client/run-options';
+import type { ClaimedRun, EngineLoad, Resources } from '../service-api/service-api.js';
 import type { ExecutionParts, RunExecution } from './run-execution.js';
 
 /** What a worker provides for its executor. */

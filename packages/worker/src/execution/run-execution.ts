@@ -1,3 +1,4 @@
+import type { Capability } from '@longshore/client/run-options';
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { JsonObject } from '@longshore/common/json/json-value';
@@ -8,7 +9,6 @@ import type { ContainerExit } from '../runtime/runtime.js';
 import { NO_MASK, SecretMask } from '../secrets/secret-mask.js';
 import {
   neededCapabilities,
-  type Capability,
   type ClaimedRun,
   type RunOwnership,
   type RunSecrets,

@@ -1,14 +1,8 @@
+import type { Capability } from '@longshore/client/run-options';
 import { jsonText } from '@longshore/common/json/json-text';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
-import type {
-  Capability,
-  EngineLoad,
-  HeldRun,
-  LostRun,
-  Refusal,
-  Resources,
-} from '../service-api/service-api.js';
+import type { EngineLoad, HeldRun, LostRun, Refusal, Resources } from '../service-api/service-api.js';
 
 /** Limit of the inputs of all runs in a heartbeat, in characters of JSON. */
 const MAX_INPUTS_LENGTH = 64 * 1024;

@@ -1,8 +1,9 @@
+import type { Capability } from '@longshore/client/run-options';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { ContainerTimes } from '../execution/container-times.js';
 import type { LogLine } from '../runtime/runtime.js';
-import type { Capability, Constraints, RegistryLogin, Resources } from '../service-api/service-api.js';
+import type { CarriedOptions, Constraints, RegistryLogin, Resources } from '../service-api/service-api.js';
 
 /** The attempt that a job executes. An engine holds at most one job of an attempt. */
 export interface JobKey {
@@ -12,7 +13,7 @@ export interface JobKey {
 }
 
 /** What an engine needs to execute an attempt. Everything is data: the engine's nodes see no folder of the launcher. */
-export interface JobSpec extends JobKey {
+export interface JobSpec extends JobKey, CarriedOptions {
   readonly image: string;
   readonly inputs: JsonObject;
   /** Initial content of the output file unless empty. */
@@ -24,10 +25,6 @@ export interface JobSpec extends JobKey {
   readonly env: Readonly<Record<string, string>>;
   /** Values of the run's secrets by environment variable; above `env`. Never log them. */
   readonly secrets: Readonly<Record<string, string>>;
-  /** As in ContainerSpec. */
-  readonly command: readonly string[] | null;
-  /** As in ContainerSpec. */
-  readonly args: readonly string[] | null;
   /** Login for the pull; null: the engine's own. */
   readonly registry: RegistryLogin | null;
   /** Null: the run is not traced. */

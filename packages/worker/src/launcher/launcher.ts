@@ -1,9 +1,10 @@
+import type { Capability } from '@longshore/client/run-options';
 import { EnginePause } from '../claims/engine-pause.js';
 import type { Executor, ExecutorHost } from '../execution/executor.js';
 import type { RunExecution } from '../execution/run-execution.js';
 import type { WorkerSettings } from '../load-settings.js';
 import { ImagePolicy } from '../runtime/docker/images/image-policy.js';
-import type { Capability, ClaimedRun, EngineLoad, Resources, RunView } from '../service-api/service-api.js';
+import type { ClaimedRun, EngineLoad, Resources, RunView } from '../service-api/service-api.js';
 import type { Engine, EngineJob } from './engine.js';
 import { JobExecution, type JobParts } from './jobs/job-execution.js';
 import { JobSweep } from './job-sweep.js';

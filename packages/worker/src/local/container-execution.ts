@@ -6,7 +6,7 @@ import type { Outcome } from '../execution/outcome.js';
 import { retryCleanup, type CleanupContext } from '../execution/retry-cleanup.js';
 import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
 import type { ContainerSpec, RunningContainer, Runtime } from '../runtime/runtime.js';
-import type { ClaimedRun, RunSecrets } from '../service-api/service-api.js';
+import { carriedOptions, type ClaimedRun, type RunSecrets } from '../service-api/service-api.js';
 
 /** Seconds between the request to end and the kill. */
 const STOP_GRACE_SECONDS = 5;
@@ -54,10 +54,18 @@ export class ContainerExecution extends RunExecution {
       const { currentAttempt: attempt, outputs: outputTemplate } = await this.prepare();
       const { gpuId, secrets, image } = await this.stopSignal.abortable(pulled);
       await this.reportStart(gpuId === null ? {} : { gpu_id: gpuId });
-      const { command, args } = container;
       const env = { ...container.env, ...secrets.env };
       const limits = { ...constraints, gpuId };
-      const spec = { runId, attempt, image, inputs, outputTemplate, limits, env, command, args };
+      const spec = {
+        ...carriedOptions(container),
+        runId,
+        attempt,
+        image,
+        inputs,
+        outputTemplate,
+        limits,
+        env,
+      };
       return await this.trace.step('container', (step) =>
         this.runContainer({ ...spec, trace: step.context }, step),
       );

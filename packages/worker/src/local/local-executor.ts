@@ -1,9 +1,10 @@
+import type { Capability } from '@longshore/client/run-options';
 import { Capacity, CapacityQueue } from '../claims/capacity.js';
 import { EnginePause } from '../claims/engine-pause.js';
 import type { Executor, ExecutorHost } from '../execution/executor.js';
 import type { RunExecution } from '../execution/run-execution.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { Capability, ClaimedRun, EngineLoad, Resources } from '../service-api/service-api.js';
+import type { ClaimedRun, EngineLoad, Resources } from '../service-api/service-api.js';
 import { ContainerExecution, type ContainerParts } from './container-execution.js';
 import { LeftoverCleanup } from './leftover-cleanup.js';
 

@@ -1,7 +1,8 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { ContainerTimes } from '../execution/container-times.js';
-import type { Capability, RegistryLogin } from '../service-api/service-api.js';
+import type { Capability } from '@longshore/client/run-options';
+import type { CarriedOptions, RegistryLogin } from '../service-api/service-api.js';
 
 /** Limits of a container; 0: none. */
 export interface ContainerLimits {
@@ -15,8 +16,8 @@ export interface ContainerLimits {
   readonly vramMb: number;
 }
 
-/** The container of one attempt. */
-export interface ContainerSpec {
+/** The container of one attempt. A list of its options that is empty is not set. */
+export interface ContainerSpec extends CarriedOptions {
   readonly runId: string;
   /** 1-based. */
   readonly attempt: number;
@@ -28,10 +29,6 @@ export interface ContainerSpec {
   readonly limits: ContainerLimits;
   /** Environment variables of the run, values of secrets among them; the worker's own take precedence. */
   readonly env: Readonly<Record<string, string>>;
-  /** Replaces the entrypoint of the image and drops its arguments; null or empty: not set. */
-  readonly command: readonly string[] | null;
-  /** Replaces the arguments of the image; null or empty: not set. */
-  readonly args: readonly string[] | null;
   /** Passed to the container as TRACEPARENT; null: the run is not traced. */
   readonly trace: TraceContext | null;
 }

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { afterAll, beforeAll, beforeEach, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
+import { PLAIN } from '../testing/fake-service.js';
 import { HttpServiceApi } from './http-service-api.js';
 import { readRun } from './read-answers.js';
 import type { Answer } from './service-api.js';
@@ -133,7 +134,7 @@ test('claims for a worker id with slashes and colons, with an idempotency key', 
       inputs: {},
       constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: 0 },
       attempt: 4,
-      container: { env: {}, command: null, args: null, secrets: {}, imagePullSecret: null },
+      container: PLAIN,
       trace,
     })),
   });

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
+import { PLAIN } from '../testing/fake-service.js';
 import { readRun } from './read-answers.js';
 
 const RUN = {
@@ -37,11 +38,12 @@ test('a run is read with all that its execution needs, as a claim gives it', () 
     workerId: 'w',
     constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: 4 },
     container: {
+      ...PLAIN,
       env: { A: 'b' },
       command: null,
       args: ['-x'],
       secrets: { TOKEN: 'token' },
-      imagePullSecret: 'login',
+      image_pull_secret: 'login',
     },
     selector: ['ssd'],
     trace: { traceparent, tracestate: null },

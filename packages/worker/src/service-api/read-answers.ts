@@ -1,3 +1,4 @@
+import { RUN_OPTIONS } from '@longshore/client/run-options';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readTraceContext } from '@longshore/common/tracing/trace-context';
 import type {
@@ -78,15 +79,19 @@ export function readSecrets(answer: unknown): RunSecrets | null {
   return isLogin ? { env, registry: { server, username, password } } : null;
 }
 
+/** Reads the value of an option by its kind; undefined: it is something else. */
+const READ_OPTION = {
+  map: (value: unknown) => readTexts(value) ?? undefined,
+  list: readList,
+  text: (value: unknown = null) => (value === null || typeof value === 'string' ? value : undefined),
+  integer: (value: unknown = null) => (value === null || Number.isInteger(value) ? value : undefined),
+} as const;
+
 /** Null: not of the documented shape, so that the run must not be executed. */
-function readContainer(op: JsonObject): RunContainer | null {
-  const env = readTexts(op['env']);
-  const secrets = readTexts(op['secrets']);
-  const [command, args] = [readList(op['command']), readList(op['args'])];
-  const imagePullSecret = op['image_pull_secret'] ?? null;
-  if (env === null || secrets === null || command === undefined || args === undefined) return null;
-  if (imagePullSecret !== null && typeof imagePullSecret !== 'string') return null;
-  return { env, secrets, command, args, imagePullSecret };
+export function readContainer(op: JsonObject): RunContainer | null {
+  const options = RUN_OPTIONS.map(({ name, kind }) => [name, READ_OPTION[kind](op[name])] as const);
+  const isRead = options.every(([, value]) => value !== undefined);
+  return isRead ? Object(Object.fromEntries(options)) : null;
 }
 
 /** Texts by name; absent: empty; null: it is something else. */

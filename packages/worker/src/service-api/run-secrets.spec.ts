@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
+import { PLAIN } from '../testing/fake-service.js';
 import { HttpServiceApi } from './http-service-api.js';
 
 const CALL = {
@@ -21,11 +22,12 @@ test('reads what a claimed run changes about its container', async () => {
   };
   const claimed = await answering({ ops: [{ ...OP, ...given }] }).claim('w', 'k', CALL);
   assert.deepEqual(claimed.kind === 'ok' && claimed.value[0]?.container, {
+    ...PLAIN,
     env: { A: '1' },
     command: ['c'],
     args: [],
     secrets: { B: 'b' },
-    imagePullSecret: 'login',
+    image_pull_secret: 'login',
   });
 });
 

@@ -1,3 +1,5 @@
+import type { Schemas } from '@longshore/client';
+import { RUN_OPTIONS, type Capability, type RunOption } from '@longshore/client/run-options';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 
@@ -64,22 +66,13 @@ export interface HeldRun {
   readonly attempt: number | null;
 }
 
-/** What a worker may be able to do beyond executing images as they are. */
-export type Capability = 'env' | 'command' | 'secrets' | 'registry';
+/** The options of a run as answers show them: null, or empty, where one is not set. */
+export type RunContainer = { readonly [N in RunOption['name']]: Unchanging<Schemas['OpRun'][N]> };
 
-/** What a run changes about the container of its image. */
-export interface RunContainer {
-  /** Environment variables. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Replaces the entrypoint, and drops the arguments of the image; null: not set. */
-  readonly command: readonly string[] | null;
-  /** Replaces the arguments of the image; null: not set. */
-  readonly args: readonly string[] | null;
-  /** Names of secrets by environment variable. */
-  readonly secrets: Readonly<Record<string, string>>;
-  /** Name of the secret with the login for the pull; null: none. */
-  readonly imagePullSecret: string | null;
-}
+type Unchanging<T> = T extends (infer E)[] ? readonly E[] : Readonly<T>;
+
+/** The options that reach a container as they are; the others reach it with the values of secrets. */
+export type CarriedOptions = Omit<RunContainer, 'env' | 'secrets' | 'image_pull_secret'>;
 
 /** A login at an image registry. */
 export interface RegistryLogin {
@@ -269,25 +262,27 @@ export interface ServiceApi {
   putLogChunk(address: ChunkAddress, chunk: LogChunk, signal: AbortSignal): Promise<Answer<LogPosition>>;
 }
 
-/** The capabilities that a run needs. */
-export function neededCapabilities({
-  env,
-  command,
-  args,
-  secrets,
-  imagePullSecret,
-}: RunContainer): Capability[] {
-  const needed: Capability[] = [];
-  if (Object.keys(env).length > 0) needed.push('env');
-  if (command !== null || args !== null) needed.push('command');
-  if (Object.keys(secrets).length > 0) needed.push('secrets');
-  if (imagePullSecret !== null) needed.push('registry');
-  return needed;
+/** The capabilities that a run needs, each once. */
+export function neededCapabilities(container: RunContainer): Capability[] {
+  const set = RUN_OPTIONS.filter(({ name }) => isSet(container[name]));
+  return [...new Set(set.flatMap(({ capability }) => capability ?? []))];
+}
+
+/** An empty map is not set; an empty list is. */
+function isSet(value: RunContainer[RunOption['name']]): boolean {
+  if (typeof value !== 'object' || Array.isArray(value)) return true;
+  return value !== null && Object.keys(value).length > 0;
 }
 
 /** Names of the secrets that a run uses. */
-export function secretNames({ secrets, imagePullSecret }: RunContainer): string[] {
-  return [...new Set([...Object.values(secrets), ...(imagePullSecret === null ? [] : [imagePullSecret])])];
+export function secretNames({ secrets, image_pull_secret: login }: RunContainer): string[] {
+  return [...new Set([...Object.values(secrets), ...(login === null ? [] : [login])])];
+}
+
+/** What of the options the container gets as it is. */
+export function carriedOptions(container: RunContainer): CarriedOptions {
+  const { env: _env, secrets: _secrets, image_pull_secret: _login, ...carried } = container;
+  return carried;
 }
 
 /** Replaces characters that the service cannot store (NUL and lone surrogates) by U+FFFD. */

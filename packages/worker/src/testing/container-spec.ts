@@ -1,3 +1,5 @@
+import { PLAIN } from './fake-service.js';
+import { carriedOptions } from '../service-api/service-api.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { ImagePolicy } from '../runtime/docker/images/image-policy.js';
 import type {
@@ -24,6 +26,7 @@ export function containerSpec(
 ): ContainerSpec {
   count += 1;
   return {
+    ...carriedOptions(PLAIN),
     runId: `run-${count}`,
     attempt: 1,
     image,
@@ -31,8 +34,6 @@ export function containerSpec(
     outputTemplate: {},
     limits: { ...NO_LIMITS, ...limits },
     env: {},
-    command: null,
-    args: null,
     trace: null,
   };
 }

@@ -1,3 +1,4 @@
+import type { Capability } from '@longshore/client/run-options';
 import type { ContainerTimes } from '../execution/container-times.js';
 import { isDeepStrictEqual } from 'node:util';
 import { jsonText } from '@longshore/common/json/json-text';
@@ -12,7 +13,7 @@ import {
 } from '../launcher/engine.js';
 import { JobTable, nameOf } from '../launcher/job-table.js';
 import { EngineFault, type LogLine } from '../runtime/runtime.js';
-import type { Capability, Resources } from '../service-api/service-api.js';
+import type { Resources } from '../service-api/service-api.js';
 
 /** A job of a fake cluster, with what its container does. */
 export interface FakeJob {

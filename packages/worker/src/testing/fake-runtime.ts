@@ -1,6 +1,7 @@
+import type { Capability } from '@longshore/client/run-options';
 import { NO_TIMES, type ContainerTimes } from '../execution/container-times.js';
 import { templateText } from '../runtime/outputs.js';
-import type { Capability, RegistryLogin } from '../service-api/service-api.js';
+import type { RegistryLogin } from '../service-api/service-api.js';
 import type { ContainerExit, ContainerSpec, LogLine, RunningContainer, Runtime } from '../runtime/runtime.js';
 
 /** A container that a test controls. */

@@ -1,4 +1,5 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
+import { readContainer } from '../service-api/read-answers.js';
 import type { Clock } from '../clock.js';
 import { FakeLogs } from './fake-logs.js';
 import type {
@@ -69,7 +70,7 @@ export interface Call {
 export type Fault = Answer<never> | 'lose-answer' | 'hang' | undefined;
 
 /** A run that changes nothing about the container of its image. */
-export const PLAIN: RunContainer = { env: {}, command: null, args: null, secrets: {}, imagePullSecret: null };
+export const PLAIN: RunContainer = Object(readContainer({}));
 
 const TIME_LIMIT_MS = 10_000;
 

@@ -1,8 +1,11 @@
 import type { JobSpec } from '../launcher/engine.js';
+import { carriedOptions } from '../service-api/service-api.js';
+import { PLAIN } from './fake-service.js';
 
 /** The second attempt of a run without requirements. */
 export function jobSpec(more: Partial<JobSpec> = {}): JobSpec {
   return {
+    ...carriedOptions(PLAIN),
     runId: 'r1',
     attempt: 2,
     image: 'img:1',
@@ -12,8 +15,6 @@ export function jobSpec(more: Partial<JobSpec> = {}): JobSpec {
     selector: [],
     env: {},
     secrets: {},
-    command: null,
-    args: null,
     registry: null,
     trace: null,
     ...more,

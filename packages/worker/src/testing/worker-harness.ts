@@ -1,8 +1,9 @@
+import type { Capability } from '@longshore/client/run-options';
 import { pino } from 'pino';
 import { loadWorkerSettings } from '../load-settings.js';
 import { LocalExecutor } from '../local/local-executor.js';
 import { Worker } from '../worker.js';
-import type { Capability, Resources } from '../service-api/service-api.js';
+import type { Resources } from '../service-api/service-api.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeRuntime, type FakeContainer } from './fake-runtime.js';
 import { FakeService, type FakeRun } from './fake-service.js';

@@ -3,7 +3,7 @@ import { CopyButton } from '../../components/controls/copy-button.js';
 import { JsonTree } from '../../components/values/json-tree.js';
 import { Time } from '../../components/values/time.js';
 import { formatCount, formatDuration, formatMb } from '../../lib/format.js';
-import { containerOf } from '../../run-form/container-of.js';
+import { containerOf } from '../../run-form/options-of.js';
 import styles from './definition-page.module.css';
 import type { Definition } from './definition-view.js';
 

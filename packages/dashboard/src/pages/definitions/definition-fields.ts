@@ -1,7 +1,7 @@
 import type { FormField } from '../../run-form/form-values.js';
 import {
   ATTRIBUTES,
-  DEFINITION_OPTIONS,
+  ADVANCED_DEFINITION_ROWS,
   IMAGE,
   RESOURCE_ROW,
   RETRY_ROW,
@@ -39,4 +39,4 @@ export const DEFINITION_ROWS: FieldRows = [
 ];
 
 /** Every field of a definition. */
-export const DEFINITION_FIELDS = [...DEFINITION_ROWS.flat(), ...DEFINITION_OPTIONS.flat()];
+export const DEFINITION_FIELDS = [...DEFINITION_ROWS.flat(), ...ADVANCED_DEFINITION_ROWS.flat()];

@@ -13,7 +13,7 @@ import { DefinitionLink } from '../../components/values/named-links.js';
 import { showToast } from '../../components/feedback/toast-store.js';
 import { Advanced, FormRows } from '../../run-form/form-rows.js';
 import { fillForm } from '../../run-form/form-values.js';
-import { DEFINITION_OPTIONS } from '../../run-form/run-fields.js';
+import { ADVANCED_DEFINITION_ROWS } from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
 import { DEFINITION_FIELDS, DEFINITION_ROWS } from './definition-fields.js';
 import styles from './edit-definition.module.css';
@@ -78,7 +78,7 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
       {json === undefined ? (
         <>
           <FormRows rows={DEFINITION_ROWS} focus="id" {...form} />
-          <Advanced rows={DEFINITION_OPTIONS} {...form} />
+          <Advanced rows={ADVANCED_DEFINITION_ROWS} {...form} />
         </>
       ) : (
         <Field label="Definition as JSON" error={isTried ? problem : undefined}>

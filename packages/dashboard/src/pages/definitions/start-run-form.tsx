@@ -12,7 +12,7 @@ import { RunLink } from '../../components/values/run-link.js';
 import { showToast } from '../../components/feedback/toast-store.js';
 import { Advanced, More } from '../../run-form/form-rows.js';
 import { placeErrors } from '../../run-form/form-values.js';
-import { RUN_OPTIONS } from '../../run-form/run-fields.js';
+import { ADVANCED_RUN_ROWS } from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import type { Definition } from './definition-view.js';
@@ -22,7 +22,7 @@ import { sortRefusal } from './run-inputs.js';
 import styles from './start-run-form.module.css';
 import { useRunDraft } from './use-run-draft.js';
 
-const OPTIONS = RUN_OPTIONS.flat();
+const OPTIONS = ADVANCED_RUN_ROWS.flat();
 
 /** Asks for what a version declares and starts a run with it. */
 export function StartRunForm({ definition }: { readonly definition: Definition }) {
@@ -158,7 +158,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
           )}
         </Field>
       </More>
-      <Advanced rows={RUN_OPTIONS} {...options} note="What is left empty is as the definition says." />
+      <Advanced rows={ADVANCED_RUN_ROWS} {...options} note="What is left empty is as the definition says." />
       <p className={styles.error} role="alert">
         {start.isError && !isPlaced && describeError(start.error)}
         {start.isError && isPlaced && 'The service refused some items, see above.'}

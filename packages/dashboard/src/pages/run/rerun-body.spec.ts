@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import type { Schemas } from '@longshore/client';
+import { RUN_OPTIONS, type RunOption } from '@longshore/client/run-options';
 import { copyOfDefinitionRun, copyOfRun, editableFields } from './rerun-body.js';
 
 interface ObjectSchema {
@@ -11,6 +12,11 @@ interface ObjectSchema {
 
 const DOCUMENT: { components: { schemas: Record<string, ObjectSchema> } } = JSON.parse(
   readFileSync(join(import.meta.dirname, '../../../../../openapi.json'), 'utf8'),
+);
+
+const VALUES = { map: { MODE: 'fast' }, list: ['sh'], text: 'registry', integer: 3 };
+const OPTIONS: Pick<Schemas['OpRun'], RunOption['name']> = Object(
+  Object.fromEntries(RUN_OPTIONS.map(({ name, kind }) => [name, VALUES[kind]])),
 );
 
 /** A run in which no field has its default. */
@@ -31,11 +37,7 @@ const RUN: Schemas['OpRun'] = {
   execution_summary: {},
   op_definition: 'train',
   op_definition_version: '1',
-  env: { MODE: 'fast' },
-  command: ['sh'],
-  args: ['-c', 'exit 0'],
-  secrets: { TOKEN: 'hub-token' },
-  image_pull_secret: 'registry',
+  ...OPTIONS,
   selector: ['gpu'],
   concurrency: { key: 'disk', limit: 2 },
   start_at: '2026-01-02T00:00:00.000Z',

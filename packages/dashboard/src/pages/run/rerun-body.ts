@@ -1,4 +1,5 @@
 import type { Schemas } from '@longshore/client';
+import { optionsOf } from '../../run-form/options-of.js';
 
 type Run = Schemas['OpRun'];
 /** `Required`: a new field of the API is a compile error until it is copied. */
@@ -21,7 +22,7 @@ export function copyOfRun(run: Run, edited: EditedFields): RunCreate {
     retry_policy: run.retry_policy,
     timeouts: run.timeouts ?? null,
     event_delivery: run.event_delivery,
-    ...optionsOf(run),
+    ...startOptionsOf(run),
   };
 }
 
@@ -35,13 +36,14 @@ export function copyOfDefinitionRun(
     priority,
     outputs: outputsTemplate(run),
     retry_policy: run.retry_policy,
-    ...optionsOf(run),
+    ...startOptionsOf(run),
   };
 }
 
 /** The options of the run; the new one starts as soon as it can. */
-function optionsOf({ env, command, args, secrets, image_pull_secret, selector, concurrency }: Run) {
-  return { env, command, args, secrets, image_pull_secret, selector, concurrency, start_at: null };
+function startOptionsOf(run: Run) {
+  const { selector, concurrency } = run;
+  return { ...optionsOf(run), selector, concurrency, start_at: null };
 }
 
 /** The outputs that the run was created with; a completed run has its results in their place. */

@@ -2,7 +2,7 @@ import { JsonTree } from '../../components/values/json-tree.js';
 import { Tabs } from '../../components/controls/tabs.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { formatCount } from '../../lib/format.js';
-import { containerOf } from '../../run-form/container-of.js';
+import { containerOf } from '../../run-form/options-of.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import { AttemptList } from './attempt-list.js';
 import { KeyHolders } from './key-holders.js';

@@ -17,7 +17,7 @@ import {
   PRIORITY,
   RESOURCE_ROW,
   RETRY_ROW,
-  RUN_OPTIONS,
+  ADVANCED_RUN_ROWS,
   TIMEOUT_ROW,
   TOPIC,
 } from '../../run-form/run-fields.js';
@@ -25,7 +25,7 @@ import { useRunForm } from '../../run-form/use-run-form.js';
 import styles from './new-run-dialog.module.css';
 
 const ROWS = [[PRIORITY], RETRY_ROW, RESOURCE_ROW, TIMEOUT_ROW, [TOPIC]];
-const FIELDS = [IMAGE, INPUTS, ...ROWS.flat(), ...RUN_OPTIONS.flat()];
+const FIELDS = [IMAGE, INPUTS, ...ROWS.flat(), ...ADVANCED_RUN_ROWS.flat()];
 const EMPTY: FormValues = { inputs: '{}' };
 
 interface Props {
@@ -123,7 +123,7 @@ export function NewRunDialog({ isOpen, onClose, images }: Props) {
           )}
         </Field>
         <FormRows rows={ROWS} {...form} />
-        <Advanced rows={RUN_OPTIONS} {...form} />
+        <Advanced rows={ADVANCED_RUN_ROWS} {...form} />
         <p role="alert" className={styles.error}>
           {form.rest}
         </p>

@@ -10,7 +10,7 @@ import {
   type JobStatus,
 } from '../../launcher/engine.js';
 import { EngineFault, type LogLine, type RuntimeLog } from '../../runtime/runtime.js';
-import type { Capability, Resources } from '../../service-api/service-api.js';
+import type { Resources } from '../../service-api/service-api.js';
 import { connect } from './api/connect.js';
 import { asEngineFault } from './api/kubernetes-api.js';
 import { ResourceWatch } from './api/resource-watch.js';
@@ -21,7 +21,7 @@ import { submitJob } from './job-submission.js';
 import type { KubernetesSettings } from './kubernetes-settings.js';
 import { readOutputs } from './logs/pod-outputs.js';
 import { readPodLog, type LogQuery } from './logs/pod-log.js';
-import type { JobContext } from './manifest/job-manifest.js';
+import { CAPABILITIES, type JobContext } from './manifest/job-manifest.js';
 import { deploymentSelector, jobName, RUN_CONTAINER } from './manifest/names.js';
 import { readSecretValues } from './manifest/secrets.js';
 import { choosePatch, sampleSpec } from './manifest/pod-template-patch.js';
@@ -59,7 +59,7 @@ interface Opened extends RemovalParts {
 /** Executes attempts as Jobs of a Kubernetes cluster. */
 export class KubernetesEngine implements Engine {
   readonly name = 'kubernetes';
-  readonly capabilities: readonly Capability[] = ['env', 'command', 'secrets', 'registry'];
+  readonly capabilities = CAPABILITIES;
   readonly tags: readonly string[];
   private readonly clock: Clock;
   private readonly closing = new AbortController();

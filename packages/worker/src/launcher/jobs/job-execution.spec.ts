@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { EngineFault, RunFault } from '../../runtime/runtime.js';
-import { eventTypes } from '../../testing/fake-service.js';
+import { carriedOptions } from '../../service-api/service-api.js';
+import { eventTypes, PLAIN } from '../../testing/fake-service.js';
 import { jobSpec } from '../../testing/job-spec.js';
 import { LauncherHarness } from '../../testing/launcher-harness.js';
 import type { JobStatus } from '../engine.js';
@@ -42,11 +43,12 @@ describe('a job of a launcher', () => {
       selector: ['gpu-pool'],
       constraints: { ramMb: 100, vramMb: 0, cpu: 2, gpuId: null },
       container: {
+        ...PLAIN,
         env: { A: 'b' },
         command: ['run'],
         args: ['-x'],
         secrets: { T: 't' },
-        imagePullSecret: 'p',
+        image_pull_secret: 'p',
       },
     });
     const login = { server: 'ghcr.io', username: 'bot', password: 'pw' };
@@ -55,6 +57,7 @@ describe('a job of a launcher', () => {
     await harness.untilSubmitted('run-1');
     const { spec, engineId } = cluster.job('run-1');
     assert.deepEqual(spec, {
+      ...carriedOptions(PLAIN),
       runId: 'run-1',
       attempt: 1,
       image: 'example/image:1',

@@ -17,7 +17,7 @@ import type { ImagePolicy } from '../../runtime/docker/images/image-policy.js';
 import { parseImageReference } from '../../runtime/docker/images/image-reference.js';
 import { EngineFault } from '../../runtime/runtime.js';
 import { SecretMask } from '../../secrets/secret-mask.js';
-import type { ClaimedRun } from '../../service-api/service-api.js';
+import { carriedOptions, type ClaimedRun } from '../../service-api/service-api.js';
 import type { Engine, EngineJob, JobKey, JobStatus } from '../engine.js';
 import { WaitReports } from '../wait-reports.js';
 import { EndTimeout } from './end-timeout.js';
@@ -171,6 +171,7 @@ export class JobExecution extends RunExecution {
     this.stopSignal.check();
     this.mayExist = true;
     const job = await this.engineRequests.submit({
+      ...carriedOptions(container),
       runId,
       attempt,
       image,
@@ -180,8 +181,6 @@ export class JobExecution extends RunExecution {
       selector,
       env: container.env,
       secrets: secrets.env,
-      command: container.command,
-      args: container.args,
       registry: secrets.registry,
       trace: this.trace.context ?? trace,
     });

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
 import {
+  CAPABILITIES,
   ATTEMPT_LABEL,
   containerOptions,
   INSTANCE_LABEL,
@@ -73,7 +74,7 @@ export interface DockerRuntimeOptions {
  */
 export class DockerRuntime implements Runtime {
   readonly name = 'docker';
-  readonly capabilities = ['env', 'command', 'secrets', 'registry'] as const;
+  readonly capabilities = CAPABILITIES;
   private readonly address: EngineAddress;
   private readonly timing: ContainerTiming;
   private readonly imageUses = new ImageUses();

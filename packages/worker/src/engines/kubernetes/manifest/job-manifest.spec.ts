@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { RunFault } from '../../../runtime/runtime.js';
 import { jobSpec } from '../../../testing/job-spec.js';
+import { sampleOptions } from '../../../testing/sample-options.js';
 import { CONTEXT } from '../testing/job-context.js';
-import { jobLabels, jobManifest } from './job-manifest.js';
+import { CAPABILITIES, jobLabels, jobManifest } from './job-manifest.js';
 import { outputsScript } from './output-frame.js';
 import { secretManifests } from './secrets.js';
 
@@ -144,6 +145,16 @@ describe('the Job of an attempt', () => {
     );
     const empty = runOf(jobSpec({ command: [], args: [] }), CONTEXT);
     assert.equal('command' in Object(empty) || 'args' in Object(empty), false);
+  });
+
+  it('carries out every option whose capability it announces', () => {
+    for (const options of sampleOptions(CAPABILITIES)) {
+      assert.notDeepEqual(
+        podOf(jobSpec(options), CONTEXT),
+        podOf(jobSpec(), CONTEXT),
+        Object.keys(options).join(),
+      );
+    }
   });
 
   it('requests and limits what the run requires', () => {

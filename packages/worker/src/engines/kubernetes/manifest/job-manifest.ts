@@ -1,3 +1,4 @@
+import type { Capability } from '@longshore/client/run-options';
 import type { JobSpec } from '../../../launcher/engine.js';
 import { RunFault, traceEnvironment } from '../../../runtime/runtime.js';
 import type { Constraints } from '../../../service-api/service-api.js';
@@ -18,6 +19,9 @@ import {
 } from './names.js';
 import { outputsScript } from './output-frame.js';
 import { INPUT_KEY, OUTPUT_KEY, secretKeyOf } from './secrets.js';
+
+/** What Jobs do for a run. */
+export const CAPABILITIES: readonly Capability[] = ['env', 'command', 'secrets', 'registry'];
 
 /** Time after which the cluster deletes a finished Job that no launcher has removed, in seconds. */
 const SECONDS_TO_LIVE = 86_400;

@@ -1,7 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
+import { RUN_OPTIONS } from '@longshore/client/run-options';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { JobSpec } from '../../../launcher/engine.js';
+import { carriedOptions } from '../../../service-api/service-api.js';
 import type { PodSpec, PodTemplate } from '../api/resources.js';
 import { jobManifest, type JobContext } from './job-manifest.js';
 import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, RUN_CONTAINER } from './names.js';
@@ -29,8 +31,13 @@ interface KnownFields {
 
 type Patch = JobContext['patch'];
 
+const SAMPLE_VALUES = { map: { SAMPLE: 'value' }, list: ['sample'], text: 'sample', integer: 1 } as const;
+
 /** A run that uses everything that the launcher can put into a template. */
 const SAMPLE: JobSpec = {
+  ...carriedOptions(
+    Object(Object.fromEntries(RUN_OPTIONS.map(({ name, kind }) => [name, SAMPLE_VALUES[kind]]))),
+  ),
   runId: 'sample',
   attempt: 1,
   image: 'sample',
@@ -40,8 +47,6 @@ const SAMPLE: JobSpec = {
   selector: [],
   env: { SAMPLE: 'value' },
   secrets: { SAMPLE_SECRET: 'value' },
-  command: ['sample'],
-  args: ['sample'],
   registry: null,
   trace: null,
 };

@@ -4,14 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { JobSpec } from '../../../launcher/engine.js';
+import { jobSpec } from '../../../testing/job-spec.js';
 import { attemptFiles, type AttemptPlace } from './attempt-files.js';
 
-const NOTHING_SAID = { env: {}, secrets: {}, command: null, args: null, registry: null, trace: null };
-
 function spec(fields: Partial<JobSpec> = {}): JobSpec {
-  const constraints = { cpu: 0, ramMb: 0, vramMb: 0, gpuId: null };
-  const run = { runId: 'r', attempt: 1, image: 'reg.test:5000/a/tool:1', inputs: {}, outputTemplate: {} };
-  return { ...run, constraints, selector: [], ...NOTHING_SAID, ...fields };
+  return jobSpec({ runId: 'r', attempt: 1, image: 'reg.test:5000/a/tool:1', ...fields });
 }
 
 describe('the files of an attempt', () => {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
+import { RUN_OPTIONS } from '@longshore/client/run-options';
 import { containerSpec } from '../../../testing/container-spec.js';
-import { containerOptions } from './container-options.js';
+import { sampleOptions } from '../../../testing/sample-options.js';
+import { CAPABILITIES, containerOptions } from './container-options.js';
 
 const OWNER = { workerId: 'w-1', instance: '1f3a90cc' };
 
@@ -32,3 +34,13 @@ for (const [what, command, args, Entrypoint, Cmd] of [
     assert.deepEqual([options.Entrypoint, options.Cmd], [Entrypoint, Cmd]);
   });
 }
+
+test('carries out every option of a run', () => {
+  const needed = RUN_OPTIONS.flatMap(({ capability }) => capability ?? []);
+  assert.deepEqual(new Set(needed), new Set(CAPABILITIES));
+  const spec = containerSpec('tool');
+  for (const options of sampleOptions(CAPABILITIES)) {
+    const created = containerOptions({ ...spec, ...options }, OWNER);
+    assert.notDeepEqual(created, containerOptions(spec, OWNER), Object.keys(options).join());
+  }
+});

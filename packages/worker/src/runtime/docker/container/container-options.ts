@@ -1,3 +1,4 @@
+import type { Capability } from '@longshore/client/run-options';
 import type Dockerode from 'dockerode';
 import type { WorkerIdentity } from '../../../identity/worker-identity.js';
 import type { EngineFeatures } from '../engine/engine-features.js';
@@ -5,6 +6,9 @@ import { traceEnvironment, type ContainerLimits, type ContainerSpec } from '../.
 
 /** Folder of the input and the output file inside the container. */
 export const CONTAINER_FOLDER = '/longshore';
+
+/** What containers of Docker do for a run. */
+export const CAPABILITIES = ['env', 'command', 'secrets', 'registry'] as const satisfies Capability[];
 
 /** Processes and threads that one container may have at once without a setting: so many, and so many for each core. */
 const PIDS = { base: 1024, perCore: 256 };

@@ -1,0 +1,17 @@
+import type { Schemas } from '@longshore/client';
+import { RUN_OPTIONS, type RunOption } from '@longshore/client/run-options';
+
+type Options = Pick<Schemas['OpRun'], RunOption['name']>;
+
+/** The options of a run or a definition that only the worker reads. */
+export function optionsOf(shown: Options): Options {
+  return Object(Object.fromEntries(RUN_OPTIONS.map(({ name }) => [name, shown[name]])));
+}
+
+/** Those of them that are set; undefined when none is. */
+export function containerOf(shown: Options): object | undefined {
+  const set = Object.entries(optionsOf(shown)).filter(
+    ([, value]) => value !== null && (typeof value !== 'object' || Object.keys(value).length > 0),
+  );
+  return set.length === 0 ? undefined : Object.fromEntries(set);
+}

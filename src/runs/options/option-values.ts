@@ -1,0 +1,80 @@
+import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
+import type { RunOption } from './run-option.js';
+import { RUN_OPTIONS } from './run-options.js';
+
+type Declarations = typeof RUN_OPTIONS;
+type ValueOf<N extends keyof Declarations> = Declarations[N] extends RunOption<infer T> ? T : never;
+
+/** The options of a request; null and absent ones are not given. */
+export type RequestedOptions = { readonly [N in keyof Declarations]?: ValueOf<N> | null | undefined };
+
+/** The options as answers show them. */
+export type ShownOptions = { readonly [N in keyof Declarations]?: ValueOf<N> | null };
+
+/** The declarations by name. */
+export const OPTIONS: readonly (readonly [name: string, option: RunOption<JsonValue>])[] = Object.entries<
+  RunOption<JsonValue>
+>(Object(RUN_OPTIONS));
+
+const UNSET = Object.fromEntries(OPTIONS.map(([name, { unset }]) => [name, unset]));
+const CLAIMED = OPTIONS.flatMap(([name, { texts }]) => (texts.claim === undefined ? [] : [name]));
+
+/** The document that is stored of the options of a request: what is given and not empty. Null: nothing is. */
+export function pickOptions(request: RequestedOptions): JsonObject | null {
+  const given = OPTIONS.flatMap(([name]) => {
+    const value = memberOf(request, name);
+    return isSet(value) ? [[name, value] as const] : [];
+  });
+  return given.length === 0 ? null : Object.fromEntries(given);
+}
+
+/**
+ * The options of a run of a definition: each as the run gives it, else as the definition does, or both merged.
+ * @param definition the stored document
+ * @returns the options, or what is wrong with them: one line per option
+ */
+export function mergeOptions(
+  definition: JsonObject | null,
+  run: RequestedOptions,
+): { readonly merged: RequestedOptions } | { readonly problems: readonly string[] } {
+  const merged = Object.fromEntries(
+    OPTIONS.map(([name, option]) => {
+      const [base, own] = [memberOf(definition ?? {}, name), memberOf(run, name)];
+      if (base === undefined || own === undefined) return [name, own ?? base];
+      return [name, option.merge?.(base, own) ?? own];
+    }),
+  );
+  const problems = OPTIONS.flatMap(([name, option]) => {
+    const value = merged[name];
+    return (value === undefined ? undefined : option.problem?.(value, merged, name)) ?? [];
+  });
+  return problems.length > 0 ? { problems } : { merged: Object(merged) };
+}
+
+/** What answers show of a stored document: every option, with its default where it is not set. */
+export function showOptions(stored: JsonObject | null): ShownOptions {
+  return Object({ ...UNSET, ...stored });
+}
+
+/** What the answer of a claim has of a stored document. */
+export function claimOptions(stored: JsonObject | null): ShownOptions {
+  if (stored === null) return {};
+  return Object.fromEntries(CLAIMED.filter((name) => name in stored).map((name) => [name, stored[name]]));
+}
+
+/** The capabilities that a worker needs for the options of a stored document, each once. */
+export function neededCapabilities(stored: JsonObject | null): readonly string[] {
+  if (stored === null) return [];
+  const needed = OPTIONS.flatMap(([name, { capability }]) => (name in stored ? (capability ?? []) : []));
+  return [...new Set(needed)];
+}
+
+/** Undefined: absent or null. */
+function memberOf(options: object, name: string): JsonValue | undefined {
+  return Reflect.get(options, name) ?? undefined;
+}
+
+function isSet(value: JsonValue | undefined): value is JsonValue {
+  if (value === undefined) return false;
+  return typeof value !== 'object' || value === null || Object.keys(value).length > 0;
+}

@@ -1,0 +1,68 @@
+import {
+  IsText,
+  IsTextList,
+  IsTextMap,
+  textMapProblem,
+  type SizeLimit,
+  type TextMapShape,
+  type TextShape,
+} from '../../common/http/validation/dto-decorators.js';
+
+type AnswerSchema =
+  | { readonly type: 'string' }
+  | { readonly type: 'array'; readonly items: { readonly type: 'string' } }
+  | { readonly type: 'object'; readonly additionalProperties: { readonly type: 'string' } };
+
+type TextMap = Readonly<Record<string, string>>;
+
+/** An option of a run and of a definition: everything that the service knows about it. */
+export interface RunOption<T> {
+  /** Validates the field of requests, and gives its schema. */
+  readonly field: PropertyDecorator;
+  /** Schema of the value in answers. */
+  readonly schema: AnswerSchema;
+  /** Descriptions in the API: of requests, of answers, and of the answer of a claim, which lacks the option without one. */
+  readonly texts: { readonly request: string; readonly answer: string; readonly claim?: string };
+  readonly example: T;
+  /** What answers show of a run that does not have the option. */
+  readonly unset: T | null;
+  /** Joins the values of a definition and of its run. Absent: that of the run replaces the other. */
+  merge?(definition: T, run: T): T;
+  /**
+   * What is wrong with a value of the right form, or with one that is merged; undefined: nothing.
+   * @param all the options of the request, which are not checked, or those of the definition and its run
+   */
+  problem?(value: T, all: object, path: string): string | undefined;
+  /** What a worker must be able to do to get a run with the option; absent: nothing. */
+  readonly capability?: string;
+}
+
+/** What a declaration says beside the form of the value. */
+type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capability' | 'problem'>;
+
+/** An option that is a text. */
+export function textOption(shape: TextShape, declared: Declared<string>): RunOption<string> {
+  return { field: IsText(shape), schema: { type: 'string' }, unset: null, ...declared };
+}
+
+/** An option that is a list of texts. */
+export function textListOption(
+  shape: TextShape,
+  size: SizeLimit,
+  declared: Declared<readonly string[]>,
+): RunOption<readonly string[]> {
+  const schema = { type: 'array', items: { type: 'string' } } as const;
+  return { field: IsTextList(shape, size), schema, unset: null, ...declared };
+}
+
+/** An option that has a text for each name. Those of a run are added to those of its definition. */
+export function textMapOption(shape: TextMapShape, declared: Declared<TextMap>): RunOption<TextMap> {
+  return {
+    field: IsTextMap(shape),
+    schema: { type: 'object', additionalProperties: { type: 'string' } },
+    unset: {},
+    ...declared,
+    merge: (definition, run) => ({ ...definition, ...run }),
+    problem: (value, all, path) => textMapProblem(value, shape, path) ?? declared.problem?.(value, all, path),
+  };
+}

@@ -1,0 +1,85 @@
+import { isJsonObject } from '@longshore/common/json/json-value';
+import type { TextMapShape, TextShape } from '../../common/http/validation/dto-decorators.js';
+import { textListOption, textMapOption, textOption } from './run-option.js';
+import { SECRET_NAME } from '../secret-name.js';
+
+/** Entries of `env`, and of `secrets`, at most. */
+const MAX_VARIABLES = 100;
+
+const VARIABLE_NAME: TextShape = {
+  pattern: /^(?!SERVICE_)[A-Za-z_][A-Za-z0-9_]*$/,
+  form: 'letters, digits and _, not starting with a digit or SERVICE_',
+};
+const ENV: TextMapShape = { keys: VARIABLE_NAME, max: MAX_VARIABLES, maxBytes: 32 * 1024 };
+const SECRETS: TextMapShape = { keys: VARIABLE_NAME, values: SECRET_NAME, max: MAX_VARIABLES };
+
+/** Strings of `command` and of `args`. */
+const ARGUMENT: TextShape = { max: 4096 };
+const MAX_ARGUMENTS = { max: 100 };
+
+/**
+ * The options of a run that only the worker carries out. Requests of runs and definitions, how the two merge, the stored
+ * document, answers, claims, lanes and the OpenAPI document follow from these declarations, and from that document the flags
+ * of the command line and the fields of the dashboard.
+ */
+export const RUN_OPTIONS = {
+  env: textMapOption(ENV, {
+    texts: {
+      request:
+        'Environment variables of the container: at most 100, and 32 KiB with their names. A name has letters, digits and ' +
+        '`_`, and does not start with a digit or with `SERVICE_`.',
+      answer: 'Environment variables of the container.',
+      claim: 'Environment variables of the container; absent without any.',
+    },
+    example: { LOG_LEVEL: 'debug' },
+    capability: 'env',
+  }),
+  command: textListOption(ARGUMENT, MAX_ARGUMENTS, {
+    texts: {
+      request:
+        'Replaces the entrypoint of the image. Without `args`, the arguments of the image are dropped as well. An empty list ' +
+        'keeps those of the image.',
+      answer: 'Replaces the entrypoint of the image; null: it does not.',
+      claim:
+        'Replaces the entrypoint of the image; without `args`, its arguments are dropped as well. Absent: it does not.',
+    },
+    example: ['python', 'count.py'],
+    capability: 'command',
+  }),
+  args: textListOption(ARGUMENT, MAX_ARGUMENTS, {
+    texts: {
+      request: 'Replaces the arguments of the image. An empty list keeps them.',
+      answer: 'Replaces the arguments of the image; null: it does not.',
+      claim: 'Replaces the arguments of the image; absent: it does not.',
+    },
+    example: ['--verbose'],
+    capability: 'command',
+  }),
+  secrets: textMapOption(SECRETS, {
+    texts: {
+      request:
+        'Names of secrets by the environment variable of the container that holds the value: at most 100. None of the ' +
+        'variables may be in `env`.',
+      answer: 'Names of secrets by the environment variable that holds the value.',
+      claim: 'Names of secrets by the environment variable for the value; absent without any.',
+    },
+    example: { TOKEN: 'hub-token' },
+    capability: 'secrets',
+    problem: (secrets, all, path) => {
+      const env: unknown = Reflect.get(all, 'env');
+      const common = isJsonObject(env)
+        ? Object.keys(secrets).find((name) => Object.hasOwn(env, name))
+        : undefined;
+      return common === undefined ? undefined : `${path}.${common} must not be in env as well`;
+    },
+  }),
+  image_pull_secret: textOption(SECRET_NAME, {
+    texts: {
+      request: 'Name of the secret, of kind `registry`, with the login for the registry of the image.',
+      answer: 'Name of the secret with the login for the registry.',
+      claim: 'Name of the secret with the login for the registry of the image; absent without one.',
+    },
+    example: 'hub-login',
+    capability: 'registry',
+  }),
+};
