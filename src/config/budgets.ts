@@ -47,7 +47,7 @@ export abstract class Budgets {
   @IntegerSetting(
     'SERVICE_MAX_ATTEMPT_EVENT_BYTES',
     { min: 1024, max: 1_073_741_824, default: 8_388_608 },
-    'Bytes of the messages and payloads of these events; further ones are accepted but not recorded.',
+    'Bytes of messages and payloads of the events of an attempt that change no state; further events are accepted but not recorded.',
   )
   readonly maxAttemptEventBytes: number;
 
@@ -89,7 +89,7 @@ export abstract class Budgets {
   @IntegerSetting(
     'SERVICE_BODY_BYTES_PER_KEY',
     { min: 65_536, max: 68_719_476_736, default: 16_777_216 },
-    'The same of one API key; above it the answer is 429.',
+    'Bytes of request bodies of one API key in progress in one server process; above it the answer is 429.',
   )
   readonly bodyBytesPerKey: number;
 
@@ -103,7 +103,7 @@ export abstract class Budgets {
   @IntegerSetting(
     'SERVICE_READERS_PER_KEY',
     { min: 1, max: 1_000_000, default: 1_000 },
-    'The same of one API key; above it the answer is 429.',
+    'Event streams and waiting polls of one API key in one server process, of feeds, of logs and of timelines each; above it the answer is 429.',
   )
   readonly readersPerKey: number;
 
@@ -117,7 +117,7 @@ export abstract class Budgets {
   @IntegerSetting(
     'SERVICE_WAITING_CLAIMS_PER_KEY',
     { min: 1, max: 1_000_000, default: 10_000 },
-    'The same of one API key; above it the answer is 429.',
+    'Claims of one API key that wait for work in one server process; above it the answer is 429.',
   )
   readonly waitingClaimsPerKey: number;
 
@@ -131,7 +131,7 @@ export abstract class Budgets {
   @IntegerSetting(
     'SERVICE_LOG_SEARCHES_PER_KEY',
     { min: 1, max: 10_000, default: 4 },
-    'The same of one API key; above it the answer is 429.',
+    'Searches of logs of one API key in one server process; above it the answer is 429.',
   )
   readonly logSearchesPerKey: number;
 }

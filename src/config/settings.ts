@@ -225,7 +225,7 @@ export class Settings extends Budgets {
   @IntegerSetting(
     'SERVICE_JOURNAL_WAITING_PER_KEY',
     { min: 1, max: 1_000_000, default: 10_000 },
-    'How many of them may belong to one API key; above that the answer is 429.',
+    'Creations, events and claims of one API key that may wait in each queue of a server process; above that the answer is 429.',
   )
   readonly journalWaitingPerKey: number;
 
@@ -239,7 +239,7 @@ export class Settings extends Budgets {
   @IntegerSetting(
     'SERVICE_JOURNAL_WAITING_BYTES_PER_KEY',
     { min: 1, max: 1_073_741_824, default: 16_777_216 },
-    'How many of these bytes may belong to one API key; above that the answer is 429.',
+    'Bytes of JSON of one API key that may wait in each queue of a server process; above that the answer is 429.',
   )
   readonly journalWaitingBytesPerKey: number;
 

@@ -25,7 +25,10 @@ export class LogMetrics {
     );
     this.chunks = counter('longshore_log_chunks_total', 'Chunks of logs stored');
     this.textBytes = counter('longshore_log_text_bytes_total', 'Text of the stored chunks');
-    this.packedBytes = counter('longshore_log_packed_bytes_total', 'The same, compressed');
+    this.packedBytes = counter(
+      'longshore_log_packed_bytes_total',
+      'Bytes of log lines that were stored, compressed',
+    );
     this.refusedChunks = counter(
       'longshore_log_refused_chunks_total',
       'Chunks refused because too much was waiting to be stored',
