@@ -9,7 +9,7 @@ import { atEndOfFile } from './clean-up.js';
 import { endServer, makeTestDirectory } from './test-cluster.js';
 
 /** Longest wait for a start or an end: not for the usual case but for a machine that is busy with other tests. */
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 240_000;
 
 const READY = /listening on (https?:\/\/[^\s"\\]+)/;
 
@@ -169,7 +169,7 @@ export async function makeDataDir(owner?: ProcessOptions['user']): Promise<strin
   return directory;
 }
 
-/** Waits until the condition holds. @throws AssertionError after two minutes */
+/** Waits until the condition holds. @throws AssertionError after four minutes */
 export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const deadline = Date.now() + PATIENCE_MS;
   while (!(await condition())) {
