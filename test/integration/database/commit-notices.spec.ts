@@ -14,6 +14,7 @@ import {
 import { CommitNotices, type NotificationTimes } from '../../../src/database/notices/commit-notices.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { createLog, type Log } from '../../../src/common/logging/logger.js';
+import { countListening } from '../../support/postgres/listening-sessions.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const TIMES: NotificationTimes = { firstPause: 10, longestPause: 100, check: 60_000, answer: 5_000 };
@@ -81,13 +82,7 @@ describe('commit notices', () => {
 
   const send = (servedBy: string): Promise<void> => sendNotice(database.dataSource, { servedBy });
 
-  const listening = async (): Promise<number> => {
-    const found = await database.dataSource.query<{ pid: number }[]>(
-      `select pid from pg_stat_activity
-        where datname = current_database() and query ilike 'listen %'`,
-    );
-    return found.length;
-  };
+  const listening = (): Promise<number> => countListening(database.dataSource);
 
   /** Collects what a subscription is told. */
   class Heard {

@@ -5,6 +5,7 @@ import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { ClaimProcess } from '../../support/workers/claim-process.js';
 import { changeOn, createOn, eventCommand } from '../../support/runs/journal.js';
 import { until } from '../../support/service-process.js';
+import { endListening } from '../../support/postgres/listening-sessions.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 /** Lets the steady clock of this process go on by itself, without anybody waiting. */
@@ -88,11 +89,7 @@ describe('a waiting claim on an empty queue', () => {
     here = await ClaimProcess.start(database, { reconnectMs: 60_000 });
     await here.know('w');
     await here.settle();
-    await database.dataSource.query(
-      `select pg_terminate_backend(pid)
-         from pg_stat_activity
-        where datname = current_database() and query ilike 'listen %' and pid <> pg_backend_pid()`,
-    );
+    await endListening(database.dataSource);
     await until(() => !here.notices.isListening, 'the loss is noticed');
     const { id } = await createOn(there.journal);
     assert.deepEqual(await here.claim('w'), [id]);
@@ -103,14 +100,7 @@ describe('a waiting claim on an empty queue', () => {
     const claim = here.claim('w');
     await until(() => here.waiting.size === 1, 'it waits');
     assert.equal(here.submitted, 0);
-    await database.dataSource.query(
-      `with cut as materialized (
-         select pg_terminate_backend(pid)
-           from pg_stat_activity
-          where datname = current_database() and query ilike 'listen %' and pid <> pg_backend_pid()
-       )
-       select count(*) from cut`,
-    );
+    await endListening(database.dataSource);
     const { id } = await createOn(there.journal);
     assert.deepEqual(await claim, [id]);
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, test } from 'vitest';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { execute, rows } from '../../../src/database/sql/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
@@ -13,6 +13,7 @@ import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { ClaimProcess } from '../../support/workers/claim-process.js';
 import { changeOn, createOn, eventCommand, queueWith } from '../../support/runs/journal.js';
 import { until } from '../../support/service-process.js';
+import { endListening } from '../../support/postgres/listening-sessions.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const GPU: Partial<NewRun> = {
@@ -72,12 +73,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
       here = await ClaimProcess.start(database, { strategy, reconnectMs: 60_000 });
       await here.knowTagged('gpu-worker', 'gpu', 'linux');
       assert.deepEqual(await here.claim('gpu-worker', { wait: 0 }), []);
-      await execute(
-        database.dataSource,
-        `select pg_terminate_backend(pid)
-           from pg_stat_activity
-          where datname = current_database() and query ilike 'listen %' and pid <> pg_backend_pid()`,
-      );
+      await endListening(database.dataSource);
       await until(() => !here.notices.isListening, 'the loss is noticed');
       const { id } = await createOn(there.journal, GPU);
       assert.deepEqual(await here.claim('gpu-worker', { wait: 0 }), [id]);
