@@ -31,7 +31,7 @@ export const CLAIM = `
     delete from queue q
      using head
      where q.run_id = head.run_id
-  )
+  ),
   assigned as (
     update runs r
        set state = 'ASSIGNED',
