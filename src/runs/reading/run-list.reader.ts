@@ -114,6 +114,8 @@ export function listRuns(manager: EntityManager, filter: RunFilter, walk: RunWal
   const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
   const { state } = filter;
   const fields = fieldConditions(filter, bind);
+  // The predicate of the index of all runs, for a list without a field.
+  const ofIndex = fields.length > 0 ? [] : [ONLY_BY_OUTCOME];
   // An outcome tells the states of ended runs only.
   if (state !== undefined && !isTerminal(state)) fields.push(`r.state = ${bind(state, 'text')}`);
   const times = timeConditions(filter, walk, bind);
@@ -123,7 +125,7 @@ export function listRuns(manager: EntityManager, filter: RunFilter, walk: RunWal
   const ofOutcome = (columns: string, outcome: string): string =>
     `select ${columns}
          from ${RUNS.name} r
-        where ${[`r.outcome = ${outcome}`, ...(hasField(filter) ? [] : [ONLY_BY_OUTCOME]), ...fields, ...times].join(' and ')}
+        where ${[`r.outcome = ${outcome}`, ...ofIndex, ...fields, ...times].join(' and ')}
         order by ${order}
         limit ${limit} + 1`;
   const outcomes = state === undefined ? OUTCOMES : [isTerminal(state) ? state : 'OPEN'];
@@ -208,10 +210,6 @@ function lookedUpStretch(
 }
 
 type Bind = (value: unknown, type: string) => string;
-
-function hasField({ definitionId, image, topic, concurrencyKey }: RunFilter): boolean {
-  return [definitionId, image, topic, concurrencyKey].some((value) => value !== undefined);
-}
 
 /** Conditions on fields that never change. */
 function fieldConditions({ definitionId, image, topic, concurrencyKey }: RunFilter, bind: Bind): string[] {

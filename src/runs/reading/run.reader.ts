@@ -1,4 +1,3 @@
-import { listEndedAttempts } from '../storage/ended-attempts.js';
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import type { Page } from '../../database/sql/read-page.js';
@@ -13,6 +12,7 @@ import { toPolledEventDto, toTimelineEventDto, type PolledEventDto } from '../dt
 import { EventRepository, type TimelineRow } from '../events/event.repository.js';
 import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
 import { IdempotencyLedger, type Idempotency } from '../idempotency/idempotency-ledger.js';
+import { listEndedAttempts } from '../storage/ended-attempts.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 import { RunNotFound } from '../run.errors.js';
