@@ -157,18 +157,17 @@ async function openMeter(databaseUrl, serviceUrl) {
     async around(drive) {
       const before = await read();
       let units = 0;
-      let driven = {};
       const written = await wal.around(async () => {
-        ({ units, figures: driven } = await drive());
-        return { units };
+        const driven = await drive();
+        ({ units } = driven);
+        return driven;
       });
       const after = await read();
       const spent = (name) => after[name] - before[name];
       const groups = spent('groups');
       return {
-        ...driven,
-        databaseUs: (spent('cpu') * 1e6) / units,
         ...written,
+        databaseUs: (spent('cpu') * 1e6) / units,
         diskBytes: spent('disk') / units,
         ...(groups > 10
           ? { groupSize: spent('commands') / groups, commitMs: (spent('seconds') * 1e3) / groups }

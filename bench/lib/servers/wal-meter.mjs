@@ -3,8 +3,8 @@ import pg from 'pg';
 /**
  * Reads what PostgreSQL has written from its write-ahead log, by the extension pg_walinspect: exact, and at once, unlike the
  * statistics views.
- * @returns `around(drive)`: what `drive`, which answers how many `units` it did, has written for each of them. Row versions
- * are those of all tables; `hotShare` is the part of the updates that wrote no index
+ * @returns `around(drive)`: what `drive`, which answers how many `units` it did and perhaps `figures`, has written for each of
+ * them, beside these figures. Row versions are those of all tables; `hotShare` is the part of the updates that wrote no index
  */
 export async function openWalMeter(databaseUrl) {
   const client = new pg.Client({ connectionString: databaseUrl });
@@ -15,9 +15,9 @@ export async function openWalMeter(databaseUrl) {
   return {
     async around(drive) {
       const from = await position();
-      const { units } = await drive();
+      const { units, figures } = await drive();
       const to = await position();
-      if (to === from) return { walBytes: 0, walRecords: 0, walPages: 0, rowVersions: 0 };
+      if (to === from) return { ...figures, walBytes: 0, walRecords: 0, walPages: 0, rowVersions: 0 };
       const { rows } = await client.query(
         `select "resource_manager/record_type" as type, count::float8, fpi_size::float8 as pages,
                 pg_wal_lsn_diff($2, $1)::float8 as bytes
@@ -29,6 +29,7 @@ export async function openWalMeter(databaseUrl) {
         rows.filter(({ type }) => wanted.test(type)).reduce((all, row) => all + row[figure], 0);
       const [hot, moved] = [sum(/^Heap\/HOT_UPDATE/), sum(/^Heap\/UPDATE/)];
       return {
+        ...figures,
         walBytes: (rows[0]?.bytes ?? 0) / units,
         walRecords: sum(/./) / units,
         walPages: sum(/./, 'pages') / units,
