@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, onTestFinished, test } from 'vitest';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
+import type { RunningContainer } from '@longshore/worker/runtime/runtime';
 import { ANY_IMAGE, containerSpec, MemoryLog, textsOf } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import { TcpProxy } from '../../support/postgres/tcp-proxy.js';
@@ -10,6 +12,18 @@ const forTests = await startTestEngine();
 afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
+
+async function start(host: string, image: string): Promise<RunningContainer> {
+  const container = await new DockerRuntime({
+    env: { DOCKER_HOST: host },
+    workerId: 'e2e-worker',
+    instance: '1f3a90cc',
+    log: new MemoryLog(),
+    policy: ANY_IMAGE,
+  }).start(containerSpec(image));
+  onTestFinished(() => container.remove());
+  return container;
+}
 
 test(
   'continues in the log of the engine when its connection breaks, byte for byte, also to the end',
@@ -24,14 +38,7 @@ test(
     const proxy = await TcpProxy.start();
     onTestFinished(() => proxy.close());
     const route = await proxy.open({ path: forTests.engine.host.replace('unix://', '') });
-    const container = await new DockerRuntime({
-      env: { DOCKER_HOST: `tcp://127.0.0.1:${route.port}` },
-      workerId: 'e2e-worker',
-      instance: '1f3a90cc',
-      log: new MemoryLog(),
-      policy: ANY_IMAGE,
-    }).start(containerSpec(image));
-    onTestFinished(() => container.remove());
+    const container = await start(`tcp://127.0.0.1:${route.port}`, image);
     const lines = container.lines[Symbol.asyncIterator]();
     const read = [(await lines.next()).value, (await lines.next()).value];
     await route.cut();
@@ -49,5 +56,24 @@ test(
       ['one', 'before and after \uFFFD\0 bytes', long, 'end'],
     );
     assert.deepEqual(textsOf(texts, 'stderr'), ['warning', 'late']);
+  },
+);
+
+test(
+  'has the end of an output whose container ended long before a slow reader comes to it',
+  { ...skipFor(forTests.skip), timeout: 300_000 },
+  async () => {
+    const LINES = 380_000;
+    const image = await forTests.engine.buildScript('flood', `exec seq 1 ${LINES}`);
+    const container = await start(forTests.engine.host, image);
+    let count = 0;
+    let last = '';
+    for await (const { text } of container.lines) {
+      count += 1;
+      last = text;
+      // 64 KB in a third of a second: the engine's pipes are full when the program ends.
+      if (count % 9_000 === 0) await sleep(300);
+    }
+    assert.deepEqual([count, last], [LINES, String(LINES)]);
   },
 );

@@ -1,6 +1,7 @@
 import { PLAIN } from './fake-service.js';
 import { carriedOptions } from '../service-api/service-api.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
+import { CONTAINER_TIMING, type ContainerTiming } from '../runtime/docker/container/docker.container.js';
 import { ImagePolicy } from '../runtime/docker/images/image-policy.js';
 import type {
   ContainerExit,
@@ -13,6 +14,14 @@ import type {
 
 /** Also images of the registry of the tests, which is at a loopback address. */
 export const ANY_IMAGE = new ImagePolicy({ allowedImages: null, localRegistries: true });
+
+export const QUICK_TIMING: ContainerTiming = {
+  ...CONTAINER_TIMING,
+  callMs: 5_000,
+  waitMs: 5_000,
+  outageMs: 3_000,
+  retryMs: 5,
+};
 
 export const NO_LIMITS: ContainerLimits = { ramMb: 0, cpu: 0, gpuId: null, vramMb: 0 };
 

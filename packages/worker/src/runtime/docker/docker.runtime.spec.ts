@@ -2,18 +2,16 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { asCreate, cut, FakeDockerEngine, frame, refuse } from '../../testing/fake-docker-engine.js';
-import { ANY_IMAGE, containerSpec, MemoryLog, readToEnd } from '../../testing/container-spec.js';
+import {
+  ANY_IMAGE,
+  containerSpec,
+  MemoryLog,
+  QUICK_TIMING,
+  readToEnd,
+} from '../../testing/container-spec.js';
 import { GAP_LINE } from './container/container-output.js';
 import type { ContainerTiming } from './container/docker.container.js';
 import { DockerRuntime } from './docker.runtime.js';
-
-const TIMING: ContainerTiming = {
-  callMs: 5_000,
-  startMs: 120_000,
-  waitMs: 5_000,
-  outageMs: 3_000,
-  retryMs: 5,
-};
 
 describe('DockerRuntime', () => {
   let engine: FakeDockerEngine;
@@ -37,7 +35,7 @@ describe('DockerRuntime', () => {
       instance,
       log,
       policy: ANY_IMAGE,
-      timing: { ...TIMING, ...timing },
+      timing: { ...QUICK_TIMING, ...timing },
       pids,
     });
   }
@@ -322,7 +320,7 @@ describe('DockerRuntime', () => {
         instance: '1f3a90cc',
         log,
         policy: ANY_IMAGE,
-        timing: TIMING,
+        timing: QUICK_TIMING,
       });
       await other.start(containerSpec('tool'));
       assert.equal(await runtime().removeLeftovers(), 2);

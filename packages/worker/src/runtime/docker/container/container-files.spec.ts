@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { extract, pack, type Header } from 'tar-stream';
-import { ANY_IMAGE, containerSpec, MemoryLog } from '../../../testing/container-spec.js';
+import { ANY_IMAGE, containerSpec, MemoryLog, QUICK_TIMING } from '../../../testing/container-spec.js';
 import { cut, FakeDockerEngine, refuse, type Answer } from '../../../testing/fake-docker-engine.js';
 import { MAX_OUTPUT_BYTES, parseOutputs } from '../../outputs.js';
 import type { RunningContainer } from '../../runtime.js';
@@ -22,7 +22,6 @@ describe('files of a container', () => {
   afterEach(() => engine.stop());
 
   async function ended(...answers: Answer[]): Promise<RunningContainer> {
-    const timing = { callMs: 5_000, startMs: 120_000, waitMs: 5_000, outageMs: 3_000, retryMs: 5 };
     const env = { DOCKER_HOST: engine.host };
     const runtime = new DockerRuntime({
       env,
@@ -30,7 +29,7 @@ describe('files of a container', () => {
       instance: '1f3a90cc',
       log: new MemoryLog(),
       policy: ANY_IMAGE,
-      timing,
+      timing: QUICK_TIMING,
     });
     const spec = { ...containerSpec('tool', { text: 'ü' }), outputTemplate: { url: 'u' } };
     const container = await runtime.start(spec);

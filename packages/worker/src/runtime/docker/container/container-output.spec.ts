@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, it } from 'vitest';
-import { ANY_IMAGE, containerSpec, MemoryLog, readToEnd } from '../../../testing/container-spec.js';
+import { afterEach, beforeEach, describe, it, onTestFinished } from 'vitest';
+import {
+  ANY_IMAGE,
+  containerSpec,
+  MemoryLog,
+  QUICK_TIMING,
+  readToEnd,
+} from '../../../testing/container-spec.js';
 import {
   cut,
   FakeDockerEngine,
@@ -10,12 +16,12 @@ import {
   refuse,
   type Answer,
 } from '../../../testing/fake-docker-engine.js';
-import { GAP_LINE } from './container-output.js';
+import { GAP_LINE, SLOW_LINE } from './container-output.js';
 import { DockerRuntime } from '../docker.runtime.js';
 import type { RunningContainer } from '../../runtime.js';
 
 const LOGS = 'GET /containers/ID/logs';
-const TIMING = { callMs: 5_000, startMs: 5_000, waitMs: 5_000, outageMs: 3_000, retryMs: 50 };
+const TIMING = { ...QUICK_TIMING, retryMs: 50 };
 
 /** A time of the container's log. */
 function at(seconds: number, nanoseconds = 0): string {
@@ -29,15 +35,7 @@ describe('the output of a container whose connection breaks', { timeout: 30_000 
 
   beforeEach(async () => {
     engine = await FakeDockerEngine.start();
-    const runtime = new DockerRuntime({
-      env: { DOCKER_HOST: engine.host },
-      workerId: 'w-1',
-      instance: '1f3a90cc',
-      log: new MemoryLog(),
-      policy: ANY_IMAGE,
-      timing: TIMING,
-    });
-    container = await runtime.start(containerSpec('tool'));
+    container = await runtimeOf(engine).start(containerSpec('tool'));
   });
   afterEach(() => engine.stop());
 
@@ -135,6 +133,40 @@ describe('the output of a container whose connection breaks', { timeout: 30_000 
     assert.deepEqual(texts, ['one', 'rest']);
   });
 });
+
+describe('the output of a container that ends while its reader is slow', () => {
+  it('says that lines may be missing when the reader had stopped the engine', async () => {
+    const engine = await FakeDockerEngine.start();
+    onTestFinished(() => engine.stop());
+    const readAhead = { fastBytes: 1000, slowBytes: 1000, pauseMs: 1, toleratedMs: 0, onTheWayBytes: 1e8 };
+    const container = await runtimeOf(engine, { readAhead }).start(containerSpec('tool'));
+    const lines = container.lines[Symbol.asyncIterator]();
+    engine.send(frame(1, `${'line\n'.repeat(1e6)}last`));
+    await lines.next();
+    let before = 0;
+    for (let stays = 0; stays < 20; before = engine.unsentBytes) {
+      await sleep(20);
+      stays = engine.unsentBytes > 0 && engine.unsentBytes === before ? stays + 1 : 0;
+    }
+    engine.end(0);
+    const texts: string[] = [];
+    for await (const { text, part } of { [Symbol.asyncIterator]: () => lines })
+      if (part !== 'end') texts.push(text);
+    assert.equal(texts.length, 1e6 + 1);
+    assert.deepEqual(texts.slice(-3).toSorted(), [SLOW_LINE, 'last', 'line']);
+  });
+});
+
+function runtimeOf(engine: FakeDockerEngine, timing: Partial<typeof TIMING> = {}): DockerRuntime {
+  return new DockerRuntime({
+    env: { DOCKER_HOST: engine.host },
+    workerId: 'w-1',
+    instance: '1f3a90cc',
+    log: new MemoryLog(),
+    policy: ANY_IMAGE,
+    timing: { ...TIMING, ...timing },
+  });
+}
 
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await sleep(2);

@@ -9,6 +9,7 @@ import { demultiplex, logEntries, type LogEntry } from './log-frames.js';
 import { PARTIAL_MS, splitLines } from '../../log-lines.js';
 import { readChunks, type OutputChunk } from '../../output-chunks.js';
 import type { LogLine, RuntimeLog } from '../../runtime.js';
+import { ReadAhead } from './read-ahead.js';
 
 type Stream = LogLine['stream'];
 type Chunk = OutputChunk<Stream>;
@@ -34,6 +35,11 @@ const LINE_FEED = 0x0a;
 export const GAP_LINE =
   '[worker] lines may be missing here: the connection to the container engine broke, and its log does not go back far enough';
 
+/** Stands in the log where the engine may have dropped what its reader was too slow for. */
+export const SLOW_LINE =
+  '[worker] lines may be missing here: the log was stored more slowly than the container wrote it, and the container engine ' +
+  'waits two seconds for the rest when a container has ended';
+
 /** Attaches to both output streams of a container. */
 export async function attachOutput(container: Dockerode.Container, limitMs: number): Promise<Readable> {
   const stream = await withLimit(limitMs, 'attach', (abortSignal) =>
@@ -43,7 +49,8 @@ export async function attachOutput(container: Dockerode.Container, limitMs: numb
 }
 
 /**
- * The output of a container. It is read from the attached connection, which slows the container down to the pace of the reader.
+ * The output of a container. It is read from the attached connection, ahead of the consumer up to a limit (`ReadAhead`), which
+ * slows the container down to the pace of the consumer.
  * When this connection breaks, the rest is read from the engine's log, without repeating what was read.
  */
 export class ContainerOutput {
@@ -74,11 +81,13 @@ export class ContainerOutput {
   }
 
   private async *chunks(): AsyncGenerator<Chunk, void, undefined> {
+    const ahead = new ReadAhead(this.current, this.timing.readAhead);
     try {
-      for await (const chunk of demultiplex(this.bytes())) {
+      for await (const chunk of demultiplex(this.bytes(ahead.output))) {
         this.count(chunk);
         yield this.noted(chunk);
       }
+      if (ahead.mayLackEnd) yield this.note(SLOW_LINE);
     } catch (error) {
       this.warn(error);
     }
@@ -93,7 +102,7 @@ export class ContainerOutput {
       try {
         const isFound = yield* this.fromLog();
         if (hasEnded && this.isWhole()) {
-          if (!isFound) yield this.gap();
+          if (!isFound) yield this.note(GAP_LINE);
           return;
         }
       } catch (error) {
@@ -106,7 +115,7 @@ export class ContainerOutput {
       pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16);
     }
     // The engine may have ended the connection with the container, before it told of the end.
-    if (!isWhole || !(await endsSoon)) yield this.gap();
+    if (!isWhole || !(await endsSoon)) yield this.note(GAP_LINE);
   }
 
   /**
@@ -126,7 +135,7 @@ export class ContainerOutput {
     const compared = { stdout: 0, stderr: 0 };
     let isFound = checkpoint === null;
     let isLost = false;
-    for await (const entry of logEntries(this.bytes())) {
+    for await (const entry of logEntries(this.bytes(this.current))) {
       const { time, stream: name, bytes } = entry;
       if (!isFound && checkpoint !== null) {
         isFound = time === checkpoint.time && name === checkpoint.stream;
@@ -141,7 +150,7 @@ export class ContainerOutput {
         isLost = true;
         isFound = true;
         this.log.warn({ container: this.container.id }, 'the log of a container does not go back far enough');
-        yield this.gap();
+        yield this.note(GAP_LINE);
       }
       if (isLost) {
         if (Date.parse(time) < this.brokeAtMs) continue;
@@ -185,12 +194,12 @@ export class ContainerOutput {
     return chunk;
   }
 
-  private gap(): Chunk {
-    return this.noted({ stream: 'stderr', bytes: Buffer.from(`${this.isInLine ? '\n' : ''}${GAP_LINE}\n`) });
+  private note(line: string): Chunk {
+    return this.noted({ stream: 'stderr', bytes: Buffer.from(`${this.isInLine ? '\n' : ''}${line}\n`) });
   }
 
-  private bytes(): AsyncIterable<{ readonly bytes: Buffer }> {
-    return readChunks([{ stream: 'output', readable: this.current }], this.exit);
+  private bytes(readable: Readable): AsyncIterable<{ readonly bytes: Buffer }> {
+    return readChunks([{ stream: 'output', readable }], this.exit);
   }
 
   /** Whether the engine has ended the stream, instead of somebody in between. */

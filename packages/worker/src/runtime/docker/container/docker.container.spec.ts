@@ -2,18 +2,10 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { cut, FakeDockerEngine, reports, silence } from '../../../testing/fake-docker-engine.js';
-import { ANY_IMAGE, containerSpec, MemoryLog } from '../../../testing/container-spec.js';
+import { ANY_IMAGE, containerSpec, MemoryLog, QUICK_TIMING } from '../../../testing/container-spec.js';
 import type { RunningContainer } from '../../runtime.js';
 import type { ContainerTiming } from './docker.container.js';
 import { DockerRuntime } from '../docker.runtime.js';
-
-const TIMING: ContainerTiming = {
-  callMs: 5_000,
-  startMs: 120_000,
-  waitMs: 5_000,
-  outageMs: 3_000,
-  retryMs: 5,
-};
 
 describe('the end of a container', { timeout: 60_000 }, () => {
   let engine: FakeDockerEngine;
@@ -30,7 +22,7 @@ describe('the end of a container', { timeout: 60_000 }, () => {
       instance: '1f3a90cc',
       log: new MemoryLog(),
       policy: ANY_IMAGE,
-      timing: { ...TIMING, ...timing },
+      timing: { ...QUICK_TIMING, ...timing },
     });
   }
 

@@ -6,6 +6,7 @@ import { engineTime, NO_TIMES, type ContainerTimes } from '../../../execution/co
 import { readOutputFile } from './container-files.js';
 import { engineMessage, engineStatus, withLimit } from '../engine/docker-engine.js';
 import { ContainerOutput, settlesWithin } from './container-output.js';
+import { READ_AHEAD, type ReadAheadLimits } from './read-ahead.js';
 import { refusedOutputs } from '../../outputs.js';
 import {
   EngineFault,
@@ -16,7 +17,7 @@ import {
   type RuntimeLog,
 } from '../../runtime.js';
 
-/** Time limits of the calls about one container, in milliseconds. */
+/** Time limits of the calls about one container, in milliseconds, and how its output is read. */
 export interface ContainerTiming {
   /** Timeout of a call that the engine answers at once. */
   readonly callMs: number;
@@ -28,6 +29,7 @@ export interface ContainerTiming {
   readonly outageMs: number;
   /** First pause after a failed call; it doubles up to 16 times as long. */
   readonly retryMs: number;
+  readonly readAhead: ReadAheadLimits;
 }
 
 export const CONTAINER_TIMING: ContainerTiming = {
@@ -36,6 +38,7 @@ export const CONTAINER_TIMING: ContainerTiming = {
   waitMs: 60_000,
   outageMs: 300_000,
   retryMs: 250,
+  readAhead: READ_AHEAD,
 };
 
 const REMOVE_TRIES = 6;

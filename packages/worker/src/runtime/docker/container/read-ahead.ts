@@ -1,0 +1,78 @@
+import { once } from 'node:events';
+import { PassThrough, type Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export interface ReadAheadLimits {
+  /** Bytes that are taken from the engine as fast as it sends them. */
+  readonly fastBytes: number;
+  /** Bytes that are taken beyond those, a chunk in each pause. */
+  readonly slowBytes: number;
+  readonly pauseMs: number;
+  /** A chunk that waited for longer than this may have cost the end of the output, in milliseconds. */
+  readonly toleratedMs: number;
+  /** Most bytes on their way between a program and the reader of its output. */
+  readonly onTheWayBytes: number;
+}
+
+const MIB = 1024 * 1024;
+
+/**
+ * Docker waits two seconds for the reader of a container that has ended, then it drops what is left in the two pipes of the
+ * container, 64 KiB each. So 64 KiB in each tenth of a second are always taken. The engine holds 1 MB of each stream.
+ */
+export const READ_AHEAD: ReadAheadLimits = {
+  fastBytes: MIB,
+  slowBytes: 8 * MIB,
+  pauseMs: 100,
+  toleratedMs: 1_000,
+  onTheWayBytes: 4 * MIB,
+};
+
+/**
+ * Reads a container's output ahead of a slow consumer, down to a pace at which the engine drops nothing when the container ends.
+ * Only a consumer that stays behind by `slowBytes` stops it, and with it the container.
+ */
+export class ReadAhead {
+  /** What was read ahead. */
+  readonly output: PassThrough;
+  private bytes = 0;
+  private stoppedAt = -Infinity;
+
+  constructor(
+    source: Readable,
+    private readonly limits: ReadAheadLimits,
+  ) {
+    this.output = new PassThrough({
+      readableHighWaterMark: limits.fastBytes,
+      writableHighWaterMark: limits.slowBytes,
+    });
+    void this.copy(source);
+  }
+
+  /** Whether the engine may have dropped the end of the output, because the consumer stopped the reading near it. */
+  get mayLackEnd(): boolean {
+    return this.bytes - this.stoppedAt <= this.limits.onTheWayBytes;
+  }
+
+  private async copy(source: Readable): Promise<void> {
+    const { output, limits } = this;
+    try {
+      for await (const chunk of source) {
+        if (output.destroyed) return;
+        this.bytes += chunk.length;
+        if (!output.write(chunk)) await this.untilRoom();
+        else if (output.writableLength > 0) await sleep(limits.pauseMs);
+      }
+      output.end();
+    } catch (error) {
+      output.destroy(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  private async untilRoom(): Promise<void> {
+    const { output, limits } = this;
+    const beganAt = performance.now();
+    await Promise.race([once(output, 'drain'), once(output, 'close')]);
+    if (performance.now() - beganAt > limits.toleratedMs) this.stoppedAt = this.bytes;
+  }
+}
