@@ -1,5 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { FAILURE_CAUSES, type FailureCause } from '../../runs/machine/run-event.js';
+import { FAILURE_CAUSES, type FailureCause } from '../../runs/machine/event-types.js';
 import { NotClaimingDto } from '../../workers/dto/heartbeat.dto.js';
 import { RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
 

@@ -1,21 +1,16 @@
 import { EVENT_EXAMPLES, EXAMPLE_RUN_ID } from '../../common/http/api-examples.js';
 import {
   EVENT_TYPE_PATTERN,
-  FAILURE_CAUSES,
-  MAX_EXIT_CODE,
+  EVENT_TYPES,
   SPECIAL_EVENT_TYPES,
-} from '../machine/run-event.js';
+  type EventType,
+  type ValueSchema,
+} from '../machine/event-types.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
 
-const INT32_MAX = 2 ** 31 - 1;
 const TEXT = { description: 'A human-readable message.', oneOf: [{ type: 'string' }, { type: 'integer' }] };
 // A look-ahead instead of `not`, which code generators ignore.
 const CUSTOM_TYPE = EVENT_TYPE_PATTERN.source.replace('^', `^(?!(?:${SPECIAL_EVENT_TYPES.join('|')})$)`);
-
-const CONTAINER_TIMES = {
-  started_at: timeOf('When the container started; replaces the time of STARTED.'),
-  finished_at: timeOf('When the container ended, which may be long before this report; absent: now.'),
-};
 
 const OUTPUTS_CHANGED = {
   type: 'object',
@@ -50,92 +45,27 @@ const OUTPUTS_CHANGED = {
   additionalProperties: true,
 };
 
+/** Fields that the service stores as they are, by type. */
+const UNCHECKED: Partial<Record<TypeName, object>> = { COMPLETED: { outputs_changed: OUTPUTS_CHANGED } };
+
+type TypeName = keyof typeof EVENT_TYPES;
+
 const EVENTS = {
-  StartedEvent: eventSchema('STARTED', 'The worker has started the container. The run becomes RUNNING.', {
-    payload: {
-      type: 'object',
-      properties: {
-        worker_id: {
-          type: 'string',
-          minLength: 1,
-          maxLength: 128,
-          description: 'The worker that executes the run.',
-        },
-        gpu_id: {
-          type: ['integer', 'null'],
-          minimum: -INT32_MAX,
-          maximum: INT32_MAX,
-          description: 'The GPU in use.',
-        },
-        started_at: timeOf('When the container started.'),
-      },
-      required: ['worker_id'],
+  StartedEvent: eventSchema('STARTED'),
+  ProgressEvent: eventSchema('PROGRESS'),
+  CompletedEvent: eventSchema('COMPLETED'),
+  FailedEvent: eventSchema('FAILED'),
+  CancelledEvent: eventSchema('CANCELLED'),
+  RetriedEvent: eventSchema('RETRIED'),
+  CustomEvent: describedEvent('An event of any other type. It is stored and does not change the run.', {
+    type: {
+      type: 'string',
+      maxLength: 64,
+      pattern: CUSTOM_TYPE,
+      description: `Not ${SPECIAL_EVENT_TYPES.join(', ')}.`,
     },
-    required: ['type', 'msg', 'payload'],
+    example: EVENT_EXAMPLES.custom,
   }),
-  ProgressEvent: eventSchema('PROGRESS', 'Sets the progress of the run.', {
-    msg: { type: 'integer', minimum: 0, maximum: 100, description: 'Percentage.' },
-  }),
-  CompletedEvent: eventSchema('COMPLETED', 'The container has succeeded. The run becomes COMPLETED.', {
-    payload: {
-      type: 'object',
-      properties: {
-        outputs: {
-          type: ['object', 'null'],
-          additionalProperties: true,
-          description: 'Outputs of the run; absent: the outputs stay as they are.',
-        },
-        outputs_changed: OUTPUTS_CHANGED,
-        ...CONTAINER_TIMES,
-      },
-    },
-  }),
-  FailedEvent: eventSchema(
-    'FAILED',
-    'The attempt has failed. The run becomes PENDING if its retry policy allows a further attempt, else FAILED.',
-    {
-      payload: {
-        type: 'object',
-        properties: {
-          error_message: { type: ['string', 'null'], description: 'Why the attempt failed.' },
-          cause: {
-            anyOf: [{ type: 'string', enum: [...FAILURE_CAUSES] }, { type: 'null' }],
-            description:
-              'What kind of failure it was; absent: `error`. After `infrastructure` (node lost, engine unavailable, too few ' +
-              'resources) the run gets another attempt that uses up no retry, for 10 seconds on other workers only.',
-          },
-          exit_code: {
-            type: ['integer', 'null'],
-            minimum: 0,
-            maximum: MAX_EXIT_CODE,
-            description: 'Exit code of the container.',
-          },
-          ...CONTAINER_TIMES,
-        },
-      },
-    },
-  ),
-  CancelledEvent: eventSchema('CANCELLED', 'Cancels the run.'),
-  RetriedEvent: eventSchema('RETRIED', 'Opens a new attempt. The run becomes PENDING.', {
-    payload: {
-      type: 'object',
-      properties: {
-        force: { type: ['boolean', 'null'], description: 'True: also if the run has ended.' },
-      },
-    },
-  }),
-  CustomEvent: eventSchema(
-    'custom',
-    'An event of any other type. It is stored and does not change the run.',
-    {
-      type: {
-        type: 'string',
-        maxLength: 64,
-        pattern: CUSTOM_TYPE,
-        description: `Not ${SPECIAL_EVENT_TYPES.join(', ')}.`,
-      },
-    },
-  ),
 };
 
 /** Fields that name the run of an event in a batch. */
@@ -175,32 +105,40 @@ export function eventSchemas(): Record<string, object> {
   };
 }
 
-/** The service limits it to the time from the assignment to now. */
-function timeOf(description: string): object {
-  return {
-    type: ['string', 'null'],
-    format: 'date-time',
-    description: `${description} ISO 8601; times before the assignment or in the future are moved to these limits.`,
-  };
+function eventSchema(name: TypeName) {
+  const { description, msg, payload, required = [] }: EventType = EVENT_TYPES[name];
+  const fields = Object.entries(payload).map(
+    ([field, schema]) => [field, required.includes(field) ? schema : nullable(schema)] as const,
+  );
+  const properties = { ...Object.fromEntries(fields), ...UNCHECKED[name] };
+  return describedEvent(description, {
+    type: { type: 'string', enum: [name] },
+    ...(msg && { msg }),
+    ...(fields.length > 0 && {
+      payload: { type: 'object', properties, ...(required.length > 0 && { required }) },
+    }),
+    isPayloadRequired: required.length > 0,
+    example: EVENT_EXAMPLES[name],
+  });
 }
 
-function eventSchema(
-  example: keyof typeof EVENT_EXAMPLES,
+function nullable({ type, description, ...schema }: ValueSchema): object {
+  if (schema.enum === undefined) return { type: [type, 'null'], ...schema, description };
+  return { anyOf: [{ type, enum: schema.enum }, { type: 'null' }], description };
+}
+
+function describedEvent(
   description: string,
-  {
-    type = { type: 'string', enum: [example] },
-    msg = TEXT,
-    payload = { type: 'object' },
-    required = ['type', 'msg'],
-  }: { type?: object; msg?: object; payload?: object; required?: string[] } = {},
+  parts: { type: object; msg?: object; payload?: object; isPayloadRequired?: boolean; example: object },
 ) {
+  const { type, msg = TEXT, payload = { type: 'object' }, isPayloadRequired = false, example } = parts;
   const data = { description: 'Further data of the event.', ...payload, additionalProperties: true };
   return {
     type: 'object',
     description,
     properties: { type, msg, payload: data },
-    required,
-    example: EVENT_EXAMPLES[example],
+    required: ['type', 'msg', ...(isPayloadRequired ? ['payload'] : [])],
+    example,
   };
 }
 

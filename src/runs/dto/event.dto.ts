@@ -9,7 +9,7 @@ import {
 } from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import type { SentTimelineRow, TimelineRow } from '../events/event.repository.js';
-import { EVENT_TYPE_PATTERN } from '../machine/run-event.js';
+import { EVENT_TYPE_PATTERN } from '../machine/event-types.js';
 import { RUN_STATES, type RunState } from '../machine/run-state.js';
 
 @ApiSchema({ name: 'AddEventRequest', description: 'An event to add to the timeline of a run.' })

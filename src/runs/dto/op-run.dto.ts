@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Run } from '../machine/run.js';
-import { FAILURE_CAUSES, MAX_EXIT_CODE, type FailureCause } from '../machine/run-event.js';
+import { FAILURE_CAUSES, MAX_EXIT_CODE, type FailureCause } from '../machine/event-types.js';
 import { RUN_STATES, type RunState } from '../machine/run-state.js';
 import type { RunRecord } from '../machine/run.js';
 import { TimelineEventDto } from './event.dto.js';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { SPECIAL_EVENT_TYPES } from '../machine/run-event.js';
+import { SPECIAL_EVENT_TYPES } from '../machine/event-types.js';
 import type { RunCommand } from '../machine/run-command.js';
 import type { RunState } from '../machine/run-state.js';
 import { TIMER_KINDS, timerOf } from '../machine/timers.js';
@@ -9,8 +9,6 @@ import { REJECTION_REASONS, RunNotFound, RunRejected } from '../run.errors.js';
 import { QUEUE_REFUSALS, type QueueRefusal } from '../group-commit/group-commit-queue.js';
 import type { PendingCommand, Result } from './command.js';
 import type { CommittedGroup } from './commit-group.js';
-
-const EVENT_TYPES: readonly string[] = SPECIAL_EVENT_TYPES;
 
 /** Why a run began another attempt. */
 const RETRY_REASONS = ['failure', 'attempt_timeout', 'loss', 'request'] as const;
@@ -97,7 +95,8 @@ export class JournalMetrics {
     this.feedEntries.inc(feedEntries);
     for (const { command, before, run, entries, endedAttempt } of changes.decided) {
       this.#transition(before.state, run.state);
-      for (const { type } of entries) this.events.inc({ type: EVENT_TYPES.includes(type) ? type : 'custom' });
+      for (const { type } of entries)
+        this.events.inc({ type: SPECIAL_EVENT_TYPES.includes(type) ? type : 'custom' });
       if (endedAttempt) this.retries.inc({ reason: retryReason(command) });
       const timer = command.type === 'elapse' ? timerOf(before) : null;
       if (timer) this.timers.inc({ kind: timer.kind });
@@ -149,7 +148,7 @@ export class JournalMetrics {
     for (const { from, to } of TRANSITIONS) {
       for (const state of from) if (state !== to) this.transitions.inc({ from: state, to }, 0);
     }
-    for (const type of [...EVENT_TYPES, 'custom']) this.events.inc({ type }, 0);
+    for (const type of [...SPECIAL_EVENT_TYPES, 'custom']) this.events.inc({ type }, 0);
     for (const reason of RETRY_REASONS) this.retries.inc({ reason }, 0);
     for (const kind of TIMER_KINDS) this.timers.inc({ kind }, 0);
     for (const reason of [...REJECTION_REASONS, 'not-found']) {

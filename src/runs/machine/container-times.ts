@@ -1,4 +1,4 @@
-import type { ContainerTimes } from './run-event.js';
+import type { ContainerTimes } from './event-types.js';
 import type { Run } from './run.js';
 
 /** When an attempt ran: fields of the run. */

@@ -3,7 +3,7 @@ import { openAttempt, record, transitionOf, type EventContent } from './record.j
 import type { Command, Decision, Outcome, Policy, RunLimits } from './run-command.js';
 import { isRetried } from './retry-on.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type Run } from './run.js';
-import type { ContainerTimes, Failure } from './run-event.js';
+import type { ContainerTimes, Failure } from './event-types.js';
 import { isInExecution } from './run-state.js';
 
 const AUTOMATIC_RETRY = { type: 'RETRIED', msg: 'Automatic retry', payload: { force: false } } as const;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import fc from 'fast-check';
 import { isRetried, isRetryOnEntry, RETRY_ON_CAUSES } from './retry-on.js';
-import { FAILURE_CAUSES, MAX_EXIT_CODE } from './run-event.js';
+import { FAILURE_CAUSES, MAX_EXIT_CODE } from './event-types.js';
 
 const EXIT_CODE = fc.integer({ min: 0, max: MAX_EXIT_CODE });
 const FAILURE = fc.record({

@@ -1,4 +1,4 @@
-import { FAILURE_CAUSES, MAX_EXIT_CODE, type Failure, type FailureCause } from './run-event.js';
+import { FAILURE_CAUSES, MAX_EXIT_CODE, type Failure, type FailureCause } from './event-types.js';
 
 /** Entries that `retry_policy.retry_on` may have. */
 export const MAX_RETRY_ON_ENTRIES = 100;

@@ -1,6 +1,6 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { RunEntity } from '../../database/entities/run.entity.js';
-import type { FailureCause } from './run-event.js';
+import type { FailureCause } from './event-types.js';
 import type { RunState } from './run-state.js';
 
 /** Attempts that one run may have; the attempt with this number is the last. */

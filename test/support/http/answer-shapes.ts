@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { FAILURE_CAUSES } from '../../../src/runs/machine/run-event.js';
+import { FAILURE_CAUSES } from '../../../src/runs/machine/event-types.js';
 import { RUN_STATES } from '../../../src/runs/machine/run-state.js';
 import { OPTIONS } from '../../../src/runs/options/option-values.js';
 import { CAPACITY_REPORT, NOT_CLAIMING, RUN_EXPLANATION } from './report-shapes.js';

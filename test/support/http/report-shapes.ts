@@ -1,4 +1,4 @@
-import { FAILURE_CAUSES } from '../../../src/runs/machine/run-event.js';
+import { FAILURE_CAUSES } from '../../../src/runs/machine/event-types.js';
 import { RUN_STATES } from '../../../src/runs/machine/run-state.js';
 import {
   integer,
