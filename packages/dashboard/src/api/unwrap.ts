@@ -1,6 +1,7 @@
 import { ApiError } from './api-error.js';
 
-interface Answer<T> {
+/** What a call of the client gives. */
+export interface Answer<T> {
   readonly data?: T;
   readonly error?: unknown;
   readonly response: Response;
