@@ -68,8 +68,8 @@ export default defineConfig({
     experimental: { fsModuleCache: true },
     maxWorkers: availableParallelism(),
     // Not for the usual case, but for a machine that is busy with other things.
-    testTimeout: 300_000,
-    hookTimeout: 300_000,
+    testTimeout: 900_000,
+    hookTimeout: 900_000,
     teardownTimeout: 60_000,
     exclude: TIER === 'fast' && !NAMES_FILES ? SLOW : [],
     setupFiles: ['test/support/setup-file.ts'],

@@ -39,7 +39,7 @@ describe('the commands of docs/bulk.md', () => {
     const { stdout } = await promisify(execFile)('bash', ['-euc', command], {
       cwd: folder,
       env,
-      timeout: 240_000,
+      timeout: 800_000,
     });
     return stdout;
   };

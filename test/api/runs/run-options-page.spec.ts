@@ -30,7 +30,7 @@ describe('the commands of docs/run-options.md', () => {
   /** Runs the block with the name. @returns the id of the run that it creates */
   const create = async (name: string): Promise<string> => {
     const env = { ...process.env, URL: service.url, KEY: KEYS.admin };
-    const options = { cwd: folder, env, timeout: 240_000 };
+    const options = { cwd: folder, env, timeout: 800_000 };
     await promisify(execFile)('bash', ['-euc', blocks.one(name)], options);
     return JSON.parse(await readFile(join(folder, 'run.json'), 'utf8')).id;
   };

@@ -7,7 +7,7 @@ import type { TestProcess } from '../../support/service-process.js';
 
 const WRITTEN_URL = 'http://127.0.0.1:5555';
 
-describe('the commands of docs/cli.md', { timeout: 300_000 }, () => {
+describe('the commands of docs/cli.md', () => {
   let cli: Cli;
   let service: TestProcess;
   let worker: TestProcess | undefined;

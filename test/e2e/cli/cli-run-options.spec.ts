@@ -23,7 +23,7 @@ const jsonLines = ({ stdout }: CliEnd): any[] =>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line));
 
-describe('options of runs and secrets on the command line', { timeout: 300_000 }, () => {
+describe('options of runs and secrets on the command line', () => {
   let service: ServiceProcess;
   let send: Send;
   let runs: RunViews;

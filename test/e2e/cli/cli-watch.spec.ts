@@ -17,7 +17,7 @@ const ADMIN = 'e2e-admin-key-of-the-tests';
 const WORKER = 'e2e-worker-key-of-the-tests';
 const NO_SCRIPT = spawnSync('script', ['--version']).error !== undefined && 'script(1) is not installed';
 
-describe('following a run on the command line', { timeout: 300_000 }, () => {
+describe('following a run on the command line', () => {
   let service: ServiceProcess;
   let runs: RunViews;
   let cli: Cli;

@@ -24,7 +24,7 @@ const heartbeat = (id: string) => ({
   tags: ['fast'],
 });
 
-describe('the command line', { timeout: 300_000 }, () => {
+describe('the command line', () => {
   let service: ServiceProcess;
   let send: Send;
   let runs: RunViews;

@@ -12,7 +12,10 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
   let steps: RunSteps;
 
   beforeAll(async () => {
-    service = await startService({ env: { SERVICE_SCHEDULER: 'fit' } });
+    service = await startService({
+      // None of them becomes stale, however long the tests take.
+      env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '3600' },
+    });
     steps = new RunSteps(senderTo(service.url, service.adminKey));
     await registerWorkers(steps, 500);
   });

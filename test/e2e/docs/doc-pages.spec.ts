@@ -205,26 +205,22 @@ describe('whoever follows a page in a fresh checkout', () => {
 
 const found = await startTestEngine();
 
-describe(
-  'whoever follows a page beside a container engine',
-  { ...skipFor(found.skip), timeout: 200_000 },
-  () => {
-    afterAll(() => found.engine.stop());
+describe('whoever follows a page beside a container engine', skipFor(found.skip), () => {
+  afterAll(() => found.engine.stop());
 
-    test('builds the image of docs/writing-images.md and runs it', async () => {
-      // The image that it starts from comes from the network, and another way here.
-      await found.engine.buildScript('base', 'true');
-      const shell = await PageShell.make({ DOCKER_HOST: found.engine.host });
-      const blocks = blocksOf(await readPage('docs/writing-images.md'));
-      const [write] = blocks.filter(isRunHere);
-      const [build] = blocks.filter(({ kind }) => kind === 'elsewhere');
-      assert.ok(write !== undefined && build !== undefined);
-      await shell.run(write);
-      await shell.run(START_SERVICE);
-      await shell.run(START_WORKER);
-      await shell.type('export SERVICE_API_KEY=$(cat .data/admin-key)');
-      assert.match(await shell.run({ ...build, kind: '' }), /Hello Ada/);
-      await shell.close();
-    });
-  },
-);
+  test('builds the image of docs/writing-images.md and runs it', async () => {
+    // The image that it starts from comes from the network, and another way here.
+    await found.engine.buildScript('base', 'true');
+    const shell = await PageShell.make({ DOCKER_HOST: found.engine.host });
+    const blocks = blocksOf(await readPage('docs/writing-images.md'));
+    const [write] = blocks.filter(isRunHere);
+    const [build] = blocks.filter(({ kind }) => kind === 'elsewhere');
+    assert.ok(write !== undefined && build !== undefined);
+    await shell.run(write);
+    await shell.run(START_SERVICE);
+    await shell.run(START_WORKER);
+    await shell.type('export SERVICE_API_KEY=$(cat .data/admin-key)');
+    assert.match(await shell.run({ ...build, kind: '' }), /Hello Ada/);
+    await shell.close();
+  });
+});

@@ -61,7 +61,7 @@ test('docs/extending.md names everything that longshore/extension exports', asyn
 
 const run = (send: Send, body: object = { image: 'image' }) => send('POST', '/runs', { body });
 
-describe('the example of an extension, an outside package', { timeout: 360_000 }, () => {
+describe('the example of an extension, an outside package', () => {
   let outside: OutsidePackage;
   let database: TestDatabase;
   let service: ServiceProcess;

@@ -7,9 +7,7 @@ import { OtlpReceiver } from '../../support/monitoring/otlp-receiver.js';
 import { makeDataDir } from '../../support/service-process.js';
 import { openTestDatabase } from '../../support/test-database.js';
 
-const TIMEOUT = { timeout: 300_000 };
-
-test('the commands of docs/tracing.md show a run in the trace of its client', TIMEOUT, async () => {
+test('the commands of docs/tracing.md show a run in the trace of its client', async () => {
   const page = 'docs/tracing.md';
   const blocks = await DocBlocks.read(page);
   const collector = await OtlpReceiver.start();

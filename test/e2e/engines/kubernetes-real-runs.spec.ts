@@ -11,7 +11,7 @@ afterAll(async () => {
   if (forTests.skip === false) await forTests.cluster.stop();
 });
 
-describe('runs on a real Kubernetes', { ...skipFor(forTests.skip), timeout: 900_000 }, () => {
+describe('runs on a real Kubernetes', skipFor(forTests.skip), () => {
   let namespace: TestNamespace;
   let scene: LauncherScene;
 

@@ -5,7 +5,7 @@ import { LauncherScene } from '../../support/kubernetes/launcher-scene.js';
 import { SCENARIOS } from '../../support/kubernetes/scenarios.js';
 import { until, type TestProcess } from '../../support/service-process.js';
 
-describe('a launcher and the answers of a real Kubernetes', { timeout: 300_000 }, () => {
+describe('a launcher and the answers of a real Kubernetes', () => {
   let server: FakeApiServer;
   let scene: LauncherScene;
   let launcher: TestProcess;

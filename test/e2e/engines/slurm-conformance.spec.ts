@@ -12,7 +12,7 @@ import { skipFor } from '../../support/skip.js';
 const KIT = join(PROJECT, 'packages', 'conformance', 'dist', 'main.js');
 const skip = skipWithoutSlurm();
 
-describe('the conformance kit passes', { ...skipFor(skip), timeout: 600_000 }, () => {
+describe('the conformance kit passes', skipFor(skip), () => {
   let cluster: SlurmCluster;
 
   beforeAll(async () => {

@@ -27,7 +27,7 @@ esac`;
 
 const skip = skipWithoutSlurm();
 
-describe('the Slurm engine on a real Slurm', { ...skipFor(skip), timeout: 300_000 }, () => {
+describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
   let cluster: SlurmCluster;
   let shared: string;
   const engines: SlurmEngine[] = [];

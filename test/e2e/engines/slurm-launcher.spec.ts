@@ -11,7 +11,7 @@ import { skipFor } from '../../support/skip.js';
 const skip = skipWithoutSlurm();
 const WHOLE_NODE = { constraints: { cpu: NODE_CPUS } };
 
-describe('runs on a real Slurm', { ...skipFor(skip), timeout: 400_000 }, () => {
+describe('runs on a real Slurm', skipFor(skip), () => {
   let scene: SlurmLaunchers;
 
   beforeAll(async () => {

@@ -16,7 +16,7 @@ afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
 
-describe('an attempt that runs longer than its budget', { timeout: 400_000 }, () => {
+describe('an attempt that runs longer than its budget', () => {
   let service: ServiceProcess;
   let runs: RunViews;
   let images: ScriptImages;

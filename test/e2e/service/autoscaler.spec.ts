@@ -11,7 +11,7 @@ import { senderTo, type Send } from '../../support/app/test-app.js';
 
 const WRITTEN_URL = 'http://127.0.0.1:5555';
 
-describe('the page about autoscaling', { timeout: 300_000 }, () => {
+describe('the page about autoscaling', () => {
   let cli: Cli;
   let service: TestProcess;
   let url: string;

@@ -24,7 +24,7 @@ interface Setting {
   readonly url: string;
 }
 
-describe('a claim whose answer is lost after the service has handed a run out', { timeout: 300_000 }, () => {
+describe('a claim whose answer is lost after the service has handed a run out', () => {
   let service: ServiceProcess;
   let proxy: TcpProxy;
 

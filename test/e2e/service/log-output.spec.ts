@@ -83,7 +83,7 @@ async function createKeys(send: Send, count: number): Promise<void> {
   }
 }
 
-describe('a service whose log cannot be written', { timeout: 300_000 }, () => {
+describe('a service whose log cannot be written', () => {
   for (const workers of [1, 2]) {
     it(`on a full disk answers as ever, counts, and stops in order with its database: ${workers} processes`, async () => {
       const env = { SERVICE_WORKERS: String(workers), SERVICE_LOG_LEVEL: 'debug' };
@@ -122,7 +122,7 @@ describe('a service whose log cannot be written', { timeout: 300_000 }, () => {
   });
 });
 
-describe('a worker whose log cannot be written', { timeout: 300_000 }, () => {
+describe('a worker whose log cannot be written', () => {
   let service: ServiceProcess;
   let runs: RunViews;
   let images: ScriptImages;

@@ -17,7 +17,7 @@ interface LogItem {
   readonly gap?: { readonly lines: number; readonly bytes: number | null };
 }
 
-describe('the log of a run', { timeout: 300_000 }, () => {
+describe('the log of a run', () => {
   let service: ServiceProcess;
   let send: Send;
   let runs: RunViews;

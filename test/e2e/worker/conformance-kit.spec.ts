@@ -10,7 +10,7 @@ import { skipFor } from '../../support/skip.js';
 /** Most of a scenario is waiting: so many kits go on side by side, each with its share of the mutants. */
 const KITS = 2;
 
-describe('the conformance kit', { ...skipFor(whyNoPython()), timeout: 400_000, concurrent: true }, () => {
+describe('the conformance kit', { ...skipFor(whyNoPython()), concurrent: true }, () => {
   for (let number = 0; number < KITS; number++) {
     describe(`number ${number + 1}`, { concurrent: false }, () => {
       findsOut(MUTANTS.filter((_, index) => index % KITS === number));

@@ -27,7 +27,7 @@ async function start(host: string, image: string): Promise<RunningContainer> {
 
 test(
   'continues in the log of the engine when its connection breaks, byte for byte, also to the end',
-  { ...skipFor(forTests.skip), timeout: 120_000 },
+  skipFor(forTests.skip),
   async () => {
     const long = 'x'.repeat(40_000);
     const script = `
@@ -61,7 +61,7 @@ test(
 
 test(
   'has the end of an output whose container ended long before a slow reader comes to it',
-  { ...skipFor(forTests.skip), timeout: 300_000 },
+  skipFor(forTests.skip),
   async () => {
     const LINES = 380_000;
     const image = await forTests.engine.buildScript('flood', `exec seq 1 ${LINES}`);

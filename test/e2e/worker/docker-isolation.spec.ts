@@ -19,7 +19,7 @@ afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
 
-describe('a hostile container on a real engine', { ...skipFor(forTests.skip), timeout: 300_000 }, () => {
+describe('a hostile container on a real engine', skipFor(forTests.skip), () => {
   const started: RunningContainer[] = [];
 
   async function startScript(name: string, script: string): Promise<RunningContainer> {
@@ -124,7 +124,7 @@ describe('a hostile container on a real engine', { ...skipFor(forTests.skip), ti
   });
 });
 
-describe('an engine that maps the users of containers', { timeout: 300_000 }, () => {
+describe('an engine that maps the users of containers', () => {
   test('runs a container whose root is no user of the host, with its inputs and outputs', async (context) => {
     const remapped = await startTestEngine({ remappedTo: 2_000_000 });
     if (remapped.skip !== false) {

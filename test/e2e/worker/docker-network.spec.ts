@@ -20,7 +20,7 @@ afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
 
-describe('the network of runs on a real engine', { ...skipFor(forTests.skip), timeout: 120_000 }, () => {
+describe('the network of runs on a real engine', skipFor(forTests.skip), () => {
   const started: RunningContainer[] = [];
 
   afterEach(async () => {

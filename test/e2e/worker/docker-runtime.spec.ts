@@ -32,7 +32,7 @@ afterAll(async () => {
 /** Processes of a container. */
 const PIDS = 512;
 
-describe('docker runtime on a real engine', { ...skipFor(forTests.skip), timeout: 300_000 }, () => {
+describe('docker runtime on a real engine', skipFor(forTests.skip), () => {
   const started: RunningContainer[] = [];
 
   /** Starts an image of its own from a script that is in no registry. */

@@ -62,7 +62,7 @@ async function viewsOf(service: ServiceProcess): Promise<number> {
   return scrape.value('longshore_http_requests_total', { method: 'GET', route: '/runs/:id' }) ?? 0;
 }
 
-describe('a worker with several runs', { timeout: 300_000 }, () => {
+describe('a worker with several runs', () => {
   for (const { title, start } of PLACES) {
     test(`of ${title} ends cancelled ones, and fetches each run once`, async () => {
       const services = await start();

@@ -25,7 +25,7 @@ afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
 
-describe('a worker with a container engine', { ...skipFor(forTests.skip), timeout: 600_000 }, () => {
+describe('a worker with a container engine', skipFor(forTests.skip), () => {
   let service: ServiceProcess;
   let worker: TestProcess;
   let send: Send;

@@ -9,7 +9,7 @@ const TIMEOUT_S = 3;
 const INTERVAL_S = 0.5;
 const TOPIC = 'lost';
 
-describe('a worker that is killed in the middle of its runs', { timeout: 300_000 }, () => {
+describe('a worker that is killed in the middle of its runs', () => {
   let service: ServiceProcess;
   let runs: RunViews;
   let images: ScriptImages;

@@ -42,7 +42,7 @@ afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
 
-describe('secrets with a container engine', { ...skipFor(forTests.skip), timeout: 300_000 }, () => {
+describe('secrets with a container engine', skipFor(forTests.skip), () => {
   let registry: PrivateRegistry;
   let image: string;
   let service: ServiceProcess;

@@ -24,7 +24,7 @@ const LATE: readonly Late[] = [
   { type: 'FAILED', program: 'exit 3' },
 ];
 
-describe('a worker that stands still for longer than the timeout', { timeout: 400_000 }, () => {
+describe('a worker that stands still for longer than the timeout', () => {
   let service: ServiceProcess;
   let older: OlderService;
   let send: Send;

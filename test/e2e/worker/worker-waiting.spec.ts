@@ -7,7 +7,7 @@ import { endWorker, ScriptImages } from '../../support/workers/worker-process.js
 
 const RUNS = 40;
 
-describe('an idle worker', { timeout: 300_000 }, () => {
+describe('an idle worker', () => {
   let service: ServiceProcess;
   let send: Send;
   let runs: RunViews;

@@ -42,7 +42,7 @@ export class BuiltImage {
     const options = {
       cwd: this.workdir,
       env: { ...cleanEnvironment(), ...this.env(), HOME: home, ...env },
-      timeout: 240_000,
+      timeout: 800_000,
       ...this.user,
     };
     return new Promise((resolve) => {

@@ -95,7 +95,7 @@ function run(program: string, args: readonly string[]): Promise<CommandEnd> {
   return new Promise((resolve) => {
     // Nothing of this machine's environment takes the place of a variable that is missing.
     const env = { PATH: process.env['PATH'] ?? '', HOME: '/nowhere' };
-    execFile(program, args, { cwd: '/', env, timeout: 240_000 }, (error, stdout, stderr) => {
+    execFile(program, args, { cwd: '/', env, timeout: 800_000 }, (error, stdout, stderr) => {
       const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1;
       resolve({ code, stdout, stderr });
     });

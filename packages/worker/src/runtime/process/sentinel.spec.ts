@@ -16,7 +16,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const TRAP = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done";
 
 /** Needs /proc. */
-describe.runIf(process.platform === 'linux')('a program', { timeout: 60_000 }, () => {
+describe.runIf(process.platform === 'linux')('a program', () => {
   it('that ends by the signal that all processes of the worker get has not ended by itself, whatever its exit code', async () => {
     for (const script of [TRAP, 'echo ready; exec sleep 60']) {
       const container = await ready(script);

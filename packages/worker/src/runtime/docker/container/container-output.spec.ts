@@ -29,7 +29,7 @@ function at(seconds: number, nanoseconds = 0): string {
   return `${second}.${String(nanoseconds).padStart(9, '0')}Z`;
 }
 
-describe('the output of a container whose connection breaks', { timeout: 30_000 }, () => {
+describe('the output of a container whose connection breaks', () => {
   let engine: FakeDockerEngine;
   let container: RunningContainer;
 

@@ -7,7 +7,7 @@ import type { RunningContainer } from '../../runtime.js';
 import type { ContainerTiming } from './docker.container.js';
 import { DockerRuntime } from '../docker.runtime.js';
 
-describe('the end of a container', { timeout: 60_000 }, () => {
+describe('the end of a container', () => {
   let engine: FakeDockerEngine;
 
   beforeEach(async () => {

@@ -6,7 +6,7 @@ import { DockerRuntime } from '../docker.runtime.js';
 
 const CREATE = 'POST /networks/create';
 
-describe('the network of runs', { timeout: 30_000 }, () => {
+describe('the network of runs', () => {
   let engine: FakeDockerEngine;
 
   beforeEach(async () => {

@@ -5,7 +5,7 @@ import { ANY_IMAGE, containerSpec, MemoryLog } from '../../../testing/container-
 import { FakeDockerEngine, refuse, type Answer } from '../../../testing/fake-docker-engine.js';
 import { DockerRuntime } from '../docker.runtime.js';
 
-describe('a container that does not start', { timeout: 30_000 }, () => {
+describe('a container that does not start', () => {
   let engine: FakeDockerEngine;
 
   beforeEach(async () => {

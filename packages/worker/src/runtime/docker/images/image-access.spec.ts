@@ -12,7 +12,7 @@ const LOGIN = { server: 'registry.test', username: 'bot', password: 'pull-passwo
 /** An image of a registry whose manifest names the private image. */
 const FOREIGN = 'evil.test/x:latest';
 
-describe('who gets an image of the engine', { timeout: 30_000 }, () => {
+describe('who gets an image of the engine', () => {
   let engine: FakeDockerEngine;
 
   beforeEach(async () => {

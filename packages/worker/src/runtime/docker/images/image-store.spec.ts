@@ -8,7 +8,7 @@ import { DockerRuntime } from '../docker.runtime.js';
 const NEVER = new AbortController().signal;
 const HOUR = 3_600_000;
 
-describe('the budget of pulled images', { timeout: 30_000 }, () => {
+describe('the budget of pulled images', () => {
   let engine: FakeDockerEngine;
   let now: number;
 
