@@ -40,7 +40,7 @@ export class WorkersService {
    */
   async heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
     const { maxWorkerBytes } = this.settings;
-    if (bytesOfResources(heartbeat.gpus, [...heartbeat.tags, ...heartbeat.capabilities]) > maxWorkerBytes)
+    if (bytesOfResources(heartbeat.gpus, heartbeat.tags) > maxWorkerBytes)
       throw new WorkerTooLarge(maxWorkerBytes);
     const worker = await this.pool.heartbeat(heartbeat);
     this.reported.next(worker);

@@ -94,7 +94,7 @@ export class HeartbeatDto {
    * given to it. None unless given.
    */
   @OptionalField()
-  @IsTextList({ min: 1, max: 128 }, { max: 100 })
+  @IsTextList({ min: 1, max: 128 }, { max: 1000 })
   capabilities?: string[];
 
   /** Only of a launcher: a worker that submits its runs to an engine, such as Kubernetes or Slurm. */

@@ -19,9 +19,13 @@ for (const pool of ['memory', 'shared'] as const) {
     });
     afterAll(() => service.close());
 
-    function beat(id: string, gpuTags: readonly string[] = []): Promise<TestAnswer> {
+    function beat(
+      id: string,
+      gpuTags: readonly string[] = [],
+      capabilities: readonly string[] = [],
+    ): Promise<TestAnswer> {
       const gpus = [{ id: 0, vram_mb: 1, tags: gpuTags }];
-      const body = { worker_id: id, resources: { cpu_cores: 1, ram_mb: 1, gpus }, tags: [] };
+      const body = { worker_id: id, resources: { cpu_cores: 1, ram_mb: 1, gpus }, tags: [], capabilities };
       return service.send('POST', '/workers/heartbeat', { body });
     }
 
@@ -40,6 +44,14 @@ for (const pool of ['memory', 'shared'] as const) {
         [id],
       );
       assert.equal((await service.send('GET', '/workers')).body.length, 2);
+    });
+
+    test('a worker has up to 1,000 capabilities of 128 characters, whatever the bytes of its tags', async () => {
+      const names = Array.from({ length: 1001 }, (_, i) => `volume:${i}`.padEnd(128, 'x'));
+      assert.equal((await beat('a', [], names.slice(1))).status, 200);
+      const [worker] = (await service.send('GET', '/workers?limit=1')).body;
+      assert.deepEqual(worker.capabilities, names.slice(1));
+      assert.equal((await beat('a', [], names)).status, 400);
     });
 
     test('a worker of too many bytes is refused, and stays as it was', async () => {
