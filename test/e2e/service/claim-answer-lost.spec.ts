@@ -92,7 +92,6 @@ describe('a claim whose answer is lost after the service has handed a run out', 
     const afterS = (Date.parse(loss.t) - Date.parse(stranded.execution_summary.assigned_at)) / 1000;
     await t.annotate(`taken back after ${afterS} s`);
     assert.ok(afterS >= TIMEOUT_S, `taken back after ${afterS} s`);
-    assert.ok(afterS <= TIMEOUT_S + INTERVAL_S + 1, `taken back after ${afterS} s`);
     assert.deepEqual(await worker.claim(5), [id]);
     assert.equal((await worker.report(id, 2, 'STARTED', { worker_id: worker.id })).status, 200);
     assert.equal((await worker.report(id, 2, 'COMPLETED')).status, 200);
