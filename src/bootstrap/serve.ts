@@ -26,7 +26,7 @@ const STOP_TIMEOUT_MS = 11_000;
 
 /**
  * Starts the service in this process: extensions, database, schema, application, socket.
- * @param primary in one of several server processes: provides the database and the port
+ * @param primary in one of several server processes: has prepared the database, and provides the port
  * @throws Error of the step that failed, or the reason of `context.stop`; everything is closed again
  */
 export function serve(context: StartContext, primary?: PrimaryLink): Promise<RunningService> {
@@ -51,9 +51,9 @@ export function serve(context: StartContext, primary?: PrimaryLink): Promise<Run
     });
     // Registered early, so that the rest of the shutdown is traced.
     if (tracing !== null) cleanup.add(() => tracing.close());
-    const databaseUrl = primary ? await primary.setUp() : (await openDatabaseServer(context, cleanup))();
+    const databaseUrl = await openDatabaseServer(context, cleanup);
     stop.throwIfAborted();
-    const dataSource = await openDatabase(databaseUrl, context, cleanup, extensions);
+    const dataSource = await openDatabase(databaseUrl(), context, cleanup, extensions);
     if (!primary) await prepareDatabase(dataSource, log, reservation, extensions);
     stop.throwIfAborted();
     return extensions.explain(async () => {
@@ -63,7 +63,7 @@ export function serve(context: StartContext, primary?: PrimaryLink): Promise<Run
       const port = primary ? await primary.awaitPort() : await reservation.hold();
       stop.throwIfAborted();
       const url = await listen(app, { host, port, reservation }, cleanup);
-      await primary?.announce(url, () => app.get(Registry).getMetricsAsJSON());
+      primary?.announce(url, () => app.get(Registry).getMetricsAsJSON());
       return { url, stop: () => cleanup.close() };
     });
   });

@@ -9,7 +9,7 @@ import { tracingProblems } from '@longshore/common/tracing/tracing-variables';
 import { createLog } from '../common/logging/logger.js';
 import { SETTING_KEYS } from '../config/settings.js';
 import { SettingsModule } from '../config/settings.module.js';
-import { SERVER_PROCESS, type StartFailure } from './cluster/ipc-channel.js';
+import { SERVER_PROCESS } from './cluster/messages.js';
 import { PrimaryLink } from './cluster/primary-link.js';
 import { ServerProcessFailed } from './cluster/server-process.js';
 import type { RunningService, StartContext } from './open-database.js';
@@ -73,12 +73,12 @@ async function runServerProcess(argv: readonly string[], signal: AbortSignal): P
     const stop = AbortSignal.any([signal, primary.lost]);
     const context: StartContext = { ...configuration, log: createLog(configuration.settings), stop };
     await runUntilStopped(context, async () => (await import('./serve.js')).serve(context, primary));
-    await primary.leaveCounts();
+    await primary.sendCounts();
     return 0;
   } catch (error) {
-    const failure = failureOf(error);
-    await primary.fail(failure);
-    return failure.exitCode;
+    const { problems, exitCode } = failureOf(error);
+    await primary.fail(problems);
+    return exitCode;
   }
 }
 
@@ -101,8 +101,8 @@ async function runUntilStopped(
   log.info('stopped');
 }
 
-function failureOf(error: unknown): StartFailure {
-  if (error instanceof ServerProcessFailed) return { problems: error.problems, exitCode: error.exitCode };
+function failureOf(error: unknown): Pick<ServerProcessFailed, 'problems' | 'exitCode'> {
+  if (error instanceof ServerProcessFailed) return error;
   if (error instanceof SettingsError) return { problems: error.problems, exitCode: USAGE_ERROR };
   return { problems: [error instanceof Error ? error.message : String(error)], exitCode: 1 };
 }

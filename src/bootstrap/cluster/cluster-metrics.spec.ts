@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { Counts } from './ipc-channel.js';
+import type { Counts } from './messages.js';
 import { ClusterMetrics, type Counted } from './cluster-metrics.js';
-
-const LIMIT_MS = 50;
 
 /** A process with real counts that can be made to fall silent. */
 class CountingProcess implements Counted {
@@ -17,6 +15,8 @@ class CountingProcess implements Counted {
     buckets: [1, 10],
     registers: [this.#registry],
   });
+  readonly isListening = true;
+  counts: Counts = [];
   isSilent = false;
   asked = 0;
 
@@ -32,11 +32,10 @@ class CountingProcess implements Counted {
     }
   }
 
-  async count(): Promise<Counts> {
+  async recount(): Promise<void> {
     this.asked += 1;
-    if (this.isSilent) return new Promise(() => undefined);
     // What comes from another process is a copy.
-    return structuredClone(await this.#registry.getMetricsAsJSON());
+    if (!this.isSilent) this.counts = structuredClone(await this.#registry.getMetricsAsJSON());
   }
 }
 
@@ -51,8 +50,8 @@ async function read(metrics: ClusterMetrics): Promise<Record<string, number>> {
 
 describe('the metrics of several processes', () => {
   it('are their sums, and say how many there are', async () => {
-    const processes = [new CountingProcess(3, 1), new CountingProcess(4, 2)];
-    const values = await read(new ClusterMetrics(() => processes, LIMIT_MS));
+    const processes = new Set([new CountingProcess(3, 1), new CountingProcess(4, 2)]);
+    const values = await read(new ClusterMetrics(processes));
     assert.deepEqual(values, {
       requests_total: 7,
       open: 3,
@@ -74,16 +73,14 @@ describe('the metrics of several processes', () => {
       new CountingProcess(4, 2),
       new CountingProcess(5, 4),
     ];
-    let live = [first, second];
-    const metrics = new ClusterMetrics(() => live, LIMIT_MS);
+    const live = new Set([first, second]);
+    const metrics = new ClusterMetrics(live);
     await read(metrics);
-    for (const [ended, next] of [
-      [first, third],
-      [second, undefined],
-    ] as const) {
+    live.add(third);
+    for (const ended of [first, second]) {
+      live.delete(ended);
       metrics.end(ended);
       metrics.countReplacement();
-      live = [...live.filter((process) => process !== ended), ...(next === undefined ? [] : [next])];
     }
     const values = await read(metrics);
     assert.deepEqual(
@@ -95,15 +92,15 @@ describe('the metrics of several processes', () => {
     assert.equal(values['longshore_server_process_replacements_total'], 2);
   });
 
-  it('do not wait for a process that does not answer, and keep the counters it told before', async () => {
+  it('have the last known counts of a process that does not answer, and its own when it does', async () => {
     const [silent, other] = [new CountingProcess(3, 1), new CountingProcess(4, 2)];
-    const metrics = new ClusterMetrics(() => [silent, other], LIMIT_MS);
+    const metrics = new ClusterMetrics(new Set([silent, other]));
     await read(metrics);
     silent.isSilent = true;
     silent.work(10);
     other.work(1);
     let values = await read(metrics);
-    assert.deepEqual([values['requests_total'], values['open']], [8, 2]);
+    assert.deepEqual([values['requests_total'], values['open']], [8, 3]);
     silent.isSilent = false;
     values = await read(metrics);
     assert.deepEqual([values['requests_total'], values['open']], [18, 3]);
@@ -112,21 +109,22 @@ describe('the metrics of several processes', () => {
   it('go without a process that has never answered', async () => {
     const [silent, other] = [new CountingProcess(3, 1), new CountingProcess(4, 2)];
     silent.isSilent = true;
-    const values = await read(new ClusterMetrics(() => [silent, other], LIMIT_MS));
+    const values = await read(new ClusterMetrics(new Set([silent, other])));
     assert.equal(values['requests_total'], 4);
   });
 
   it('never go back while processes end in the middle of scrapes', async () => {
-    let live = [new CountingProcess(1, 1), new CountingProcess(1, 1)];
-    const metrics = new ClusterMetrics(() => live, LIMIT_MS);
+    const live = new Set([new CountingProcess(1, 1), new CountingProcess(1, 1)]);
+    const metrics = new ClusterMetrics(live);
     let last = 0;
     for (let round = 0; round < 100; round += 1) {
       const reading = read(metrics);
       for (let turns = round % 12; turns > 0; turns -= 1) await Promise.resolve();
-      const [ended, ...rest] = live;
+      const [ended] = live;
       if (ended !== undefined && round % 3 === 0) {
+        live.delete(ended);
         metrics.end(ended);
-        live = [...rest, new CountingProcess(1, 1)];
+        live.add(new CountingProcess(1, 1));
       }
       const total = (await reading)['requests_total'] ?? 0;
       assert.ok(total >= last, `round ${round}: ${last} became ${total}`);
@@ -139,7 +137,7 @@ describe('the metrics of several processes', () => {
 
   it('are collected once for scrapes at the same time', async () => {
     const process = new CountingProcess(1, 1);
-    const metrics = new ClusterMetrics(() => [process], LIMIT_MS);
+    const metrics = new ClusterMetrics(new Set([process]));
     const texts = await Promise.all([metrics.text(), metrics.text(), metrics.text()]);
     assert.equal(process.asked, 1);
     assert.equal(new Set(texts).size, 1);

@@ -1,38 +1,26 @@
 import cluster from 'node:cluster';
+import { EventEmitter, once } from 'node:events';
 import {
-  IpcChannel,
+  receive,
   type Counts,
-  type PrimaryApi,
-  type ProcessApi,
-  type StartFailure,
-} from './ipc-channel.js';
+  type Message,
+  type PrimaryMessages,
+  type ProcessMessages,
+} from './messages.js';
 
 /** The primary gives every process a second for its counts; longer than that, in milliseconds. */
 const SCRAPE_TIMEOUT_MS = 4_000;
 
-/** The process that forked this one has ended. */
-class PrimaryLost extends Error {
-  override readonly name = 'PrimaryLost';
-
-  constructor() {
-    super('the primary process has ended');
-  }
-}
-
 /** A server process's connection to the primary. */
 export class PrimaryLink {
+  readonly #messages = new EventEmitter<PrimaryMessages>();
   readonly #lost = new AbortController();
-  readonly #channel: IpcChannel<PrimaryApi, ProcessApi>;
-  #count: () => Promise<Counts> = () => Promise.resolve([]);
+  #count: (() => Promise<Counts>) | undefined;
 
   constructor() {
-    this.#channel = new IpcChannel<PrimaryApi, ProcessApi>(
-      (message) => {
-        if (process.connected) process.send?.(message, undefined, undefined, () => undefined);
-      },
-      { count: () => this.#count() },
-    );
-    process.on('message', (message: unknown) => this.#channel.receive(message));
+    // One for every scrape under way.
+    this.#messages.setMaxListeners(0);
+    process.on('message', (message: unknown) => receive(this.#messages, message));
     cluster.worker?.on('disconnect', () => {
       // Otherwise node:cluster ends the process at once, and with it the requests in progress.
       if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
@@ -46,44 +34,52 @@ export class PrimaryLink {
     return this.#lost.signal;
   }
 
-  /** @returns the URL of the database. @throws PrimaryLost */
-  setUp(): Promise<string> {
-    return this.#channel.call('setUp');
-  }
-
-  /** Waits until this process may listen. @returns the port. @throws PrimaryLost */
-  awaitPort(): Promise<number> {
-    return this.#channel.call('prepared');
+  /** Waits until this process may listen. @returns the port. @throws AbortError */
+  async awaitPort(): Promise<number> {
+    const answer = once(this.#messages, 'port', { signal: this.lost });
+    void this.#send('prepared');
+    const [port]: unknown[] = await answer;
+    return Number(port);
   }
 
   /**
    * Reports that this process listens at a URL.
    * @param count reads its counts from now on
-   * @throws PrimaryLost
    */
-  async announce(url: string, count: () => Promise<Counts>): Promise<void> {
+  announce(url: string, count: () => Promise<Counts>): void {
     this.#count = count;
-    await this.#channel.call('ready', url);
+    // Without an answer, the primary goes on with the last counts that it knows.
+    this.#messages.on('count', () => void this.sendCounts().catch(() => undefined));
+    void this.#send('ready', url);
   }
 
   /** Reports why this process cannot start. */
-  async fail(failure: StartFailure): Promise<void> {
-    await this.#channel.call('failed', failure).catch(() => undefined);
+  fail(problems: readonly string[]): Promise<void> {
+    return this.#send('failed', problems);
   }
 
-  /** Reports the last counts, so that the totals keep them. */
-  async leaveCounts(): Promise<void> {
-    await this.#channel.call('leave', await this.#count()).catch(() => undefined);
+  /** Reports the counts of a process that has listened. */
+  async sendCounts(): Promise<void> {
+    if (this.#count !== undefined) await this.#send('counts', await this.#count());
   }
 
-  /** @returns the metrics of all processes as text. @throws Error after 4 s */
-  scrape(): Promise<string> {
-    return this.#channel.call('scrape', undefined, SCRAPE_TIMEOUT_MS);
+  /** @returns the metrics of all processes as text. @throws AbortError after 4 s */
+  async scrape(): Promise<string> {
+    const answer = once(this.#messages, 'metrics', { signal: AbortSignal.timeout(SCRAPE_TIMEOUT_MS) });
+    void this.#send('scrape');
+    const [text]: unknown[] = await answer;
+    return String(text);
+  }
+
+  /** Resolves when the message is on its way, or the primary is gone. */
+  #send<K extends keyof ProcessMessages>(name: K, ...values: ProcessMessages[K]): Promise<void> {
+    const message: Message = { longshore: name, values };
+    return new Promise((resolve) => {
+      process.send?.(message, undefined, undefined, () => resolve());
+    });
   }
 
   #lose(): void {
-    const reason = new PrimaryLost();
-    this.#channel.close(reason);
-    this.#lost.abort(reason);
+    this.#lost.abort(new Error('the primary process has ended'));
   }
 }

@@ -1,21 +1,23 @@
 import type { ChildProcess } from 'node:child_process';
 import cluster, { type Worker } from 'node:cluster';
+import { EventEmitter, once } from 'node:events';
 import type { Counted } from './cluster-metrics.js';
 import {
-  IpcChannel,
+  receive,
   SERVER_PROCESS,
   type Counts,
-  type Handlers,
-  type PrimaryApi,
-  type ProcessApi,
-  type StartFailure,
-} from './ipc-channel.js';
+  type Message,
+  type PrimaryMessages,
+  type ProcessMessages,
+} from './messages.js';
 
-const COUNT_TIMEOUT_MS = 10_000;
+/** How long a scrape waits for the counts of each process, in milliseconds. */
+const COUNT_TIMEOUT_MS = 1_000;
 
 /** A server process could not start when the service started. */
-export class ServerProcessFailed extends Error implements StartFailure {
+export class ServerProcessFailed extends Error {
   constructor(
+    /** Lines for standard error. */
     readonly problems: readonly string[],
     readonly exitCode: number,
   ) {
@@ -31,66 +33,38 @@ export interface ProcessEnd {
   readonly signal: string | null;
   /** Whether it has listened. */
   readonly hasListened: boolean;
-  /** The failure of its start that it reported. */
-  readonly failure: StartFailure | undefined;
+  /** Why it could not start, when that is known. */
+  readonly problems: readonly string[] | undefined;
   readonly livedMs: number;
 }
 
-/** A server process as the primary sees it, from its fork to its end. */
-export class ServerProcess implements Counted {
+/** A server process as the primary sees it, from its fork to its end. Emits the messages of the process. */
+export class ServerProcess extends EventEmitter<ProcessMessages> implements Counted {
   readonly #worker: Worker;
-  readonly #channel: IpcChannel<ProcessApi, PrimaryApi>;
   readonly ended: Promise<ProcessEnd>;
-  #failure: StartFailure | undefined;
-  #url: string | undefined;
-  #hasEnded = false;
-  #isPortReserved = false;
+  #counts: Counts = [];
+  #holdsPort = false;
+  #isListening = false;
 
   /**
    * Forks the process.
-   * @param handlers of its calls
+   * @param databaseUrl its DATABASE_URL
    * @throws the system's error when it cannot be started
    */
-  constructor(handlers: Omit<Handlers<PrimaryApi>, 'failed'>) {
-    const startedAt = performance.now();
-    const worker = cluster.fork({ [SERVER_PROCESS]: '1' });
+  constructor(databaseUrl: string) {
+    super();
+    const worker = cluster.fork({ [SERVER_PROCESS]: '1', DATABASE_URL: databaseUrl });
     this.#worker = worker;
-    const closeLastConnection = trackSentConnections(worker.process);
-    this.#channel = new IpcChannel<ProcessApi, PrimaryApi>(
-      (message) => {
-        // An error means that the process is ending, which its exit reports.
-        if (worker.isConnected()) worker.send(message, () => undefined);
-      },
-      {
-        ...handlers,
-        ready: (url) => {
-          this.#url = url;
-          return handlers.ready(url);
-        },
-        failed: (failure) => {
-          this.#failure = failure;
-        },
-      },
-    );
-    worker.on('message', (message: unknown) => this.#channel.receive(message));
-    this.ended = new Promise((resolve) => {
-      const end = (code: number | null, signal: string | null): void => {
-        this.#hasEnded = true;
-        closeLastConnection();
-        this.#channel.close(new Error('the process has ended'));
-        const livedMs = performance.now() - startedAt;
-        const hasListened = this.#url !== undefined;
-        resolve({ pid: this.pid, code, signal, hasListened, failure: this.#failure, livedMs });
-      };
-      worker.on('error', () => {
-        // A process that could not be started has neither a pid nor an exit.
-        if (this.pid === undefined) end(null, null);
-      });
-      worker.once('exit', (code, signal) => {
-        // The port is free only when the channel is closed as well.
-        if (worker.isConnected()) worker.once('disconnect', () => end(code, signal));
-        else end(code, signal);
-      });
+    this.ended = this.#untilEnd(performance.now());
+    worker.on('message', (message: unknown) => receive(this, message));
+    this.on('counts', (counts) => {
+      this.#counts = counts;
+    });
+    this.once('prepared', () => {
+      this.#holdsPort = true;
+    });
+    this.once('ready', () => {
+      this.#isListening = true;
     });
   }
 
@@ -100,26 +74,65 @@ export class ServerProcess implements Counted {
 
   /** Whether it accepts requests. */
   get isListening(): boolean {
-    return this.#url !== undefined && !this.#hasEnded;
+    return this.#isListening;
   }
 
-  /** True from `reservePort` to its end. */
+  /** Whether it has asked for the port. */
   get holdsPort(): boolean {
-    return this.#isPortReserved && !this.#hasEnded;
+    return this.#holdsPort;
   }
 
-  /** Marks the process as one that listens on the shared port. */
-  reservePort(): void {
-    this.#isPortReserved = true;
+  get counts(): Counts {
+    return this.#counts;
   }
 
-  count(): Promise<Counts> {
-    return this.#channel.call('count', undefined, COUNT_TIMEOUT_MS);
+  async recount(): Promise<void> {
+    if (!this.#isListening) return;
+    const answer = once(this, 'counts', { signal: AbortSignal.timeout(COUNT_TIMEOUT_MS) });
+    this.send('count');
+    await answer.catch(() => undefined);
+  }
+
+  /** Sends a message, unless the process is ending. */
+  send<K extends keyof PrimaryMessages>(name: K, ...values: PrimaryMessages[K]): void {
+    const message: Message = { longshore: name, values };
+    // Its exit reports the end; an error would add nothing.
+    this.#worker.send(message, () => undefined);
   }
 
   /** Sends a signal, unless the process has ended. */
   signal(signal: NodeJS.Signals): void {
-    if (!this.#hasEnded) this.#worker.process.kill(signal);
+    this.#worker.process.kill(signal);
+  }
+
+  #untilEnd(startedAt: number): Promise<ProcessEnd> {
+    const worker = this.#worker;
+    // It has no channel either when it could not be started.
+    const closeLastConnection =
+      this.pid === undefined ? (): void => undefined : trackSentConnections(worker.process);
+    let problems: readonly string[] | undefined;
+    this.once('failed', (lines) => {
+      problems = lines;
+    });
+    return new Promise((resolve) => {
+      const end = (code: number | null, signal: string | null): void => {
+        closeLastConnection();
+        const { pid, isListening: hasListened } = this;
+        resolve({ pid, code, signal, hasListened, problems, livedMs: performance.now() - startedAt });
+      };
+      worker.on('error', (error) => {
+        // A process that could not be started has neither a pid nor an exit.
+        if (this.pid === undefined) {
+          problems = [`no server process can be started: ${error.message}`];
+          end(null, null);
+        }
+      });
+      worker.once('exit', (code, signal) => {
+        // The port is free, and its last message has come, only when the channel is closed as well.
+        if (worker.isConnected()) worker.once('disconnect', () => end(code, signal));
+        else end(code, signal);
+      });
+    });
   }
 }
 

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Backoff } from '@longshore/common/backoff';
 import type { Log } from '../../common/logging/logger.js';
 import { ClusterMetrics } from './cluster-metrics.js';
 import type { PortReservation } from '../port-reservation.js';
@@ -10,14 +11,10 @@ const START_TIMEOUT_MS = 120_000;
 /** Longer than the drain of a process (10 s) and its close together, in milliseconds. */
 const STOP_TIMEOUT_MS = 20_000;
 
-/** How long a scrape waits for the counts of each process, in milliseconds. */
-const COUNT_LIMIT_MS = 1_000;
-
 /** A process that lived this long resets the restart back-off. */
 const STABLE_MS = 30_000;
 
-const FIRST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 15_000;
+const PAUSE = { firstMs: 500, maxMs: 15_000 };
 
 /** What the processes are run with. */
 export interface ProcessesOptions {
@@ -33,10 +30,7 @@ export interface ProcessesOptions {
 /** The server processes of this host: started together, replaced one by one when they end, stopped together. */
 export class ServerProcesses {
   readonly #live = new Set<ServerProcess>();
-  readonly #metrics = new ClusterMetrics(
-    () => [...this.#live].filter(({ isListening }) => isListening),
-    COUNT_LIMIT_MS,
-  );
+  readonly #metrics = new ClusterMetrics(this.#live);
   readonly #stopping = new AbortController();
   readonly #slots: Promise<void>[] = [];
   #isUp = false;
@@ -83,8 +77,8 @@ export class ServerProcesses {
       if (stopped.aborted) return;
       if (!this.#isUp && !end.hasListened && end.code !== 0) return onFailure(failureOf(end));
       const pauseMs = backoff.next(end.livedMs);
-      const { pid, code, signal, failure } = end;
-      const fields = { serverProcess: pid, code, signal, reason: failure?.problems.join('; '), pauseMs };
+      const { pid, code, signal, problems } = end;
+      const fields = { serverProcess: pid, code, signal, reason: problems?.join('; '), pauseMs };
       if (code === 0) log.info('a server process was stopped; it is replaced', fields);
       else log.warn('a server process ended; it is replaced', fields);
       this.#metrics.countReplacement();
@@ -93,30 +87,21 @@ export class ServerProcesses {
   }
 
   async #runProcess(onReady: (url: string) => void): Promise<ProcessEnd> {
-    const { databaseUrl, log, port, reservation } = this.options;
     let process: ServerProcess;
-    let timer: NodeJS.Timeout | undefined;
     try {
-      process = new ServerProcess({
-        setUp: databaseUrl,
-        prepared: async () => {
-          process.reservePort();
-          await reservation.release();
-          return port;
-        },
-        ready: (url) => {
-          clearTimeout(timer);
-          log.info('a server process is ready', { serverProcess: process.pid });
-          onReady(url);
-        },
-        scrape: () => this.#scrape(),
-        leave: (counts) => this.#metrics.remember(process, counts),
-      });
+      process = new ServerProcess(this.options.databaseUrl());
     } catch (error) {
       return unstartable(error);
     }
     this.#live.add(process);
-    timer = setTimeout(() => process.signal('SIGKILL'), START_TIMEOUT_MS);
+    const timer = setTimeout(() => process.signal('SIGKILL'), START_TIMEOUT_MS);
+    process.on('prepared', () => void this.#givePort(process));
+    process.on('ready', (url) => {
+      clearTimeout(timer);
+      this.options.log.info('a server process is ready', { serverProcess: process.pid });
+      onReady(url);
+    });
+    process.on('scrape', () => void this.#scrape(process));
     const end = await process.ended;
     clearTimeout(timer);
     this.#live.delete(process);
@@ -125,12 +110,16 @@ export class ServerProcesses {
     return end;
   }
 
-  async #scrape(): Promise<string> {
+  async #givePort(process: ServerProcess): Promise<void> {
+    await this.options.reservation.release();
+    process.send('port', this.options.port);
+  }
+
+  async #scrape(process: ServerProcess): Promise<void> {
     try {
-      return await this.#metrics.text();
+      process.send('metrics', await this.#metrics.text());
     } catch (error) {
       this.options.log.warn('could not add up the metrics of the server processes', { error });
-      throw error;
     }
   }
 
@@ -147,30 +136,29 @@ export class ServerProcesses {
 
 /** The pause before a replacement: none after a long life or the first short one, then doubling up to 15 s. */
 export class RestartBackoff {
-  #shortLives = 0;
+  #pauses: Backoff | undefined;
 
   /** @param random returns numbers from [0, 1), which spread the restarts of several processes */
   constructor(private readonly random: () => number = Math.random) {}
 
   /** @returns the pause before the replacement of a process that lived so long; both in milliseconds */
   next(livedMs: number): number {
-    if (livedMs >= STABLE_MS) this.#shortLives = 0;
-    const before = this.#shortLives;
-    this.#shortLives += 1;
-    if (before === 0) return 0;
-    const longest = Math.min(FIRST_PAUSE_MS * 2 ** Math.min(before - 1, 10), LONGEST_PAUSE_MS);
-    return Math.round(longest * (0.5 + this.random() / 2));
+    if (livedMs >= STABLE_MS) this.#pauses = undefined;
+    const pauseMs = Math.round(this.#pauses?.nextMs() ?? 0);
+    this.#pauses ??= new Backoff(PAUSE, this.random);
+    return pauseMs;
   }
 }
 
-function failureOf({ failure, code, signal, pid }: ProcessEnd): ServerProcessFailed {
-  if (failure !== undefined) return new ServerProcessFailed(failure.problems, failure.exitCode);
+function failureOf({ problems, code, signal, pid }: ProcessEnd): ServerProcessFailed {
+  if (problems !== undefined) return new ServerProcessFailed(problems, code ?? 1);
   const how = signal === null ? `with exit code ${code}` : `on ${signal}`;
   return new ServerProcessFailed([`server process ${pid} ended ${how} before it answered`], 1);
 }
 
 function unstartable(error: unknown): ProcessEnd {
-  const reason = error instanceof Error ? error.message : String(error);
-  const failure = { problems: [`no server process can be started: ${reason}`], exitCode: 1 };
-  return { pid: undefined, code: null, signal: null, hasListened: false, failure, livedMs: 0 };
+  const problems = [
+    `no server process can be started: ${error instanceof Error ? error.message : String(error)}`,
+  ];
+  return { pid: undefined, code: null, signal: null, hasListened: false, problems, livedMs: 0 };
 }

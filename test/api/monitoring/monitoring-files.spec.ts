@@ -45,8 +45,9 @@ describe('what is there to watch the service with', () => {
     await work(service);
     const alone = await Scrape.of(service.send);
     const registry = service.app.get(Registry, { strict: false });
-    const cluster = new ClusterMetrics(() => [{ count: () => registry.getMetricsAsJSON() }], 5_000);
-    const together = new Scrape(await cluster.text());
+    const counts = await registry.getMetricsAsJSON();
+    const process = { isListening: true, counts, recount: () => Promise.resolve() };
+    const together = new Scrape(await new ClusterMetrics(new Set([process])).text());
     const known = new Set(alone.announced.keys());
     const ofSeveral = [...together.announced].filter(([name]) => !known.has(name));
     const lines = together.text

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { describe, it } from 'vitest';
 import { assertNothingLost, RunLoad } from '../../support/runs/run-load.js';
 import {
@@ -13,6 +15,7 @@ import {
   untilReady,
 } from '../../support/programs/server-processes.js';
 import {
+  COMPILED,
   makeDataDir,
   runService,
   startService,
@@ -235,6 +238,24 @@ describe('the start of a service of several server processes', () => {
     });
     assert.equal(code, 2);
     assert.equal(stderr, "SERVICE_EXTENSIONS: 'picky.mjs' cannot be loaded: not in a server process\n");
+  });
+
+  it('tells why the system could not start a process that has no descriptors left, and goes on', async () => {
+    const program = `
+      import cluster from 'node:cluster';
+      import { openSync } from 'node:fs';
+      import { ServerProcess } from '${join(COMPILED, 'src/bootstrap/cluster/server-process.js')}';
+      cluster.setupPrimary({ exec: 'unused.mjs' });
+      try { for (;;) openSync('/dev/null'); } catch {}
+      const { problems } = await new ServerProcess('postgres://unused').ended;
+      setImmediate(() => console.log(problems.join()));`;
+    const { stdout } = await promisify(execFile)('sh', [
+      '-c',
+      'ulimit -n 64 && exec "$0" --input-type=module -e "$1"',
+      process.execPath,
+      program,
+    ]);
+    assert.match(stdout, /^no server process can be started: .*EMFILE\n$/);
   });
 
   it('refuses a port that is taken before it starts anything', async () => {
