@@ -34,6 +34,9 @@ export interface ReloadOptions {
 /**
  * Runs a script and restarts it gracefully when a watched file changes. A failed build keeps the running script; a script
  * that ends by itself is started again at the next change. Resolves after the signal, once all child processes have ended.
+ *
+ * `node --watch` of Node.js 20 sees none of the modules that only server processes load, no second replacement of a file on
+ * Linux, and waits for ever for a script that ignores SIGTERM.
  */
 export async function supervise(options: ReloadOptions): Promise<void> {
   const { signal, build, debounceMs = 200 } = options;
