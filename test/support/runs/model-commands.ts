@@ -3,7 +3,13 @@ import fc from 'fast-check';
 import { createRun } from '../../../src/runs/machine/run.js';
 import { avoidanceEnd } from '../../../src/runs/machine/timers.js';
 import { FAILURE_CAUSES, MAX_EXIT_CODE } from '../../../src/runs/machine/event-types.js';
-import { MANUAL_RETRY, readEvent, USER_CANCEL, type ReportedEvent, type RunEvent } from '../../../src/runs/machine/run-event.js';
+import {
+  MANUAL_RETRY,
+  readEvent,
+  USER_CANCEL,
+  type ReportedEvent,
+  type RunEvent,
+} from '../../../src/runs/machine/run-event.js';
 import { freshRun } from './journal.js';
 import { ModelRun } from './run-model.js';
 import { RunSteps } from './run-steps.js';
