@@ -1,13 +1,13 @@
-import { chmod, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { readPostmasterFile, servesCluster } from '@longshore/embedded-postgres/postmaster-file';
-import { ownProcessToken, tokenIsAlive } from '@longshore/embedded-postgres/process-identity';
+import { processRuns } from './programs/child-processes.js';
 
-const PREFIX = 'longshore-test-';
-const OWNER_FILE = 'owner';
+/** Before the pid of the process that made a directory. */
+const PREFIX = 'longshore-tests-';
 
 /** Settings of a cluster that nobody will miss: it does not wait for the disk. */
 export const THROW_AWAY = {
@@ -52,11 +52,10 @@ export async function startTestCluster(): Promise<TestCluster> {
   };
 }
 
-/** A new directory in the temporary folder that every account can enter; it notes which process made it. */
+/** A new directory in the temporary folder that every account can enter; its name tells which process made it. */
 export async function makeTestDirectory(name: string): Promise<string> {
-  const directory = await mkdtemp(join(tmpdir(), `${PREFIX}${name}`));
+  const directory = await mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}-${name}`));
   await chmod(directory, 0o711);
-  await writeFile(join(directory, OWNER_FILE), await ownProcessToken());
   return directory;
 }
 
@@ -72,8 +71,7 @@ async function removeAbandoned(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     if (!name.startsWith(PREFIX)) continue;
     const directory = join(tmpdir(), name);
-    const owner = await readFile(join(directory, OWNER_FILE), 'utf8').catch(() => null);
-    if (owner === null || (await tokenIsAlive(owner))) continue;
+    if (await processRuns(Number.parseInt(name.slice(PREFIX.length), 10))) continue;
     try {
       for (const path of await readdir(directory, { recursive: true })) {
         if (basename(path) === 'postmaster.pid') await endServer(dirname(join(directory, path)));

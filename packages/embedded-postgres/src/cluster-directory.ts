@@ -16,13 +16,15 @@ import { dirname, join } from 'node:path';
 import { accountCan, accountForNewCluster, accountOfCluster, runningAsRoot } from './database-account.js';
 import type { DatabaseAccount } from './database-account.js';
 import { readPostmasterFile, servesCluster } from './postmaster-file.js';
-import type { PostgresBinaries } from './postgres-binaries.js';
+import { pathExists, type PostgresBinaries } from './postgres-binaries.js';
 import { errorCode, runProgram } from './run-program.js';
 
 /** Superuser of an embedded cluster. */
 export const CLUSTER_USER = 'longshore';
 
 const CLUSTER_NAME = 'postgres';
+/** A link to the place that the cluster is moved to, until it is there. */
+const MOVING_NAME = `${CLUSTER_NAME}.moving`;
 const UNFINISHED_PREFIX = `${CLUSTER_NAME}.init-`;
 
 type Log = (message: string, fields?: object) => void;
@@ -45,6 +47,8 @@ export interface ClusterPlace {
  */
 export async function placeCluster(dataDir: string, outside: string, log: Log): Promise<ClusterPlace> {
   const wanted = join(dataDir, CLUSTER_NAME);
+  const moving = join(dataDir, MOVING_NAME);
+  if (await pathExists(moving)) await moveCluster(wanted, moving);
   const found = await realPathOf(wanted);
   // Before `holdsCluster`, because the cluster of another user is not readable.
   if (found !== null && !runningAsRoot()) await accountOfCluster(found, await stat(found));
@@ -55,10 +59,8 @@ export async function placeCluster(dataDir: string, outside: string, log: Log): 
     if (running || !runningAsRoot() || (await accountCan(account, '-x', found))) {
       return { cluster: found, exists: true, account, link: undefined };
     }
-    const moved = join(await makeOutsideDirectory(dataDir, outside), CLUSTER_NAME);
-    await moveCluster(found, moved);
-    await rm(wanted, { force: true });
-    await symlink(moved, wanted);
+    await symlink(join(await makeOutsideDirectory(dataDir, outside), CLUSTER_NAME), moving);
+    const moved = await moveCluster(wanted, moving);
     log('moved the database to a place that its account can reach', { from: found, to: moved });
     return { cluster: moved, exists: true, account, link: undefined };
   }
@@ -71,7 +73,7 @@ export async function placeCluster(dataDir: string, outside: string, log: Log): 
 }
 
 /**
- * Creates the cluster atomically: under a temporary name, then renamed. Removes the remains of interrupted attempts.
+ * Creates the cluster atomically: under a temporary name, then renamed. Without effect if another process creates it first.
  * @throws Error with the output of initdb
  */
 export async function createCluster(
@@ -79,21 +81,39 @@ export async function createCluster(
   binaries: PostgresBinaries,
   options: { readonly durable: boolean; readonly log: Log },
 ): Promise<void> {
-  const parent = dirname(place.cluster);
-  for (const name of await readdir(parent)) {
-    if (name.startsWith(UNFINISHED_PREFIX)) {
-      await rm(join(parent, name), { recursive: true, force: true, maxRetries: 5 });
-    }
-  }
+  const { cluster, link, account } = place;
+  const parent = dirname(cluster);
   const temporary = join(parent, `${UNFINISHED_PREFIX}${randomBytes(6).toString('hex')}`);
-  await mkdir(temporary, { mode: 0o700 });
-  const { account } = place;
-  if (account.runAs !== undefined) await chown(temporary, account.uid, account.gid);
+  try {
+    await mkdir(temporary, { mode: 0o700 });
+    if (account.runAs !== undefined) await chown(temporary, account.uid, account.gid);
+    await initialize(temporary, place, binaries, options.durable);
+    await rename(temporary, cluster);
+    if (link !== undefined) {
+      await flushDirectory(parent);
+      await symlink(cluster, link);
+    }
+  } catch (error) {
+    // A parent of a linked cluster is of this attempt alone.
+    await rm(link === undefined ? temporary : parent, { recursive: true, force: true, maxRetries: 5 });
+    if (await pathExists(join(link ?? cluster, 'PG_VERSION'))) return;
+    throw error;
+  }
+  await flushDirectory(dirname(link ?? cluster));
+  options.log('created a new database', { directory: cluster, account: account.name });
+}
+
+async function initialize(
+  directory: string,
+  { account }: ClusterPlace,
+  binaries: PostgresBinaries,
+  durable: boolean,
+): Promise<void> {
   const { code, signal, output } = await runProgram(
     binaries.initdb,
     [
       '-D',
-      temporary,
+      directory,
       `--username=${CLUSTER_USER}`,
       '--auth=trust',
       '--encoding=UTF8',
@@ -101,24 +121,26 @@ export async function createCluster(
       '--locale-provider=builtin',
       '--builtin-locale=C.UTF-8',
       '--no-instructions',
-      ...(options.durable ? [] : ['--no-sync']),
+      ...(durable ? [] : ['--no-sync']),
     ],
     account.runAs,
   );
-  if (code !== 0) {
-    await rm(temporary, { recursive: true, force: true });
-    throw new Error(
-      `Creating the database in ${parent} failed (${signal ?? `exit code ${code}`}): ${output}`,
-    );
+  if (code === 0) return;
+  throw new Error(
+    `Creating the database in ${dirname(directory)} failed (${signal ?? `exit code ${code}`}): ${output}`,
+  );
+}
+
+/**
+ * Removes what interrupted attempts to create the cluster left beside it. For the owner: others that create it meanwhile
+ * are refused later. What cannot be removed is left for the next start.
+ */
+export async function removeUnfinished(cluster: string): Promise<void> {
+  const parent = dirname(cluster);
+  for (const name of await readdir(parent)) {
+    if (!name.startsWith(UNFINISHED_PREFIX)) continue;
+    await rm(join(parent, name), { recursive: true, force: true, maxRetries: 5 }).catch(() => undefined);
   }
-  await rename(temporary, place.cluster);
-  await flushDirectory(parent);
-  if (place.link !== undefined) {
-    await rm(place.link, { force: true });
-    await symlink(place.cluster, place.link);
-    await flushDirectory(dirname(place.link));
-  }
-  options.log('created a new database', { directory: place.cluster, account: account.name });
 }
 
 /** @throws Error when another major version of PostgreSQL created the cluster */
@@ -164,19 +186,31 @@ async function makeOutsideDirectory(dataDir: string, outside: string): Promise<s
   return directory;
 }
 
-async function moveCluster(from: string, to: string): Promise<void> {
-  try {
-    await rename(from, to);
-  } catch (error) {
-    if (errorCode(error) !== 'EXDEV') throw error;
-    throw new Error(
-      `The database in ${from} cannot be entered by the account that owns it, and cannot be moved for it because ` +
-        `${dirname(to)} is on another file system. Copy it with its owners kept (cp -a ${from} ${to}), remove ` +
-        'the original and link it, or make the directories above it enterable (chmod o+x).',
-      { cause: error },
-    );
+/**
+ * Moves the cluster to the target of the link `moving`, which then replaces it. Any start can finish what another one began.
+ * @returns the target
+ */
+async function moveCluster(wanted: string, moving: string): Promise<string> {
+  const to = await readlink(moving);
+  if (!(await pathExists(to))) {
+    const from = await realpath(wanted);
+    try {
+      await rename(from, to);
+    } catch (error) {
+      if (errorCode(error) !== 'EXDEV') throw error;
+      await rm(moving);
+      throw new Error(
+        `The database in ${from} cannot be entered by the account that owns it, and cannot be moved for it because ` +
+          `${dirname(to)} is on another file system. Copy it with its owners kept (cp -a ${from} ${to}), remove ` +
+          'the original and link it, or make the directories above it enterable (chmod o+x).',
+        { cause: error },
+      );
+    }
+    await flushDirectory(dirname(to));
   }
-  await flushDirectory(dirname(to));
+  await rename(moving, wanted);
+  await flushDirectory(dirname(wanted));
+  return to;
 }
 
 async function flushDirectory(path: string): Promise<void> {

@@ -7,7 +7,6 @@ import { errorCode, errorMessage, runProgram } from './run-program.js';
 
 export interface PostgresBinaries {
   readonly initdb: string;
-  readonly pgCtl: string;
   readonly postgres: string;
   /** As in the file PG_VERSION: `'18'`. */
   readonly majorVersion: string;
@@ -38,7 +37,7 @@ export async function findBinaries(
     return await verified(account, packaged.native, majorVersion);
   }
   const copy = join(copyDirectory, `postgres-binaries-${packaged.version}`);
-  if (!(await exists(copy))) {
+  if (!(await pathExists(copy))) {
     await copyBinaries(packaged.native, copy);
     log('copied the PostgreSQL programs to a place that the database account can reach', {
       directory: copy,
@@ -128,10 +127,11 @@ async function verified(
         'Set DATABASE_URL to a PostgreSQL server of your own.',
     );
   }
-  return { postgres, majorVersion, initdb: join(bin, 'initdb'), pgCtl: join(bin, 'pg_ctl') };
+  return { postgres, majorVersion, initdb: join(bin, 'initdb') };
 }
 
-async function exists(path: string): Promise<boolean> {
+/** Whether there is something, a dangling link included. */
+export async function pathExists(path: string): Promise<boolean> {
   try {
     await lstat(path);
     return true;

@@ -1,12 +1,8 @@
-import { chown, readFile, readlink, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { link, readFile, readlink, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { processExists, processRuns } from './process-identity.js';
-import { runProgram } from './run-program.js';
+import { errorCode, runProgram } from './run-program.js';
 import { socketPath } from './socket-directory.js';
-
-/** No process has this pid, so PostgreSQL treats the file as that of a dead server. */
-const UNUSED_PID = 2_147_483_647;
 
 /** The content of `postmaster.pid`. */
 export interface PostmasterFile {
@@ -19,13 +15,7 @@ export interface PostmasterFile {
 
 /** Null when there is no file, or no pid in it. */
 export async function readPostmasterFile(cluster: string): Promise<PostmasterFile | null> {
-  let text: string;
-  try {
-    text = await readFile(pidFile(cluster), 'utf8');
-  } catch {
-    return null;
-  }
-  const lines = text.split('\n');
+  const lines = await linesOf(pidFile(cluster));
   const pid = Number(lines[0]);
   if (!Number.isInteger(pid) || pid <= 0) return null;
   return { pid, socketDirectory: lines[4]?.trim() || undefined, status: lines[7]?.trim() || undefined };
@@ -33,19 +23,25 @@ export async function readPostmasterFile(cluster: string): Promise<PostmasterFil
 
 /** Whether a process is a running server of the cluster, and not another program with the same pid. */
 export async function servesCluster(pid: number, cluster: string): Promise<boolean> {
-  if (!(await processRuns(pid))) return false;
   const command = await commandOf(pid);
   // The title of a background process.
   if (command.startsWith('postgres:')) return false;
+  if (` ${command} `.includes(` -D ${cluster} `)) return true;
   try {
     // A server's working directory is its cluster.
     return (await readlink(`/proc/${pid}/cwd`)) === cluster;
   } catch {
-    return ` ${command} `.includes(` -D ${cluster} `);
+    return false;
   }
 }
 
+/** Empty for a process that does not run, and for a zombie. */
 async function commandOf(pid: number): Promise<string> {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    if (errorCode(error) !== 'EPERM') return '';
+  }
   try {
     return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ').trim();
   } catch {
@@ -55,37 +51,34 @@ async function commandOf(pid: number): Promise<string> {
 }
 
 /**
- * Removes files of a dead server that prevent a start: the socket with its lock file, an empty pid file, and a pid file
- * whose pid belongs to another program. Of the latter only the first line is changed: PostgreSQL uses the rest to find
- * processes that still hold shared memory. Requires that {@link servesCluster} is false.
+ * Removes the lock files of a dead server that PostgreSQL itself does not replace: empty ones, and those whose pid belongs
+ * to another program now. Does no harm to a server that starts meanwhile.
  */
-export async function removeStaleFiles(cluster: string, socketDirectory: string): Promise<void> {
-  const file = pidFile(cluster);
-  const text = await readFile(file, 'utf8').catch(() => null);
-  if (text !== null) {
-    const named = await readPostmasterFile(cluster);
-    if (named === null) await removeUnlessFilled(file);
-    else if (processExists(named.pid)) await renamePid(file, text);
+export async function removeStaleLocks(cluster: string, socketDirectory: string | undefined): Promise<void> {
+  const ofSocket = socketDirectory === undefined ? [] : [`${socketPath(socketDirectory)}.lock`];
+  for (const file of [pidFile(cluster), ...ofSocket]) {
+    if (await isOfServer(file, cluster)) continue;
+    const aside = `${file}.${randomUUID()}`;
+    try {
+      await rename(file, aside);
+    } catch (error) {
+      if (errorCode(error) === 'ENOENT') continue;
+      throw error;
+    }
+    // Another process may have replaced the file since it was read.
+    if (await isOfServer(aside, cluster)) await link(aside, file).catch(() => undefined);
+    await rm(aside, { force: true });
   }
-  await rm(socketPath(socketDirectory), { force: true });
-  await rm(`${socketPath(socketDirectory)}.lock`, { force: true });
 }
 
-/** A starting server creates the file a moment before it writes to it. */
-async function removeUnlessFilled(file: string): Promise<void> {
-  await sleep(500);
-  const text = await readFile(file, 'utf8').catch(() => '');
-  if (!/^\d/.test(text)) await rm(file, { force: true });
+async function isOfServer(lockFile: string, cluster: string): Promise<boolean> {
+  // Negative: PostgreSQL in single-user mode.
+  const pid = Math.abs(Number((await linesOf(lockFile))[0]));
+  return Number.isInteger(pid) && pid > 0 && servesCluster(pid, cluster);
 }
 
-async function renamePid(file: string, text: string): Promise<void> {
-  const { uid, gid, mode } = await stat(file);
-  const replacement = `${file}.new`;
-  await writeFile(replacement, [String(UNUSED_PID), ...text.split('\n').slice(1)].join('\n'), {
-    mode: mode & 0o777,
-  });
-  if (process.getuid?.() === 0) await chown(replacement, uid, gid);
-  await rename(replacement, file);
+async function linesOf(file: string): Promise<readonly string[]> {
+  return (await readFile(file, 'utf8').catch(() => '')).split('\n');
 }
 
 function pidFile(cluster: string): string {

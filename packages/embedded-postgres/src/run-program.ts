@@ -33,7 +33,7 @@ export function runProgram(
       cwd: '/',
       env: programEnvironment(),
       stdio: ['ignore', 'pipe', 'pipe'],
-      // In its own session, so that Ctrl-C does not interrupt pg_ctl.
+      // In its own session, so that Ctrl-C does not interrupt initdb.
       detached: true,
       ...(user === undefined ? {} : { uid: user.uid, gid: user.gid }),
     });

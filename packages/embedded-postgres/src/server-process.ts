@@ -1,11 +1,13 @@
 import { spawn } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { DatabaseAccount } from './database-account.js';
 import { CLUSTER_USER } from './cluster-directory.js';
 import type { PostgresBinaries } from './postgres-binaries.js';
-import { errorMessage, programEnvironment, runProgram } from './run-program.js';
+import { servesCluster } from './postmaster-file.js';
+import { errorCode, errorMessage, programEnvironment } from './run-program.js';
 import { logTail, logSize, openServerLog } from './server-log.js';
+import { SERVICE_DATABASE } from './server-owner.js';
 import { SOCKET_PORT } from './socket-directory.js';
-import { SERVICE_DATABASE } from './presence.js';
 
 /** Settings of a small server with normal durability. */
 const DEFAULT_SETTINGS: Readonly<Record<string, string>> = {
@@ -25,6 +27,9 @@ const DEFAULT_SETTINGS: Readonly<Record<string, string>> = {
   log_error_verbosity: 'terse',
 };
 
+/** Between two looks at a process that stops. */
+const POLL_MS = 25;
+
 export interface ServerPlan {
   readonly cluster: string;
   readonly account: DatabaseAccount;
@@ -33,6 +38,8 @@ export interface ServerPlan {
 }
 
 export interface StartedServer {
+  /** Undefined when the program could not be started. */
+  readonly pid: number | undefined;
   /** Why it ended, with the tail of its log; undefined while it runs. */
   failure(): Promise<string | undefined>;
 }
@@ -58,6 +65,7 @@ export async function startServer(plan: ServerPlan, socketDirectory: string): Pr
   const logStart = await logSize(plan.cluster);
   const log = await openServerLog(plan.cluster, plan.account);
   let ended: string | undefined;
+  let pid: number | undefined;
   try {
     const { runAs } = plan.account;
     const child = spawn(plan.binaries.postgres, ['-D', plan.cluster, ...options], {
@@ -74,10 +82,12 @@ export async function startServer(plan: ServerPlan, socketDirectory: string): Pr
       ended = signal === null ? `exit code ${code}` : `signal ${signal}`;
     });
     child.unref();
+    pid = child.pid;
   } finally {
     await log.close();
   }
   return {
+    pid,
     failure: async () =>
       ended === undefined
         ? undefined
@@ -85,22 +95,19 @@ export async function startServer(plan: ServerPlan, socketDirectory: string): Pr
   };
 }
 
-/** Attempts while a signal ends pg_ctl. */
-const STOP_TRIES = 20;
-
-/** Stops the server in fast mode. @throws Error with the output of pg_ctl after the timeout */
-export async function stopServer(plan: ServerPlan, timeoutSeconds: number): Promise<void> {
-  const stop = ['stop', '-D', plan.cluster, '-m', 'fast', '-w', '-t', String(timeoutSeconds), '-s'];
-  let result = await runProgram(plan.binaries.pgCtl, stop, plan.account.runAs);
-  // A signal to our process group can reach pg_ctl before it has left the group.
-  for (let tries = 1; result.signal !== null && tries < STOP_TRIES; tries += 1) {
-    result = await runProgram(plan.binaries.pgCtl, stop, plan.account.runAs);
+/**
+ * Stops a server in fast mode, by its pid: a server that has replaced it meanwhile goes on.
+ * @throws Error when it still runs after the timeout
+ */
+export async function stopServer(cluster: string, pid: number, timeoutMs: number): Promise<void> {
+  if (!(await servesCluster(pid, cluster))) return;
+  try {
+    process.kill(pid, 'SIGINT');
+  } catch (error) {
+    if (errorCode(error) !== 'ESRCH') throw error;
   }
-  const { code, signal, output } = result;
-  if (code !== 0) {
-    throw new Error(
-      `Stopping PostgreSQL in ${plan.cluster} failed: ${output || `exit code ${code ?? signal}`}`,
-    );
+  for (const deadline = Date.now() + timeoutMs; await servesCluster(pid, cluster); await sleep(POLL_MS)) {
+    if (Date.now() > deadline) throw new Error(`PostgreSQL in ${cluster} (process ${pid}) does not stop`);
   }
 }
 

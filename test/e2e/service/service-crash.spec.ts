@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { describe, it } from 'vitest';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
-import { processRuns } from '@longshore/embedded-postgres/process-identity';
+import { processRuns } from '../../support/programs/child-processes.js';
 import { serverUrl } from '@longshore/embedded-postgres/server-process';
 import { assertHealth } from '../../support/monitoring/health.js';
 import { assertNothingLost, RunLoad } from '../../support/runs/run-load.js';

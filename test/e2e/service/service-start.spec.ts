@@ -127,6 +127,20 @@ describe('the service at its start', () => {
     }
   });
 
+  it('ends with exit code 1 and one line when another service has its data folder, which goes on', async () => {
+    const owner = await startService();
+    const { code, stderr } = await runService({ dataDir: owner.dataDir });
+    assert.equal(code, 1);
+    assert.equal(
+      stderr,
+      `The data directory ${owner.dataDir} is in use: its embedded PostgreSQL belongs to process ${owner.pid}. ` +
+        'Stop that service, set DATABASE_URL to share a database, or choose another SERVICE_DATA_DIR.\n',
+    );
+    const created = await senderTo(owner.url, owner.adminKey)('POST', '/runs', { body: { image: 'x' } });
+    assert.equal(created.status, 201, created.text);
+    assert.equal(await owner.stop(), 0);
+  });
+
   it('gives up waiting for a database when it is told to stop', async () => {
     const env = { DATABASE_URL: `postgres://me:${SECRET}@127.0.0.1:1/x` };
     const service = await launchService({ env });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
-import { processRuns } from '@longshore/embedded-postgres/process-identity';
+import { processRuns } from '../../support/programs/child-processes.js';
 import { readPostmasterFile, servesCluster } from '@longshore/embedded-postgres/postmaster-file';
 import { socketPath } from '@longshore/embedded-postgres/socket-directory';
 import { startEmbeddedPostgresProcess } from '../../support/embedded-postgres-process.js';
@@ -79,6 +79,24 @@ describe('the embedded PostgreSQL after a crash', () => {
     return killServer(cluster);
   }
 
+  /** Puts the pid of another program, of the same account, into the files of a dead server. */
+  async function givePidAway(): Promise<ChildProcess> {
+    const { uid, gid } = await stat(cluster);
+    const stranger = spawn('sleep', ['1000'], {
+      stdio: 'ignore',
+      cwd: '/',
+      ...(process.getuid?.() === 0 ? { uid, gid } : {}),
+    });
+    await once(stranger, 'spawn');
+    const file = await readPostmasterFile(cluster);
+    const socketLock = `${socketPath(file?.socketDirectory ?? '')}.lock`;
+    for (const path of [join(cluster, 'postmaster.pid'), socketLock]) {
+      const [, ...rest] = (await readFile(path, 'utf8')).split('\n');
+      await writeFile(path, [String(stranger.pid), ...rest].join('\n'));
+    }
+    return stranger;
+  }
+
   /** Starts, compares the rows with what was acknowledged before, stops. */
   async function assertStarts(): Promise<void> {
     const server = await startEmbeddedPostgres({ dataDir, log: quiet });
@@ -100,22 +118,8 @@ describe('the embedded PostgreSQL after a crash', () => {
   it('starts when the pid of the dead server belongs to another program now', async () => {
     await crash();
     acknowledged += 1;
-    const { uid, gid } = await stat(cluster);
-    const stranger = spawn('sleep', ['1000'], {
-      stdio: 'ignore',
-      cwd: '/',
-      ...(process.getuid?.() === 0 ? { uid, gid } : {}),
-    });
+    const stranger = await givePidAway();
     try {
-      await once(stranger, 'spawn');
-      const file = await readPostmasterFile(cluster);
-      for (const path of [
-        join(cluster, 'postmaster.pid'),
-        `${socketPath(file?.socketDirectory ?? '')}.lock`,
-      ]) {
-        const [, ...rest] = (await readFile(path, 'utf8')).split('\n');
-        await writeFile(path, [String(stranger.pid), ...rest].join('\n'));
-      }
       await assertStarts();
       assert.equal(stranger.exitCode, null);
       assert.equal(stranger.signalCode, null);
@@ -131,7 +135,7 @@ describe('the embedded PostgreSQL after a crash', () => {
     await assertStarts();
   });
 
-  it('attaches to the server that a killed service left running', async () => {
+  it('takes over the server that a killed service left running', async () => {
     const service = startEmbeddedPostgresProcess({ dataDir });
     const { url } = await service.ready;
     const pid = await pidOf(cluster);
@@ -142,6 +146,30 @@ describe('the embedded PostgreSQL after a crash', () => {
     await next.stop();
     assert.equal(await servesCluster(pid, cluster), false);
   });
+
+  for (const remains of ['a running server', 'a stale pid file', 'a pid file of another program'] as const) {
+    it(`has one owner when two processes start at once after a crash that left ${remains}`, async () => {
+      if (remains === 'a running server') {
+        const service = startEmbeddedPostgresProcess({ dataDir });
+        const { url } = await service.ready;
+        await query(url, 'insert into kept select coalesce(max(n), 0) + 1 from kept');
+        await service.kill();
+      } else {
+        await crash();
+      }
+      acknowledged += 1;
+      const stranger = remains === 'a pid file of another program' ? await givePidAway() : undefined;
+      const services = [startEmbeddedPostgresProcess({ dataDir }), startEmbeddedPostgresProcess({ dataDir })];
+      const starts = await Promise.allSettled(services.map((service) => service.ready));
+      stranger?.kill('SIGKILL');
+      const [owner, ...more] = services.filter((_service, index) => starts[index]?.status === 'fulfilled');
+      const logs = services.flatMap(({ log }) => log).join('\n');
+      assert.ok(owner !== undefined && more.length === 0, logs);
+      assert.match(logs, new RegExp(`is in use: .* belongs to process ${owner.child.pid}`));
+      assert.equal(await owner.stop(), 0);
+      await assertStarts();
+    });
+  }
 
   it('waits for processes of the dead server that still hold its memory', async () => {
     const service = startEmbeddedPostgresProcess({ dataDir });

@@ -8,13 +8,14 @@ import {
   readFile,
   readdir,
   realpath,
+  rename,
   rm,
   stat,
   symlink,
   writeFile,
 } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
@@ -101,6 +102,23 @@ describe('the place of the embedded PostgreSQL', () => {
     },
   );
 
+  it('is one place when two start at once, each with a new database outside', onlyRoot, async () => {
+    const dataDir = join(directory, 'shut', 'twice');
+    const before = await readdir(outside);
+    const starts = await Promise.allSettled([
+      startEmbeddedPostgres(options(dataDir)),
+      startEmbeddedPostgres(options(dataDir)),
+    ]);
+    const [owner, ...more] = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []));
+    assert.ok(owner !== undefined && more.length === 0);
+    const [refused] = starts.flatMap((start) => (start.status === 'rejected' ? [String(start.reason)] : []));
+    assert.match(refused ?? '', /is in use: .* belongs to process/);
+    const made = (await readdir(outside)).filter((name) => !before.includes(name));
+    assert.deepEqual(made, [basename(dirname(owner.dataDir))]);
+    assert.equal(await realpath(join(dataDir, 'postgres')), owner.dataDir);
+    await owner.stop();
+  });
+
   it('moves when its account cannot enter the place any more', onlyRoot, async () => {
     const home = join(directory, 'moving');
     await mkdir(home, { mode: 0o755 });
@@ -113,6 +131,30 @@ describe('the place of the embedded PostgreSQL', () => {
     assert.ok(second.dataDir.startsWith(`${outside}/`));
     assert.deepEqual(await kept(second.url), [{ n: 8 }]);
     await second.stop();
+  });
+
+  it('finishes a move that was interrupted at either step', onlyRoot, async () => {
+    const home = join(directory, 'half-moved');
+    const dataDir = join(home, 'data');
+    await mkdir(home, { mode: 0o755 });
+    const first = await startEmbeddedPostgres(options(dataDir));
+    await kept(first.url, 'create table kept (n integer); insert into kept values (9)');
+    await first.stop();
+    await chmod(home, 0o700);
+    for (const step of ['announced', 'moved']) {
+      const target = join(outside, step);
+      await mkdir(target, { mode: 0o755 });
+      await symlink(join(target, 'postgres'), join(dataDir, 'postgres.moving'));
+      if (step === 'moved') {
+        await rename(await realpath(join(dataDir, 'postgres')), join(target, 'postgres'));
+        await rm(join(dataDir, 'postgres'));
+      }
+      const server = await startEmbeddedPostgres(options(dataDir));
+      assert.equal(server.dataDir, join(target, 'postgres'));
+      assert.deepEqual(await kept(server.url), [{ n: 9 }]);
+      assert.deepEqual(await readdir(dataDir), ['postgres']);
+      await server.stop();
+    }
   });
 
   it(
@@ -176,11 +218,6 @@ describe('the place of the embedded PostgreSQL', () => {
     await asRoot.stop();
     await chmod(home, 0o777);
     const other = { user: { uid: 2, gid: 2 } };
-    await assert.rejects(
-      startEmbeddedPostgresProcess({ dataDir: home }, other).ready,
-      /data directory .* cannot be used: EACCES/,
-    );
-    await chmod(join(home, 'postgres-lock'), 0o777);
     const third = startEmbeddedPostgresProcess({ dataDir: home }, other);
     await assert.rejects(third.ready, /belongs to user 65534, and this process runs as user 2/);
   });

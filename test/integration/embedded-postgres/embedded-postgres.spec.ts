@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
-import { readFile, rm, stat } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { readFile, readdir, rm, stat } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { Client } from 'pg';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
@@ -35,7 +37,7 @@ describe('the embedded PostgreSQL', () => {
   });
 
   afterAll(async () => {
-    for (const name of ['fresh', 'shared', 'busy', 'settings', 'group', 'three']) {
+    for (const name of ['fresh', 'owned', 'busy', 'settings', 'group', 'three', 'original', 'copy']) {
       await endServer(join(directory, name, 'postgres'));
     }
     await rm(directory, { recursive: true, force: true, maxRetries: 5 });
@@ -121,52 +123,71 @@ describe('the embedded PostgreSQL', () => {
     await server.stop();
   });
 
-  it('serves several services on one data directory until the last one stops', async () => {
-    const options = { dataDir: join(directory, 'shared'), log: quiet, serverOptions: THROW_AWAY };
-    const first = await startEmbeddedPostgres(options);
-    const second = await startEmbeddedPostgres(options);
-    assert.equal(second.url, first.url);
-    await first.stop();
-    assert.deepEqual(await ask(second.url, 'select 1 as one'), [{ one: 1 }]);
-    await second.stop();
-    assert.equal(await serverRuns(second.dataDir), false);
-  });
-
-  it('does not stop under a client that is still connected', async () => {
-    const options = { dataDir: join(directory, 'busy'), serverOptions: THROW_AWAY };
-    const messages: string[] = [];
-    const server = await startEmbeddedPostgres({ ...options, log: (message) => messages.push(message) });
-    const client = new Client({ connectionString: server.url, application_name: 'somebody' });
-    await client.connect();
-    await server.stop();
-    assert.match(messages.at(-1) ?? '', /left the database running/);
-    assert.equal((await client.query('select 1')).rowCount, 1);
-    await client.end();
-    const next = await startEmbeddedPostgres({ ...options, log: quiet });
+  it('refuses a second owner at once or later, naming the first, which goes on', async () => {
+    const options = { dataDir: join(directory, 'owned'), log: quiet, serverOptions: THROW_AWAY };
+    const owner = await startEmbeddedPostgres(options);
+    const refusal = new RegExp(
+      `^Error: The data directory ${options.dataDir} is in use: .* belongs to process ${process.pid}\\. ` +
+        '.*DATABASE_URL.*SERVICE_DATA_DIR',
+    );
+    await assert.rejects(startEmbeddedPostgres(options), refusal);
+    assert.deepEqual(await ask(owner.url, 'select 1 as one'), [{ one: 1 }]);
+    await owner.stop();
+    assert.equal(await serverRuns(owner.dataDir), false);
+    const next = await startEmbeddedPostgres(options);
     await next.stop();
-    assert.equal(await serverRuns(server.dataDir), false);
   });
 
-  it('starts once for three processes that ask at the same time, and ends with the last', async () => {
+  it('has one owner when three processes start on an empty folder at the same time', async () => {
     const dataDir = join(directory, 'three');
     const services = [1, 2, 3].map(() =>
       startEmbeddedPostgresProcess({ dataDir, serverOptions: THROW_AWAY }),
     );
-    const urls = await Promise.all(
-      services.map(async (service) => {
-        const { url } = await service.ready;
-        return url;
-      }),
-    );
-    assert.equal(new Set(urls).size, 1);
-    const [url = ''] = urls;
-    assert.deepEqual(await ask(url, 'select 1 as one'), [{ one: 1 }]);
-    const logs = services.flatMap((service) => service.log).join('\n');
-    assert.equal(logs.match(/created a new database/g)?.length, 1);
-    assert.equal(logs.match(/started the database/g)?.length, 1);
-    assert.equal(logs.match(/attached to the running database/g)?.length, 2);
-    assert.deepEqual(await Promise.all(services.map((service) => service.stop())), [0, 0, 0]);
-    assert.equal(await serverRuns(join(dataDir, 'postgres')), false);
+    const starts = await Promise.allSettled(services.map((service) => service.ready));
+    const [owner, ...more] = services.filter((_service, index) => starts[index]?.status === 'fulfilled');
+    assert.ok(owner !== undefined && more.length === 0, services.flatMap(({ log }) => log).join('\n'));
+    for (const service of services.filter((other) => other !== owner)) {
+      const refusal = new RegExp(`is in use: .* belongs to process ${owner.child.pid}`);
+      assert.match(service.log.join('\n'), refusal);
+    }
+    const { url } = await owner.ready;
+    await ask(url, 'create table kept (n integer); insert into kept values (3)');
+    assert.deepEqual(await readdir(dataDir), ['postgres']);
+    assert.equal(await owner.stop(), 0);
+    const next = await startEmbeddedPostgres({ dataDir, log: quiet });
+    assert.deepEqual(await ask(next.url, 'select n from kept'), [{ n: 3 }]);
+    await next.stop();
+    assert.equal(await serverRuns(next.dataDir), false);
+  });
+
+  it('stops while a client is connected', async () => {
+    const server = await startEmbeddedPostgres({
+      dataDir: join(directory, 'busy'),
+      log: quiet,
+      serverOptions: THROW_AWAY,
+    });
+    const client = new Client({ connectionString: server.url });
+    const ended = new Promise((resolve) => client.once('end', resolve));
+    client.on('error', quiet);
+    await client.connect();
+    await server.stop();
+    await ended;
+    assert.equal(await serverRuns(server.dataDir), false);
+  });
+
+  it('runs on a copy of a data folder beside the original, which goes on', async () => {
+    const options = { log: quiet, serverOptions: { ...THROW_AWAY, full_page_writes: 'on' } };
+    const original = await startEmbeddedPostgres({ ...options, dataDir: join(directory, 'original') });
+    await ask(original.url, 'create table kept (n integer); insert into kept values (1)');
+    await ask(original.url, 'checkpoint');
+    await promisify(execFile)('cp', ['-a', join(directory, 'original'), join(directory, 'copy')]);
+    const copy = await startEmbeddedPostgres({ ...options, dataDir: join(directory, 'copy') });
+    assert.notEqual(copy.url, original.url);
+    await ask(copy.url, 'insert into kept values (2)');
+    assert.deepEqual(await ask(original.url, 'select n from kept'), [{ n: 1 }]);
+    await copy.stop();
+    assert.deepEqual(await ask(original.url, 'select n from kept'), [{ n: 1 }]);
+    await original.stop();
   });
 
   it('stands outside the process group of the service, so that Ctrl-C does not reach it first', async () => {

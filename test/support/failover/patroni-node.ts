@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { chown, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readPostmasterFile, servesCluster } from '@longshore/embedded-postgres/postmaster-file';
-import { processRuns } from '@longshore/embedded-postgres/process-identity';
-import { childrenOf, signalProcess } from '../programs/child-processes.js';
+import { childrenOf, processRuns, signalProcess } from '../programs/child-processes.js';
 import { launch, until, type ProcessOptions, type TestProcess } from '../service-process.js';
 import { patroniSettings, type NodePorts } from './settings.js';
 

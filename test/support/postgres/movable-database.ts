@@ -1,8 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
-import { processRuns } from '@longshore/embedded-postgres/process-identity';
-import { childrenOf, signalProcess } from '../programs/child-processes.js';
+import { childrenOf, processRuns, signalProcess } from '../programs/child-processes.js';
 import { startEmbeddedPostgresProcess, type EmbeddedPostgresProcess } from '../embedded-postgres-process.js';
 import { endServer, makeTestDirectory, THROW_AWAY } from '../test-cluster.js';
 import { until } from '../service-process.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { processRuns } from '@longshore/embedded-postgres/process-identity';
+import { processRuns } from './child-processes.js';
 import { readPostmasterFile } from '@longshore/embedded-postgres/postmaster-file';
 import { serverUrl } from '@longshore/embedded-postgres/server-process';
 import { startService, until, type ServiceOptions, type ServiceProcess } from '../service-process.js';
