@@ -2,6 +2,7 @@ import { PLAIN } from './fake-service.js';
 import { carriedOptions } from '../service-api/service-api.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { CONTAINER_TIMING, type ContainerTiming } from '../runtime/docker/container/docker.container.js';
+import { DockerRuntime, type DockerRuntimeOptions } from '../runtime/docker/docker.runtime.js';
 import { ImagePolicy } from '../runtime/docker/images/image-policy.js';
 import type {
   ContainerExit,
@@ -22,6 +23,22 @@ export const QUICK_TIMING: ContainerTiming = {
   outageMs: 3_000,
   retryMs: 5,
 };
+
+/** A runtime of the worker `w-1` on a fake engine. */
+export function runtimeOn(
+  { host }: { readonly host: string },
+  options: Partial<DockerRuntimeOptions> = {},
+): DockerRuntime {
+  return new DockerRuntime({
+    env: { DOCKER_HOST: host },
+    workerId: 'w-1',
+    instance: '1f3a90cc',
+    log: new MemoryLog(),
+    policy: ANY_IMAGE,
+    timing: QUICK_TIMING,
+    ...options,
+  });
+}
 
 export const NO_LIMITS: ContainerLimits = { ramMb: 0, cpu: 0, gpuId: null, vramMb: 0 };
 

@@ -3,15 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { asCreate, cut, FakeDockerEngine, frame, refuse } from '../../testing/fake-docker-engine.js';
 import {
-  ANY_IMAGE,
-  containerSpec,
   MemoryLog,
   QUICK_TIMING,
+  containerSpec,
   readToEnd,
+  runtimeOn,
 } from '../../testing/container-spec.js';
 import { GAP_LINE } from './container/container-output.js';
 import type { ContainerTiming } from './container/docker.container.js';
-import { DockerRuntime } from './docker.runtime.js';
+import type { DockerRuntime } from './docker.runtime.js';
 
 describe('DockerRuntime', () => {
   let engine: FakeDockerEngine;
@@ -28,16 +28,7 @@ describe('DockerRuntime', () => {
     instance = '1f3a90cc',
     pids: number | null = null,
   ): DockerRuntime {
-    const env = { DOCKER_HOST: engine.host };
-    return new DockerRuntime({
-      env,
-      workerId: 'w-1',
-      instance,
-      log,
-      policy: ANY_IMAGE,
-      timing: { ...QUICK_TIMING, ...timing },
-      pids,
-    });
+    return runtimeOn(engine, { instance, log, timing: { ...QUICK_TIMING, ...timing }, pids });
   }
 
   async function limitsOf(info: object, pids: number | null = null): Promise<object> {
@@ -314,14 +305,7 @@ describe('DockerRuntime', () => {
     it('removes only the leftovers of its own worker id', async () => {
       await runtime().start(containerSpec('tool'));
       await runtime().start(containerSpec('tool'));
-      const other = new DockerRuntime({
-        env: { DOCKER_HOST: engine.host },
-        workerId: 'w-10',
-        instance: '1f3a90cc',
-        log,
-        policy: ANY_IMAGE,
-        timing: QUICK_TIMING,
-      });
+      const other = runtimeOn(engine, { workerId: 'w-10', log });
       await other.start(containerSpec('tool'));
       assert.equal(await runtime().removeLeftovers(), 2);
       assert.deepEqual([...engine.containers.keys()], ['c3']);

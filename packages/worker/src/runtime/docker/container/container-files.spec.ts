@@ -3,11 +3,10 @@ import { once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { extract, pack, type Header } from 'tar-stream';
-import { ANY_IMAGE, containerSpec, MemoryLog, QUICK_TIMING } from '../../../testing/container-spec.js';
+import { containerSpec, runtimeOn } from '../../../testing/container-spec.js';
 import { cut, FakeDockerEngine, refuse, type Answer } from '../../../testing/fake-docker-engine.js';
 import { MAX_OUTPUT_BYTES, parseOutputs } from '../../outputs.js';
 import type { RunningContainer } from '../../runtime.js';
-import { DockerRuntime } from '../docker.runtime.js';
 
 const ROUTE = 'GET /containers/ID/archive';
 const MB = 2 ** 20;
@@ -22,15 +21,7 @@ describe('files of a container', () => {
   afterEach(() => engine.stop());
 
   async function ended(...answers: Answer[]): Promise<RunningContainer> {
-    const env = { DOCKER_HOST: engine.host };
-    const runtime = new DockerRuntime({
-      env,
-      workerId: 'w-1',
-      instance: '1f3a90cc',
-      log: new MemoryLog(),
-      policy: ANY_IMAGE,
-      timing: QUICK_TIMING,
-    });
+    const runtime = runtimeOn(engine);
     const spec = { ...containerSpec('tool', { text: 'ü' }), outputTemplate: { url: 'u' } };
     const container = await runtime.start(spec);
     engine.end(0);

@@ -1,13 +1,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, it, onTestFinished } from 'vitest';
-import {
-  ANY_IMAGE,
-  containerSpec,
-  MemoryLog,
-  QUICK_TIMING,
-  readToEnd,
-} from '../../../testing/container-spec.js';
+import { QUICK_TIMING, containerSpec, readToEnd, runtimeOn } from '../../../testing/container-spec.js';
 import {
   cut,
   FakeDockerEngine,
@@ -17,7 +11,6 @@ import {
   type Answer,
 } from '../../../testing/fake-docker-engine.js';
 import { GAP_LINE, SLOW_LINE } from './container-output.js';
-import { DockerRuntime } from '../docker.runtime.js';
 import type { RunningContainer } from '../../runtime.js';
 
 const LOGS = 'GET /containers/ID/logs';
@@ -35,7 +28,7 @@ describe('the output of a container whose connection breaks', () => {
 
   beforeEach(async () => {
     engine = await FakeDockerEngine.start();
-    container = await runtimeOf(engine).start(containerSpec('tool'));
+    container = await runtimeOn(engine, { timing: TIMING }).start(containerSpec('tool'));
   });
   afterEach(() => engine.stop());
 
@@ -139,7 +132,9 @@ describe('the output of a container that ends while its reader is slow', () => {
     const engine = await FakeDockerEngine.start();
     onTestFinished(() => engine.stop());
     const readAhead = { fastBytes: 1000, slowBytes: 1000, pauseMs: 1, toleratedMs: 0, onTheWayBytes: 1e8 };
-    const container = await runtimeOf(engine, { readAhead }).start(containerSpec('tool'));
+    const container = await runtimeOn(engine, { timing: { ...TIMING, readAhead } }).start(
+      containerSpec('tool'),
+    );
     const lines = container.lines[Symbol.asyncIterator]();
     engine.send(frame(1, `${'line\n'.repeat(1e6)}last`));
     await lines.next();
@@ -156,17 +151,6 @@ describe('the output of a container that ends while its reader is slow', () => {
     assert.deepEqual(texts.slice(-3).toSorted(), [SLOW_LINE, 'last', 'line']);
   });
 });
-
-function runtimeOf(engine: FakeDockerEngine, timing: Partial<typeof TIMING> = {}): DockerRuntime {
-  return new DockerRuntime({
-    env: { DOCKER_HOST: engine.host },
-    workerId: 'w-1',
-    instance: '1f3a90cc',
-    log: new MemoryLog(),
-    policy: ANY_IMAGE,
-    timing: { ...TIMING, ...timing },
-  });
-}
 
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await sleep(2);

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { cut, FakeDockerEngine, reports, silence } from '../../../testing/fake-docker-engine.js';
-import { ANY_IMAGE, containerSpec, MemoryLog, QUICK_TIMING } from '../../../testing/container-spec.js';
+import { QUICK_TIMING, containerSpec, runtimeOn } from '../../../testing/container-spec.js';
 import type { RunningContainer } from '../../runtime.js';
 import type { ContainerTiming } from './docker.container.js';
-import { DockerRuntime } from '../docker.runtime.js';
+import type { DockerRuntime } from '../docker.runtime.js';
 
 describe('the end of a container', () => {
   let engine: FakeDockerEngine;
@@ -16,14 +16,7 @@ describe('the end of a container', () => {
   afterEach(() => engine.stop());
 
   function runtime(timing: Partial<ContainerTiming> = {}): DockerRuntime {
-    return new DockerRuntime({
-      env: { DOCKER_HOST: engine.host },
-      workerId: 'w-1',
-      instance: '1f3a90cc',
-      log: new MemoryLog(),
-      policy: ANY_IMAGE,
-      timing: { ...QUICK_TIMING, ...timing },
-    });
+    return runtimeOn(engine, { timing: { ...QUICK_TIMING, ...timing } });
   }
 
   async function endedWhileAway(event: readonly object[], liveRestore = false): Promise<RunningContainer> {

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'vitest';
-import { ANY_IMAGE, containerSpec, MemoryLog } from '../../../testing/container-spec.js';
+import { containerSpec, runtimeOn } from '../../../testing/container-spec.js';
+import { CONTAINER_TIMING } from '../container/docker.container.js';
 import { cut, FakeDockerEngine, refuse } from '../../../testing/fake-docker-engine.js';
 import { imageId } from '../../../testing/fake-images.js';
-import { DockerRuntime } from '../docker.runtime.js';
+import type { DockerRuntime } from '../docker.runtime.js';
 
 const NEVER = new AbortController().signal;
 const HOUR = 3_600_000;
@@ -20,15 +21,8 @@ describe('the budget of pulled images', () => {
 
   /** A process of the worker. The fake engine's images have 1,000 bytes. */
   function worker(maxBytes = Infinity, maxAgeMs = 24 * HOUR): DockerRuntime {
-    return new DockerRuntime({
-      env: { DOCKER_HOST: engine.host },
-      workerId: 'w-1',
-      instance: '1f3a90cc',
-      log: new MemoryLog(),
-      policy: ANY_IMAGE,
-      imageBudget: { maxBytes, maxAgeMs },
-      now: () => now,
-    });
+    const imageBudget = { maxBytes, maxAgeMs };
+    return runtimeOn(engine, { timing: CONTAINER_TIMING, imageBudget, now: () => now });
   }
 
   /** Also waits for the search that follows a pull. */
