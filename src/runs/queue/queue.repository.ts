@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { sendNotice } from '../../database/notices/commit-notice.js';
-import { execute, plainArray, rows, UnnestColumns } from '../../database/sql/sql.js';
+import { execute, plainArray, rows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
 import type { Reservation } from '../scheduling-strategy.js';
 import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, RUNS } from '../storage/run-columns.js';
@@ -61,11 +61,6 @@ const HOLDS_KEY = `(
               q.concurrency_key is null
               or exists (select from ${CONCURRENCY_KEYS.name} k where k.key = q.concurrency_key for update skip locked)
             )`;
-
-const RESERVED = new UnnestColumns<'run_id' | 'worker_id'>([
-  { key: 'run_id', name: 'run_id', type: 'uuid' },
-  { key: 'worker_id', name: 'worker_id', type: 'text' },
-]);
 
 /**
  * SQL of the table `queue`: one narrow row per claimable run. Its order within a lane: priority descending, age, id. A
@@ -227,18 +222,17 @@ export class QueueRepository {
     await execute(
       manager,
       `with free as (
-         select q.run_id, v.worker_id
+         select q.run_id
            from ${QUEUE.name} q
-           join ${RESERVED.sql} on v.run_id = q.run_id
-          where ${HOLDS_KEY}
+          where q.run_id = any($1::uuid[])
+            and ${HOLDS_KEY}
           order by q.run_id
             for update of q skip locked
        )
-       update ${QUEUE.name} q
-          set reserved_for = free.worker_id
-         from free
-        where q.run_id = free.run_id`,
-      RESERVED.params(reservations.map(({ runId, workerId }) => ({ run_id: runId, worker_id: workerId }))),
+       update ${QUEUE.name}
+          set reserved_for = ($2::text[])[array_position($1::uuid[], run_id)]
+        where run_id = any(array(select run_id from free))`,
+      [plainArray(reservations.map(({ runId }) => runId)), reservations.map(({ workerId }) => workerId)],
     );
   }
 
@@ -255,10 +249,9 @@ export class QueueRepository {
           order by q.run_id
             for update of q skip locked
        )
-       update ${QUEUE.name} q
+       update ${QUEUE.name}
           set passed_over_at = $2::timestamptz
-         from free
-        where q.run_id = free.run_id`,
+        where run_id = any(array(select run_id from free))`,
       [plainArray(runIds), at.toISOString()],
     );
   }

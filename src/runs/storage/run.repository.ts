@@ -84,12 +84,17 @@ interface Updating {
   readonly sql: string;
 }
 
+/** By `ctid`: a join may read the whole index, with all rows that vacuum could not remove yet. */
 const LEAVE_EXECUTION = `,
        ended as (
-         delete from ${EXECUTIONS.name} e
-          using v
-          where e.worker_id = v.left_worker
-            and e.run_id = v.id
+         delete from ${EXECUTIONS.name}
+          where ctid = any(array(
+                  select (select e.ctid
+                            from ${EXECUTIONS.name} e
+                           where e.worker_id = v.left_worker
+                             and e.run_id = v.id)
+                    from v
+                ))
        )`;
 const SET_OUTCOME = `,
               outcome = case when v.finished_at is null then 'OPEN' else v.state end`;
