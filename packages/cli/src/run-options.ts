@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
-import { RUN_OPTIONS, type RunOption } from '@longshore/client/run-options';
+import { RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import type { Schemas } from '@longshore/client';
 import { Option, type Command } from 'commander';
 import { usageError } from './cli-error.js';

@@ -1,5 +1,5 @@
 import type { Schemas } from '@longshore/client';
-import { RUN_OPTIONS } from '@longshore/client/run-options';
+import { RUN_OPTIONS } from '@longshore/client/constants';
 import { jsonText, stringifyJson } from '@longshore/common/json/json-text';
 import { shellWords } from './run-options.js';
 import { colourOfState, oneLine, paint } from './style.js';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLongshoreClient, type LongshoreClient, type Schemas } from '@longshore/client';
-import type { RunOption } from '@longshore/client/run-options';
+import type { RunOption } from '@longshore/client/constants';
 import { check } from './scenario.js';
 import type { ProgramInputs } from './program-traces.js';
 

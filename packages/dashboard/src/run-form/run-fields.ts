@@ -1,4 +1,4 @@
-import { RUN_OPTIONS, type RunOption } from '@longshore/client/run-options';
+import { RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import type { FormField } from './form-values.js';
 
 /** Rows of fields as a form shows them. */

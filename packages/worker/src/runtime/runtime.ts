@@ -1,7 +1,7 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { ContainerTimes } from '../execution/container-times.js';
-import type { Capability } from '@longshore/client/run-options';
+import type { Capability } from '@longshore/client/constants';
 import type { CarriedOptions, RegistryLogin } from '../service-api/service-api.js';
 
 /** Limits of a container; 0: none. */

@@ -1,5 +1,5 @@
 import type { Schemas } from '@longshore/client';
-import { RUN_OPTIONS, type Capability, type RunOption } from '@longshore/client/run-options';
+import { RUN_OPTIONS, type Capability, type RunOption } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 

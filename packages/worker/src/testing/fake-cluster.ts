@@ -1,4 +1,4 @@
-import type { Capability } from '@longshore/client/run-options';
+import type { Capability } from '@longshore/client/constants';
 import type { ContainerTimes } from '../execution/container-times.js';
 import { isDeepStrictEqual } from 'node:util';
 import { jsonText } from '@longshore/common/json/json-text';

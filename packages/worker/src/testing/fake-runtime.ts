@@ -1,4 +1,4 @@
-import type { Capability } from '@longshore/client/run-options';
+import type { Capability } from '@longshore/client/constants';
 import { NO_TIMES, type ContainerTimes } from '../execution/container-times.js';
 import { templateText } from '../runtime/outputs.js';
 import type { RegistryLogin } from '../service-api/service-api.js';
