@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LongshoreClient, Schemas } from '@longshore/client';
+import { TERMINAL_STATES, type RunState } from '@longshore/client/constants';
 
 const POLL_MS = 200;
 const REQUEST_MS = 10_000;
@@ -8,7 +9,7 @@ const WORKER_KEY = 'demo worker';
 
 /** A run as the latest poll found it. */
 export interface RunUpdate {
-  readonly state: Schemas['RunState'];
+  readonly state: RunState;
   /** 0-100. */
   readonly progress: number;
   /** Events since the previous update, oldest first. */
@@ -82,14 +83,9 @@ export async function followRun(
     const fresh = await withRetries(() => getEvents(client, id, known.length - 1), signal);
     known.push(...fresh);
     onUpdate({ state: run.state, progress: run.progress, events: fresh });
-    if (isTerminal(run.state)) return { run, events: known };
+    if (TERMINAL_STATES.has(run.state)) return { run, events: known };
     await sleep(POLL_MS, undefined, { signal });
   }
-}
-
-/** Whether a run in this state is locked. */
-function isTerminal(state: Schemas['RunState']): boolean {
-  return state === 'COMPLETED' || state === 'FAILED' || state === 'CANCELLED';
 }
 
 async function getRun(client: LongshoreClient, id: string): Promise<Schemas['OpRun']> {

@@ -1,7 +1,7 @@
 import type { Schemas } from '@longshore/client';
+import type { RunState } from '@longshore/client/constants';
 
 type PolledEvent = Schemas['PolledEvent'];
-type RunState = Schemas['RunState'];
 
 /** What the terminal can show. */
 export interface LineStyle {

@@ -10,13 +10,13 @@ import { promisify } from 'node:util';
 import { pageFiles } from '../bench/lib/pages/pages.mjs';
 import { withoutAges } from '../bench/lib/pages/performance-page.mjs';
 import { buildIfNeeded } from './build-if-needed.mjs';
-import { optionsModule } from './describe-options.mjs';
+import { constantsModule, describeOptions } from './describe-constants.mjs';
 import { settingsExample, settingsTable } from './describe-settings.mjs';
 import { describeTransitions, sketchTransitions } from './describe-transitions.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const run = promisify(execFile);
-const CLIENT_OPTIONS = 'packages/client/src/run-options.ts';
+const CONSTANTS = 'packages/client/src/constants.ts';
 const load = (path) => import(join(root, 'dist', path));
 
 async function openapi() {
@@ -77,14 +77,28 @@ async function withPart(name, part, place = IN_PAGES) {
 await buildIfNeeded({ parts: ['libraries', 'clients', 'service'] });
 const { RUN_STATES: states, TERMINAL_STATES: terminalStates } = await load('src/runs/machine/run-state.js');
 const { TRANSITIONS: transitions } = await load('src/runs/machine/transitions.js');
+const { SPECIAL_EVENT_TYPES: eventTypes } = await load('src/runs/machine/event-types.js');
+const { RETRY_ON_CAUSES: retryOnCauses } = await load('src/runs/machine/retry-on.js');
 const { RUN_OPTIONS: options } = await load('src/runs/options/run-options.js');
 const { WORKER_SETTINGS: ofWorker } = await import('@longshore/worker/worker-settings');
 const { SETTING_KEYS: ofService } = await load('src/config/settings.js');
 const ofWorkerAlone = ofWorker.filter(({ env }) => !ofService.some((setting) => setting.env === env));
 const document = await openapi();
+const described = JSON.parse(document);
+const { RunsByState, Scope, FailureCause } = described.components.schemas;
+const runStates = Object.keys(RunsByState.properties);
+const names = {
+  runStates,
+  terminalStates: runStates.filter((state) => terminalStates.includes(state)),
+  scopes: Scope.enum,
+  causes: FailureCause.enum,
+  retryOnCauses,
+  eventTypes,
+  options: describeOptions(described, options),
+};
 const files = {
   'openapi.json': document,
-  [CLIENT_OPTIONS]: await optionsModule(join(root, CLIENT_OPTIONS), JSON.parse(document), options),
+  [CONSTANTS]: await constantsModule(join(root, CONSTANTS), names),
   'docs/run-states.md': describeTransitions({ transitions, states, terminalStates }),
   'docs/architecture.md': await withPart('docs/architecture.md', sketchTransitions({ transitions })),
   'docs/worker.md': await withPart('docs/worker.md', settingsTable(ofWorker)),

@@ -1,5 +1,6 @@
 /** What modules of other packages may import from the service, as `longshore/extension`. */
-export { AllowScopes, Public, type Caller, type Scope } from './auth/access.js';
+export { AllowScopes, Public, type Caller } from './auth/access.js';
+export type { Scope } from './config/api-key-setting.js';
 export { CurrentCaller } from './auth/api-key.guard.js';
 export { ApiKeyEntity } from './database/entities/api-key.entity.js';
 export { AttemptEntity } from './database/entities/attempt.entity.js';

@@ -10,11 +10,7 @@ import { PATH_METADATA } from '@nestjs/common/constants.js';
 import { DiscoveryService, MetadataScanner, Reflector } from '@nestjs/core';
 import { ApiBearerAuth, ApiSecurity } from '@nestjs/swagger';
 import { ApiErrors, ApiScopeError } from '../common/http/errors/error.dto.js';
-import type { KeyBinding } from '../config/api-key-setting.js';
-
-/** What an API key permits. `admin` includes the others. */
-export const SCOPES = ['admin', 'client', 'worker', 'metrics'] as const;
-export type Scope = (typeof SCOPES)[number];
+import { SCOPES, type KeyBinding, type Scope } from '../config/api-key-setting.js';
 
 /** The authenticated caller: id, name, scopes and binding of the API key, never the key itself. */
 export interface Caller extends KeyBinding {

@@ -1,5 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { Caller, Scope } from './access.js';
+import type { Scope } from '../config/api-key-setting.js';
+import type { Caller } from './access.js';
 import { hashApiKey, isApiKey } from './api-key.js';
 import { ApiKeyCache } from './api-key-cache.js';
 import { FailedAuthentications } from './failed-authentications.js';

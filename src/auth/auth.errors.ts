@@ -1,5 +1,6 @@
 import { DomainError } from '../common/errors/domain-error.js';
-import type { Scope, TagsAndCapabilities } from './access.js';
+import type { Scope } from '../config/api-key-setting.js';
+import type { TagsAndCapabilities } from './access.js';
 
 /** The request has no API key. */
 export class MissingApiKey extends DomainError {

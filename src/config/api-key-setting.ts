@@ -1,7 +1,8 @@
 import { ValidateBy } from 'class-validator';
 
-/** Scopes that a key of SERVICE_API_KEYS may have. */
-const API_KEY_SCOPES = ['admin', 'client', 'worker', 'metrics'] as const;
+/** What an API key permits. `admin` includes the others. */
+export const SCOPES = ['admin', 'client', 'worker', 'metrics'] as const;
+export type Scope = (typeof SCOPES)[number];
 
 /** Fewest characters of a key of SERVICE_API_KEYS. */
 export const MIN_KEY_LENGTH = 20;
@@ -27,7 +28,7 @@ type BindingSetting = { readonly [K in keyof KeyBinding]?: NonNullable<KeyBindin
 
 /** One entry of SERVICE_API_KEYS; `key` is the secret itself. */
 export interface ApiKeySetting extends BindingSetting {
-  readonly scope: (typeof API_KEY_SCOPES)[number];
+  readonly scope: Scope;
   readonly key: string;
   /** By which the audit log tells it from others. */
   readonly name?: string;
@@ -89,7 +90,7 @@ export function HasApiKeys(): PropertyDecorator {
 function faultsOf(entries: readonly ApiKeySetting[]): string[] {
   return entries.flatMap(({ scope, key, name, ...binding }, index) => {
     const place = `entry ${index + 1}`;
-    if (!API_KEY_SCOPES.includes(scope)) {
+    if (!SCOPES.includes(scope)) {
       return [`${place} does not start with admin:, client:, worker:, worker@bindings: or metrics:`];
     }
     if (!/^[\x21-\x7e]+$/.test(key)) {

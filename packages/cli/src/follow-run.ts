@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Schemas } from '@longshore/client';
+import { TERMINAL_STATES } from '@longshore/client/constants';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
 import { readStream, type StreamOptions } from './event-source.js';
 import { LogPrinter, noteLeftOut, type LogStyle } from './log-text.js';
 import { RunPoller, type RunUpdate } from './run-poller.js';
-import { eventText, isTerminal } from './run-view.js';
+import { eventText } from './run-view.js';
 import type { Session } from './session.js';
 import { oneLine } from './style.js';
 import { span } from './table.js';
@@ -48,8 +49,10 @@ export async function followRun(session: Session, id: string, options: FollowOpt
     if (!options.json) explaining = setTimeout(() => void noteWait(session, id), EXPLAIN_AFTER_MS);
     for (let attempt = run.current_attempt; ; attempt += 1) {
       if (!options.withoutLogs) await followLog(session, poller, attempt, options);
-      ({ run } = await poller.until((now) => isTerminal(now.state) || now.current_attempt > attempt));
-      if (isTerminal(run.state) && run.current_attempt === attempt) break;
+      ({ run } = await poller.until(
+        (now) => TERMINAL_STATES.has(now.state) || now.current_attempt > attempt,
+      ));
+      if (TERMINAL_STATES.has(run.state) && run.current_attempt === attempt) break;
       if (!options.json) output.note(`attempt ${attempt + 1} of run ${id}`);
     }
     const ended = await readRun(session, id, options.patienceMs);
@@ -101,7 +104,7 @@ async function followLog(
   const stopWaiting = async (): Promise<void> => {
     try {
       const isOver = (now: Schemas['OpRun']): boolean =>
-        isTerminal(now.state) || now.current_attempt > attempt;
+        TERMINAL_STATES.has(now.state) || now.current_attempt > attempt;
       const { run } = await poller.until(isOver, done.signal);
       const wasHeld = run.current_attempt > attempt || run.execution_summary.worker_id !== undefined;
       // Without a worker there is no log.

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import type { Writable } from 'node:stream';
+import type { RunState } from '@longshore/client/constants';
 import { stringifyJson } from '@longshore/common/json/json-text';
-import { colourOfState, oneLine, paint, safeText } from './style.js';
+import { STATE_COLOURS, oneLine, paint, safeText, type Colour } from './style.js';
 
 /** A stream that may be a terminal. */
 export interface Screen extends Writable {
@@ -94,7 +95,7 @@ const BACK_TO_START = '\r\u001b[2K';
 
 /** Content of the progress line. */
 export interface Progress {
-  readonly state: string;
+  readonly state: RunState;
   /** 0-100. */
   readonly progress: number;
   /** Stands behind the bar. */
@@ -148,8 +149,8 @@ export function progressLine(
   colours: boolean,
 ): string {
   const filled = Math.round((Math.min(Math.max(progress, 0), 100) / 100) * BAR_CELLS);
-  const colour = colourOfState(state);
-  const parts: readonly (readonly [string, typeof colour])[] = [
+  const colour = STATE_COLOURS[state];
+  const parts: readonly (readonly [string, Colour | undefined])[] = [
     [`${state.padEnd(9)} `, colour],
     ['#'.repeat(filled), colour],
     ['.'.repeat(BAR_CELLS - filled), 'dim'],

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
-import { RUN_OPTIONS, type RunOption } from '@longshore/client/run-options';
+import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import type { Schemas } from '@longshore/client';
 import { Option, type Command } from 'commander';
 import { usageError } from './cli-error.js';
@@ -71,7 +71,7 @@ export function takesRunOptions(command: Command): Command {
     .option('--start-at <time>', 'not before: 10m, 2h, or ISO 8601 with a zone', time)
     .option(
       '--retry-on <causes>',
-      'retry only these failures: error, exit, oom, timeout, image, exit:75, exit:100-110',
+      `retry only these failures: ${RETRY_ON_CAUSES.join(', ')}, exit:75, exit:100-110`,
       tags,
     );
 }

@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events';
 import type { Schemas } from '@longshore/client';
-import { isTerminal } from './run-view.js';
+import { TERMINAL_STATES } from '@longshore/client/constants';
 import type { Session } from './session.js';
 
 /** How long the service holds a poll without events, in seconds. */
@@ -66,14 +66,14 @@ export class RunPoller {
     const { session } = this;
     const { patienceMs } = this.options;
     try {
-      while (this.latest === undefined || !isTerminal(this.latest.run.state)) {
+      while (this.latest === undefined || !TERMINAL_STATES.has(this.latest.run.state)) {
         let events = await this.readEvents(WAIT_S, patienceMs);
         const run = await this.readRun(patienceMs);
         // A run that has ended gets no further events, so these are complete.
-        if (isTerminal(run.state)) events = [...events, ...(await this.readEvents(0, patienceMs))];
+        if (TERMINAL_STATES.has(run.state)) events = [...events, ...(await this.readEvents(0, patienceMs))];
         if (this.isClosed) return;
         await this.publish(run, events);
-        if (events.length > 0 && !isTerminal(run.state)) await session.pause(PAUSE_MS);
+        if (events.length > 0 && !TERMINAL_STATES.has(run.state)) await session.pause(PAUSE_MS);
       }
     } catch (error) {
       this.failure = error;

@@ -1,23 +1,18 @@
 import type { Schemas } from '@longshore/client';
-import { RUN_OPTIONS } from '@longshore/client/run-options';
+import { RUN_OPTIONS } from '@longshore/client/constants';
 import { jsonText, stringifyJson } from '@longshore/common/json/json-text';
 import { shellWords } from './run-options.js';
-import { colourOfState, oneLine, paint } from './style.js';
+import { STATE_COLOURS, oneLine, paint } from './style.js';
 import { ago, type Column, formatFields } from './table.js';
 
 type Run = Schemas['OpRun'];
 
 const LONGEST_DETAIL = 500;
 
-/** Whether a run in this state is locked. */
-export function isTerminal(state: Schemas['RunState']): boolean {
-  return state === 'COMPLETED' || state === 'FAILED' || state === 'CANCELLED';
-}
-
 /** Columns of a list of runs. */
 export const RUN_COLUMNS: readonly Column<Run>[] = [
   { title: 'ID', text: ({ id }) => id },
-  { title: 'STATE', text: ({ state }) => state, colour: ({ state }) => colourOfState(state) },
+  { title: 'STATE', text: ({ state }) => state, colour: ({ state }) => STATE_COLOURS[state] },
   { title: 'DONE', text: ({ progress }) => `${progress} %` },
   {
     title: 'ATTEMPT',
@@ -43,7 +38,7 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
   return formatFields(
     [
       ['id', run.id],
-      ['state', paint(run.state, colourOfState(run.state), colours)],
+      ['state', paint(run.state, STATE_COLOURS[run.state], colours)],
       ['progress', `${run.progress} %`],
       ['attempt', `${run.current_attempt} of ${Math.max(retries.max_attempts, run.current_attempt)}`],
       ['image', oneLine(run.image)],

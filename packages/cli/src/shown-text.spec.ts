@@ -217,7 +217,7 @@ describe('the explanation of a failed run', () => {
 });
 
 describe('the progress line', () => {
-  const progress = { state: 'RUNNING', progress: 50, detail: 'attempt 1 of 3 on w-1' };
+  const progress = { state: 'RUNNING', progress: 50, detail: 'attempt 1 of 3 on w-1' } as const;
 
   test('has a bar that is as full as the run is done', () => {
     assert.equal(

@@ -1,3 +1,4 @@
+import type { RunState } from '@longshore/client/constants';
 import { escapeUnsafe } from '@longshore/common/json/text';
 
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
@@ -15,7 +16,8 @@ export function paint(text: string, colour: Colour | undefined, wanted: boolean)
   return wanted && colour !== undefined && text !== '' ? `${ESC}[${CODES[colour]}m${text}\u001b[0m` : text;
 }
 
-const STATE_COLOURS: Readonly<Record<string, Colour>> = {
+/** The colours of a run's states. */
+export const STATE_COLOURS: Readonly<Record<RunState, Colour>> = {
   PENDING: 'dim',
   RUNNING: 'cyan',
   COMPLETED: 'green',
@@ -23,11 +25,6 @@ const STATE_COLOURS: Readonly<Record<string, Colour>> = {
   ASSIGNED: 'yellow',
   CANCELLED: 'yellow',
 };
-
-/** The colour of a run's state. */
-export function colourOfState(state: string): Colour | undefined {
-  return STATE_COLOURS[state];
-}
 
 /** The text with visible escapes for what could control a terminal, except colours and line feeds. */
 export function safeText(text: string): string {

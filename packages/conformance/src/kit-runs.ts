@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLongshoreClient, type LongshoreClient, type Schemas } from '@longshore/client';
-import type { RunOption } from '@longshore/client/run-options';
+import { TERMINAL_STATES, type RunOption } from '@longshore/client/constants';
 import { check } from './scenario.js';
 import type { ProgramInputs } from './program-traces.js';
 
@@ -16,8 +16,6 @@ export type ContainerExtras = Partial<Pick<Schemas['OpRunCreate'], RunOption['na
 export type TimelineEntry = Run['events'][number];
 
 const POLL_MS = 50;
-/** States that a run does not leave by itself. */
-export const TERMINAL: ReadonlySet<string> = new Set(['COMPLETED', 'FAILED', 'CANCELLED']);
 
 /** The kit's own client of the service, without the proxy. */
 export class KitRuns {
@@ -95,7 +93,7 @@ export class KitRuns {
   async untilState(id: string, state: string, attempts = 1): Promise<Run> {
     const run = await this.until(id, `is ${state}`, (now) => {
       check(now.current_attempt <= attempts, `attempt ${attempts} should be the last; ${describe(now)}`);
-      return now.state === state || TERMINAL.has(now.state);
+      return now.state === state || TERMINAL_STATES.has(now.state);
     });
     check(run.state === state, `the run should be ${state}; ${describe(run)}`);
     return run;
@@ -104,7 +102,7 @@ export class KitRuns {
   /** Cancels the runs that a scenario left, so that the next one finds an empty queue. */
   async endAll(): Promise<void> {
     for (const id of this.created.splice(0)) {
-      if (!TERMINAL.has((await this.get(id)).state)) await this.cancel(id).catch(() => undefined);
+      if (!TERMINAL_STATES.has((await this.get(id)).state)) await this.cancel(id).catch(() => undefined);
     }
   }
 }

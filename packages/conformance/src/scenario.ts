@@ -1,3 +1,4 @@
+import type { FailureCause } from '@longshore/client/constants';
 import { payloadOf, type Exchange } from './exchange.js';
 import type { ScenarioContext } from './scenario-context.js';
 
@@ -20,7 +21,7 @@ export class RuleViolation extends Error {}
  * Cause and exit code may be missing: they are newer than the protocol.
  * @throws RuleViolation when a FAILED has others
  */
-export function checkCause(report: Exchange, cause: string, exitCode?: number): void {
+export function checkCause(report: Exchange, cause: FailureCause, exitCode?: number): void {
   const { cause: given = cause, exit_code: code = exitCode } = payloadOf(report);
   check(given === cause, `the cause should be ${cause} and is ${JSON.stringify(given)}`);
   check(code === exitCode, `exit_code should be ${exitCode ?? 'absent'} and is ${JSON.stringify(code)}`);

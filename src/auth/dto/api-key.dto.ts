@@ -9,8 +9,14 @@ import {
   QueryString,
 } from '../../common/http/validation/dto-decorators.js';
 import { IsTimeOrSpan } from '../../common/http/validation/time-field.js';
-import { LONGEST_NAME, WORKER_ID_OR_PREFIX, type KeyBinding } from '../../config/api-key-setting.js';
-import { SCOPES, type Caller, type Scope } from '../access.js';
+import {
+  LONGEST_NAME,
+  SCOPES,
+  WORKER_ID_OR_PREFIX,
+  type KeyBinding,
+  type Scope,
+} from '../../config/api-key-setting.js';
+import type { Caller } from '../access.js';
 import type { ApiKeyRow } from '../api-keys.repository.js';
 import { readTime } from '@longshore/common/json/read-time';
 

@@ -1,6 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
+import { isInExecution } from '../../runs/machine/run-state.js';
 import { avoidanceEnd, timeoutOf } from '../../runs/machine/timers.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
 import { requirementsOf, type Requirements } from '../../runs/requirements.js';
@@ -185,7 +186,7 @@ function holderOf(
   { run, submission, now }: RunStatus,
   workers: readonly PooledWorker[],
 ): ExplainedHolderDto | null {
-  if (run.state !== 'ASSIGNED' && run.state !== 'RUNNING') return null;
+  if (!isInExecution(run.state)) return null;
   const worker = workers.find(({ id }) => id === run.workerId);
   return {
     worker_id: run.workerId,

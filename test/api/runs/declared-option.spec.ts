@@ -5,7 +5,7 @@ import type { RunSteps } from '../../support/runs/run-steps.js';
 import type { TestApp } from '../../support/app/test-app.js';
 
 const DECLARATIONS = '../../../src/runs/options/run-options.js';
-const DESCRIBED = '@longshore/client/run-options';
+const DESCRIBED = '@longshore/client/constants';
 
 /** The schemas of requests, of answers, and of the answer of a claim. */
 const SCHEMAS = {
@@ -52,8 +52,11 @@ describe('an option that is declared once', () => {
     steps = new Steps(service.send);
     const { RUN_OPTIONS } = await import('../../../src/runs/options/run-options.js');
     const { body: document } = await service.send('GET', '/docs-json');
-    const { describeOptions } = await load<DescribeOptions>('../../../scripts/describe-options.mjs');
-    vi.doMock(DESCRIBED, () => ({ RUN_OPTIONS: describeOptions(document, RUN_OPTIONS) }));
+    const { describeOptions } = await load<DescribeOptions>('../../../scripts/describe-constants.mjs');
+    vi.doMock(DESCRIBED, async (importOriginal) => ({
+      ...(await importOriginal<typeof import('@longshore/client/constants')>()),
+      RUN_OPTIONS: describeOptions(document, RUN_OPTIONS),
+    }));
   });
 
   afterAll(async () => {

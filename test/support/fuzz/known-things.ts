@@ -1,3 +1,4 @@
+import { SPECIAL_EVENT_TYPES } from '../../../src/runs/machine/event-types.js';
 import type { Draw } from './draw.js';
 
 /** Kinds of things that requests name. */
@@ -55,7 +56,7 @@ export class KnownThings {
     cursor: [],
     'api-key': [],
     image: ['image-1', 'image-2'],
-    event: ['STARTED', 'PROGRESS', 'COMPLETED', 'FAILED', 'CANCELLED', 'RETRIED', 'RECLAIMED', 'NOTE'],
+    event: [...SPECIAL_EVENT_TYPES, 'NOTE'],
     attempt: ['1'],
     chunk: ['0'],
     secret: ['secret-1', 'secret-2'],

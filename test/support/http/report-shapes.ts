@@ -1,5 +1,6 @@
 import { FAILURE_CAUSES } from '../../../src/runs/machine/event-types.js';
 import { RUN_STATES } from '../../../src/runs/machine/run-state.js';
+import { NOT_CLAIMING_REASONS } from '../../../src/workers/pool/worker-pool.js';
 import {
   integer,
   listOf,
@@ -13,12 +14,10 @@ import {
   uuidV7,
 } from './shape-checks.js';
 
-/** The explanation of a run. */
 /** Why a worker does not claim. */
-export const NOT_CLAIMING = listOf(
-  objectOf({ reason: oneOf('draining', 'engine_paused', 'disk_full', 'key_refused'), message: text }),
-);
+export const NOT_CLAIMING = listOf(objectOf({ reason: oneOf(...NOT_CLAIMING_REASONS), message: text }));
 
+/** The explanation of a run. */
 export const RUN_EXPLANATION = objectOf({
   run_id: uuidV7,
   state: oneOf(...RUN_STATES),

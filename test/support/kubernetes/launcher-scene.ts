@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { TERMINAL_STATES } from '../../../src/runs/machine/run-state.js';
 import { RunViews } from '../runs/run-views.js';
 import {
   launch,
@@ -106,7 +107,7 @@ export class LauncherScene {
 
   /** Waits for the end of the run. */
   ended(id: string): Promise<any> {
-    return this.runs.untilState(id, 'COMPLETED', 'FAILED', 'CANCELLED');
+    return this.runs.untilState(id, ...TERMINAL_STATES);
   }
 
   /** Types of the run's events that change its state, by attempt; how often it says why it waits does not matter. */

@@ -11,7 +11,7 @@ import {
 } from '../command-kit.js';
 import { readStream } from '../event-source.js';
 import type { Session } from '../session.js';
-import { colourOfState, oneLine, paint } from '../style.js';
+import { STATE_COLOURS, oneLine, paint } from '../style.js';
 
 const PAGE = 500;
 
@@ -103,6 +103,6 @@ async function printPages(
 
 function feedLine({ t, run_id: run, attempt, type, state, msg }: FeedEvent, colours: boolean): string {
   const shown = type === 'PROGRESS' ? `${msg} %` : oneLine(String(msg));
-  const shownState = paint(state.padEnd(9), colourOfState(state), colours);
+  const shownState = paint(state.padEnd(9), STATE_COLOURS[state], colours);
   return `${t}  ${run}  ${attempt}  ${shownState}  ${oneLine(type).padEnd(9)}  ${shown}`.trimEnd();
 }

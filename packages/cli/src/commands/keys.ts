@@ -1,4 +1,5 @@
 import type { Schemas } from '@longshore/client';
+import { SCOPES, type Scope } from '@longshore/client/constants';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import {
   callsService,
@@ -11,9 +12,7 @@ import {
 import { ago, type Column } from '../table.js';
 
 type ApiKey = Schemas['ApiKey'];
-type Scope = Schemas['Scope'];
 
-const SCOPES: readonly Scope[] = ['client', 'worker', 'metrics', 'admin'];
 const PAGE = 1000;
 
 const COLUMNS: readonly Column<ApiKey>[] = [

@@ -1,4 +1,5 @@
 import type { Schemas } from '@longshore/client';
+import { RUN_STATES, TERMINAL_STATES, type RunState } from '@longshore/client/constants';
 import { readSpan, readTime } from '@longshore/common/json/read-time';
 import { type Command, Option } from 'commander';
 import {
@@ -11,22 +12,14 @@ import {
 } from '../command-kit.js';
 import { tags } from '../run-options.js';
 import type { Session } from '../session.js';
-import { holdersText, isTerminal, RUN_COLUMNS, runDetails } from '../run-view.js';
-import { colourOfState, oneLine, paint } from '../style.js';
+import { holdersText, RUN_COLUMNS, runDetails } from '../run-view.js';
+import { STATE_COLOURS, oneLine, paint } from '../style.js';
 import { type Column, formatFields, formatTable, span, type TableStyle } from '../table.js';
 
 const PAGE = 100;
-const STATES: readonly Schemas['RunState'][] = [
-  'PENDING',
-  'ASSIGNED',
-  'RUNNING',
-  'COMPLETED',
-  'FAILED',
-  'CANCELLED',
-];
 
 interface ListFlags extends ServiceFlags {
-  readonly state?: Schemas['RunState'];
+  readonly state?: RunState;
   readonly def?: string;
   readonly image?: string;
   readonly topic?: string;
@@ -58,7 +51,7 @@ function addGet(parent: Command, context: CliContext): void {
         return;
       }
       // The runs that hold the key change without a change of this run.
-      const hasKey = run.concurrency !== null && !isTerminal(run.state);
+      const hasKey = run.concurrency !== null && !TERMINAL_STATES.has(run.state);
       const explained = hasKey
         ? await session.ask((init) => session.client.GET('/runs/{id}/explain', { params, ...init }))
         : undefined;
@@ -73,7 +66,7 @@ function addList(parent: Command, context: CliContext): void {
     .description('list runs, newest first')
     .addOption(
       new Option('-s, --state <state>', 'runs in this state')
-        .choices(STATES)
+        .choices(RUN_STATES)
         .argParser((text) => text.toUpperCase()),
     )
     .option('-d, --def <name>', 'runs of this definition')
@@ -168,7 +161,7 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
   const { queue, deadline, holder, ended, counts, workers, requirements, concurrency } = explained;
   const facts = formatFields(
     [
-      ['state', paint(explained.state, colourOfState(explained.state), style.colours)],
+      ['state', paint(explained.state, STATE_COLOURS[explained.state], style.colours)],
       ['attempt', String(explained.attempt)],
       ['strategy', explained.strategy],
       [

@@ -1,9 +1,10 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { TERMINAL_STATES, type Capability } from '@longshore/client/constants';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { claimedRuns, eventTypeOf, headerOf, kindOf, payloadOf, runOf, type Exchange } from '../exchange.js';
 import { IMAGES } from '../program-traces.js';
-import { describe, TERMINAL, type ContainerExtras } from '../kit-runs.js';
+import { describe, type ContainerExtras } from '../kit-runs.js';
 import { check, checkCause, type Scenario } from '../scenario.js';
 import type { ScenarioContext } from '../scenario-context.js';
 
@@ -21,7 +22,7 @@ const UNMASKED = ['kit-secret-value', '-and-more', 'kit-first-line', 'second\\',
 const SHELL = ['/bin/sh', '-c', 'KIT_BY=command exec "$0" "$@"'];
 
 /** Fields by the capability that they need. */
-const FIELDS: Readonly<Record<string, ContainerExtras>> = {
+const FIELDS: Readonly<Record<Capability, ContainerExtras>> = {
   env: { env: { KIT_A: 'a' } },
   command: { args: ['a'] },
   secrets: { secrets: { KIT_A: 'kit-none' } },
@@ -190,7 +191,7 @@ export const CONTAINERS: readonly Scenario[] = [
         proxy.faults = { onAnswer: (asked) => alteredClaim(asked, extras) };
         const given = await runs.create(IMAGES.plain, { mark: `${capability}-given` });
         await context.until('the worker reports the end', () =>
-          context.reportsOf(given).some((asked) => TERMINAL.has(eventTypeOf(asked) ?? '')),
+          context.reportsOf(given).some((asked) => TERMINAL_STATES.has(eventTypeOf(asked) ?? '')),
         );
         proxy.faults = {};
         await context.checkStarts(`${capability}-given`, 0);

@@ -1,6 +1,7 @@
+import { TERMINAL_STATES } from '@longshore/client/constants';
 import { eventTypeOf, kindOf, namedRuns, runOf } from '../exchange.js';
 import { check, type Scenario } from '../scenario.js';
-import { checkTimeline, TERMINAL, type Run } from '../kit-runs.js';
+import { checkTimeline, type Run } from '../kit-runs.js';
 import { IMAGES, isRunning } from '../program-traces.js';
 import type { ScenarioContext } from '../scenario-context.js';
 
@@ -80,7 +81,7 @@ export const LIVENESS: readonly Scenario[] = [
       };
       await context.startWorker();
       const id = await runs.create(IMAGES.plain, { mark: 'unanswered-end' });
-      const run = await runs.until(id, 'has ended', ({ state }) => TERMINAL.has(state));
+      const run = await runs.until(id, 'has ended', ({ state }) => TERMINAL_STATES.has(state));
       checkNamed(context, id);
       checkTimeline(run, '1 STARTED, 1 COMPLETED');
       const tries = context.reportsOf(id, 'COMPLETED');

@@ -1,21 +1,14 @@
+import { EVENT_TYPES, TERMINAL_STATES } from '@longshore/client/constants';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { eventTypeOf, headerOf, kindOf } from '../exchange.js';
 import { check, checkCause, type Scenario } from '../scenario.js';
-import { checkTimeline, TERMINAL } from '../kit-runs.js';
+import { checkTimeline } from '../kit-runs.js';
 import { IMAGES } from '../program-traces.js';
 
 const MAX_MESSAGE_BYTES = 4096;
 
 /** Events that a program must not cause by printing. */
-const NOT_FROM_LOGS = [
-  'CANCELLED',
-  'RETRIED',
-  'RECLAIMED',
-  'SUBMITTED',
-  'STARTED',
-  'COMPLETED',
-  'FAILED',
-] as const;
+const NOT_FROM_LOGS = ['SUBMITTED', ...EVENT_TYPES.filter((type) => type !== 'PROGRESS')];
 const BY_THE_LOG = 'by the log';
 
 /** A place in a trace: `00-TRACE-SPAN-FLAGS`. */
@@ -99,7 +92,7 @@ export const ORDINARY: readonly Scenario[] = [
         '{"type":"PROGRESS","msg":80}',
       ];
       const id = await runs.create(IMAGES.plain, { mark: 'log-events', print, sleep_s: 0.2 });
-      const run = await runs.until(id, 'has ended', ({ state }) => TERMINAL.has(state));
+      const run = await runs.until(id, 'has ended', ({ state }) => TERMINAL_STATES.has(state));
       const forwarded = context
         .reportsOf(id)
         .find(({ body }) => isJsonObject(body) && body['msg'] === BY_THE_LOG);

@@ -1,5 +1,5 @@
 import type { Schemas } from '@longshore/client';
-import { RUN_OPTIONS, type RunOption } from '@longshore/client/run-options';
+import { RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 
 type Options = Pick<Schemas['OpRun'], RunOption['name']>;
 

@@ -1,4 +1,4 @@
-import { RUN_OPTIONS, type RunOption } from '@longshore/client/run-options';
+import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import type { FormField } from './form-values.js';
 
 /** Rows of fields as a form shows them. */
@@ -113,7 +113,7 @@ const RETRY_ON: FormField = {
   path: 'retry_policy.retry_on',
   kind: 'list',
   label: 'Retry only after',
-  hint: 'error, exit, oom, timeout, image, exit:75, exit:100-110; default: all failures',
+  hint: `${RETRY_ON_CAUSES.join(', ')}, exit:75, exit:100-110; default: all failures`,
 };
 
 const START_AT: FormField = {

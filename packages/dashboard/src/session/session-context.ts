@@ -1,8 +1,5 @@
 import { createContext, useContext } from 'react';
-import type { Schemas } from '@longshore/client';
-
-/** A scope of an API key. */
-export type Scope = Schemas['Whoami']['scopes'][number];
+import type { Scope } from '@longshore/client/constants';
 
 /** Who is signed in. */
 export interface Session {

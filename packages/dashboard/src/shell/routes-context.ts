@@ -1,6 +1,6 @@
 import { createContext, useContext, type ComponentType } from 'react';
 import type { IconName } from '../components/controls/icon.js';
-import type { Scope } from '../session/session-context.js';
+import type { Scope } from '@longshore/client/constants';
 
 /** A page and where it is. */
 export interface PageRoute {

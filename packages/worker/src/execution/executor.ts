@@ -1,4 +1,4 @@
-import type { Capability } from '@longshore/client/run-options';
+import type { Capability } from '@longshore/client/constants';
 import type { ClaimedRun, EngineLoad, Resources } from '../service-api/service-api.js';
 import type { ExecutionParts, RunExecution } from './run-execution.js';
 

@@ -1,3 +1,4 @@
+import type { FailureCause } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { clipMessage, errorText } from './failure-message.js';
 import { EngineFault, RunFault } from '../runtime/runtime.js';
@@ -9,9 +10,6 @@ import type { SecretMask } from '../secrets/secret-mask.js';
  * cannot execute anything now.
  */
 export type FailureOrigin = 'container' | 'job' | 'run' | 'machine' | 'capacity' | 'engine' | 'shutdown';
-
-/** The cause that FAILED reports. After `infrastructure`, the service queues the run again without a failed attempt of the user. */
-export type FailureCause = 'exit' | 'oom' | 'image' | 'error' | 'infrastructure';
 
 /** The container ended with exit code 0. */
 export interface CompletedOutcome {
@@ -35,6 +33,7 @@ export type Outcome =
   | {
       readonly kind: 'failed';
       readonly origin: FailureOrigin;
+      /** After `infrastructure`, the service queues the run again without a failed attempt of the user. */
       readonly cause: FailureCause;
       /** Of a container that ended. */
       readonly exitCode?: number;

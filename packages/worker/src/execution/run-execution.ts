@@ -1,4 +1,4 @@
-import type { Capability } from '@longshore/client/run-options';
+import type { Capability } from '@longshore/client/constants';
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { JsonObject } from '@longshore/common/json/json-value';

@@ -1,11 +1,10 @@
+import { TERMINAL_STATES } from '@longshore/client/constants';
 import type { Logger } from 'pino';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
 import type { RunOwnership } from '../service-api/service-api.js';
 
 const MAX_PAUSE_MS = 8_000;
-
-const TERMINAL: ReadonlySet<string> = new Set(['COMPLETED', 'FAILED', 'CANCELLED']);
 
 export interface PolledAttempt {
   readonly runId: string;
@@ -63,7 +62,7 @@ export function lossReason(run: RunOwnership, workerId: string, attempt: number 
   if (attempt !== null && run.currentAttempt !== attempt) {
     return `the run is at attempt ${run.currentAttempt}, this was attempt ${attempt}`;
   }
-  if (TERMINAL.has(run.state)) return `the run is ${run.state}`;
+  if (TERMINAL_STATES.has(run.state)) return `the run is ${run.state}`;
   if (run.workerId === null) return 'the run is assigned to no worker';
   if (run.workerId !== workerId) return `the run is assigned to worker '${run.workerId}'`;
   return null;

@@ -1,4 +1,4 @@
-import type { Capability } from '@longshore/client/run-options';
+import type { Capability } from '@longshore/client/constants';
 import { jsonText } from '@longshore/common/json/json-text';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';

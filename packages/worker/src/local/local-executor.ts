@@ -1,4 +1,4 @@
-import type { Capability } from '@longshore/client/run-options';
+import type { Capability } from '@longshore/client/constants';
 import { Capacity, CapacityQueue } from '../claims/capacity.js';
 import { EnginePause } from '../claims/engine-pause.js';
 import type { Executor, ExecutorHost } from '../execution/executor.js';

@@ -1,3 +1,4 @@
+import { EVENT_TYPES } from '@longshore/client/constants';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readStorable } from '../runtime/storable-json.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
@@ -22,12 +23,7 @@ const STRING_OR_BRACKET = /"[^"\\]*(?:\\[^][^"\\]*)*"?|[{}[\]]/g;
 /** Event types that only the worker and the service may report. */
 const RESERVED: ReadonlySet<string> = new Set([
   'SUBMITTED',
-  'STARTED',
-  'COMPLETED',
-  'FAILED',
-  'CANCELLED',
-  'RETRIED',
-  'RECLAIMED',
+  ...EVENT_TYPES.filter((type) => type !== 'PROGRESS'),
 ]);
 
 /**

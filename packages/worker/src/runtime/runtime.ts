@@ -1,7 +1,8 @@
+import type { Schemas } from '@longshore/client';
+import type { Capability } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { ContainerTimes } from '../execution/container-times.js';
-import type { Capability } from '@longshore/client/run-options';
 import type { CarriedOptions, RegistryLogin } from '../service-api/service-api.js';
 
 /** Limits of a container; 0: none. */
@@ -35,7 +36,7 @@ export interface ContainerSpec extends CarriedOptions {
 
 /** One line of a container's output, without its line end. */
 export interface LogLine {
-  readonly stream: 'stdout' | 'stderr';
+  readonly stream: Schemas['LogStream'];
   readonly text: string;
   /**
    * Absent: a whole line. A line that is too long, or that is not finished for some time, comes in parts: its first one, those

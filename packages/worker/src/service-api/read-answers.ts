@@ -1,4 +1,4 @@
-import { RUN_OPTIONS } from '@longshore/client/run-options';
+import { RUN_OPTIONS } from '@longshore/client/constants';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readTraceContext } from '@longshore/common/tracing/trace-context';
 import type {

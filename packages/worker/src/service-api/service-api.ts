@@ -1,5 +1,5 @@
 import type { Schemas } from '@longshore/client';
-import { RUN_OPTIONS, type Capability, type RunOption } from '@longshore/client/run-options';
+import { RUN_OPTIONS, type Capability, type RunOption } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 
@@ -51,7 +51,7 @@ export interface Constraints {
 
 /** Why a worker does not claim at present. `draining`: it shuts down; `disk_full`: the engine is paused for want of space. */
 export interface NotClaiming {
-  readonly reason: 'draining' | 'engine_paused' | 'disk_full' | 'key_refused';
+  readonly reason: Schemas['NotClaimingReason'];
   /** For people; 500 characters at most. */
   readonly message: string;
 }
@@ -207,7 +207,7 @@ export interface Reporter extends RunHolder {
 export interface ShippedLine {
   /** Time of reading: milliseconds since 1970 in UTC. */
   readonly atMs: number;
-  readonly stream: 'stdout' | 'stderr';
+  readonly stream: Schemas['LogStream'];
   readonly text: string;
   /** Whether it continues the previous line of its stream. */
   readonly isContinued: boolean;

@@ -1,4 +1,4 @@
-import type { Capability } from '@longshore/client/run-options';
+import { CAPABILITIES } from '@longshore/client/constants';
 import type { ContainerTimes } from '../execution/container-times.js';
 import { isDeepStrictEqual } from 'node:util';
 import { jsonText } from '@longshore/common/json/json-text';
@@ -110,7 +110,7 @@ export class FakeCluster {
 /** The connection of one launcher to a fake cluster. */
 export class FakeEngine implements Engine {
   readonly name = 'kubernetes';
-  readonly capabilities: readonly Capability[] = ['env', 'command', 'secrets', 'registry'];
+  readonly capabilities = CAPABILITIES;
   readonly tags = ['gpu-pool'];
   readonly probes: number[] = [];
   private readonly table = new JobTable();

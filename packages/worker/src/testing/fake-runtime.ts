@@ -1,4 +1,4 @@
-import type { Capability } from '@longshore/client/run-options';
+import { CAPABILITIES, type Capability } from '@longshore/client/constants';
 import { NO_TIMES, type ContainerTimes } from '../execution/container-times.js';
 import { templateText } from '../runtime/outputs.js';
 import type { RegistryLogin } from '../service-api/service-api.js';
@@ -99,7 +99,7 @@ export class FakeRuntime implements Runtime {
   onPull: (image: string, signal: AbortSignal) => Promise<void> = async () => undefined;
   onStart: (container: FakeContainer) => void | Promise<void> = () => undefined;
 
-  constructor(readonly capabilities: readonly Capability[] = ['env', 'command', 'secrets', 'registry']) {}
+  constructor(readonly capabilities: readonly Capability[] = CAPABILITIES) {}
 
   keep(image: string): () => void {
     this.kept.push(image);

@@ -1,3 +1,4 @@
+import { TERMINAL_STATES } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { readContainer } from '../service-api/read-answers.js';
 import type { Clock } from '../clock.js';
@@ -87,8 +88,6 @@ interface Handling {
 export const DOWN: Answer<never> = { kind: 'unreachable', reason: 'HTTP 503' };
 
 const ABORTED: Answer<never> = { kind: 'unreachable', reason: 'aborted' };
-
-const TERMINAL = new Set(['COMPLETED', 'FAILED', 'CANCELLED']);
 
 /** A service in memory: claims, fencing, retries, idempotency keys and injected faults. */
 export class FakeService implements ServiceApi {
@@ -265,7 +264,7 @@ export class FakeService implements ServiceApi {
     return runningOps.flatMap(({ id, attempt }) => {
       const run = this.runs.get(id);
       if (run === undefined) return [];
-      const isLost = TERMINAL.has(run.state) || run.workerId !== workerId || run.attempt !== attempt;
+      const isLost = TERMINAL_STATES.has(run.state) || run.workerId !== workerId || run.attempt !== attempt;
       return isLost ? [{ id, state: run.state, currentAttempt: run.attempt, workerId: run.workerId }] : [];
     });
   }
@@ -317,7 +316,7 @@ export class FakeService implements ServiceApi {
     const recorded = this.eventKeys.get(key);
     if (recorded === body) return ok(null);
     if (recorded !== undefined) return refused(409, 'Idempotency-Key was used with another request body');
-    if (TERMINAL.has(run.state)) return refused(400, `Run is already in terminal state ${run.state}`);
+    if (TERMINAL_STATES.has(run.state)) return refused(400, `Run is already in terminal state ${run.state}`);
     if (run.workerId !== workerId)
       return refused(409, `Run '${runId}' is not assigned to worker '${workerId}'`);
     if (run.attempt !== attempt) return refused(409, `Run '${runId}' attempt ${attempt} is not current`);

@@ -1,4 +1,4 @@
-import { RUN_OPTIONS, type Capability } from '@longshore/client/run-options';
+import { RUN_OPTIONS, type Capability } from '@longshore/client/constants';
 import { carriedOptions, type CarriedOptions } from '../service-api/service-api.js';
 import { PLAIN } from './fake-service.js';
 

@@ -1,4 +1,4 @@
-import type { Capability } from '@longshore/client/run-options';
+import type { Capability } from '@longshore/client/constants';
 import { pino } from 'pino';
 import { loadWorkerSettings } from '../load-settings.js';
 import { LocalExecutor } from '../local/local-executor.js';

@@ -1,8 +1,5 @@
-import type { Schemas } from '@longshore/client';
+import type { RunState } from '@longshore/client/constants';
 import { Badge, type Tone } from './badge.js';
-
-/** The states of a run. */
-export type RunState = Schemas['OpRun']['state'];
 
 const TONES: Readonly<Record<RunState, Tone>> = {
   PENDING: 'warn',

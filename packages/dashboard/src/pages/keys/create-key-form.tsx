@@ -1,3 +1,4 @@
+import { SCOPES } from '@longshore/client/constants';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState, type FormEvent } from 'react';
 import { ApiError, describeError } from '../../api/api-error.js';
@@ -7,9 +8,8 @@ import { Button } from '../../components/controls/button.js';
 import { Field } from '../../components/controls/field.js';
 import { Checkbox, Select, TextInput } from '../../components/controls/inputs.js';
 import { fromLocalInput, offsetHint, readLocalInput } from '../../lib/local-time.js';
-import type { Scope } from '../../session/session-context.js';
 import styles from './keys-page.module.css';
-import { SCOPES } from './key-view.js';
+import { PERMISSIONS } from './key-view.js';
 
 const LIFETIMES = [
   ['', 'Never'],
@@ -32,7 +32,7 @@ export function CreateKeyForm({ onMade, onCancel }: Props) {
   const api = useApi();
   const queries = useQueryClient();
   const [name, setName] = useState('');
-  const [scopes, setScopes] = useState<ReadonlySet<Scope>>(new Set(['client']));
+  const [scopes, setScopes] = useState<ReadonlySet<string>>(new Set(['client']));
   const [lifetime, setLifetime] = useState<Lifetime>('');
   const [date, setDate] = useState('');
   const [isTried, setTried] = useState(false);
@@ -42,7 +42,7 @@ export function CreateKeyForm({ onMade, onCancel }: Props) {
       const expiry = expiryOf(lifetime, date);
       const body = {
         name: name.trim(),
-        scopes: SCOPES.map(([scope]) => scope).filter((scope) => scopes.has(scope)),
+        scopes: SCOPES.filter((scope) => scopes.has(scope)),
         ...(expiry === undefined ? {} : { expires_at: expiry }),
       };
       return unwrap(api.POST('/api-keys', { body }));
@@ -86,7 +86,7 @@ export function CreateKeyForm({ onMade, onCancel }: Props) {
       </Field>
       <fieldset className={styles.scopes}>
         <legend>Scopes</legend>
-        {SCOPES.map(([scope, words]) => (
+        {Object.entries(PERMISSIONS).map(([scope, words]) => (
           <Checkbox
             key={scope}
             isChecked={scopes.has(scope)}

@@ -1,18 +1,18 @@
 import type { Schemas } from '../../api/use-api.js';
-import type { Scope } from '../../session/session-context.js';
+import type { Scope } from '@longshore/client/constants';
 
 /** An API key as the API has it. */
 export type ApiKey = Schemas['ApiKey'];
 
 export type KeyState = 'active' | 'expired' | 'revoked';
 
-/** The scopes, and what they let one do. */
-export const SCOPES: readonly (readonly [scope: Scope, words: string])[] = [
-  ['client', 'create, read, cancel and retry runs; definitions; feeds; this dashboard'],
-  ['worker', 'claim runs and report on them'],
-  ['metrics', 'read the metrics'],
-  ['admin', 'everything, also keys, audit and direct changes'],
-];
+/** What the scopes permit, in the order of the form. */
+export const PERMISSIONS: Readonly<Record<Scope, string>> = {
+  client: 'create, read, cancel and retry runs; definitions; feeds; this dashboard',
+  worker: 'claim runs and report on them',
+  metrics: 'read the metrics',
+  admin: 'everything, also keys, audit and direct changes',
+};
 
 /** @param now milliseconds since 1970, by the service's clock */
 export function stateOf({ revoked_at: revokedAt, expires_at: expiresAt }: ApiKey, now: number): KeyState {

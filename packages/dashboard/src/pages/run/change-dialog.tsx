@@ -1,3 +1,4 @@
+import type { RunState } from '@longshore/client/constants';
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrap } from '../../api/unwrap.js';
@@ -11,9 +12,7 @@ import styles from './form.module.css';
 import { readInteger, readObject, writeObject } from './json-object.js';
 import type { Run } from './run-view.js';
 
-type State = Run['state'];
-
-const EFFECTS: Readonly<Record<State, string>> = {
+const EFFECTS: Readonly<Record<RunState, string>> = {
   PENDING: 'The run goes back into the queue: the next worker that fits claims it.',
   ASSIGNED: 'The run is ASSIGNED; the first worker that reports its start gets it.',
   RUNNING: 'The run is RUNNING; the first worker that reports its start gets it.',
@@ -46,7 +45,7 @@ function OpenDialog({ isOpen, onClose, run }: Props) {
   const [outputs, setOutputs] = useState(writeObject(run.outputs));
   // What the run had when the dialog was opened: what others change meanwhile is not overwritten.
   const [before] = useState(run);
-  const wanted = Object.keys(EFFECTS).find((name): name is State => name === state);
+  const wanted = Object.keys(EFFECTS).find((name): name is RunState => name === state);
   const number = readInteger(priority);
   const typed = readObject(outputs);
   const change: Schemas['OpRunUpdate'] = {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import type { Schemas } from '@longshore/client';
-import { RUN_OPTIONS, type RunOption } from '@longshore/client/run-options';
+import { RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import { copyOfDefinitionRun, copyOfRun, editableFields } from './rerun-body.js';
 
 interface ObjectSchema {

@@ -1,15 +1,14 @@
 import type { Schemas } from '@longshore/client';
+import { TERMINAL_STATES } from '@longshore/client/constants';
 
 /** A run, an attempt and an entry of a timeline as the API has them. */
 export type Run = Schemas['OpRun'];
 export type Attempt = Schemas['OpAttempt'];
 export type RunEvent = Schemas['PolledEvent'];
 
-const ENDED: ReadonlySet<Run['state']> = new Set(['COMPLETED', 'FAILED', 'CANCELLED']);
-
 /** Whether nothing more happens by itself. */
 export function isEnded({ state }: Pick<Run, 'state'>): boolean {
-  return ENDED.has(state);
+  return TERMINAL_STATES.has(state);
 }
 
 /** The number of the attempt, and of how many: attempts that the infrastructure ended use up none of those allowed. */

@@ -1,5 +1,5 @@
-import type { RunState } from '../../components/values/state-badge.js';
-import { RUN_STATES, isEnded, type Run } from './run-view.js';
+import { RUN_STATES, TERMINAL_STATES, type RunState } from '@longshore/client/constants';
+import type { Run } from './run-view.js';
 
 /** What can be done to many runs. */
 export type BulkAction = 'cancel' | 'retry';
@@ -36,7 +36,7 @@ export function groupRuns(action: BulkAction, runs: readonly Run[]): readonly Bu
   return RUN_STATES.map((state) => ({
     state,
     runs: runs.filter((run) => run.state === state),
-    isRefused: action === 'cancel' && isEnded(state),
+    isRefused: action === 'cancel' && TERMINAL_STATES.has(state),
     effect: EFFECTS[action][state],
   })).filter((group) => group.runs.length > 0);
 }

@@ -1,14 +1,15 @@
+import { TERMINAL_STATES, type RunState } from '@longshore/client/constants';
 import { Link } from 'wouter';
 import type { Tone } from '../../components/values/badge.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import type { Column } from '../../components/table/data-table.js';
 import { Duration } from '../../components/values/duration.js';
 import { ProgressBar } from '../../components/values/progress-bar.js';
-import { StateBadge, type RunState } from '../../components/values/state-badge.js';
+import { StateBadge } from '../../components/values/state-badge.js';
 import { Time } from '../../components/values/time.js';
 import { classNames } from '../../lib/class-names.js';
 import { formatCount, shortId } from '../../lib/format.js';
-import { isEnded, type Run } from './run-view.js';
+import type { Run } from './run-view.js';
 import styles from './runs-page.module.css';
 
 const STATE: Column<Run> = {
@@ -136,7 +137,7 @@ function State({ run: { state, id } }: { readonly run: Run }) {
 
 function Took({ run: { state, execution_summary: summary } }: { readonly run: Run }) {
   const { started_at: from, finished_at: to } = summary;
-  const isOver = isEnded(state) && to !== undefined;
+  const isOver = TERMINAL_STATES.has(state) && to !== undefined;
   return state === 'RUNNING' || isOver ? <Duration from={from} to={to} /> : <span className="muted">–</span>;
 }
 

@@ -1,3 +1,4 @@
+import { RUN_STATES } from '@longshore/client/constants';
 import { unwrap } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { useLive } from '../../api/use-live.js';
@@ -10,7 +11,7 @@ import { fromLocalInput, toLocalInput } from '../../lib/local-time.js';
 import { ExactInput } from './exact-input.js';
 import styles from './run-filter-bar.module.css';
 import type { RunFilters } from './run-filters.js';
-import { RUN_STATES, type Run } from './run-view.js';
+import type { Run } from './run-view.js';
 
 const PRESETS = [
   ['15 minutes', 15],

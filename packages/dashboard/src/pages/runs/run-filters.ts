@@ -1,6 +1,6 @@
 import { readTimestamp } from '@longshore/common/json/read-timestamp';
 import type { Filters } from '../../hooks/use-url-filters.js';
-import type { RunState } from '../../components/values/state-badge.js';
+import type { RunState } from '@longshore/client/constants';
 
 /** What a list of runs is filtered by; `from` and `to` are ISO 8601. */
 export const RUN_FILTERS = [

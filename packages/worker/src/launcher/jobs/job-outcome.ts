@@ -1,5 +1,6 @@
+import type { FailureCause } from '@longshore/client/constants';
 import { clipMessage } from '../../execution/failure-message.js';
-import type { FailureCause, Outcome } from '../../execution/outcome.js';
+import type { Outcome } from '../../execution/outcome.js';
 import type { LogLine } from '../../runtime/runtime.js';
 import { MASK } from '../../secrets/masking.js';
 

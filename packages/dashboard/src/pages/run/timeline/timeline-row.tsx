@@ -1,3 +1,4 @@
+import type { EventType } from '@longshore/client/constants';
 import { memo } from 'react';
 import { Badge, type Tone } from '../../../components/values/badge.js';
 import { Icon } from '../../../components/controls/icon.js';
@@ -22,7 +23,7 @@ const TONES: Readonly<Record<string, Tone>> = {
   FAILED: 'bad',
   CANCELLED: 'neutral',
   RETRIED: 'warn',
-};
+} satisfies Partial<Record<EventType | 'SUBMITTED', Tone>>;
 
 interface Props {
   readonly item: TimelineItem;

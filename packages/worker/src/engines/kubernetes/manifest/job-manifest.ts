@@ -1,4 +1,4 @@
-import type { Capability } from '@longshore/client/run-options';
+import type { Capability } from '@longshore/client/constants';
 import type { JobSpec } from '../../../launcher/engine.js';
 import { RunFault, traceEnvironment } from '../../../runtime/runtime.js';
 import type { Constraints } from '../../../service-api/service-api.js';

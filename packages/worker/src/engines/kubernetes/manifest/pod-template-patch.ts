@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { RUN_OPTIONS } from '@longshore/client/run-options';
+import { RUN_OPTIONS } from '@longshore/client/constants';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { JobSpec } from '../../../launcher/engine.js';
 import { carriedOptions } from '../../../service-api/service-api.js';

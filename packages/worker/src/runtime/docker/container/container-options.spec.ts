@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { RUN_OPTIONS } from '@longshore/client/run-options';
+import { RUN_OPTIONS } from '@longshore/client/constants';
 import { containerSpec } from '../../../testing/container-spec.js';
 import { sampleOptions } from '../../../testing/sample-options.js';
 import { CAPABILITIES, containerOptions } from './container-options.js';

@@ -1,4 +1,4 @@
-import type { Capability } from '@longshore/client/run-options';
+import type { Capability } from '@longshore/client/constants';
 import type Dockerode from 'dockerode';
 import type { WorkerIdentity } from '../../../identity/worker-identity.js';
 import type { EngineFeatures } from '../engine/engine-features.js';
