@@ -78,7 +78,7 @@ await buildIfNeeded({ parts: ['libraries', 'clients', 'service'] });
 const { RUN_STATES: states, TERMINAL_STATES: terminalStates } = await load('src/runs/machine/run-state.js');
 const { TRANSITIONS: transitions } = await load('src/runs/machine/transitions.js');
 const { RUN_OPTIONS: options } = await load('src/runs/options/run-options.js');
-const { WORKER_SETTINGS: ofWorker } = await import('@longshore/worker/worker-settings');
+const { WORKER_SETTINGS: ofWorker } = await import('@longshore/worker/settings/worker-settings');
 const { SETTING_KEYS: ofService } = await load('src/config/settings.js');
 const ofWorkerAlone = ofWorker.filter(({ env }) => !ofService.some((setting) => setting.env === env));
 const document = await openapi();

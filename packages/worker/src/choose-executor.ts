@@ -5,7 +5,7 @@ import type { Executor, ExecutorHost } from './execution/executor.js';
 import type { WorkerIdentity } from './identity/worker-identity.js';
 import { Launcher } from './launcher/launcher.js';
 import { openEngine } from './launcher/open-engine.js';
-import type { WorkerSettings } from './load-settings.js';
+import type { WorkerSettings } from './settings/load-settings.js';
 import { LocalExecutor } from './local/local-executor.js';
 import { chooseRuntime } from './runtime/choose-runtime.js';
 

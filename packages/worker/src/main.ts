@@ -9,12 +9,12 @@ import { startTracing } from '@longshore/common/tracing/start-tracing';
 import { tracingProblems } from '@longshore/common/tracing/tracing-variables';
 import { takeIdentity } from './identity/worker-identity.js';
 import { createWorkerLog } from './worker-log.js';
-import { loadWorkerSettings } from './load-settings.js';
+import { loadWorkerSettings } from './settings/load-settings.js';
 import { Worker } from './worker.js';
 import { SYSTEM_CLOCK } from './clock.js';
 import { HttpServiceApi } from './service-api/http-service-api.js';
 import { chooseExecutor } from './choose-executor.js';
-import { WORKER_SETTINGS } from './worker-settings.js';
+import { WORKER_SETTINGS } from './settings/worker-settings.js';
 
 const USAGE_ERROR = 2;
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { SettingsReader } from '@longshore/common/settings/settings-reader';
 import { SlurmEngine } from '@longshore/worker/engines/slurm/slurm.engine';
-import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/engines/slurm/slurm-settings';
+import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/settings/slurm-settings';
 import type { EngineJob, JobSpec, JobStatus } from '@longshore/worker/launcher/engine';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
 import { jobSpec } from '@longshore/worker/testing/job-spec';

@@ -8,8 +8,8 @@ import {
   NAMESPACE_PERMISSIONS,
   type Permission,
 } from '@longshore/worker/engines/kubernetes/permissions';
-import { KUBERNETES_SETTINGS } from '@longshore/worker/engines/kubernetes/kubernetes-settings';
-import { WORKER_SETTINGS } from '@longshore/worker/worker-settings';
+import { KUBERNETES_SETTINGS } from '@longshore/worker/settings/kubernetes-settings';
+import { WORKER_SETTINGS } from '@longshore/worker/settings/worker-settings';
 
 interface Manifest {
   readonly kind: string;

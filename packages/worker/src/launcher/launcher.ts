@@ -2,7 +2,7 @@ import type { Capability } from '@longshore/client/run-options';
 import { EnginePause } from '../claims/engine-pause.js';
 import type { Executor, ExecutorHost } from '../execution/executor.js';
 import type { RunExecution } from '../execution/run-execution.js';
-import type { WorkerSettings } from '../load-settings.js';
+import type { WorkerSettings } from '../settings/load-settings.js';
 import { ImagePolicy } from '../runtime/docker/images/image-policy.js';
 import type { ClaimedRun, EngineLoad, Resources, RunView } from '../service-api/service-api.js';
 import type { Engine, EngineJob } from './engine.js';

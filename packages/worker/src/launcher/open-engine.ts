@@ -2,7 +2,7 @@ import { Backoff } from '@longshore/common/backoff';
 import type { Clock } from '../clock.js';
 import { KubernetesEngine } from '../engines/kubernetes/kubernetes.engine.js';
 import { SlurmEngine } from '../engines/slurm/slurm.engine.js';
-import type { EngineSettings, WorkerSettings } from '../load-settings.js';
+import type { EngineSettings, WorkerSettings } from '../settings/load-settings.js';
 import { EngineFault, type RuntimeLog } from '../runtime/runtime.js';
 import type { Engine } from './engine.js';
 

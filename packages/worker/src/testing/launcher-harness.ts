@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { Launcher } from '../launcher/launcher.js';
-import { loadWorkerSettings } from '../load-settings.js';
+import { loadWorkerSettings } from '../settings/load-settings.js';
 import { Worker } from '../worker.js';
 import { FakeClock } from './fake-clock.js';
 import { FakeCluster, FakeEngine } from './fake-cluster.js';

@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { loadWorkerSettings } from '../load-settings.js';
+import { loadWorkerSettings } from '../settings/load-settings.js';
 import type { Engine, JobStatus } from '../launcher/engine.js';
 import { Launcher } from '../launcher/launcher.js';
 import type { ServiceApi } from '../service-api/service-api.js';

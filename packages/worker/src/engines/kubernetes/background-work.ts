@@ -4,7 +4,7 @@ import type { Resources } from '../../service-api/service-api.js';
 import { orNull } from './api/kubernetes-api.js';
 import type { ClusterEvent, Pod, PodSpec } from './api/resources.js';
 import { removeJob, type RemovalParts } from './job-removal.js';
-import type { KubernetesSettings } from './kubernetes-settings.js';
+import type { KubernetesSettings } from '../../settings/kubernetes-settings.js';
 import {
   attemptSelector,
   DEPLOYMENT_LABEL,

@@ -18,7 +18,7 @@ import { Paths, type Job, type Pod } from './api/resources.js';
 import { BackgroundWork } from './background-work.js';
 import { removeJob, type RemovalParts } from './job-removal.js';
 import { submitJob } from './job-submission.js';
-import type { KubernetesSettings } from './kubernetes-settings.js';
+import type { KubernetesSettings } from '../../settings/kubernetes-settings.js';
 import { readOutputs } from './logs/pod-outputs.js';
 import { readPodLog, type LogQuery } from './logs/pod-log.js';
 import { CAPABILITIES, type JobContext } from './manifest/job-manifest.js';

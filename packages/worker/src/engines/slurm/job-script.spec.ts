@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'vitest';
 import { JobFolders, type AttemptFiles } from './job-folders.js';
-import { CONTAINER_TOOLS, type ContainerTool } from './containers/container-tools.js';
+import { CONTAINER_TOOLS, type ContainerTool } from '../../settings/slurm-settings.js';
 import { FOLDER_UNSEEN, jobScript } from './job-script.js';
 
 const KEY = { runId: 'r', attempt: 1 };

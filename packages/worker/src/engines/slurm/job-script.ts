@@ -1,4 +1,5 @@
-import { containerFunctions, type ContainerTool } from './containers/container-tools.js';
+import type { ContainerTool } from '../../settings/slurm-settings.js';
+import { containerFunctions } from './containers/container-tools.js';
 
 /** Exit code of a job script on a node that does not see the shared folder. */
 export const FOLDER_UNSEEN = 78;

@@ -1,6 +1,6 @@
 import type { JobSpec } from '../../launcher/engine.js';
 import { RunFault } from '../../runtime/runtime.js';
-import type { SlurmSettings } from './slurm-settings.js';
+import type { SlurmSettings } from '../../settings/slurm-settings.js';
 
 /**
  * Arguments of sbatch for the resources of an attempt.

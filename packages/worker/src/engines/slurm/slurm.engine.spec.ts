@@ -9,7 +9,7 @@ import type { EngineJob } from '../../launcher/engine.js';
 import { MemoryLog } from '../../testing/container-spec.js';
 import { jobSpec } from '../../testing/job-spec.js';
 import { SlurmEngine, type SlurmEngineOptions } from './slurm.engine.js';
-import { readSlurmSettings, SLURM_SETTINGS } from './slurm-settings.js';
+import { readSlurmSettings, SLURM_SETTINGS } from '../../settings/slurm-settings.js';
 import { parseOutputs } from '../../runtime/outputs.js';
 
 const MINUTE = 60_000;

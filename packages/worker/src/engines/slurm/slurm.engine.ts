@@ -16,7 +16,6 @@ import { EngineFault, RunFault, type LogLine, type RuntimeLog } from '../../runt
 import type { Resources } from '../../service-api/service-api.js';
 import { attemptFiles } from './containers/attempt-files.js';
 import { AttemptList } from './attempt-list.js';
-import type { ContainerTool } from './containers/container-tools.js';
 import { CONTAINER_FOLDER, JobFolders, LOG_FILE } from './job-folders.js';
 import { jobScript } from './job-script.js';
 import { tailLog, type LogEnd } from './log-tail.js';
@@ -24,7 +23,7 @@ import { capacityOf, parseFree } from './node-lines.js';
 import { LimitRefusal } from './refusals.js';
 import { sbatchArguments } from './sbatch-arguments.js';
 import { SlurmCommands } from './slurm-commands.js';
-import { placeProblems, type SlurmSettings } from './slurm-settings.js';
+import { placeProblems, type ContainerTool, type SlurmSettings } from '../../settings/slurm-settings.js';
 import { attemptName, jobComment, jobName, parseAttemptName, type SlurmJob } from './squeue-lines.js';
 
 /** Interval between polls of the nodes, in milliseconds. */

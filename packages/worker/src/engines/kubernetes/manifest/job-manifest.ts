@@ -3,7 +3,7 @@ import type { JobSpec } from '../../../launcher/engine.js';
 import { RunFault, traceEnvironment } from '../../../runtime/runtime.js';
 import type { Constraints } from '../../../service-api/service-api.js';
 import type { Container, Job, PodSpec, PodTemplate } from '../api/resources.js';
-import type { KubernetesSettings } from '../kubernetes-settings.js';
+import type { KubernetesSettings } from '../../../settings/kubernetes-settings.js';
 import {
   ATTEMPT_LABEL,
   DEPLOYMENT_LABEL,

@@ -1,4 +1,4 @@
-import type { KubernetesSettings } from '../kubernetes-settings.js';
+import type { KubernetesSettings } from '../../../settings/kubernetes-settings.js';
 import type { JobContext } from '../manifest/job-manifest.js';
 
 export const SETTINGS: KubernetesSettings = {

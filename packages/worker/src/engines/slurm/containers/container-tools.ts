@@ -1,12 +1,4 @@
-/** Tools that the job script knows, beside scripts of the operator. */
-export const CONTAINER_TOOLS = ['apptainer', 'enroot', 'charliecloud', 'runc'] as const;
-
-export type ContainerTool = (typeof CONTAINER_TOOLS)[number] | { readonly script: string };
-
-/** Tools whose images are folders below SERVICE_WORKER_SLURM_IMAGES. */
-export function hasImageFolders(tool: ContainerTool): boolean {
-  return tool === 'charliecloud' || tool === 'runc';
-}
+import { hasImageFolders, type ContainerTool } from '../../../settings/slurm-settings.js';
 
 /** Where a container sees the folder with the input and the output file. */
 export function folderInContainer(tool: ContainerTool, hostFolder: string): string {
@@ -117,7 +109,7 @@ container() {
 kill_container() { kill -KILL "$pid"; }
 `;
 
-const FUNCTIONS: Readonly<Record<(typeof CONTAINER_TOOLS)[number], string>> = {
+const FUNCTIONS: Readonly<Record<Extract<ContainerTool, string>, string>> = {
   apptainer: APPTAINER,
   enroot: ENROOT,
   charliecloud: CHARLIECLOUD,

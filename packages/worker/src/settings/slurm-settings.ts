@@ -1,6 +1,10 @@
 import type { Setting } from '@longshore/common/settings/setting';
 import type { SettingsReader, SettingValue } from '@longshore/common/settings/settings-reader';
-import { CONTAINER_TOOLS, hasImageFolders, type ContainerTool } from './containers/container-tools.js';
+
+/** Tools that the job script knows, beside scripts of the operator. */
+export const CONTAINER_TOOLS = ['apptainer', 'enroot', 'charliecloud', 'runc'] as const;
+
+export type ContainerTool = (typeof CONTAINER_TOOLS)[number] | { readonly script: string };
 
 /** Settings of the runtime `slurm`, in the order in which help shows them. */
 export const SLURM_SETTINGS = [
@@ -156,6 +160,11 @@ export function readSlurmSettings(reader: SettingsReader<SlurmSettingField>): Sl
     args: read('slurmArgs', parseArguments, []),
     pollSeconds: read('slurmPollSeconds', within(0.2, 300), 2),
   };
+}
+
+/** Tools whose images are folders below SERVICE_WORKER_SLURM_IMAGES. */
+export function hasImageFolders(tool: ContainerTool): boolean {
+  return tool === 'charliecloud' || tool === 'runc';
 }
 
 /** Why a launcher cannot start with the settings; empty: it can. */

@@ -1,7 +1,7 @@
 import { SettingsReader, type SettingValue } from '@longshore/common/settings/settings-reader';
-import { readKubernetesSettings, type KubernetesSettings } from './engines/kubernetes/kubernetes-settings.js';
-import { readSlurmSettings, type SlurmSettings } from './engines/slurm/slurm-settings.js';
-import type { ImageBudget } from './runtime/docker/images/image-store.js';
+import { readKubernetesSettings, type KubernetesSettings } from './kubernetes-settings.js';
+import { readSlurmSettings, type SlurmSettings } from './slurm-settings.js';
+import type { ImageBudget } from '../runtime/docker/images/image-store.js';
 import { WORKER_SETTINGS, type WorkerSettingField } from './worker-settings.js';
 
 /** The cluster to which runs are submitted. */

@@ -1,6 +1,6 @@
 import type { Setting } from '@longshore/common/settings/setting';
-import { KUBERNETES_SETTINGS } from './engines/kubernetes/kubernetes-settings.js';
-import { SLURM_SETTINGS } from './engines/slurm/slurm-settings.js';
+import { KUBERNETES_SETTINGS } from './kubernetes-settings.js';
+import { SLURM_SETTINGS } from './slurm-settings.js';
 
 /** Settings of all runtimes. */
 const COMMON_SETTINGS = [
