@@ -42,7 +42,6 @@ const TWO_WAY = new Set([
   'packages/dashboard/src: components <-> shell',
   'packages/dashboard/src: session <-> shell',
   'packages/dashboard/src/components: controls <-> feedback',
-  'packages/worker/src: engines <-> launcher',
   'packages/worker/src: execution <-> logs',
   'packages/worker/src: execution <-> runtime',
   'packages/worker/src: execution <-> service-api',

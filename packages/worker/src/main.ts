@@ -42,8 +42,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
     name: 'longshore-worker',
     warn: (reason) => logger.warn({ reason }, 'spans of traces may be lost'),
   });
-  const context = { env, logger, signal: shutdown.signal };
-  const executor = await chooseExecutor(settings, identity, context);
+  const executor = await chooseExecutor({ settings, ...identity, env, logger, signal: shutdown.signal });
   if (executor === null || shutdown.signal.aborted) return 0;
   logger.info({ service: serviceUrl }, 'the worker starts');
 
