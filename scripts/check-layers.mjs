@@ -15,6 +15,7 @@ const LAYERS = {
   'packages/client': [],
   'packages/embedded-postgres': ['packages/common'],
   'packages/worker': ['packages/common', 'packages/client'],
+  'packages/launchers': ['packages/common', 'packages/client', 'packages/worker'],
   'packages/conformance': ['packages/common', 'packages/client'],
   'packages/cli': ['packages/common', 'packages/client', 'packages/worker'],
   'packages/dashboard': ['packages/client', 'packages/common'],

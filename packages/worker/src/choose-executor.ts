@@ -6,6 +6,9 @@ import { LocalExecutor } from './local/local-executor.js';
 import { chooseRuntime } from './runtime/choose-runtime.js';
 import type { EngineSettings, WorkerSettings } from './settings/load-settings.js';
 
+/** In a constant, because the compiler would look for the types of a package that is compiled after this one. */
+const LAUNCHERS = '@longshore/launchers/open-launcher';
+
 /** What the executor of a worker is made from. */
 export interface ExecutorChoice extends WorkerIdentity {
   readonly settings: WorkerSettings;
@@ -29,15 +32,15 @@ export interface ChosenExecutor {
 export type OpenLauncher = (engine: EngineSettings, choice: ExecutorChoice) => Promise<ChosenExecutor | null>;
 
 /**
- * What executes runs by SERVICE_WORKER_RUNTIME: an engine that is open, or this machine. The code of launchers is loaded
- * only for an engine.
+ * What executes runs by SERVICE_WORKER_RUNTIME: an engine that is open, or this machine. The package of
+ * launchers is loaded only for an engine.
  * @returns null when the signal was aborted before the engine answered
  * @throws SettingsError, or an Error fit for the operator, when it cannot be used
  */
 export async function chooseExecutor(choice: ExecutorChoice): Promise<ChosenExecutor | null> {
   const { settings, workerId, instance, env, logger } = choice;
   if (settings.engine !== null) {
-    const { openLauncher }: { openLauncher: OpenLauncher } = await import('./open-launcher.js');
+    const { openLauncher }: { openLauncher: OpenLauncher } = await import(LAUNCHERS);
     return await openLauncher(settings.engine, choice);
   }
   const runtime = await chooseRuntime({ ...settings, workerId, instance, env, log: logger });

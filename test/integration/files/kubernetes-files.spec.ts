@@ -7,7 +7,7 @@ import {
   CLUSTER_PERMISSIONS,
   NAMESPACE_PERMISSIONS,
   type Permission,
-} from '@longshore/worker/engines/kubernetes/permissions';
+} from '@longshore/launchers/kubernetes/permissions';
 import { KUBERNETES_SETTINGS } from '@longshore/worker/settings/kubernetes-settings';
 import { WORKER_SETTINGS } from '@longshore/worker/settings/worker-settings';
 
