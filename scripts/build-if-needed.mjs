@@ -15,7 +15,13 @@ const CLIENT_TYPES = join('packages', 'client', 'src', 'schema.ts');
 const DASHBOARD = join('packages', 'dashboard');
 const LIBRARIES = ['packages/common', 'packages/embedded-postgres'];
 /** What uses the client's generated types. The service does not, so it can be built to generate them. */
-const CLIENTS = ['packages/client', 'packages/worker', 'packages/cli', 'packages/conformance'];
+const CLIENTS = [
+  'packages/client',
+  'packages/worker',
+  'packages/launchers',
+  'packages/cli',
+  'packages/conformance',
+];
 const CONFIGURATION = ['tsconfig.base.json', 'package-lock.json'];
 const SERVICE_CONFIGURATION = ['package.json', 'nest-cli.json', 'tsconfig.json', 'tsconfig.build.json'];
 /** Those of `nest build`, but that it keeps what was built before when it finds errors, and compiles only what has changed. */

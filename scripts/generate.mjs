@@ -80,7 +80,7 @@ const { TRANSITIONS: transitions } = await load('src/runs/machine/transitions.js
 const { SPECIAL_EVENT_TYPES: eventTypes } = await load('src/runs/machine/event-types.js');
 const { RETRY_ON_CAUSES: retryOnCauses } = await load('src/runs/machine/retry-on.js');
 const { RUN_OPTIONS: options } = await load('src/runs/options/run-options.js');
-const { WORKER_SETTINGS: ofWorker } = await import('@longshore/worker/worker-settings');
+const { WORKER_SETTINGS: ofWorker } = await import('@longshore/worker/settings/worker-settings');
 const { SETTING_KEYS: ofService } = await load('src/config/settings.js');
 const ofWorkerAlone = ofWorker.filter(({ env }) => !ofService.some((setting) => setting.env === env));
 const document = await openapi();

@@ -9,12 +9,12 @@ import { startTracing } from '@longshore/common/tracing/start-tracing';
 import { tracingProblems } from '@longshore/common/tracing/tracing-variables';
 import { takeIdentity } from './identity/worker-identity.js';
 import { createWorkerLog } from './worker-log.js';
-import { loadWorkerSettings } from './load-settings.js';
+import { loadWorkerSettings } from './settings/load-settings.js';
 import { Worker } from './worker.js';
 import { SYSTEM_CLOCK } from './clock.js';
 import { HttpServiceApi } from './service-api/http-service-api.js';
 import { chooseExecutor } from './choose-executor.js';
-import { WORKER_SETTINGS } from './worker-settings.js';
+import { WORKER_SETTINGS } from './settings/worker-settings.js';
 
 const USAGE_ERROR = 2;
 
@@ -42,8 +42,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
     name: 'longshore-worker',
     warn: (reason) => logger.warn({ reason }, 'spans of traces may be lost'),
   });
-  const context = { env, logger, signal: shutdown.signal };
-  const executor = await chooseExecutor(settings, identity, context);
+  const executor = await chooseExecutor({ settings, ...identity, env, logger, signal: shutdown.signal });
   if (executor === null || shutdown.signal.aborted) return 0;
   logger.info({ service: serviceUrl }, 'the worker starts');
 

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { Tracing } from '@longshore/common/tracing/tracing';
 import type { WorkerContext } from './worker-context.js';
-import type { WorkerSettings } from './load-settings.js';
+import type { WorkerSettings } from './settings/load-settings.js';
 import { ClaimObstacles } from './claims/claim-obstacles.js';
 import { ClaimLoop } from './claims/claim-loop.js';
 import type { Clock } from './clock.js';

@@ -3,11 +3,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { SettingsReader } from '@longshore/common/settings/settings-reader';
-import { SlurmEngine } from '@longshore/worker/engines/slurm/slurm.engine';
-import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/engines/slurm/slurm-settings';
-import type { EngineJob, JobSpec, JobStatus } from '@longshore/worker/launcher/engine';
+import { SlurmEngine } from '@longshore/launchers/slurm/slurm.engine';
+import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/settings/slurm-settings';
+import type { EngineJob, JobSpec, JobStatus } from '@longshore/launchers/launcher/engine';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
-import { jobSpec } from '@longshore/worker/testing/job-spec';
+import { jobSpec } from '@longshore/launchers/testing/job-spec';
 import { makeImageFolder } from '../../support/images/image-folders.js';
 import { until } from '../../support/service-process.js';
 import { NODE_CPUS, skipWithoutSlurm, SlurmCluster } from '../../support/workers/slurm-cluster.js';

@@ -137,7 +137,7 @@ describe('the steps of the Dockerfile, executed here', () => {
         : ['bin', 'node_modules', 'packages'];
       assert.deepEqual(readdirSync(root).toSorted(), entries);
       if (isService) assert.deepEqual(readdirSync(join(root, 'dist')).toSorted(), ['migrations', 'src']);
-      const packages = ['cli', 'client', 'common', 'worker'];
+      const packages = ['cli', 'client', 'common', 'launchers', 'worker'];
       if (isService) packages.push('dashboard', 'embedded-postgres');
       assert.deepEqual(readdirSync(join(root, 'packages')).toSorted(), packages.toSorted());
       for (const folder of packages) {

@@ -15,6 +15,7 @@ import {
 } from '../../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
+// Without the launchers: a worker loads them only for `kubernetes` and `slurm`.
 const NAMES = ['client', 'common', 'worker', 'cli'].map((name) => `@longshore/${name}`);
 
 /** Creates a run and prints its id. */

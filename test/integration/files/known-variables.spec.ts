@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import { parseEnv } from 'node:util';
 import { KNOWN_VARIABLES } from '@longshore/common/settings/unknown-variables';
-import { loadWorkerSettings } from '@longshore/worker/load-settings';
-import { WORKER_SETTINGS } from '@longshore/worker/worker-settings';
+import { loadWorkerSettings } from '@longshore/worker/settings/load-settings';
+import { WORKER_SETTINGS } from '@longshore/worker/settings/worker-settings';
 import { SETTING_KEYS } from '../../../src/config/settings.js';
 import { PROJECT } from '../../support/service-process.js';
 

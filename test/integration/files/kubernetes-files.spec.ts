@@ -7,9 +7,9 @@ import {
   CLUSTER_PERMISSIONS,
   NAMESPACE_PERMISSIONS,
   type Permission,
-} from '@longshore/worker/engines/kubernetes/permissions';
-import { KUBERNETES_SETTINGS } from '@longshore/worker/engines/kubernetes/kubernetes-settings';
-import { WORKER_SETTINGS } from '@longshore/worker/worker-settings';
+} from '@longshore/launchers/kubernetes/permissions';
+import { KUBERNETES_SETTINGS } from '@longshore/worker/settings/kubernetes-settings';
+import { WORKER_SETTINGS } from '@longshore/worker/settings/worker-settings';
 
 interface Manifest {
   readonly kind: string;

@@ -37,7 +37,7 @@ for (const folder of argv.includes('-p') ? ['demo'] : folders) {
 }
 `;
 
-const PACKAGES = ['common', 'embedded-postgres', 'client', 'worker', 'cli', 'conformance'];
+const PACKAGES = ['common', 'embedded-postgres', 'client', 'worker', 'launchers', 'cli', 'conformance'];
 
 /** How a script ended and what it printed to both outputs. */
 export interface Ended {

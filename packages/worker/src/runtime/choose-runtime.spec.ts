@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { FakeDockerEngine, silence } from '../testing/fake-docker-engine.js';
 import { MemoryLog } from '../testing/container-spec.js';
-import { loadWorkerSettings } from '../load-settings.js';
+import { loadWorkerSettings } from '../settings/load-settings.js';
 import { chooseRuntime } from './choose-runtime.js';
 import { engineProblem } from './docker/engine/engine-problem.js';
 

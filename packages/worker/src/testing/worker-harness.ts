@@ -1,6 +1,6 @@
 import type { Capability } from '@longshore/client/constants';
 import { pino } from 'pino';
-import { loadWorkerSettings } from '../load-settings.js';
+import { loadWorkerSettings } from '../settings/load-settings.js';
 import { LocalExecutor } from '../local/local-executor.js';
 import { Worker } from '../worker.js';
 import type { Resources } from '../service-api/service-api.js';

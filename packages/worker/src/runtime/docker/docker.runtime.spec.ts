@@ -214,13 +214,13 @@ describe('DockerRuntime', () => {
   describe('output', () => {
     it('yields the lines of both streams', async () => {
       const container = await runtime().start(containerSpec('tool'));
-      engine.send(Buffer.concat([frame(1, 'one\ntw'), frame(2, 'warning\n'), frame(1, 'o\nrest')]));
+      engine.send(Buffer.concat([frame(1, 'one\n'), frame(2, 'warning\n'), frame(1, 'two\nthree\n')]));
       engine.end(0);
       assert.deepEqual((await readToEnd(container)).lines, [
         { stream: 'stdout', text: 'one' },
         { stream: 'stderr', text: 'warning' },
         { stream: 'stdout', text: 'two' },
-        { stream: 'stdout', text: 'rest' },
+        { stream: 'stdout', text: 'three' },
       ]);
     });
 

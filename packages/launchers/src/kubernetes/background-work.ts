@@ -1,0 +1,136 @@
+import type { EngineJob } from '../launcher/engine.js';
+import type { RuntimeLog } from '@longshore/worker/runtime/runtime';
+import type { Resources } from '@longshore/worker/service-api/service-api';
+import { orNull } from './api/kubernetes-api.js';
+import type { ClusterEvent, Pod, PodSpec } from './api/resources.js';
+import { removeJob, type RemovalParts } from './job-removal.js';
+import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
+import {
+  attemptSelector,
+  DEPLOYMENT_LABEL,
+  jobName,
+  labelValue,
+  POD_ANNOTATION,
+  WORKER_LABEL,
+} from './manifest/names.js';
+import { removeOrphans } from './orphan-cleanup.js';
+import { readCapacity } from './state/cluster-capacity.js';
+import type { JobStates, StateActions } from './state/job-states.js';
+
+/** Times between two rounds, in milliseconds. */
+const CAPACITY_MS = 30_000;
+const ORPHANS_MS = 60_000;
+const EVENTS_MS = 10_000;
+
+const NOTHING: Resources = { cpuCores: 0, ramMb: 0, gpus: [] };
+
+export interface BackgroundOptions {
+  readonly settings: KubernetesSettings;
+  readonly workerId: string;
+  /** Pod of a run, with the operator's patch. */
+  readonly template: PodSpec | undefined;
+  /** Whether the launcher may read nodes and pods of the whole cluster. */
+  readonly readsNodes: boolean;
+  readonly log: RuntimeLog;
+  /** Aborted when the engine is closed. */
+  readonly signal: AbortSignal;
+}
+
+/** Requests that no call of the launcher waits for. A failed one is logged, and repeated with the next round or change. */
+export class BackgroundWork implements StateActions {
+  /** What the cluster could give to this launcher's jobs, as of the last reading. */
+  capacity: Resources = NOTHING;
+  private readonly pending = new Set<string>();
+  private states: JobStates | null = null;
+
+  constructor(
+    private readonly parts: RemovalParts,
+    private readonly options: BackgroundOptions,
+  ) {}
+
+  /** Reads the capacity, and begins the rounds. */
+  async start(states: JobStates): Promise<void> {
+    this.states = states;
+    if (this.options.readsNodes) {
+      await this.readCapacity();
+      void this.repeat('reading the capacity', CAPACITY_MS, () => this.readCapacity());
+    }
+    void this.repeat('removing orphans', ORPHANS_MS, () => this.removeOrphans(states));
+    void this.repeat('reading events', EVENTS_MS, () => this.readEvents(states));
+  }
+
+  listPods(job: EngineJob): void {
+    const { api, paths, deployment } = this.parts;
+    this.begin(`listing the pods of ${jobName(job)}`, async () => {
+      const labelSelector = attemptSelector(deployment, job);
+      const { items } = await api.list<Pod>(paths.pods(), { labelSelector });
+      this.states?.setPods(jobName(job), items);
+    });
+  }
+
+  recordPod(name: string, podUid: string): void {
+    const { api, paths } = this.parts;
+    const patch = { metadata: { annotations: { [POD_ANNOTATION]: podUid } } };
+    this.begin(`recording the pod of ${name}`, async () => {
+      await orNull(api.merge(paths.jobs(name), patch));
+    });
+  }
+
+  endLost(job: EngineJob): void {
+    this.begin(`ending ${jobName(job)}`, () =>
+      removeJob(this.parts, job, this.parts.stopGraceSeconds, this.options.signal),
+    );
+  }
+
+  private begin(what: string, request: () => Promise<void>): void {
+    if (this.pending.has(what)) return;
+    this.pending.add(what);
+    void this.logged(what, request).finally(() => this.pending.delete(what));
+  }
+
+  private async repeat(what: string, everyMs: number, request: () => Promise<void>): Promise<void> {
+    const { signal } = this.options;
+    while (!signal.aborted) {
+      await this.parts.clock.sleep(everyMs, signal);
+      if (!signal.aborted) await this.logged(what, request);
+    }
+  }
+
+  private async logged(what: string, request: () => Promise<void>): Promise<void> {
+    try {
+      await request();
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      this.options.log.warn({ error: reason }, `Kubernetes: ${what} failed`);
+    }
+  }
+
+  private async readCapacity(): Promise<void> {
+    const { settings, workerId, template = { containers: [] } } = this.options;
+    const own = [labelValue(this.parts.deployment), labelValue(workerId)];
+    this.capacity = await readCapacity(this.parts.api, {
+      template,
+      vramLabel: settings.vramLabel,
+      isOwn: ({ metadata }) =>
+        metadata?.labels?.[DEPLOYMENT_LABEL] === own[0] && metadata?.labels?.[WORKER_LABEL] === own[1],
+    });
+  }
+
+  private async removeOrphans(states: JobStates): Promise<void> {
+    const removed = await removeOrphans(this.parts, states.orphans());
+    if (removed > 0) this.options.log.info({ removed }, 'removed what a launcher left in the cluster');
+  }
+
+  /** Only events tell why the cluster creates no pod, for example because of a quota. */
+  private async readEvents(states: JobStates): Promise<void> {
+    const { api, paths } = this.parts;
+    const waiting = new Set(states.withoutPod());
+    if (waiting.size === 0) return;
+    const fieldSelector = 'involvedObject.kind=Job,reason=FailedCreate';
+    const { items } = await api.list<ClusterEvent>(paths.events(), { fieldSelector });
+    for (const { involvedObject, message } of items) {
+      const name = involvedObject.name ?? '';
+      if (waiting.has(name)) states.setCreationProblem(name, message ?? '');
+    }
+  }
+}

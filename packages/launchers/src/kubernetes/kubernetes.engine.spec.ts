@@ -1,0 +1,260 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, it } from 'vitest';
+import type { EngineJob } from '../launcher/engine.js';
+import { MemoryLog } from '@longshore/worker/testing/container-spec';
+import { FakeClock } from '@longshore/worker/testing/fake-clock';
+import { KubernetesEngine } from './kubernetes.engine.js';
+import { SETTINGS } from '../testing/job-context.js';
+import { ScriptedApi, status } from '../testing/scripted-api.js';
+import { parseOutputs } from '@longshore/worker/runtime/outputs';
+
+const JOBS = '/apis/batch/v1/namespaces/runs/jobs';
+const PODS = '/api/v1/namespaces/runs/pods';
+const LOG = `GET ${PODS}/p1/log`;
+const LABELS = { 'longshore.run': 'r1', 'longshore.attempt': '1' };
+const JOB = {
+  metadata: {
+    name: 'run-r1-1',
+    uid: 'u1',
+    labels: LABELS,
+    annotations: { 'longshore.worker': 'w1', 'longshore.pod': 'pod-1' },
+  },
+};
+const NEVER = new AbortController().signal;
+
+function pod(run: object, outputs: object = {}): object {
+  return {
+    metadata: { name: 'p1', uid: 'pod-1', labels: LABELS, ownerReferences: [{ uid: 'u1' }] },
+    status: {
+      phase: 'Pending',
+      initContainerStatuses: [{ name: 'run', image: 'img', state: run }],
+      containerStatuses: [{ name: 'outputs', image: 'helper', state: outputs }],
+    },
+  };
+}
+
+const RUNNING = pod({ running: {} });
+const DONE = pod({ terminated: { exitCode: 0 } }, { terminated: { exitCode: 0 } });
+const EVENT = (object: object) => `${JSON.stringify({ type: 'MODIFIED', object })}\n`;
+
+const encoded = (text: string) => Buffer.from(text).toString('base64');
+
+const line = (second: number, text: string) => `2026-11-23T22:00:0${second}.000000001Z ${text}\n`;
+
+describe('the Kubernetes engine', () => {
+  const scripted = { api: new ScriptedApi() };
+  const folder = mkdtempSync(join(tmpdir(), 'longshore-kubeconfig-'));
+  let file: string;
+  let engine: KubernetesEngine;
+  let change: (object: object) => void;
+
+  beforeEach(async () => {
+    scripted.api = new ScriptedApi();
+    const { server } = await scripted.api.start();
+    file = join(folder, 'config');
+    writeFileSync(
+      file,
+      JSON.stringify({
+        clusters: [{ name: 'c', cluster: { server, 'insecure-skip-tls-verify': true } }],
+        users: [{ name: 'u', user: { token: 't' } }],
+        contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+        'current-context': 'x',
+      }),
+    );
+    scripted.api.on('GET /api/v1/namespaces/runs', { body: {} });
+    scripted.api.on('POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews', {
+      body: { status: { allowed: true } },
+    });
+    scripted.api.on('GET /api/v1/nodes', { body: { items: [] } });
+    scripted.api.on('GET /api/v1/pods', { body: { items: [] } });
+    engine = make();
+  });
+
+  afterEach(async () => {
+    await engine.close();
+    await scripted.api.stop();
+    rmSync(join(folder, 'config'));
+  });
+
+  function make(more: { readonly clock?: FakeClock } = {}): KubernetesEngine {
+    return new KubernetesEngine({
+      settings: SETTINGS,
+      workerId: 'w1',
+      deployment: 'prod',
+      log: new MemoryLog(),
+      env: { KUBECONFIG: file },
+      ...more,
+    });
+  }
+
+  /** Opens the engine while the cluster has the job with this pod. */
+  async function open(first: object): Promise<EngineJob> {
+    const list = (path: string, item: object) =>
+      scripted.api.on(`GET ${path}`, (response, { query }) => {
+        if (query['watch'] !== 'true') {
+          response.end(JSON.stringify({ metadata: { resourceVersion: '1' }, items: [item] }));
+          return;
+        }
+        response.writeHead(200).flushHeaders();
+        if (path === PODS) change = (object) => response.write(EVENT(object));
+      });
+    list(PODS, first);
+    list(JOBS, JOB);
+    await engine.open();
+    const [job] = engine.list();
+    assert.ok(job);
+    return job;
+  }
+
+  async function untilStatus(kind: string): Promise<EngineJob> {
+    let job = await engine.nextStatus({ runId: 'r1', attempt: 1 }, null, NEVER);
+    while (job !== null && job.status.kind !== kind) job = await engine.nextStatus(job, job.status, NEVER);
+    assert.ok(job);
+    return job;
+  }
+
+  async function textsOf(job: EngineJob): Promise<string[]> {
+    const texts: string[] = [];
+    for await (const { text } of engine.readLines(job, NEVER)) texts.push(text);
+    return texts;
+  }
+
+  it('adopts the jobs that the cluster has, and follows their changes', async () => {
+    assert.deepEqual(await open(RUNNING), {
+      runId: 'r1',
+      attempt: 1,
+      workerId: 'w1',
+      engineId: 'u1',
+      status: { kind: 'running' },
+    });
+    change(DONE);
+    const { status: ended } = await untilStatus('exited');
+    assert.deepEqual(ended, { kind: 'exited', exitCode: 0, outOfMemory: false });
+  });
+
+  it('gives the values of secrets that a job was submitted with, by a list of one Secret', async () => {
+    const job = await open(RUNNING);
+    const path = '/api/v1/namespaces/runs/secrets';
+    const data = { 'input.json': encoded('{}'), 'env.TOKEN': encoded('välue') };
+    scripted.api.on(
+      `GET ${path}`,
+      { body: { items: [{ data }] } },
+      { body: { items: [] } },
+      status(500, '', 'x'),
+    );
+    assert.deepEqual(await engine.readSecrets(job), { TOKEN: 'välue' });
+    const call = scripted.api.calls.findLast(({ route }) => route === `GET ${path}`);
+    assert.equal(call?.query['fieldSelector'], 'metadata.name=run-r1-1');
+    assert.deepEqual(await engine.readSecrets(job), {});
+    await assert.rejects(engine.readSecrets(job), { name: 'EngineFault' });
+  });
+
+  it('reads the log through broken connections to the end of the container', async () => {
+    scripted.api.on(
+      LOG,
+      (response, { query }) => {
+        assert.equal(query['follow'], 'true');
+        response.write(`${line(1, 'a')}${line(2, 'b')}${line(2, 'cut').slice(0, -2)}`);
+        setImmediate(() => response.destroy());
+      },
+      status(502, '', 'the node does not answer'),
+      (response, { query }) => {
+        assert.deepEqual(query, {
+          container: 'run',
+          follow: 'true',
+          timestamps: 'true',
+          sinceTime: '2026-11-23T22:00:02Z',
+        });
+        response.end(`${line(2, 'b')}${line(2, 'cut')}`);
+        change(DONE);
+      },
+      (response, { query }) => response.end(query['follow'] === 'false' ? line(3, 'last') : ''),
+    );
+    assert.deepEqual(await textsOf(await open(RUNNING)), ['a', 'b', 'cut', 'last']);
+  });
+
+  it('waits with the log until the container runs, and ends without one when it never does', async () => {
+    const job = await open(pod({ waiting: { reason: 'PodInitializing' } }));
+    const reading = textsOf(job);
+    change(pod({ waiting: { reason: 'InvalidImageName', message: 'bad' } }));
+    assert.deepEqual(await reading, []);
+    assert.equal(scripted.api.routes().includes(LOG), false);
+  });
+
+  it('ends the log when the pod is gone with it', async () => {
+    scripted.api.on(LOG, status(404, 'NotFound', 'pods "p1" not found'));
+    assert.deepEqual(await textsOf(await open(DONE)), []);
+  });
+
+  it('reads the outputs again while the log is not complete or does not come', async () => {
+    const bytes = Buffer.from('{"a":1}');
+    const frame = `longshore-outputs ${bytes.length}\n${bytes.toString('base64')}\nlongshore-end\n`;
+    scripted.api.on(
+      LOG,
+      (response) => response.end(frame.slice(0, 30)),
+      status(500, '', 'away'),
+      (response) => void response.destroy(),
+      (response) => response.end(frame),
+    );
+    assert.deepEqual(parseOutputs(await engine.readOutputs(await open(DONE), NEVER))?.outputs, { a: 1 });
+    assert.equal(scripted.api.calls.at(-1)?.query['container'], 'outputs');
+  });
+
+  it('ends the log and reads the outputs although connections stay open and give nothing', async () => {
+    const clock = new FakeClock();
+    engine = make({ clock });
+    const frame = `longshore-outputs 2\n${Buffer.from('{}').toString('base64')}\nlongshore-end\n`;
+    let outputsTries = 0;
+    scripted.api.on(LOG, (response, { query }) => {
+      if (query['container'] === 'outputs') {
+        outputsTries += 1;
+        if (outputsTries > 1) response.end(frame);
+        else response.write(frame.slice(0, 30));
+      } else if (query['follow'] === 'false') {
+        response.end(`${line(1, 'a')}${line(2, 'last')}`);
+      } else {
+        response.write(line(1, 'a'));
+        change(DONE);
+      }
+    });
+    const job = await open(RUNNING);
+    const reading = Promise.all([textsOf(job), engine.readOutputs(job, NEVER)]);
+    let isDone = false;
+    void reading.then(() => (isDone = true));
+    await clock.until('both are read', () => isDone, 100);
+    const [texts, outputs] = await reading;
+    assert.deepEqual([texts, parseOutputs(outputs)?.outputs], [['a', 'last'], {}]);
+  });
+
+  it('tells when the cluster has lost the outputs', async () => {
+    const job = await open(DONE);
+    scripted.api.on(LOG, status(404, 'NotFound', 'gone'));
+    await assert.rejects(engine.readOutputs(job, NEVER), { name: 'EngineFault' });
+  });
+
+  it('is a fault of the engine when the API server is unavailable at the start or later', async () => {
+    scripted.api.on('GET /api/v1/namespaces/runs', status(503, '', 'starting'));
+    await assert.rejects(engine.open(), {
+      name: 'EngineFault',
+      message: /^Kubernetes could not be used at http.*: starting$/,
+    });
+    assert.throws(() => engine.list(), { name: 'EngineFault' });
+  });
+
+  it('ends with one line when there is no cluster', async () => {
+    const none = new KubernetesEngine({
+      settings: SETTINGS,
+      workerId: 'w1',
+      deployment: 'prod',
+      log: new MemoryLog(),
+      env: { KUBECONFIG: join(folder, 'none') },
+    });
+    await assert.rejects(none.open(), {
+      name: 'SettingsError',
+      message: /^The configuration .* cannot be read: ENOENT[^\n]*$/,
+    });
+  });
+});

@@ -1,0 +1,239 @@
+import assert from 'node:assert/strict';
+import { describe, it } from 'vitest';
+import { RunFault } from '@longshore/worker/runtime/runtime';
+import { jobSpec } from '../../testing/job-spec.js';
+import { sampleOptions } from '@longshore/worker/testing/sample-options';
+import { CONTEXT } from '../../testing/job-context.js';
+import { CAPABILITIES, jobLabels, jobManifest } from './job-manifest.js';
+import { outputsScript } from './output-frame.js';
+import { secretManifests } from './secrets.js';
+
+const podOf = (...args: Parameters<typeof jobManifest>) => jobManifest(...args).spec?.template.spec;
+const runOf = (...args: Parameters<typeof jobManifest>) => podOf(...args)?.initContainers?.[1];
+const LABELS = {
+  'longshore.deployment': 'prod',
+  'longshore.worker': 'sha-63ac0b85f53f4cbfa6bd7e8a6b4d1a4d',
+  'longshore.run': 'r1',
+  'longshore.attempt': '2',
+};
+
+function textsOf(data: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const entries = Object.entries(data).map(([key, text]) => [key, Buffer.from(text, 'base64').toString()]);
+  return Object.fromEntries(entries);
+}
+
+/** The login that the node gets for the image. */
+function login(image: string, server: string): unknown {
+  const registry = { server, username: 'u', password: 'p' };
+  const secret = secretManifests(jobSpec({ image, registry }), LABELS)[1];
+  assert.equal(secret?.type, 'kubernetes.io/dockerconfigjson');
+  return JSON.parse(textsOf(secret.data)['.dockerconfigjson'] ?? '');
+}
+
+describe('the Job of an attempt', () => {
+  it('is exactly this for a plain run', () => {
+    const worker = jobLabels(jobSpec(), CONTEXT)['longshore.worker'] ?? '';
+    assert.match(worker, /^sha-[0-9a-f]{32}$/);
+    const labels = { ...LABELS, 'longshore.worker': worker };
+    const mount = { name: 'longshore-files', mountPath: '/longshore' };
+    const resources = { requests: { cpu: '10m', memory: '16Mi' }, limits: { cpu: '500m', memory: '64Mi' } };
+    const drop = ['ALL'];
+    assert.deepEqual(jobManifest(jobSpec(), CONTEXT), {
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      metadata: { name: 'run-r1-2', labels, annotations: { 'longshore.worker': 'w:1/a' } },
+      spec: {
+        backoffLimit: 0,
+        parallelism: 1,
+        completions: 1,
+        ttlSecondsAfterFinished: 86_400,
+        podReplacementPolicy: 'Failed',
+        podFailurePolicy: {
+          rules: [{ action: 'FailJob', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] }],
+        },
+        template: {
+          metadata: { labels },
+          spec: {
+            restartPolicy: 'Never',
+            automountServiceAccountToken: false,
+            enableServiceLinks: false,
+            terminationGracePeriodSeconds: 30,
+            initContainers: [
+              {
+                name: 'inputs',
+                image: 'helper:1',
+                command: [
+                  'sh',
+                  '-c',
+                  'cp /longshore-secret/input.json /longshore-secret/output.json /longshore/ && chmod 644 /longshore/input.json && chmod 666 /longshore/output.json',
+                ],
+                resources,
+                securityContext: { allowPrivilegeEscalation: false, capabilities: { drop } },
+                volumeMounts: [
+                  mount,
+                  { name: 'longshore-secret', mountPath: '/longshore-secret', readOnly: true },
+                ],
+              },
+              {
+                name: 'run',
+                image: 'img:1',
+                imagePullPolicy: 'Always',
+                env: [
+                  { name: 'SERVICE_INPUT_PATH', value: '/longshore/input.json' },
+                  { name: 'SERVICE_OUTPUT_PATH', value: '/longshore/output.json' },
+                ],
+                securityContext: { allowPrivilegeEscalation: false, capabilities: { drop } },
+                volumeMounts: [mount],
+              },
+            ],
+            containers: [
+              {
+                name: 'outputs',
+                image: 'helper:1',
+                command: ['sh', '-c', outputsScript('/longshore/output.json').replaceAll('$', '$$$$')],
+                resources,
+                securityContext: {
+                  allowPrivilegeEscalation: false,
+                  capabilities: { drop, add: ['DAC_OVERRIDE'] },
+                },
+                volumeMounts: [mount],
+              },
+            ],
+            volumes: [
+              { name: 'longshore-files', emptyDir: {} },
+              {
+                name: 'longshore-secret',
+                secret: {
+                  secretName: 'run-r1-2',
+                  defaultMode: 0o444,
+                  optional: true,
+                  items: [
+                    { key: 'input.json', path: 'input.json' },
+                    { key: 'output.json', path: 'output.json' },
+                  ],
+                },
+              },
+            ],
+          },
+        },
+      },
+    });
+  });
+
+  it('passes variables, secrets and the trace, the own ones above all', () => {
+    const trace = { traceparent: '00-1-2-01', tracestate: null };
+    const env = { A: '$(B) $$', TRACEPARENT: 'mine', BOTH: 'open' };
+    const spec = jobSpec({ env, secrets: { TOKEN: 't', BOTH: 's' }, trace });
+    assert.deepEqual(runOf(spec, CONTEXT)?.env, [
+      { name: 'A', value: '$$(B) $$$$' },
+      { name: 'TRACEPARENT', value: '00-1-2-01' },
+      { name: 'SERVICE_INPUT_PATH', value: '/longshore/input.json' },
+      { name: 'SERVICE_OUTPUT_PATH', value: '/longshore/output.json' },
+      { name: 'TOKEN', valueFrom: { secretKeyRef: { name: 'run-r1-2', key: 'env.TOKEN' } } },
+      { name: 'BOTH', valueFrom: { secretKeyRef: { name: 'run-r1-2', key: 'env.BOTH' } } },
+    ]);
+  });
+
+  it('passes command and arguments as they are', () => {
+    const run = runOf(jobSpec({ command: ['sh', '$(X)'], args: ['$$', 'a'] }), CONTEXT);
+    assert.deepEqual(
+      [run?.command, run?.args],
+      [
+        ['sh', '$$(X)'],
+        ['$$$$', 'a'],
+      ],
+    );
+    const empty = runOf(jobSpec({ command: [], args: [] }), CONTEXT);
+    assert.equal('command' in Object(empty) || 'args' in Object(empty), false);
+  });
+
+  it('carries out every option whose capability it announces', () => {
+    for (const options of sampleOptions(CAPABILITIES)) {
+      assert.notDeepEqual(
+        podOf(jobSpec(options), CONTEXT),
+        podOf(jobSpec(), CONTEXT),
+        Object.keys(options).join(),
+      );
+    }
+  });
+
+  it('requests and limits what the run requires', () => {
+    const spec = jobSpec({ constraints: { cpu: 2, ramMb: 512, vramMb: 16_000, gpuId: 0 } });
+    const resources = { cpu: '2', memory: '512Mi', 'nvidia.com/gpu': '1' };
+    assert.deepEqual(runOf(spec, CONTEXT)?.resources, { requests: resources, limits: resources });
+    assert.deepEqual(podOf(spec, CONTEXT)?.affinity, {
+      nodeAffinity: {
+        requiredDuringSchedulingIgnoredDuringExecution: {
+          nodeSelectorTerms: [
+            { matchExpressions: [{ key: 'nvidia.com/gpu.memory', operator: 'Gt', values: ['15999'] }] },
+          ],
+        },
+      },
+    });
+  });
+
+  it('selects nodes by the tags that have a label, and refuses tags that no node can have together', () => {
+    const tags = new Map([
+      ['fast', { name: 'disk', value: 'ssd' }],
+      ['slow', { name: 'disk', value: 'hdd' }],
+      ['eu', { name: 'zone', value: 'eu-1' }],
+    ]);
+    const context = { ...CONTEXT, settings: { ...CONTEXT.settings, tags } };
+    const spec = jobSpec({ selector: ['fast', 'eu', 'other'] });
+    assert.deepEqual(podOf(spec, context)?.nodeSelector, { disk: 'ssd', zone: 'eu-1' });
+    assert.throws(() => jobManifest(jobSpec({ selector: ['fast', 'slow'] }), context), RunFault);
+  });
+
+  it('takes over the settings', () => {
+    const settings = {
+      ...CONTEXT.settings,
+      serviceAccount: 'runs',
+      priorityClass: 'low',
+      pullSecrets: ['reg'],
+      pullPolicy: 'IfNotPresent' as const,
+      tolerations: [{ key: 'gpu', operator: 'Exists' as const }],
+    };
+    const registry = { server: 'ghcr.io', username: 'u', password: 'p' };
+    const pod = podOf(jobSpec({ registry, image: 'ghcr.io/a/b' }), {
+      ...CONTEXT,
+      settings,
+      stopGraceSeconds: 0.5,
+    });
+    assert.equal(pod?.serviceAccountName, 'runs');
+    assert.equal(pod?.priorityClassName, 'low');
+    assert.deepEqual(pod?.imagePullSecrets, [{ name: 'reg' }, { name: 'run-r1-2-pull' }]);
+    assert.deepEqual(pod?.tolerations, settings.tolerations);
+    assert.equal(pod?.terminationGracePeriodSeconds, 1);
+    assert.equal(pod?.initContainers?.[1]?.imagePullPolicy, 'IfNotPresent');
+  });
+});
+
+describe('the Secrets of an attempt', () => {
+  it('hold the input, the template and the values of secrets', () => {
+    const spec = jobSpec({ inputs: { a: 1 }, outputTemplate: { b: 2 }, secrets: { TOKEN: 'ä' } });
+    const [secret, ...others] = secretManifests(spec, LABELS);
+    assert.deepEqual(secret?.metadata, { name: 'run-r1-2', labels: LABELS });
+    assert.deepEqual(textsOf(secret?.data), {
+      'input.json': '{"a":1}',
+      'output.json': '{"b":2}',
+      'env.TOKEN': 'ä',
+    });
+    assert.deepEqual(others, []);
+    assert.equal(textsOf(secretManifests(jobSpec(), LABELS)[0]?.data)['output.json'], '');
+  });
+
+  it('hold the login at the registry of the image', () => {
+    const entry = { username: 'u', password: 'p', auth: 'dTpw' };
+    assert.deepEqual(login('ghcr.io/a/b:1', 'https://ghcr.io'), { auths: { 'ghcr.io': entry } });
+    assert.deepEqual(login('a/b', 'docker.io'), { auths: { 'https://index.docker.io/v1/': entry } });
+    assert.throws(() => login('ghcr.io/a/b:1', 'quay.io'), { name: 'RunFault', reported: 'image' });
+  });
+
+  it('refuse what the API server cannot store', () => {
+    const spec = jobSpec({ inputs: { a: 'x'.repeat(2 ** 20) } });
+    assert.throws(() => secretManifests(spec, LABELS), {
+      name: 'RunFault',
+      message: /have 1048584 bytes together; the limit on Kubernetes is 1048576 bytes/,
+    });
+  });
+});

@@ -1,0 +1,228 @@
+import type { Capability } from '@longshore/client/constants';
+import type { JobSpec } from '../../launcher/engine.js';
+import { RunFault, traceEnvironment } from '@longshore/worker/runtime/runtime';
+import type { Constraints } from '@longshore/worker/service-api/service-api';
+import type { Container, Job, PodSpec, PodTemplate } from '../api/resources.js';
+import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
+import {
+  ATTEMPT_LABEL,
+  DEPLOYMENT_LABEL,
+  INPUTS_CONTAINER,
+  jobName,
+  labelValue,
+  OUTPUTS_CONTAINER,
+  pullSecretName,
+  RUN_CONTAINER,
+  RUN_LABEL,
+  WORKER_ANNOTATION,
+  WORKER_LABEL,
+} from './names.js';
+import { outputsScript } from './output-frame.js';
+import { INPUT_KEY, OUTPUT_KEY, secretKeyOf } from './secrets.js';
+
+/** What Jobs do for a run. */
+export const CAPABILITIES: readonly Capability[] = ['env', 'command', 'secrets', 'registry'];
+
+/** Time after which the cluster deletes a finished Job that no launcher has removed, in seconds. */
+const SECONDS_TO_LIVE = 86_400;
+
+const FOLDER = '/longshore';
+const SECRET_FOLDER = '/longshore-secret';
+const FILES_VOLUME = 'longshore-files';
+const SECRET_VOLUME = 'longshore-secret';
+
+/** What is the same for all Jobs of a launcher. */
+export interface JobContext {
+  readonly settings: KubernetesSettings;
+  readonly deployment: string;
+  readonly workerId: string;
+  /** Time between SIGTERM and SIGKILL when another client deletes the pod, in seconds. */
+  readonly stopGraceSeconds: number;
+  /** Merges the operator's patch. */
+  readonly patch: (template: PodTemplate) => PodTemplate;
+}
+
+/** Labels of the Job, the pod and the Secrets of an attempt. */
+export function jobLabels(
+  spec: JobSpec,
+  { deployment, workerId }: Pick<JobContext, 'deployment' | 'workerId'>,
+): Readonly<Record<string, string>> {
+  return {
+    [DEPLOYMENT_LABEL]: labelValue(deployment),
+    [WORKER_LABEL]: labelValue(workerId),
+    [RUN_LABEL]: spec.runId,
+    [ATTEMPT_LABEL]: String(spec.attempt),
+  };
+}
+
+/** The Job of an attempt. Its pod is never repeated: retries are the service's. */
+export function jobManifest(spec: JobSpec, context: JobContext): Job {
+  const labels = jobLabels(spec, context);
+  return {
+    apiVersion: 'batch/v1',
+    kind: 'Job',
+    metadata: {
+      name: jobName(spec),
+      labels,
+      annotations: { [WORKER_ANNOTATION]: context.workerId },
+    },
+    spec: {
+      backoffLimit: 0,
+      parallelism: 1,
+      completions: 1,
+      ttlSecondsAfterFinished: SECONDS_TO_LIVE,
+      // API servers that are too old for these two ignore them.
+      podReplacementPolicy: 'Failed',
+      podFailurePolicy: {
+        rules: [{ action: 'FailJob', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] }],
+      },
+      template: context.patch({ metadata: { labels }, spec: podSpec(spec, context) }),
+    },
+  };
+}
+
+/**
+ * Three containers, one after the other: `inputs` copies the files, `run` is the user's, and `outputs` prints the output file;
+ * the cluster does not start it when `run` fails. Nothing has to be stopped, and nothing of the launcher is in the user's image.
+ */
+function podSpec(spec: JobSpec, { settings, stopGraceSeconds }: JobContext): PodSpec {
+  const { helperImage, serviceAccount, priorityClass, tolerations, pullSecrets } = settings;
+  const imagePullSecrets = [...pullSecrets, ...(spec.registry === null ? [] : [pullSecretName(spec)])];
+  const nodeSelector = nodeSelectorOf(spec, settings);
+  return {
+    restartPolicy: 'Never',
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: Math.max(1, Math.ceil(stopGraceSeconds)),
+    ...(serviceAccount === null ? {} : { serviceAccountName: serviceAccount }),
+    ...(priorityClass === null ? {} : { priorityClassName: priorityClass }),
+    ...(tolerations.length === 0 ? {} : { tolerations }),
+    ...(imagePullSecrets.length === 0
+      ? {}
+      : { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
+    ...(Object.keys(nodeSelector).length === 0 ? {} : { nodeSelector }),
+    ...affinityOf(spec.constraints, settings.vramLabel),
+    initContainers: [inputsContainer(helperImage), runContainer(spec, settings)],
+    containers: [outputsContainer(helperImage)],
+    volumes: [
+      { name: FILES_VOLUME, emptyDir: {} },
+      {
+        name: SECRET_VOLUME,
+        secret: {
+          secretName: jobName(spec),
+          defaultMode: 0o444,
+          // A node that waits for a Secret that was deleted with its Job does not end the pod for minutes.
+          optional: true,
+          items: [INPUT_KEY, OUTPUT_KEY].map((key) => ({ key, path: key })),
+        },
+      },
+    ],
+  };
+}
+
+/** The files are open to every user, because the image decides which user the program runs as. */
+function inputsContainer(image: string): Container {
+  const script = `cp ${SECRET_FOLDER}/${INPUT_KEY} ${SECRET_FOLDER}/${OUTPUT_KEY} ${FOLDER}/ && chmod 644 ${FOLDER}/${INPUT_KEY} && chmod 666 ${FOLDER}/${OUTPUT_KEY}`;
+  return {
+    ...helper(INPUTS_CONTAINER, image, script),
+    securityContext: restricted(),
+    volumeMounts: [filesMount(), { name: SECRET_VOLUME, mountPath: SECRET_FOLDER, readOnly: true }],
+  };
+}
+
+/** Without capabilities even root is subject to file modes, and the file can be private to the program's user. */
+function outputsContainer(image: string): Container {
+  return {
+    ...helper(OUTPUTS_CONTAINER, image, outputsScript(`${FOLDER}/${OUTPUT_KEY}`)),
+    securityContext: restricted('DAC_OVERRIDE'),
+    volumeMounts: [filesMount()],
+  };
+}
+
+function helper(name: string, image: string, script: string): Container {
+  return {
+    name,
+    image,
+    command: ['sh', '-c', literal(script)],
+    resources: {
+      requests: { cpu: '10m', memory: '16Mi' },
+      limits: { cpu: '500m', memory: '64Mi' },
+    },
+  };
+}
+
+function runContainer(spec: JobSpec, { pullPolicy }: KubernetesSettings): Container {
+  const { image, command, args, constraints } = spec;
+  const resources = resourcesOf(constraints);
+  return {
+    name: RUN_CONTAINER,
+    image,
+    imagePullPolicy: pullPolicy,
+    ...(command === null || command.length === 0 ? {} : { command: command.map(literal) }),
+    ...(args === null || args.length === 0 ? {} : { args: args.map(literal) }),
+    env: environmentOf(spec),
+    ...(Object.keys(resources).length === 0 ? {} : { resources: { requests: resources, limits: resources } }),
+    securityContext: restricted(),
+    volumeMounts: [filesMount()],
+  };
+}
+
+function environmentOf(spec: JobSpec): Container['env'] {
+  const { env, secrets, trace } = spec;
+  const own = {
+    ...traceEnvironment(trace),
+    SERVICE_INPUT_PATH: `${FOLDER}/${INPUT_KEY}`,
+    SERVICE_OUTPUT_PATH: `${FOLDER}/${OUTPUT_KEY}`,
+  };
+  const texts = Object.entries({ ...env, ...own }).filter(([name]) => name in own || !(name in secrets));
+  const secretNames = Object.keys(secrets).filter((name) => !(name in own));
+  return [
+    ...texts.map(([name, value]) => ({ name, value: literal(value) })),
+    ...secretNames.map((name) => ({
+      name,
+      valueFrom: { secretKeyRef: { name: jobName(spec), key: secretKeyOf(name) } },
+    })),
+  ];
+}
+
+/** Keeps Kubernetes from expanding `$(NAME)`, and from reading `$$` as one `$`. */
+function literal(text: string): string {
+  return text.replaceAll('$', () => '$$');
+}
+
+function restricted(...capabilities: readonly string[]): Container['securityContext'] {
+  const add = capabilities.length === 0 ? {} : { add: capabilities };
+  return { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'], ...add } };
+}
+
+function filesMount(): { readonly name: string; readonly mountPath: string } {
+  return { name: FILES_VOLUME, mountPath: FOLDER };
+}
+
+function resourcesOf({ cpu, ramMb, vramMb, gpuId }: Constraints): Record<string, string> {
+  return {
+    ...(cpu === 0 ? {} : { cpu: String(cpu) }),
+    ...(ramMb === 0 ? {} : { memory: `${ramMb}Mi` }),
+    ...(vramMb === 0 && gpuId === null ? {} : { 'nvidia.com/gpu': '1' }),
+  };
+}
+
+function affinityOf({ vramMb }: Constraints, label: string): Pick<PodSpec, 'affinity'> {
+  if (vramMb === 0) return {};
+  const term = { matchExpressions: [{ key: label, operator: 'Gt', values: [String(vramMb - 1)] }] };
+  const required = { nodeSelectorTerms: [term] };
+  return { affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: required } } };
+}
+
+/** @throws RunFault when two tags need different values of one label */
+function nodeSelectorOf({ selector }: JobSpec, { tags }: KubernetesSettings): Record<string, string> {
+  const chosen = new Map<string, string>();
+  for (const { name, value } of selector.map((tag) => tags.get(tag)).filter((label) => label !== undefined)) {
+    if ((chosen.get(name) ?? value) !== value)
+      throw new RunFault(
+        `No node has all tags of the run: they need different values of the label '${name}'`,
+      );
+    chosen.set(name, value);
+  }
+  return Object.fromEntries(chosen);
+}

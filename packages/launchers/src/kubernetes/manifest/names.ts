@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto';
+import type { EngineJob, JobKey } from '../../launcher/engine.js';
+import type { Job } from '../api/resources.js';
+
+/** Labels of everything that a launcher creates. */
+export const DEPLOYMENT_LABEL = 'longshore.deployment';
+export const WORKER_LABEL = 'longshore.worker';
+export const RUN_LABEL = 'longshore.run';
+export const ATTEMPT_LABEL = 'longshore.attempt';
+
+/** Annotation of a Job with the exact id of the worker: a label cannot hold all of its characters. */
+export const WORKER_ANNOTATION = 'longshore.worker';
+
+/** Annotation of a Job with the UID of its pod. Another pod of the Job is a replacement, whose results do not count. */
+export const POD_ANNOTATION = 'longshore.pod';
+
+/** Containers of a pod, in the order in which they run. `run` is the user's. */
+export const INPUTS_CONTAINER = 'inputs';
+export const RUN_CONTAINER = 'run';
+export const OUTPUTS_CONTAINER = 'outputs';
+
+/** Name of the Job of an attempt, and of its Secret. The API server refuses a second one. */
+export function jobName({ runId, attempt }: JobKey): string {
+  return `run-${runId}-${attempt}`;
+}
+
+/** Name of the Secret with the login at the registry. */
+export function pullSecretName(key: JobKey): string {
+  return `${jobName(key)}-pull`;
+}
+
+/** A text as the value of a label: itself where it is one, else a hash. */
+export function labelValue(text: string): string {
+  if (/^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/.test(text)) return text;
+  return `sha-${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
+}
+
+/** Selects what launchers of the deployment created. */
+export function deploymentSelector(deployment: string): string {
+  return `${DEPLOYMENT_LABEL}=${labelValue(deployment)}`;
+}
+
+/** Selects what belongs to the attempt. */
+export function attemptSelector(deployment: string, { runId, attempt }: JobKey): string {
+  return `${deploymentSelector(deployment)},${RUN_LABEL}=${runId},${ATTEMPT_LABEL}=${attempt}`;
+}
+
+/** The attempt that labels name; null: not an object of a launcher. */
+export function keyOf(labels: Readonly<Record<string, string>> | undefined): JobKey | null {
+  const runId = labels?.[RUN_LABEL];
+  const attempt = Number(labels?.[ATTEMPT_LABEL]);
+  return runId === undefined || !Number.isSafeInteger(attempt) || attempt < 1 ? null : { runId, attempt };
+}
+
+/** Who submitted which attempt as which Job; null: not a Job of a launcher. */
+export function identityOf(job: Job): Omit<EngineJob, 'status'> | null {
+  const { labels, annotations, uid } = job.metadata ?? {};
+  const key = keyOf(labels);
+  if (key === null || uid === undefined) return null;
+  return { ...key, workerId: annotations?.[WORKER_ANNOTATION] ?? '', engineId: uid };
+}

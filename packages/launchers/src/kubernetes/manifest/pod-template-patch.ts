@@ -1,0 +1,186 @@
+import { readFile } from 'node:fs/promises';
+import { isDeepStrictEqual } from 'node:util';
+import { RUN_OPTIONS } from '@longshore/client/constants';
+import { SettingsError } from '@longshore/common/settings/setting';
+import type { JobSpec } from '../../launcher/engine.js';
+import { carriedOptions } from '@longshore/worker/service-api/service-api';
+import type { PodSpec, PodTemplate } from '../api/resources.js';
+import { jobManifest, type JobContext } from './job-manifest.js';
+import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, RUN_CONTAINER } from './names.js';
+
+/** Lists whose entries are merged by a field of them, as in a strategic merge patch. All other lists are replaced. */
+const MERGE_KEYS: Readonly<Record<string, string>> = {
+  containers: 'name',
+  initContainers: 'name',
+  volumes: 'name',
+  env: 'name',
+  imagePullSecrets: 'name',
+  volumeMounts: 'mountPath',
+};
+
+/** Fields of a container that the launcher sets for its own use. */
+const OWN_FIELDS = ['name', 'image', 'command', 'args', 'env', 'volumeMounts'] as const;
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Names of the fields that the API knows. */
+interface KnownFields {
+  readonly spec: ReadonlySet<string>;
+  readonly container: ReadonlySet<string>;
+}
+
+type Patch = JobContext['patch'];
+
+const SAMPLE_VALUES = { map: { SAMPLE: 'value' }, list: ['sample'], text: 'sample', integer: 1 } as const;
+
+/** A run that uses everything that the launcher can put into a template. */
+const SAMPLE: JobSpec = {
+  ...carriedOptions(
+    Object(Object.fromEntries(RUN_OPTIONS.map(({ name, kind }) => [name, SAMPLE_VALUES[kind]]))),
+  ),
+  runId: 'sample',
+  attempt: 1,
+  image: 'sample',
+  inputs: {},
+  outputTemplate: {},
+  constraints: { ramMb: 1, vramMb: 1, cpu: 1, gpuId: null },
+  selector: [],
+  env: { SAMPLE: 'value' },
+  secrets: { SAMPLE_SECRET: 'value' },
+  registry: null,
+  trace: null,
+};
+
+/**
+ * The patch of the operator, which is merged into the template of every pod.
+ * @throws SettingsError when the file cannot be used, or removes what the launcher relies on
+ */
+export async function choosePatch(context: Omit<JobContext, 'patch'>): Promise<Patch> {
+  const { podTemplate: path } = context.settings;
+  if (path === null) return (template) => template;
+  try {
+    const { loadYaml, V1PodSpec, V1Container } = await import('@kubernetes/client-node');
+    const patch: unknown = loadYaml(await readFile(path, 'utf8'));
+    checkPatch(patch, {
+      spec: new Set(V1PodSpec.getAttributeTypeMap().map(({ baseName }) => baseName)),
+      container: new Set(V1Container.getAttributeTypeMap().map(({ baseName }) => baseName)),
+    });
+    const apply: Patch = (template) => ({ ...template, ...mergeFields({ ...template }, patch) });
+    const sample = jobManifest(SAMPLE, { ...context, patch: (template) => template }).spec?.template ?? {};
+    checkMerged(sample, apply(sample));
+    return apply;
+  } catch (error) {
+    const why = error instanceof Error ? error.message.split('\n')[0] : String(error);
+    throw new SettingsError([`SERVICE_WORKER_KUBERNETES_POD_TEMPLATE (${path}) cannot be used: ${why}`]);
+  }
+}
+
+/** What the template of every run says, with the operator's patch. */
+export function sampleSpec(context: JobContext): PodSpec | undefined {
+  return jobManifest(SAMPLE, context).spec?.template.spec;
+}
+
+/** Merges a patch into a value: objects by field, null removes, the lists of `MERGE_KEYS` by entry. */
+function mergeFields(target: Fields, patch: Fields): Fields {
+  const merged: Record<string, unknown> = { ...target };
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) delete merged[name];
+    else merged[name] = mergeValue(merged[name], value, MERGE_KEYS[name]);
+  }
+  return merged;
+}
+
+function mergeValue(target: unknown, patch: unknown, mergeKey: string | undefined): unknown {
+  if (Array.isArray(patch))
+    return mergeKey !== undefined && Array.isArray(target) ? mergeEntries(target, patch, mergeKey) : patch;
+  return isFields(patch) ? mergeFields(isFields(target) ? target : {}, patch) : patch;
+}
+
+function mergeEntries(target: readonly unknown[], patch: readonly unknown[], key: string): unknown[] {
+  const merged = [...target];
+  for (const entry of patch) {
+    const at = merged.findIndex((other) => keyIn(other, key) === keyIn(entry, key));
+    if (at >= 0) merged[at] = mergeValue(merged[at], entry, undefined);
+    else merged.push(entry);
+  }
+  return merged;
+}
+
+function checkPatch(patch: unknown, known: KnownFields): asserts patch is Fields {
+  const { metadata = {}, spec = {} } = asFields(patch, 'the file', ['metadata', 'spec']);
+  const { labels = {} } = asFields(metadata, 'metadata', ['labels', 'annotations']);
+  const own = Object.keys(Object(labels)).find((name) => name.startsWith('longshore.'));
+  if (own !== undefined) throw new Error(`metadata.labels.${own} is set by the launcher`);
+  const fields = asFields(spec, 'spec', known.spec);
+  for (const list of ['initContainers', 'containers']) {
+    const containers = fields[list] ?? [];
+    if (!Array.isArray(containers)) throw new Error(`spec.${list} must be a list`);
+    for (const container of containers) asFields(container, `an entry of spec.${list}`, known.container);
+  }
+  const required: unknown = [
+    'affinity',
+    'nodeAffinity',
+    'requiredDuringSchedulingIgnoredDuringExecution',
+  ].reduce((value: unknown, name) => (isFields(value) ? value[name] : undefined), fields);
+  if (required !== undefined)
+    throw new Error('spec.affinity cannot require nodes, which runs with vram_mb do; use spec.nodeSelector');
+}
+
+/** The parts that the launcher relies on are as it made them. */
+function checkMerged(sample: PodTemplate, merged: PodTemplate): void {
+  const { spec } = merged;
+  if (spec?.restartPolicy !== 'Never') throw new Error('spec.restartPolicy must stay Never');
+  const lists = [
+    [
+      'spec.initContainers',
+      spec.initContainers,
+      [INPUTS_CONTAINER, RUN_CONTAINER],
+      sample.spec?.initContainers,
+    ],
+    ['spec.containers', spec.containers, [OUTPUTS_CONTAINER], sample.spec?.containers],
+  ] as const;
+  for (const [path, containers = [], names, originals = []] of lists) {
+    const found = containers.map(({ name }) => name);
+    if (!isDeepStrictEqual(found, names))
+      throw new Error(
+        `${path} must be ${names.join(', ')} and no others, not ${found.join(', ') || 'empty'}`,
+      );
+    for (const [index, container] of containers.entries()) {
+      const original = originals[index];
+      for (const field of OWN_FIELDS) {
+        if (!covers(container[field], original?.[field]))
+          throw new Error(`${path}.${container.name}.${field} must keep what the launcher sets`);
+      }
+    }
+  }
+  const labels = { ...merged.metadata?.labels, ...sample.metadata?.labels };
+  if (!isDeepStrictEqual(merged.metadata?.labels, labels))
+    throw new Error('metadata.labels must keep the labels of the launcher');
+  if (!covers(spec.volumes, sample.spec?.volumes))
+    throw new Error('spec.volumes must keep the volumes of the launcher');
+}
+
+/** Whether lists contain all entries of the original, and other values are equal to it. */
+function covers(value: unknown, original: unknown): boolean {
+  const isNamed = Array.isArray(original) && original.every(isFields);
+  if (!isNamed) return isDeepStrictEqual(value, original);
+  return (
+    Array.isArray(value) && original.every((entry) => value.some((other) => isDeepStrictEqual(other, entry)))
+  );
+}
+
+function asFields(value: unknown, what: string, known: Iterable<string>): Fields {
+  if (!isFields(value)) throw new Error(`${what} must hold fields`);
+  const names = new Set(known);
+  const unknown = Object.keys(value).find((name) => !names.has(name));
+  if (unknown !== undefined) throw new Error(`${what} has the unknown field '${unknown}'`);
+  return value;
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function keyIn(entry: unknown, key: string): unknown {
+  return isFields(entry) ? entry[key] : undefined;
+}

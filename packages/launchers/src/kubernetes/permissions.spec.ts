@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, it } from 'vitest';
+import type { KubernetesApi } from './api/kubernetes-api.js';
+import { checkAccess } from './permissions.js';
+import { ScriptedApi, status } from '../testing/scripted-api.js';
+
+const REVIEWS = 'POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
+const NAMESPACE = 'GET /api/v1/namespaces/runs';
+
+const refused = (why: string) => ({
+  name: 'SettingsError',
+  message: `The runtime kubernetes cannot be used: ${why} (docs/kubernetes.md)`,
+});
+
+describe('the check of permissions', () => {
+  const scripted = { api: new ScriptedApi() };
+  let api: KubernetesApi;
+
+  beforeEach(async () => {
+    scripted.api = new ScriptedApi();
+    api = await scripted.api.start();
+    scripted.api.on(NAMESPACE, { body: {} });
+  });
+
+  afterEach(() => scripted.api.stop());
+
+  /** Allows all but some, such as `watch pods/log runs`; the namespace of the cluster is empty. */
+  function allowAllBut(...forbidden: readonly string[]): void {
+    scripted.api.on(REVIEWS, (response, { body }) => {
+      const { verb, resource, subresource, namespace = '' } = Object(body).spec.resourceAttributes;
+      const name =
+        `${verb} ${resource}${subresource === undefined ? '' : `/${subresource}`} ${namespace}`.trim();
+      response.end(JSON.stringify({ status: { allowed: !forbidden.includes(name) } }));
+    });
+  }
+
+  it('asks for every verb that is used, in the namespace and in the cluster', async () => {
+    allowAllBut();
+    assert.equal(await checkAccess(api, 'runs', false), true);
+    assert.equal(scripted.api.routes().filter((route) => route === REVIEWS).length, 17);
+  });
+
+  it('names what is missing in one line', async () => {
+    allowAllBut('create jobs runs', 'get pods/log runs', 'list nodes');
+    await assert.rejects(
+      checkAccess(api, 'runs', false),
+      refused("its account may not create jobs, get pods/log in the namespace 'runs'"),
+    );
+  });
+
+  it('needs no nodes when the resources are set', async () => {
+    allowAllBut('list nodes', 'list pods');
+    assert.equal(await checkAccess(api, 'runs', true), false);
+    await assert.rejects(
+      checkAccess(api, 'runs', false),
+      refused(
+        'its account may not list nodes, list pods in the cluster: set SERVICE_WORKER_CPU and SERVICE_WORKER_RAM_MB to what the runs may use, or allow it',
+      ),
+    );
+  });
+
+  it('tells of a namespace that does not exist, and of a login that is refused', async () => {
+    allowAllBut();
+    scripted.api.on(NAMESPACE, status(404, 'NotFound', 'not found'));
+    await assert.rejects(checkAccess(api, 'runs', true), refused("the namespace 'runs' does not exist"));
+    scripted.api.on(NAMESPACE, status(401, 'Unauthorized', 'Unauthorized'));
+    await assert.rejects(
+      checkAccess(api, 'runs', true),
+      refused(`the API server at ${api.server} refuses the login`),
+    );
+  });
+
+  it('does not need to see the namespace', async () => {
+    allowAllBut();
+    scripted.api.on(NAMESPACE, status(403, 'Forbidden', 'forbidden'));
+    assert.equal(await checkAccess(api, 'runs', false), true);
+  });
+});

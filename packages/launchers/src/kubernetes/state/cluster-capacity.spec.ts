@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, describe, it } from 'vitest';
+import type { KubernetesApi } from '../api/kubernetes-api.js';
+import type { PodSpec } from '../api/resources.js';
+import { ScriptedApi } from '../../testing/scripted-api.js';
+import { readCapacity } from './cluster-capacity.js';
+
+function node(
+  name: string,
+  allocatable: object,
+  more: { spec?: object; labels?: object; ready?: string } = {},
+): object {
+  const { spec = {}, labels = {}, ready = 'True' } = more;
+  return {
+    metadata: { name, labels },
+    spec,
+    status: { allocatable, conditions: [{ type: 'Ready', status: ready }] },
+  };
+}
+
+const gpus = (count: number) => ({ 'nvidia.com/gpu': String(count) });
+const container = (requests: object, more: object = {}) => ({ resources: { requests }, ...more });
+const pod = (nodeName: string, spec: object, labels: object = {}) => ({
+  metadata: { labels },
+  spec: { nodeName, ...spec },
+});
+
+describe('the capacity of a cluster', () => {
+  const scripted = { api: new ScriptedApi() };
+  let api: KubernetesApi;
+
+  beforeEach(async () => {
+    scripted.api = new ScriptedApi();
+    api = await scripted.api.start();
+  });
+
+  afterEach(() => scripted.api.stop());
+
+  function read(
+    nodes: readonly object[],
+    pods: readonly object[] = [],
+    template: Pick<PodSpec, 'tolerations' | 'nodeSelector'> = {},
+  ) {
+    scripted.api.on('GET /api/v1/nodes', { body: { items: nodes } });
+    scripted.api.on('GET /api/v1/pods', { body: { items: pods } });
+    return readCapacity(api, {
+      template,
+      vramLabel: 'vram',
+      isOwn: ({ metadata }) => metadata?.labels?.['own'] === 'yes',
+    });
+  }
+
+  it('is what nodes can give, less the requests of other pods', async () => {
+    const nodes = [node('a', { cpu: '4', memory: '8Gi' }), node('b', { cpu: '1500m', memory: '1Gi' })];
+    const pods = [
+      pod('a', { containers: [container({ cpu: '500m', memory: '1Gi' }), container({ cpu: '250m' })] }),
+      pod('a', { containers: [container({ cpu: '2' })] }, { own: 'yes' }),
+      pod('other', { containers: [container({ cpu: '9' })] }),
+      { spec: { containers: [container({ cpu: '9' })] } },
+    ];
+    assert.deepEqual(await read(nodes, pods), { cpuCores: 4, ramMb: 8192, gpus: [] });
+    const query = scripted.api.calls.at(-1)?.query;
+    assert.equal(query?.['fieldSelector'], 'status.phase!=Succeeded,status.phase!=Failed');
+  });
+
+  it('counts a pod as the scheduler does', async () => {
+    const nodes = [node('a', { cpu: '8', memory: '8Gi' })];
+    const spec = {
+      overhead: { cpu: '500m' },
+      containers: [container({ cpu: '1' })],
+      initContainers: [container({ cpu: '3' }), container({ cpu: '500m' }, { restartPolicy: 'Always' })],
+    };
+    assert.equal((await read(nodes, [pod('a', spec)])).cpuCores, 4);
+  });
+
+  it('leaves out nodes that take no pods of runs', async () => {
+    const size = { cpu: '1', memory: '1Gi' };
+    const tainted = (name: string, ...taints: readonly object[]) => node(name, size, { spec: { taints } });
+    const nodes = [
+      node('not-ready', size, { ready: 'False' }),
+      node('cordoned', size, { spec: { unschedulable: true } }),
+      tainted('foreign', { key: 'team', value: 'x', effect: 'NoSchedule' }),
+      tainted('two', { key: 'gpu', effect: 'NoSchedule' }, { key: 'other', effect: 'NoExecute' }),
+      tainted('preferred', { key: 'any', effect: 'PreferNoSchedule' }),
+      tainted('gpu', { key: 'gpu', effect: 'NoSchedule' }),
+      tainted('equal', { key: 'team', value: 'y', effect: 'NoExecute' }),
+    ];
+    const tolerations = [
+      { key: 'gpu', operator: 'Exists' },
+      { key: 'team', operator: 'Equal', value: 'y', effect: 'NoExecute' },
+    ];
+    assert.equal((await read(nodes, [], { tolerations })).cpuCores, 3);
+    assert.equal((await read(nodes, [], { tolerations: [{ operator: 'Exists' }] })).cpuCores, 5);
+    const implied = [{ key: 'team', value: 'x' }];
+    assert.equal((await read(nodes, [], { tolerations: implied })).cpuCores, 2);
+  });
+
+  it('counts only nodes that the node selector of the pod template selects', async () => {
+    const size = { cpu: '1', memory: '1Gi' };
+    const nodes = [node('a', size, { labels: { pool: 'runs' } }), node('b', size, { labels: { pool: 'x' } })];
+    assert.equal((await read(nodes, [], { nodeSelector: { pool: 'runs' } })).cpuCores, 1);
+  });
+
+  it('lists free GPUs whose memory is known, the largest first and at most 64', async () => {
+    const nodes = [
+      node('small', gpus(3), { labels: { vram: '16000' } }),
+      node('large', gpus(70), { labels: { vram: '80000', 'nvidia.com/gpu.product': 'NVIDIA-A100' } }),
+      node('unknown', gpus(8)),
+    ];
+    const used = pod('large', { containers: [container(gpus(8))] });
+    const { gpus: listed } = await read(nodes, [used]);
+    assert.equal(listed.length, 64);
+    assert.deepEqual(listed[0], { id: 0, vramMb: 80_000, tags: ['nvidia-a100'] });
+    assert.deepEqual(listed.at(-1), { id: 63, vramMb: 16_000, tags: [] });
+    assert.equal(listed.filter(({ vramMb }) => vramMb === 80_000).length, 62);
+  });
+});

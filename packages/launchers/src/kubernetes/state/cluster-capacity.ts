@@ -1,0 +1,123 @@
+import type { Gpu, Resources } from '@longshore/worker/service-api/service-api';
+import type { KubernetesApi } from '../api/kubernetes-api.js';
+import type { Node, Pod, PodSpec } from '../api/resources.js';
+import { parseQuantity } from './quantity.js';
+
+/** GPUs that are reported at most. */
+const MOST_GPUS = 64;
+
+const GPU = 'nvidia.com/gpu';
+const GPU_NAME_LABEL = 'nvidia.com/gpu.product';
+const MB = 2 ** 20;
+
+export interface CapacityOptions {
+  /** What decides to which nodes pods of runs are scheduled. */
+  readonly template: Pick<PodSpec, 'tolerations' | 'nodeSelector'>;
+  readonly vramLabel: string;
+  /** Whether the pod belongs to this launcher: what it uses counts as free. */
+  readonly isOwn: (pod: Pod) => boolean;
+}
+
+interface Amount {
+  cpu: number;
+  bytes: number;
+  gpus: number;
+}
+
+/** Reads nodes and pods of the whole cluster, page by page. */
+export async function readCapacity(api: KubernetesApi, options: CapacityOptions): Promise<Resources> {
+  const { items: nodes } = await api.list<Node>('/api/v1/nodes');
+  const free = new Map<string, { readonly node: Node; readonly amount: Amount }>();
+  for (const node of nodes.filter((each) => isUsable(each, options.template)))
+    free.set(node.metadata?.name ?? '', { node, amount: amountOf(node.status?.allocatable) });
+  const active = { fieldSelector: 'status.phase!=Succeeded,status.phase!=Failed' };
+  for await (const { items = [] } of api.pages<Pod>('/api/v1/pods', active)) {
+    for (const pod of items) {
+      const left = free.get(pod.spec?.nodeName ?? '')?.amount;
+      if (left === undefined || options.isOwn(pod)) continue;
+      const used = requestsOf(pod.spec);
+      left.cpu -= used.cpu;
+      left.bytes -= used.bytes;
+      left.gpus -= used.gpus;
+    }
+  }
+  const left = [...free.values()];
+  return {
+    cpuCores: Math.floor(left.reduce((sum, { amount }) => sum + Math.max(0, amount.cpu), 0) + 1e-6),
+    ramMb: Math.floor(left.reduce((sum, { amount }) => sum + Math.max(0, amount.bytes), 0) / MB),
+    gpus: gpusOf(left, options.vramLabel),
+  };
+}
+
+/** Whether pods of runs can be scheduled to the node. */
+function isUsable(
+  { metadata, spec, status }: Node,
+  { tolerations = [], nodeSelector = {} }: CapacityOptions['template'],
+): boolean {
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  if (ready?.status !== 'True' || spec?.unschedulable === true) return false;
+  const isSelected = Object.entries(nodeSelector).every(
+    ([name, value]) => metadata?.labels?.[name] === value,
+  );
+  if (!isSelected) return false;
+  return (spec?.taints ?? []).every(
+    (taint) =>
+      taint.effect === 'PreferNoSchedule' ||
+      tolerations.some(
+        ({ key, operator, value, effect }) =>
+          (key === taint.key || (!key && operator === 'Exists')) &&
+          (!effect || effect === taint.effect) &&
+          (operator === 'Exists' || (value ?? '') === (taint.value ?? '')),
+      ),
+  );
+}
+
+/** What the scheduler counts: all containers together, or an init container that needs more. */
+function requestsOf(spec: PodSpec | undefined): Amount {
+  const sum = amountOf(spec?.overhead);
+  for (const { resources } of spec?.containers ?? []) add(sum, amountOf(resources?.requests));
+  for (const { resources, restartPolicy } of spec?.initContainers ?? []) {
+    const used = amountOf(resources?.requests);
+    // An init container that goes on beside the others.
+    if (restartPolicy === 'Always') add(sum, used);
+    else {
+      sum.cpu = Math.max(sum.cpu, used.cpu);
+      sum.bytes = Math.max(sum.bytes, used.bytes);
+      sum.gpus = Math.max(sum.gpus, used.gpus);
+    }
+  }
+  return sum;
+}
+
+function add(sum: Amount, more: Amount): void {
+  sum.cpu += more.cpu;
+  sum.bytes += more.bytes;
+  sum.gpus += more.gpus;
+}
+
+function amountOf(quantities: Readonly<Record<string, string>> | undefined): Amount {
+  return {
+    cpu: parseQuantity(quantities?.['cpu']),
+    bytes: parseQuantity(quantities?.['memory']),
+    gpus: parseQuantity(quantities?.[GPU]),
+  };
+}
+
+/** The ids are only places in this list. */
+function gpusOf(
+  left: readonly { readonly node: Node; readonly amount: Amount }[],
+  vramLabel: string,
+): readonly Gpu[] {
+  const gpus = left.flatMap(({ node: { metadata }, amount }) => {
+    const vramMb = Number(metadata?.labels?.[vramLabel]);
+    if (!Number.isSafeInteger(vramMb) || vramMb <= 0) return [];
+    const name = metadata?.labels?.[GPU_NAME_LABEL];
+    const tags = name === undefined ? [] : [name.toLowerCase()];
+    return Array.from({ length: Math.min(MOST_GPUS, Math.max(0, Math.floor(amount.gpus))) }, () => ({
+      vramMb,
+      tags,
+    }));
+  });
+  const largestFirst = gpus.toSorted((a, b) => b.vramMb - a.vramMb).slice(0, MOST_GPUS);
+  return largestFirst.map((gpu, id) => ({ id, ...gpu }));
+}

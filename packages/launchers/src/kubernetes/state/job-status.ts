@@ -1,0 +1,190 @@
+import { engineTime, type ContainerTimes } from '@longshore/worker/execution/container-times';
+import type { JobStatus } from '../../launcher/engine.js';
+import { isDenial } from '../api/kubernetes-api.js';
+import { timeOf, type ContainerStatus, type Job, type Pod } from '../api/resources.js';
+import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, POD_ANNOTATION, RUN_CONTAINER } from '../manifest/names.js';
+import { waitProblemOf, type WaitProblem } from './wait-problem.js';
+
+/** What was seen of a container that cannot start. */
+export interface KnownProblem {
+  /** Its name. */
+  readonly container: string;
+  /** Since when, in milliseconds since 1970. */
+  readonly sinceMs: number;
+  /** The newest message that says why. */
+  readonly message: string;
+}
+
+/** A Job as the engine lists it, with its pods. */
+export interface JobView {
+  readonly job: Job;
+  readonly pods: readonly Pod[];
+  /** UID of the pod that was the first to be seen; null: none was seen. */
+  readonly firstPod: string | null;
+  /** Whether `pods` is newer than `job`. */
+  readonly arePodsComplete: boolean;
+  /** Null: none was seen. */
+  readonly problem: KnownProblem | null;
+  /** Milliseconds since 1970. */
+  readonly nowMs: number;
+  /** How long an image may be unavailable, in milliseconds. */
+  readonly pullGraceMs: number;
+  /** Why the cluster creates no pod; empty: not known. */
+  readonly creationProblem: string;
+}
+
+/** `pods-unknown`: the pods have to be listed to tell. */
+export type Verdict = JobStatus | { readonly kind: 'pods-unknown' };
+
+/** A Secret that was just created may not have reached the node, and a container runtime may be busy. */
+const CREATE_GRACE_MS = 60_000;
+
+/** Reasons of a container that did not start at all. */
+const NOT_STARTED: readonly string[] = ['StartError', 'ContainerCannotRun'];
+
+/** Reasons of a container whose end the node does not know; the second one is containerd's, after a reset of the node. */
+const END_UNKNOWN: readonly string[] = ['ContainerStatusUnknown', 'Unknown'];
+
+/** Exit code of a container that was killed. */
+const KILLED = 137;
+
+/** The status of an attempt by what the API server says about its Job and its pods. */
+export function statusOf(view: JobView): Verdict {
+  const { job, pods, firstPod, arePodsComplete } = view;
+  const [pod, ...others] = pods.toSorted((a, b) => createdAt(a) - createdAt(b));
+  if (pod === undefined) return statusWithoutPod(view);
+  const known = job.metadata?.annotations?.[POD_ANNOTATION] ?? firstPod;
+  const isReplaced = others.length > 0 || (known !== null && known !== pod.metadata?.uid);
+  if (isReplaced) {
+    return arePodsComplete
+      ? lost('Its pod was deleted and Kubernetes started another one in its place')
+      : { kind: 'pods-unknown' };
+  }
+  const ended = endOf(pod);
+  if (ended !== null) return ended;
+  if (job.metadata?.deletionTimestamp !== undefined) return lost('Its Kubernetes job was deleted');
+  if (pod.metadata?.deletionTimestamp !== undefined) return lost('Its pod was deleted');
+  if (pod.status?.reason === 'NodeLost') return lost(podReason(pod));
+  const run = containerOf(pod, RUN_CONTAINER);
+  const problem = waitProblemOf(pod);
+  const message = view.problem?.message ?? problem?.message ?? waitReason(pod);
+  if (problem !== null && hasLasted(problem, view)) return { kind: 'failed', cause: problem.cause, message };
+  if (run?.state?.running !== undefined || run?.state?.terminated !== undefined) return { kind: 'running' };
+  return { kind: 'pending', reason: problem === null ? waitReason(pod) : message };
+}
+
+function hasLasted({ grace }: WaitProblem, { nowMs, problem, pullGraceMs }: JobView): boolean {
+  const graceMs = { none: 0, create: CREATE_GRACE_MS, pull: pullGraceMs }[grace];
+  return nowMs - (problem?.sinceMs ?? nowMs) >= graceMs;
+}
+
+/** Whether the container runs or has ended: its log can be read. */
+export function hasStarted(pod: Pod, container: string): boolean {
+  const { running, terminated } = containerOf(pod, container)?.state ?? {};
+  return running !== undefined || terminated !== undefined;
+}
+
+/** When the container of the run started and ended, by its node; null: not known. */
+export function timesOf(pods: readonly Pod[]): ContainerTimes | null {
+  const [pod] = pods.toSorted((a, b) => createdAt(a) - createdAt(b));
+  const { running, terminated } = (pod && containerOf(pod, RUN_CONTAINER)?.state) ?? {};
+  const startedAt = engineTime(terminated?.startedAt ?? running?.startedAt);
+  const finishedAt = engineTime(terminated?.finishedAt);
+  return startedAt === null && finishedAt === null ? null : { startedAt, finishedAt };
+}
+
+/** How the pod ended; null: it has not ended. */
+function endOf(pod: Pod): JobStatus | null {
+  const { phase, reason } = pod.status ?? {};
+  const disruption = pod.status?.conditions?.find(
+    ({ type, status }) => type === 'DisruptionTarget' && status === 'True',
+  );
+  const run = containerOf(pod, RUN_CONTAINER)?.state?.terminated;
+  const outputs = containerOf(pod, OUTPUTS_CONTAINER)?.state?.terminated;
+  const isOver = phase === 'Succeeded' || phase === 'Failed';
+  if (disruption !== undefined) return lost(joined(disruption.reason, disruption.message));
+  if (isOver && reason !== undefined && reason !== '') return lost(podReason(pod));
+  if (run === undefined) return isOver ? helperFailed(pod) : null;
+  // The first process may end with 0 after another one was killed; the cluster then starts `outputs`.
+  if (run.reason === 'OOMKilled')
+    return { kind: 'exited', exitCode: run.exitCode || KILLED, outOfMemory: true };
+  if (NOT_STARTED.includes(run.reason ?? '')) {
+    const message = `The container could not be started: ${run.message ?? run.reason ?? ''}`;
+    return { kind: 'failed', cause: 'error', message };
+  }
+  if (END_UNKNOWN.includes(run.reason ?? '')) return lost(joined(run.reason, run.message));
+  if (endedByDeletion(pod, run.finishedAt)) return lost('Its pod was deleted');
+  // Before the pod is over, the reason of an eviction or of a shutdown of the node may be missing.
+  if (run.exitCode !== 0)
+    return isOver ? { kind: 'exited', exitCode: run.exitCode, outOfMemory: false } : null;
+  if (outputs === undefined) return isOver ? helperFailed(pod) : null;
+  if (outputs.exitCode !== 0) return helperFailed(pod);
+  return { kind: 'exited', exitCode: 0, outOfMemory: false };
+}
+
+/** Whether the container ended after its pod was deleted, also when the program then ended with 0. */
+function endedByDeletion({ metadata }: Pod, finishedAt: string | undefined): boolean {
+  const deletion = timeOf(metadata?.deletionTimestamp);
+  if (deletion === null) return false;
+  const asked = deletion - (metadata?.deletionGracePeriodSeconds ?? 0) * 1000;
+  return (timeOf(finishedAt) ?? asked) >= asked;
+}
+
+function statusWithoutPod({ job, firstPod, arePodsComplete, creationProblem }: JobView): Verdict {
+  if (job.metadata?.deletionTimestamp !== undefined) return lost('Its Kubernetes job was deleted');
+  const ended = job.status?.conditions?.find(
+    ({ type, status }) => (type === 'Complete' || type === 'Failed') && status === 'True',
+  );
+  const hadPod =
+    ended !== undefined || firstPod !== null || job.metadata?.annotations?.[POD_ANNOTATION] !== undefined;
+  if (hadPod) {
+    if (!arePodsComplete) return { kind: 'pods-unknown' };
+    return lost(joined('Its pod is gone', ended?.message ?? ended?.reason));
+  }
+  if (isDenial(creationProblem)) return { kind: 'failed', cause: 'error', message: creationProblem };
+  const waiting = job.status?.conditions?.find(({ status }) => status === 'True');
+  return { kind: 'pending', reason: creationProblem || joined(waiting?.type, waiting?.message) };
+}
+
+/** The engine's own words about a pod that does not run yet. */
+function waitReason(pod: Pod): string {
+  const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled');
+  if (scheduled?.status === 'False') return joined(scheduled.reason, scheduled.message);
+  for (const name of [INPUTS_CONTAINER, RUN_CONTAINER]) {
+    const waiting = containerOf(pod, name)?.state?.waiting;
+    if (waiting !== undefined) return joined(waiting.reason, waiting.message);
+  }
+  return '';
+}
+
+function helperFailed(pod: Pod): JobStatus {
+  for (const name of [INPUTS_CONTAINER, OUTPUTS_CONTAINER]) {
+    const ended = containerOf(pod, name)?.state?.terminated;
+    if (ended !== undefined && ended.exitCode !== 0) {
+      const why = joined(ended.reason, ended.message);
+      return lost(`The container '${name}' of the launcher ended with exit code ${ended.exitCode} (${why})`);
+    }
+  }
+  return lost('Its pod ended without a report about its containers');
+}
+
+export function containerOf(pod: Pod, name: string): ContainerStatus | undefined {
+  const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
+  return [...initContainerStatuses, ...containerStatuses].find((status) => status.name === name);
+}
+
+function podReason(pod: Pod): string {
+  return joined(pod.status?.reason, pod.status?.message);
+}
+
+function lost(why: string): JobStatus {
+  return { kind: 'failed', cause: 'infrastructure', message: `Kubernetes ended the run: ${why}` };
+}
+
+function joined(...parts: readonly (string | undefined)[]): string {
+  return parts.filter((part) => part !== undefined && part !== '').join(': ');
+}
+
+function createdAt({ metadata }: Pod): number {
+  return timeOf(metadata?.creationTimestamp) ?? 0;
+}

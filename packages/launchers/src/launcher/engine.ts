@@ -1,0 +1,131 @@
+import type { Capability } from '@longshore/client/constants';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import type { ContainerTimes } from '@longshore/worker/execution/container-times';
+import type { LogLine } from '@longshore/worker/runtime/runtime';
+import type {
+  CarriedOptions,
+  Constraints,
+  RegistryLogin,
+  Resources,
+} from '@longshore/worker/service-api/service-api';
+
+/** The attempt that a job executes. An engine holds at most one job of an attempt. */
+export interface JobKey {
+  readonly runId: string;
+  /** 1-based. */
+  readonly attempt: number;
+}
+
+/** What an engine needs to execute an attempt. Everything is data: the engine's nodes see no folder of the launcher. */
+export interface JobSpec extends JobKey, CarriedOptions {
+  readonly image: string;
+  readonly inputs: JsonObject;
+  /** Initial content of the output file unless empty. */
+  readonly outputTemplate: JsonObject;
+  /** The GPU id is the service's choice among the reported ones and means nothing to an engine. */
+  readonly constraints: Constraints;
+  /** Tags that the run requires; those that the engine maps restrict the nodes. */
+  readonly selector: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** Values of the run's secrets by environment variable; above `env`. Never log them. */
+  readonly secrets: Readonly<Record<string, string>>;
+  /** Login for the pull; null: the engine's own. */
+  readonly registry: RegistryLogin | null;
+  /** Null: the run is not traced. */
+  readonly trace: TraceContext | null;
+}
+
+/**
+ * `pending`: submitted, the container does not run; `reason` is the engine's own words, empty if it gives none. `running`: the
+ * container has started. `exited`: the container ended by itself. `failed`: the job ended in another way, and `message` is
+ * fit for the run's error_message; with the cause `infrastructure`, the run is not to blame. The last two are final.
+ */
+export type JobStatus =
+  | { readonly kind: 'pending'; readonly reason: string }
+  | { readonly kind: 'running' }
+  | { readonly kind: 'exited'; readonly exitCode: number; readonly outOfMemory: boolean }
+  | {
+      readonly kind: 'failed';
+      readonly cause: 'image' | 'error' | 'infrastructure';
+      readonly message: string;
+    };
+
+/** Whether the status never changes again. */
+export function isFinal({ kind }: JobStatus): boolean {
+  return kind === 'exited' || kind === 'failed';
+}
+
+/** A job as the engine lists it. */
+export interface EngineJob extends JobKey {
+  /** The launcher that submitted it. */
+  readonly workerId: string;
+  /** Unique in the engine for all time, and fit to be shown: the UID of a Kubernetes Job, the id of a Slurm job. */
+  readonly engineId: string;
+  readonly status: JobStatus;
+  /** Of the container; absent: not known, as is a time that is null. */
+  readonly times?: ContainerTimes;
+}
+
+/**
+ * A cluster that queues and executes containers by itself, such as Kubernetes or Slurm. It never repeats a job by itself.
+ * All state is the engine's: after a restart `list` finds the jobs again, and each method works for jobs that another
+ * process submitted.
+ */
+export interface Engine {
+  readonly name: 'kubernetes' | 'slurm';
+  readonly capabilities: readonly Capability[];
+  /** Tags that the engine maps to nodes; the launcher announces them with its own. */
+  readonly tags: readonly string[];
+  /**
+   * Connects, checks settings and permissions, and lists the jobs for the first time. From then on the list is kept current.
+   * @throws SettingsError when a setting is wrong or a permission is missing
+   * @throws EngineFault when the engine does not answer
+   */
+  open(): Promise<void>;
+  /** Stops to keep the list current. Jobs go on. */
+  close(): Promise<void>;
+  /** All jobs of the deployment, of other launchers, too. Read from memory. */
+  list(): readonly EngineJob[];
+  /**
+   * Resolves when the engine lists the job with another status or not at all, or at once if it does so already. A job is only
+   * missing when a complete list of the engine, newer than its submission, does not contain it.
+   * @param known status that the caller has seen; null: none
+   * @returns null: the engine does not have the job any more
+   */
+  nextStatus(key: JobKey, known: JobStatus | null, signal: AbortSignal): Promise<EngineJob | null>;
+  /**
+   * Submits the job of an attempt. Idempotent: an attempt that the engine has already is not submitted again, also
+   * if another process submitted it, and its job is returned.
+   * @throws RunFault when no engine of this kind could execute the run, as with inputs that are too large
+   * @throws EngineFault when the engine does not answer or refuses jobs now; the job may exist nevertheless
+   */
+  submit(spec: JobSpec): Promise<EngineJob>;
+  /**
+   * The output of the container, as it is written, from its beginning: the same lines at each call. Ends after the
+   * container's end with its last line. Outages of the engine, and of the job's node, are waited for.
+   */
+  readLines(job: EngineJob, signal: AbortSignal): AsyncIterable<LogLine>;
+  /**
+   * The output file of a job that exited with 0; null when there is none. Outages are waited for, too.
+   * @throws RunFault when it cannot be used: it is no regular file, or too large
+   * @throws EngineFault when the engine has lost it
+   */
+  readOutputs(job: EngineJob, signal: AbortSignal): Promise<Buffer | null>;
+  /**
+   * The values of secrets that the job was submitted with, by environment variable, until the job is removed. Those that the
+   * engine no longer has are absent.
+   * @throws EngineFault when the engine does not answer
+   */
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>>;
+  /**
+   * Ends the job with SIGTERM, after `graceSeconds` with SIGKILL, and removes it with all that belongs to it. Resolves when
+   * its container has ended as far as the engine can know. Idempotent; also for a job that is gone.
+   * @throws EngineFault when the engine does not answer
+   */
+  remove(key: JobKey, graceSeconds: number): Promise<void>;
+  /** What the cluster could give to the jobs of this launcher: what is free, and what they use. Read from memory. */
+  capacity(): Resources;
+  /** @throws EngineFault when the engine cannot take jobs now */
+  probe(): Promise<void>;
+}

@@ -1,0 +1,117 @@
+import { hasImageFolders, type ContainerTool } from '@longshore/worker/settings/slurm-settings';
+
+/** Where a container sees the folder with the input and the output file. */
+export function folderInContainer(tool: ContainerTool, hostFolder: string): string {
+  // An image folder is read-only, so a mount point must be there already: /mnt is in every usual image.
+  if (hasImageFolders(tool)) return '/mnt';
+  return typeof tool === 'string' ? '/longshore' : hostFolder;
+}
+
+/**
+ * The shell functions that execute a container, for the job script. `prepare` gets the image; `container` becomes the
+ * container; `kill_container` ends it at once; `clean_up` removes what is not in $scratch, a folder of the job below
+ * $scratch_in. They find $job (the folder of the attempt), $image, the arrays env (NAME=VALUE), command and args,
+ * $has_command, and $gpus (CUDA, ROCR or GPU; empty: Slurm gave the job none), and may write a sentence to image-error.
+ * Values of the run are only ever expanded in double quotes. No variable of the run is set in the shell under its own name,
+ * and the command line is complete before anything of the run is exported.
+ */
+export function containerFunctions(tool: ContainerTool): string {
+  return typeof tool === 'string' ? FUNCTIONS[tool] : SCRIPT(tool.script);
+}
+
+/**
+ * The variables reach the container by a prefix, so that LD_PRELOAD or PATH of a run do not change the tool. Without
+ * --no-eval (since 1.1), a shell in the container would evaluate values and arguments.
+ */
+const APPTAINER = `
+scratch_in=\${TMPDIR:-/tmp}
+prepare() {
+  apptainer pull --force "$scratch/image.sif" "docker://$image" ||
+    { last_line prepare.log >image-error; return 1; }
+}
+container() {
+  local pair
+  set -- --containall --no-eval --bind "$job/io:/longshore"
+  case $gpus in CUDA) set -- --nv "$@" ;; ROCR) set -- --rocm "$@" ;; esac
+  if [ -n "$has_command" ]; then set -- exec "$@" "$scratch/image.sif" "\${command[@]}"
+  else set -- run "$@" "$scratch/image.sif"
+  fi
+  set -- apptainer "$@" "\${args[@]}"
+  for pair in "\${env[@]}"; do export "APPTAINERENV_$pair"; done
+  exec "$@"
+}
+kill_container() { kill -KILL "$pid"; }
+`;
+
+/**
+ * The variables are in a configuration on the node; enroot reads them line by line. The container sees all GPUs that the
+ * job sees, because CUDA_VISIBLE_DEVICES counts among these.
+ */
+const ENROOT = `
+scratch_in=\${TMPDIR:-/tmp}
+prepare() {
+  local source="docker://$image"
+  case \${image%%/*} in "$image") ;; *.* | *:* | localhost) source="docker://\${image%%/*}#\${image#*/}" ;; esac
+  enroot import --output "$scratch/image.sqsh" "$source" && enroot create --name "$container_name" "$scratch/image.sqsh" ||
+    { last_line prepare.log >image-error; return 1; }
+}
+container() {
+  [ "$gpus" != CUDA ] || env=(NVIDIA_DRIVER_CAPABILITIES=compute,utility "\${env[@]}" NVIDIA_VISIBLE_DEVICES=all)
+  printf '%s\\n' "\${env[@]}" >"$scratch/variables"
+  printf 'environ() { cat %q; }\\nmounts() { echo %q; }\\n' \\
+    "$scratch/variables" "$job/io /longshore none x-create=dir,bind,rw" >"$scratch/conf"
+  printf '#!/bin/sh\\nexec "$@"\\n' >"$scratch/rc"
+  [ -z "$has_command" ] ||
+    exec enroot start --conf "$scratch/conf" --rc "$scratch/rc" "$container_name" "\${command[@]}" "\${args[@]}"
+  exec enroot start --conf "$scratch/conf" "$container_name" "\${args[@]}"
+}
+kill_container() { kill -KILL "$pid"; }
+clean_up() { enroot remove --force "$container_name" >/dev/null 2>&1; }
+`;
+
+/**
+ * ch-run reads variables line by line, so it gets the values under names of ours that no variable of the run has; the
+ * file sets each variable to such a value, and --unset-env drops our names. Texts of the run are not expanded again.
+ */
+const CHARLIECLOUD = `
+prepare() { :; }
+container() {
+  local carrier=LONGSHORE_VALUE index user
+  while [[ " \${env[*]%%=*} " == *" $carrier"* ]]; do carrier+=_; done
+  set -- "$(type -P ch-run)" --private-tmp --set-env=/dev/fd/3 "--unset-env=$carrier*" --bind "$job/io:/mnt" \\
+    --cd "$work_dir" "$image_dir" -- "\${command[@]}" "\${args[@]}"
+  [ -n "$1" ] || exit 127
+  exec 3< <(for index in "\${!env[@]}"; do printf '%s=$%s%d\\n' "\${env[index]%%=*}" "$carrier" "$index"; done)
+  user=$(id -un)
+  export -n $(compgen -e)
+  export USER="$user" HOME=/ PATH=/usr/bin:/bin
+  for index in "\${!env[@]}"; do export "$carrier$index=\${env[index]#*=}"; done
+  exec "$@"
+}
+kill_container() { kill -KILL "$pid"; }
+`;
+
+/** The configuration holds the variables: it is in the node's memory alone. */
+const RUNC = `
+scratch_in=/dev/shm
+prepare() { printf '%s' "$oci_config" >"$scratch/config.json"; }
+container() { exec runc --root "$scratch/state" run --bundle "$scratch" "$container_name"; }
+kill_container() { runc --root "$scratch/state" kill "$container_name" KILL; }
+`;
+
+const SCRIPT = (path: string): string => `
+prepare() { :; }
+container() {
+  exec 3< <(printf '%s\\0' "\${env[@]}")
+  export LONGSHORE_JOB="$job" LONGSHORE_IMAGE="$image"
+  exec '${path}'
+}
+kill_container() { kill -KILL "$pid"; }
+`;
+
+const FUNCTIONS: Readonly<Record<Extract<ContainerTool, string>, string>> = {
+  apptainer: APPTAINER,
+  enroot: ENROOT,
+  charliecloud: CHARLIECLOUD,
+  runc: RUNC,
+};

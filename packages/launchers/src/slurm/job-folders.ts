@@ -1,0 +1,280 @@
+import { randomUUID } from 'node:crypto';
+import { chmod, mkdir, readdir, readFile, readlink, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isJsonObject } from '@longshore/common/json/json-value';
+import { SettingsError } from '@longshore/common/settings/setting';
+import type { JobKey } from '../launcher/engine.js';
+import { removeTree } from '@longshore/worker/runtime/process/remove-tree';
+import { attemptName, parseAttemptName } from './squeue-lines.js';
+
+/** What the job script has written at the end of an attempt. */
+export interface ExitRecord {
+  /** `image`: there is no image, so there was no container. */
+  readonly kind: 'exited' | 'image';
+  readonly exitCode: number;
+  /** Whether the job script got a signal before: a user or Slurm ended the job. */
+  readonly wasSignalled: boolean;
+  /** When the container ended, in milliseconds since 1970; null: a launcher of an older version has made the script. */
+  readonly endedAtMs: number | null;
+  /** Size of the log, in bytes. */
+  readonly logBytes: number;
+  /** Why there is no image. */
+  readonly message: string;
+}
+
+/** The files of an attempt, which outlive the controller's memory of its job. */
+export interface FolderState {
+  /** The launcher that made the folder. */
+  readonly workerId: string;
+  readonly createdAtMs: number;
+  /** Jobs that Slurm accepted. */
+  readonly jobIds: readonly string[];
+  /** The job that executes the attempt; null: none yet. */
+  readonly takenBy: string | null;
+  readonly hasStarted: boolean;
+  /** When the container started, in milliseconds since 1970; null: not, or not visible yet. */
+  readonly startedAtMs: number | null;
+  /** Null: not ended, or without a record. */
+  readonly exit: ExitRecord | null;
+}
+
+/** Contents of the files of a new folder. */
+export interface AttemptFiles {
+  readonly workerId: string;
+  readonly image: string;
+  /** JSON. */
+  readonly inputs: string;
+  /** Initial content of the output file. */
+  readonly outputs: string;
+  /** Values of secrets among them. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Values of secrets by variable, which stay in the folder. */
+  readonly secrets: Readonly<Record<string, string>>;
+  readonly command: readonly string[] | null;
+  readonly args: readonly string[] | null;
+  /** Further files for the container tool, by name. */
+  readonly forTool: Readonly<Record<string, string>>;
+}
+
+/** Folder that the container sees, with the input and the output file. */
+export const CONTAINER_FOLDER = 'io';
+export const LOG_FILE = 'log';
+
+const SUBMISSION = 'submission';
+const SECRETS = 'secrets';
+const JOB_PREFIX = 'job-';
+const MAX_MESSAGE_LENGTH = 500;
+
+const DRAFT = /^\.(?:new|old|probe)-/;
+
+/** Age of a draft whose process does not go on, in milliseconds. */
+const DRAFT_MS = 10 * 60_000;
+
+/** The folders of a deployment's attempts below SERVICE_WORKER_SLURM_DIR. */
+export class JobFolders {
+  readonly root: string;
+  /** Times of starts, which never change. */
+  private readonly starts = new Map<string, number>();
+  /** Submissions never change. */
+  private readonly submissions = new Map<string, Pick<FolderState, 'workerId' | 'createdAtMs'>>();
+
+  constructor(base: string, deployment: string) {
+    this.root = join(base, deployment);
+  }
+
+  /** @throws SettingsError when the folder cannot be written */
+  async open(): Promise<void> {
+    try {
+      await mkdir(this.root, { recursive: true, mode: 0o700 });
+      const probe = join(this.root, `.probe-${randomUUID()}`);
+      await writeFile(probe, '', { mode: 0o600 });
+      await rm(probe);
+      await this.removeDrafts();
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new SettingsError([`SERVICE_WORKER_SLURM_DIR must be a folder that can be written: ${reason}`]);
+    }
+  }
+
+  pathOf(key: JobKey): string {
+    return join(this.root, attemptName(key));
+  }
+
+  /**
+   * Makes the folder of an attempt at once, whole or not at all.
+   * @returns false when there is one already
+   */
+  async create(key: JobKey, files: AttemptFiles): Promise<boolean> {
+    const draft = join(this.root, `.new-${randomUUID()}`);
+    const write = (name: string, text: string, mode = 0o600): Promise<void> =>
+      writeFile(join(draft, name), text, { mode });
+    try {
+      await mkdir(join(draft, CONTAINER_FOLDER), { recursive: true, mode: 0o700 });
+      await write(SUBMISSION, JSON.stringify({ worker_id: files.workerId, created_at: Date.now() }));
+      await write(LOG_FILE, '');
+      await write('image', files.image);
+      await write('env', nulEnded(Object.entries(files.env).map(([name, value]) => `${name}=${value}`)));
+      if (Object.keys(files.secrets).length > 0) await write(SECRETS, JSON.stringify(files.secrets));
+      if (files.command !== null) await write('command', nulEnded(files.command));
+      if (files.args !== null) await write('args', nulEnded(files.args));
+      for (const [name, text] of Object.entries(files.forTool)) await write(name, text);
+      await write(join(CONTAINER_FOLDER, 'input.json'), files.inputs);
+      await write(join(CONTAINER_FOLDER, 'output.json'), files.outputs);
+      await this.openToContainer(draft);
+      // Renaming onto a folder that is not empty fails, so one of two launchers makes the folder.
+      await rename(draft, this.pathOf(key));
+      this.submissions.delete(this.pathOf(key));
+      return true;
+    } catch (error) {
+      await removeTree(draft);
+      if (codeOf(error) === 'ENOTEMPTY' || codeOf(error) === 'EEXIST') return false;
+      throw error;
+    }
+  }
+
+  /** Records that Slurm has accepted a job. */
+  async noteJob(key: JobKey, jobId: string): Promise<void> {
+    await writeFile(join(this.pathOf(key), `${JOB_PREFIX}${jobId}`), '', { mode: 0o600 });
+  }
+
+  /** The attempts that have a folder. */
+  async list(): Promise<JobKey[]> {
+    const names = await readdir(this.root);
+    const paths = new Set(names.map((name) => join(this.root, name)));
+    // Other launchers remove folders, too.
+    for (const known of [this.submissions, this.starts])
+      for (const path of known.keys()) if (!paths.has(path)) known.delete(path);
+    return names.flatMap((name) => parseAttemptName(name) ?? []);
+  }
+
+  /** @returns null when there is no folder of that name */
+  async read(key: JobKey): Promise<FolderState | null> {
+    const path = this.pathOf(key);
+    try {
+      // Listing a folder makes a network file system ask its server, unlike looking for one file.
+      const names = await readdir(path);
+      const jobIds = names
+        .filter((name) => name.startsWith(JOB_PREFIX))
+        .map((name) => name.slice(JOB_PREFIX.length));
+      const taken = names.includes('taken') ? await readlink(join(path, 'taken')) : null;
+      return {
+        ...(await this.readSubmission(path)),
+        jobIds,
+        takenBy: taken === null ? null : (taken.split('.')[0] ?? null),
+        hasStarted: names.includes('started'),
+        startedAtMs: names.includes('started') ? await this.readStart(path) : null,
+        exit: names.includes('exit') ? await readExit(path) : null,
+      };
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return null;
+      throw error;
+    }
+  }
+
+  /** The values of secrets of an attempt by variable; empty when there are none, or the file is damaged. */
+  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {
+    try {
+      const value = parseJson(await readFile(join(this.pathOf(key), SECRETS), 'utf8'));
+      const pairs = Object.entries(isJsonObject(value) ? value : {});
+      return Object.fromEntries(
+        pairs.filter((pair): pair is [string, string] => typeof pair[1] === 'string'),
+      );
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return {};
+      throw error;
+    }
+  }
+
+  /** Deletes the folder. Idempotent. */
+  async remove(key: JobKey): Promise<void> {
+    const path = this.pathOf(key);
+    const removed = join(this.root, `.old-${randomUUID()}`);
+    this.submissions.delete(path);
+    this.starts.delete(path);
+    try {
+      // A job that starts now finds no folder, or the whole one.
+      await rename(path, removed);
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return;
+      throw error;
+    }
+    await removeTree(removed);
+  }
+
+  /** Removes what processes that were killed have left of folders that they made or removed. */
+  private async removeDrafts(): Promise<void> {
+    for (const name of await readdir(this.root)) {
+      if (!DRAFT.test(name)) continue;
+      const path = join(this.root, name);
+      const { ctimeMs } = await stat(path).catch(() => ({ ctimeMs: Date.now() }));
+      if (Date.now() - ctimeMs > DRAFT_MS) await removeTree(path).catch(() => undefined);
+    }
+  }
+
+  /** Programs may run under another account; the folder above keeps other users out. */
+  private async openToContainer(draft: string): Promise<void> {
+    await chmod(join(draft, CONTAINER_FOLDER), 0o777);
+    await chmod(join(draft, CONTAINER_FOLDER, 'input.json'), 0o644);
+    await chmod(join(draft, CONTAINER_FOLDER, 'output.json'), 0o666);
+  }
+
+  /** @returns null when the time is not visible yet, or an older launcher has made the script */
+  private async readStart(path: string): Promise<number | null> {
+    const known = this.starts.get(path);
+    if (known !== undefined) return known;
+    const text = await readFile(join(path, 'started'), 'utf8').catch(() => '');
+    const [time] = /^\d{13}(?=\n)/.exec(text) ?? [];
+    if (time === undefined) return null;
+    this.starts.set(path, Number(time));
+    return Number(time);
+  }
+
+  private async readSubmission(path: string): Promise<Pick<FolderState, 'workerId' | 'createdAtMs'>> {
+    const known = this.submissions.get(path);
+    if (known !== undefined) return known;
+    const value = parseJson(await readFile(join(path, SUBMISSION), 'utf8'));
+    const { worker_id: workerId, created_at: createdAt } = isJsonObject(value) ? value : {};
+    const submission = {
+      workerId: typeof workerId === 'string' ? workerId : '',
+      createdAtMs: typeof createdAt === 'number' ? createdAt : 0,
+    };
+    this.submissions.set(path, submission);
+    return submission;
+  }
+}
+
+async function readExit(path: string): Promise<ExitRecord | null> {
+  const [, kind, code, signalled, bytes, endedAt] =
+    /^(exited|image) (\d+) ([01]) (\d+)(?: (\d{13}))?\s*$/.exec(await readFile(join(path, 'exit'), 'utf8')) ??
+    [];
+  if (kind !== 'exited' && kind !== 'image') return null;
+  const message = kind === 'image' ? await readFile(join(path, 'image-error'), 'utf8').catch(() => '') : '';
+  return {
+    kind,
+    exitCode: Number(code),
+    wasSignalled: signalled === '1',
+    endedAtMs: endedAt === undefined ? null : Number(endedAt),
+    logBytes: Number(bytes),
+    message: message
+      .replaceAll(/[\p{Cc}\s]+/gu, ' ')
+      .trim()
+      .slice(0, MAX_MESSAGE_LENGTH),
+  };
+}
+
+/** @returns undefined for a damaged file: one attempt must not hold up the others */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function nulEnded(texts: readonly string[]): string {
+  return texts.map((text) => `${text}\0`).join('');
+}
+
+function codeOf(error: unknown): unknown {
+  return typeof error === 'object' && error !== null ? Reflect.get(error, 'code') : undefined;
+}

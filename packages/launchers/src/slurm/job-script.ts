@@ -1,0 +1,99 @@
+import type { ContainerTool } from '@longshore/worker/settings/slurm-settings';
+import { containerFunctions } from './containers/container-tools.js';
+
+/** Exit code of a job script on a node that does not see the shared folder. */
+export const FOLDER_UNSEEN = 78;
+
+/** What the script of a job holds: the launcher's own settings, and nothing that a user of the service has written. */
+export interface JobScriptParts {
+  /** Folder of the attempts of the deployment. */
+  readonly root: string;
+  /** Name of the attempt's folder. */
+  readonly folder: string;
+  readonly tool: ContainerTool;
+}
+
+/**
+ * The script of a job, for bash 4.2 and later. Before anything else, the job takes the attempt by a symbolic link: of several
+ * jobs of the attempt, or of one that Slurm starts again, one executes it, and the others end quietly. The exit record is
+ * the last that it writes: `exited CODE SIGNALLED LOG_BYTES TIME`, or `image ...` when there is no image. Times are milliseconds since 1970, by the node.
+ */
+export function jobScript({ root, folder, tool }: JobScriptParts): string {
+  return `#!/bin/bash
+# One attempt of a run of Longshore. What the run says is in files of its folder, and not in this script.
+umask 077
+export PATH="\${PATH:-/usr/local/bin:/usr/bin:/bin}:/usr/sbin:/sbin"
+cd -- '${root}' || exit ${FOLDER_UNSEEN}
+cd -- './${folder}' 2>/dev/null || exit 0
+job='${root}/${folder}'
+# A controller that lost its newest state may start a job again under the same number.
+me="$SLURM_JOB_ID.$(uname -n).$$.$(date +%s%N)"
+ln -s -T -- "$me" taken 2>/dev/null || [ "$(readlink taken)" = "$me" ] || exit 0
+
+read_list() { # FILE: its parts, which end with NUL, into the array list
+  local item
+  list=()
+  [ -e "$1" ] || return 0
+  while IFS= read -r -d '' item; do list+=("$item"); done <"$1"
+}
+last_line() { grep -v '^[[:space:]]*$' "$1" | tail -n 1 | cut -c 1-500; }
+clean_up() { :; }
+finish() { # KIND CODE
+  local ended_at=$(date +%s%3N)
+  clean_up
+  [ -z "$scratch" ] || rm -rf -- "$scratch"
+  printf '%s %d %d %d %s\\n' "$1" "$2" "$ended" "$(stat -c %s log)" "$ended_at" >exit.new && mv -f exit.new exit
+  exit "$2"
+}
+await() { # the end of the child $pid; its exit code is in $code
+  local status
+  code=
+  while :; do
+    interrupted=
+    wait "$pid"
+    status=$?
+    # A signal ends the wait early. After one that came just behind the end, the shell may not know the child any more.
+    { [ "$status" = 127 ] && [ -n "$code" ]; } || code=$status
+    [ -n "$interrupted" ] || return 0
+  done
+}
+
+read_list env && env=("\${list[@]}")
+# The GPUs that Slurm gave to the job, if any; the last of several variables of one name counts.
+gpus=
+for name in GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES; do
+  case \${!name} in '' | NoDevFiles) ;; *) env+=("$name=\${!name}") gpus=\${name%%_*} ;; esac
+done
+oci_config=
+[ ! -e oci-config ] || oci_config=$(<oci-config)
+rm -f env oci-config
+read_list command && command=("\${list[@]}")
+read_list args && args=("\${list[@]}")
+has_command=
+[ ! -e command ] || has_command=yes
+image=$(<image)
+image_dir=
+[ ! -e image-dir ] || image_dir=$(<image-dir)
+work_dir=/
+[ ! -e work-dir ] || work_dir=$(<work-dir)
+container_name="longshore-$SLURM_JOB_ID"
+scratch= scratch_in= pid= interrupted= code= ended=0
+${containerFunctions(tool)}
+trap 'ended=1 interrupted=yes; [ -z "$pid" ] || kill -TERM "$pid" 2>/dev/null' TERM
+trap 'ended=1 interrupted=yes; [ -z "$pid" ] || kill_container 2>/dev/null' USR1
+[ -z "$scratch_in" ] || scratch=$(mktemp -d -p "$scratch_in") || exit 1
+
+prepare </dev/null >prepare.log 2>&1 &
+pid=$!
+await
+[ "$ended" = 0 ] || finish exited 143
+[ "$code" = 0 ] || finish image 1
+date +%s%3N >started
+container </dev/null >>log 2>&1 &
+pid=$!
+[ "$ended" = 0 ] || kill -TERM "$pid" 2>/dev/null
+await
+[ ! -s image-error ] || finish image 1
+finish exited "$code"
+`;
+}

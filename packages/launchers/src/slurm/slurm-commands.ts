@@ -1,0 +1,171 @@
+import { execFile } from 'node:child_process';
+import { SettingsError } from '@longshore/common/settings/setting';
+import { EngineFault } from '@longshore/worker/runtime/runtime';
+import { Semaphore } from '@longshore/common/semaphore';
+import { refusalOf } from './refusals.js';
+
+/** Time limits of a command, in milliseconds. */
+const READ_MS = 30_000;
+const SUBMIT_MS = 60_000;
+
+/** Limit of what a command may print: about 200,000 jobs. */
+const MAX_OUTPUT_BYTES = 64 * 2 ** 20;
+const MAX_MESSAGE_LENGTH = 1_000;
+
+const NOT_INSTALLED = 'the command is not installed';
+
+/** scancel ends with the last byte of Slurm's error number, here ESLURM_ALREADY_DONE (2021), and says nothing. */
+const ALREADY_DONE = 'exit code 229';
+
+/** Commands at the same time; the controller answers them one by one anyway. */
+const PARALLEL = 8;
+
+/** Variables that Slurm's commands get; none of the worker's own. */
+const PASSED = ['PATH', 'HOME', 'USER', 'LOGNAME', 'TZ', 'SLURM_CONF', 'LD_LIBRARY_PATH'] as const;
+
+/** Slurm's commands, called without a shell, with a time limit and bounded output. */
+export class SlurmCommands {
+  private readonly env: NodeJS.ProcessEnv;
+  private readonly limiter = new Semaphore(PARALLEL);
+
+  constructor(env: NodeJS.ProcessEnv) {
+    // Others, such as SBATCH_EXCLUSIVE, would change what the commands do.
+    const passed = PASSED.map((name) => [name, env[name]]);
+    this.env = Object.fromEntries(passed.filter(([, value]) => value !== undefined));
+  }
+
+  /**
+   * @param script text of the job script
+   * @returns the id of the job
+   * @throws RunFault when Slurm would never take such a job
+   * @throws LimitRefusal when it may be so
+   * @throws EngineFault else; the job may have been accepted
+   */
+  async submit(args: readonly string[], script: string): Promise<string> {
+    const { problem, stdout } = await this.run('sbatch', ['--parsable', ...args], SUBMIT_MS, script);
+    if (problem !== null) throw refusalOf(problem);
+    const [, id] = /^(\d+)(?:;.*)?\s*$/.exec(stdout) ?? [];
+    if (id === undefined) throw new EngineFault(`sbatch answered with no job id: ${clip(stdout)}`);
+    return id;
+  }
+
+  /**
+   * Jobs of this user, ended ones as long as the controller keeps them (MinJobAge).
+   * @param format as squeue's `--format`
+   * @throws EngineFault when the controller does not answer
+   */
+  async listJobs(format: string): Promise<string> {
+    const user = String(process.getuid?.() ?? process.env['USER'] ?? '');
+    const args = ['--noheader', '--states=all', `--user=${user}`, `--format=${format}`];
+    return this.answer('squeue', args);
+  }
+
+  /** One line for each node. @throws EngineFault when the controller does not answer */
+  async listNodes(): Promise<string> {
+    return this.answer('scontrol', ['--details', '--oneliner', 'show', 'node']);
+  }
+
+  /**
+   * The partitions of the jobs.
+   * @param wanted empty: the default partition
+   * @throws SettingsError when there is no such partition, or Slurm's commands are not installed
+   * @throws EngineFault when the controller does not answer
+   */
+  async findPartitions(wanted: readonly string[]): Promise<readonly string[]> {
+    const { problem, stdout: listed } = await this.run(
+      'sinfo',
+      ['--noheader', '--all', '--format=%P'],
+      READ_MS,
+    );
+    if (problem === NOT_INSTALLED) throw new SettingsError([`The runtime slurm needs sinfo: ${problem}`]);
+    if (problem !== null) throw new EngineFault(`sinfo failed: ${problem}`);
+    const names = listed.split('\n').map((line) => line.trim());
+    if (wanted.length === 0) {
+      return names.filter((name) => name.endsWith('*')).map((name) => name.slice(0, -1));
+    }
+    const known = new Set(names.map((name) => name.replace(/\*$/, '')));
+    const unknown = wanted.filter((name) => !known.has(name));
+    if (unknown.length === 0) return wanted;
+    throw new SettingsError([
+      `SERVICE_WORKER_SLURM_PARTITIONS names partitions that Slurm does not have: ${unknown.join(', ')}; ` +
+        `there are ${[...known].filter((name) => name !== '').join(', ')}`,
+    ]);
+  }
+
+  /** Ends jobs that do not run yet; others go on. @throws EngineFault when the controller does not answer */
+  cancelPending(ids: readonly string[]): Promise<void> {
+    return this.cancel(['--state=PENDING'], ids);
+  }
+
+  /** Sends a signal to the job scripts alone. @throws EngineFault when the controller does not answer */
+  signalScripts(signal: 'TERM' | 'USR1', ids: readonly string[]): Promise<void> {
+    return this.cancel([`--signal=${signal}`, '--batch'], ids);
+  }
+
+  /** Ends jobs in Slurm's own way: SIGTERM to all processes, and SIGKILL after KillWait. @throws EngineFault as above */
+  cancelJobs(ids: readonly string[]): Promise<void> {
+    return this.cancel([], ids);
+  }
+
+  /** SIGKILL to all processes of the jobs. @throws EngineFault when the controller does not answer */
+  async killJobs(ids: readonly string[]): Promise<void> {
+    await this.cancel(['--signal=KILL', '--full'], ids);
+    await this.cancelJobs(ids);
+  }
+
+  private async cancel(options: readonly string[], ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    const { problem } = await this.run('scancel', [...options, ...ids], READ_MS);
+    if (problem === null || problem === ALREADY_DONE) return;
+    if (/invalid job id|already complet|not running/i.test(problem)) return;
+    throw new EngineFault(`Slurm did not cancel the job: ${problem}`);
+  }
+
+  private async answer(command: string, args: readonly string[]): Promise<string> {
+    const { problem, stdout } = await this.run(command, args, READ_MS);
+    if (problem !== null) throw new EngineFault(`${command} failed: ${problem}`);
+    return stdout;
+  }
+
+  private run(
+    command: string,
+    args: readonly string[],
+    timeout: number,
+    input = '',
+  ): Promise<{ readonly stdout: string; readonly problem: string | null }> {
+    const limits = { timeout, killSignal: 'SIGKILL', maxBuffer: MAX_OUTPUT_BYTES } as const;
+    return this.limiter.run(
+      () =>
+        new Promise((resolve) => {
+          const child = execFile(
+            command,
+            [...args],
+            { ...limits, cwd: '/', env: this.env },
+            (error, stdout, stderr) => {
+              resolve({ stdout, problem: error === null ? null : problemOf(error, stderr, timeout) });
+            },
+          );
+          // A command that ends without reading its input breaks the pipe; its exit code says why.
+          child.stdin?.on('error', () => undefined);
+          child.stdin?.end(input);
+        }),
+    );
+  }
+}
+
+function problemOf(
+  error: Error & { killed?: boolean; code?: unknown },
+  stderr: string,
+  timeout: number,
+): string {
+  if (error.code === 'ENOENT') return NOT_INSTALLED;
+  if (error.killed === true) return `no answer within ${timeout / 1000} s`;
+  const text = stderr.replaceAll(/^\w+: (?:error|fatal): /gm, '');
+  return clip(text) === '' ? `exit code ${String(error.code)}` : clip(text);
+}
+
+/** One line of bounded length. */
+function clip(text: string): string {
+  const line = text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim();
+  return line.length > MAX_MESSAGE_LENGTH ? `${line.slice(0, MAX_MESSAGE_LENGTH)}...` : line;
+}

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, test, vi } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SettingsReader } from '@longshore/common/settings/settings-reader';
+import type { EngineJob } from '../launcher/engine.js';
+import { MemoryLog } from '@longshore/worker/testing/container-spec';
+import { jobSpec } from '../testing/job-spec.js';
+import { SlurmEngine, type SlurmEngineOptions } from './slurm.engine.js';
+import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/settings/slurm-settings';
+import { parseOutputs } from '@longshore/worker/runtime/outputs';
+
+const MINUTE = 60_000;
+const LIVE_JOB = '41|RUNNING|1|10M|N/A|test.other.1|longshore:w|None\n';
+const SPEC = jobSpec();
+
+const RUNNING_JOB = '7|RUNNING|1|10M|N/A|test.r1.2|longshore:w|None\n';
+
+describe('the engine of Slurm', () => {
+  let base: string;
+  let engine: SlurmEngine;
+  let options: SlurmEngineOptions;
+
+  beforeEach(async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() });
+    base = mkdtempSync(join(tmpdir(), 'longshore-slurm-engine-'));
+    mkdirSync(join(base, 'bin'));
+    jobs('');
+    writeFileSync(join(base, 'refusal'), 'sbatch: error: Job violates accounting/QOS policy\n');
+    for (const [name, script] of [
+      ['sbatch', `/bin/cat >/dev/null; /bin/cat '${base}/refusal' >&2 2>/dev/null && exit 1; echo 7`],
+      ['squeue', `/bin/cat '${base}/jobs'`],
+      ['sinfo', "echo 'main*'"],
+      ['scontrol', ':'],
+      ['scancel', `: >'${base}/jobs'; exit 229`],
+    ] as const)
+      writeFileSync(join(base, 'bin', name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    const settings = readSlurmSettings(
+      new SettingsReader(SLURM_SETTINGS, [], {
+        SERVICE_WORKER_SLURM_DIR: join(base, 'shared'),
+        SERVICE_WORKER_SLURM_CONTAINER: '/container',
+        SERVICE_WORKER_SLURM_POLL: '300',
+      }),
+    );
+    // Without a Slurm of this machine.
+    const env = { PATH: join(base, 'bin') };
+    options = { settings, workerId: 'w', deployment: 'test', log: new MemoryLog(), env };
+    engine = new SlurmEngine(options);
+    await engine.open();
+  });
+  afterEach(async () => {
+    await engine.close();
+    vi.useRealTimers();
+    rmSync(base, { recursive: true });
+  });
+
+  function jobs(lines: string): void {
+    writeFileSync(join(base, 'jobs'), lines);
+  }
+
+  test('tries a job that a limit without a name refuses again for five minutes, and then fails its run', async () => {
+    await assert.rejects(engine.submit(SPEC), { name: 'EngineFault' });
+    vi.advanceTimersByTime(5 * MINUTE - 1);
+    await assert.rejects(engine.submit(SPEC), { name: 'EngineFault' });
+    vi.advanceTimersByTime(1);
+    await assert.rejects(engine.submit(SPEC), { name: 'RunFault', message: /violates accounting/ });
+    await engine.remove(SPEC, 0);
+    assert.deepEqual(readdirSync(join(base, 'shared', 'test')), []);
+  });
+
+  test('tries it again for as long as other jobs of the deployment may be what fills the limit', async () => {
+    jobs(LIVE_JOB);
+    await assert.rejects(engine.submit(SPEC), { name: 'EngineFault' });
+    vi.advanceTimersByTime(9 * MINUTE);
+    await assert.rejects(engine.submit(SPEC), { name: 'EngineFault' });
+    jobs('');
+    await assert.rejects(engine.submit(SPEC), { name: 'RunFault' });
+  });
+
+  /** Submits the job, which then runs. */
+  async function submitted(): Promise<EngineJob> {
+    rmSync(join(base, 'refusal'));
+    const job = await engine.submit(SPEC);
+    jobs(RUNNING_JOB);
+    await engine.probe();
+    return job;
+  }
+
+  test('waits for outputs while the shared folder cannot be read', async () => {
+    const job = await submitted();
+    const io = join(base, 'shared', 'test', 'r1.2', 'io');
+    renameSync(io, `${io}.away`);
+    writeFileSync(io, '');
+    const outputs = engine.readOutputs(job, AbortSignal.timeout(10_000));
+    await sleep(100);
+    rmSync(io);
+    renameSync(`${io}.away`, io);
+    writeFileSync(join(io, 'output.json'), '{"n":1}');
+    assert.deepEqual(parseOutputs(await outputs)?.outputs, { n: 1 });
+  });
+
+  test('lists the other attempts beside a damaged folder, and keeps a live job with such a folder for its worker', async () => {
+    await submitted();
+    const root = join(base, 'shared', 'test');
+    writeFileSync(join(root, 'r1.2', 'submission'), '');
+    writeFileSync(join(root, 'stray.1'), '');
+    mkdirSync(join(root, 'damaged.1'));
+    writeFileSync(join(root, 'damaged.1', 'submission'), '');
+    const another = new SlurmEngine(options);
+    await another.open();
+    assert.deepEqual(
+      another.list().map(({ runId, workerId }) => [runId, workerId]),
+      [['r1', 'w']],
+    );
+    await another.close();
+    assert.deepEqual(readdirSync(root).toSorted(), ['r1.2', 'stray.1']);
+  });
+
+  test('removes a job that ends while it is cancelled', async () => {
+    await engine.remove(await submitted(), 0);
+    assert.deepEqual(engine.list(), []);
+  });
+
+  test('waits for a command of Slurm that is being replaced', async () => {
+    renameSync(join(base, 'bin', 'squeue'), join(base, 'bin', 'squeue.old'));
+    await assert.rejects(engine.submit(SPEC), { name: 'EngineFault', message: /squeue.*not installed/ });
+  });
+});

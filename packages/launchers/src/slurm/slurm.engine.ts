@@ -1,0 +1,326 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SettingsError } from '@longshore/common/settings/setting';
+import {
+  isFinal,
+  type Engine,
+  type EngineJob,
+  type JobKey,
+  type JobSpec,
+  type JobStatus,
+} from '../launcher/engine.js';
+import { JobTable, nameOf } from '../launcher/job-table.js';
+import { splitLines } from '@longshore/worker/runtime/log-lines';
+import { readOutputFile } from '@longshore/worker/runtime/process/output-file';
+import { EngineFault, RunFault, type LogLine, type RuntimeLog } from '@longshore/worker/runtime/runtime';
+import type { Resources } from '@longshore/worker/service-api/service-api';
+import { attemptFiles } from './containers/attempt-files.js';
+import { AttemptList } from './attempt-list.js';
+import { CONTAINER_FOLDER, JobFolders, LOG_FILE } from './job-folders.js';
+import { jobScript } from './job-script.js';
+import { tailLog, type LogEnd } from './log-tail.js';
+import { capacityOf, parseFree } from './node-lines.js';
+import { LimitRefusal } from './refusals.js';
+import { sbatchArguments } from './sbatch-arguments.js';
+import { SlurmCommands } from './slurm-commands.js';
+import {
+  placeProblems,
+  type ContainerTool,
+  type SlurmSettings,
+} from '@longshore/worker/settings/slurm-settings';
+import { attemptName, jobComment, jobName, parseAttemptName, type SlurmJob } from './squeue-lines.js';
+
+/** Interval between polls of the nodes, in milliseconds. */
+const NODES_MS = 30_000;
+
+/** Interval between polls of a job that is being ended, in milliseconds. */
+const END_POLL_INTERVAL_MS = 250;
+
+/** Pause before outputs that could not be read are read again, in milliseconds. */
+const OUTPUTS_RETRY_MS = 1_000;
+
+/** How long a job may take to end after SIGKILL, in milliseconds. */
+const KILL_MS = 60_000;
+
+export interface SlurmEngineOptions {
+  readonly settings: SlurmSettings;
+  readonly workerId: string;
+  readonly deployment: string;
+  readonly log: RuntimeLog;
+  /** PATH, HOME, SLURM_CONF for Slurm's commands. */
+  readonly env: NodeJS.ProcessEnv;
+}
+
+/** The settings without those that may be absent for other runtimes. */
+interface Place {
+  readonly tool: ContainerTool;
+  readonly imagesDir: string | null;
+  readonly partitions: readonly string[];
+}
+
+/**
+ * Executes attempts as jobs of Slurm. What a job writes into its folder, which launcher and nodes share, is
+ * authoritative: the controller may restart, forget ended jobs, or be unavailable.
+ */
+export class SlurmEngine implements Engine {
+  readonly name = 'slurm';
+  readonly capabilities = ['env', 'command', 'secrets'] as const;
+  readonly tags: readonly string[];
+  private readonly commands: SlurmCommands;
+  private readonly folders: JobFolders;
+  private readonly attempts: AttemptList;
+  private readonly table = new JobTable();
+  private place: Place | null = null;
+  private resources: Resources = { cpuCores: 0, ramMb: 0, gpus: [] };
+  private slurmJobs: readonly SlurmJob[] = [];
+  /** Number of the newest list that was begun. */
+  private lists = 0;
+  /** The list that was begun at the time of a submission or a removal, by attempt: older ones say nothing about it. */
+  private readonly submittedAt = new Map<string, number>();
+  private readonly removedAt = new Map<string, number>();
+  private running: Promise<void> = Promise.resolve();
+  private queued: Promise<void> | null = null;
+  private isAway = false;
+  private readonly closing = new AbortController();
+
+  constructor(private readonly options: SlurmEngineOptions) {
+    const { settings, deployment, env } = options;
+    this.tags = [...settings.features.keys()];
+    this.commands = new SlurmCommands(env);
+    this.folders = new JobFolders(settings.dir ?? '/', deployment);
+    this.attempts = new AttemptList({ commands: this.commands, folders: this.folders, deployment });
+  }
+
+  async open(): Promise<void> {
+    const { container: tool, imagesDir, partitions } = this.options.settings;
+    const problems = placeProblems(this.options.settings);
+    if (tool === null || problems.length > 0) throw new SettingsError(problems);
+    await this.folders.open();
+    this.place = { tool, imagesDir, partitions: await this.commands.findPartitions(partitions) };
+    await this.refresh();
+    await this.lookAtNodes();
+    void this.keepCurrent(this.options.settings.pollSeconds * 1000, () => this.fresh());
+    void this.keepCurrent(NODES_MS, () => this.lookAtNodes());
+  }
+
+  async close(): Promise<void> {
+    this.closing.abort();
+    await this.running.catch(() => undefined);
+  }
+
+  list(): readonly EngineJob[] {
+    return this.table.list();
+  }
+
+  nextStatus(key: JobKey, known: JobStatus | null, signal: AbortSignal): Promise<EngineJob | null> {
+    return this.table.nextStatus(key, known, signal);
+  }
+
+  async submit(spec: JobSpec): Promise<EngineJob> {
+    const place = this.opened();
+    const { settings, workerId, deployment } = this.options;
+    if (parseAttemptName(attemptName(spec)) === null)
+      throw new RunFault('The id of the run cannot be the name of a folder');
+    await this.fresh();
+    const known = this.table.find(spec);
+    if (known !== null) return known;
+    const args = sbatchArguments(spec, settings, place.partitions);
+    const folder = this.folders.pathOf(spec);
+    const isOurs = await this.inFolder(async () =>
+      this.folders.create(spec, await attemptFiles(spec, { ...place, workerId, folder })),
+    );
+    const identity = [`--job-name=${jobName(deployment, spec)}`, `--comment=${jobComment(workerId)}`];
+    const script = jobScript({ root: this.folders.root, folder: attemptName(spec), tool: place.tool });
+    let engineId: string;
+    try {
+      engineId = await this.commands.submit([...identity, ...args], script);
+    } catch (error) {
+      const isHopeless =
+        error instanceof LimitRefusal && (await this.inFolder(() => this.attempts.isHopeless(spec)));
+      const fault = isHopeless ? new RunFault(error.message) : error;
+      // Another fault leaves open whether there is a job.
+      if (fault instanceof RunFault && isOurs) await this.inFolder(() => this.folders.remove(spec));
+      throw fault;
+    }
+    await this.inFolder(() => this.folders.noteJob(spec, engineId));
+    const { runId, attempt } = spec;
+    this.submittedAt.set(nameOf(spec), this.lists);
+    const pending: EngineJob = {
+      runId,
+      attempt,
+      workerId,
+      engineId,
+      status: { kind: 'pending', reason: '' },
+    };
+    this.table.put(pending);
+    // Another launcher may have submitted the attempt meanwhile: the list decides which job it is.
+    await this.fresh();
+    return this.table.find(spec) ?? pending;
+  }
+
+  async *readLines(job: EngineJob, signal: AbortSignal): AsyncIterable<LogLine> {
+    const path = join(this.folders.pathOf(job), LOG_FILE);
+    yield* splitLines(tailLog(path, () => this.logEnd(job), signal));
+  }
+
+  async readOutputs(job: EngineJob, signal: AbortSignal): Promise<Buffer | null> {
+    for (;;) {
+      signal.throwIfAborted();
+      try {
+        if ((await this.folders.read(job)) === null)
+          throw new EngineFault(`The folder of Slurm's job ${job.engineId} is gone, and its outputs with it`);
+        return await readOutputFile(join(this.folders.pathOf(job), CONTAINER_FOLDER, 'output.json'));
+      } catch (error) {
+        if (error instanceof RunFault || error instanceof EngineFault) throw error;
+        // The shared folder cannot be read now.
+        await sleep(OUTPUTS_RETRY_MS, undefined, { signal }).catch(() => undefined);
+      }
+    }
+  }
+
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {
+    return this.inFolder(() => this.folders.readSecrets(key));
+  }
+
+  async remove(key: JobKey, graceSeconds: number): Promise<void> {
+    await this.endJobs(key, graceSeconds);
+    this.removedAt.set(nameOf(key), this.lists);
+    this.submittedAt.delete(nameOf(key));
+    await this.inFolder(() => this.folders.remove(key));
+    this.table.delete(key);
+  }
+
+  capacity(): Resources {
+    return this.resources;
+  }
+
+  async probe(): Promise<void> {
+    await this.fresh();
+    await this.inFolder(() => this.folders.open());
+  }
+
+  private opened(): Place {
+    if (this.place === null) throw new EngineFault('Slurm is not connected yet');
+    return this.place;
+  }
+
+  /** Ends the jobs of the attempt, and waits for their end. */
+  private async endJobs(key: JobKey, graceSeconds: number): Promise<void> {
+    const startedMs = performance.now();
+    let hasSignalled = false;
+    let hasKilled = false;
+    for (;;) {
+      await this.fresh();
+      const { waiting, others } = this.attempts.liveJobs(key);
+      await this.commands.cancelPending(waiting);
+      const folder = await this.inFolder(() => this.folders.read(key));
+      // The job script writes its exit record last.
+      if (waiting.length === 0 && (others.length === 0 || (folder?.exit ?? null) !== null)) return;
+      const elapsedMs = performance.now() - startedMs;
+      // A script that has not begun gets no signal that it could pass on.
+      if ((folder?.takenBy ?? null) === null) await this.commands.cancelJobs(others);
+      else if (!hasSignalled) {
+        await this.commands.signalScripts('TERM', others);
+        hasSignalled = true;
+      }
+      if (elapsedMs >= graceSeconds * 1000) {
+        // The first signal lets the script end its container and clean up on the node.
+        if (!hasKilled) await this.commands.signalScripts('USR1', others);
+        else await this.commands.killJobs(others);
+        hasKilled = true;
+      }
+      if (elapsedMs > graceSeconds * 1000 + KILL_MS)
+        throw new EngineFault(`Slurm's job ${[...waiting, ...others].join(', ')} does not end`);
+      await sleep(hasKilled ? 4 * END_POLL_INTERVAL_MS : END_POLL_INTERVAL_MS);
+    }
+  }
+
+  private async logEnd(job: EngineJob): Promise<LogEnd> {
+    // The list of each poll has read the folder already.
+    const listed = this.table.find(job);
+    if (listed !== null && !isFinal(listed.status)) return null;
+    const folder = await this.folders.read(job).catch(() => undefined);
+    if (folder === null) return { bytes: null };
+    if (folder === undefined) return null;
+    if (folder.exit !== null) return { bytes: folder.exit.logBytes };
+    return listed === null ? null : { bytes: null };
+  }
+
+  private async keepCurrent(pauseMs: number, look: () => Promise<void>): Promise<void> {
+    const { signal } = this.closing;
+    for (;;) {
+      await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted) return;
+      // Refreshes log that the controller is unavailable.
+      await look().catch(() => undefined);
+    }
+  }
+
+  private async lookAtNodes(): Promise<void> {
+    const { workerId, settings } = this.options;
+    const { partitions } = this.opened();
+    const [nodes] = await Promise.all([this.commands.listNodes(), this.fresh()]);
+    const own = this.slurmJobs.filter((job) => job.workerId === workerId);
+    this.resources = capacityOf(parseFree(nodes, partitions), own, settings.gpus);
+  }
+
+  /** Waits for a list that begins after this call; calls at the same time share it. */
+  private fresh(): Promise<void> {
+    this.queued ??= this.running
+      .catch(() => undefined)
+      .then(() => {
+        this.queued = null;
+        this.running = this.refresh();
+        return this.running;
+      });
+    return this.queued;
+  }
+
+  /** @throws EngineFault when the controller does not answer; what the folders say is taken over nevertheless */
+  private async refresh(): Promise<void> {
+    this.lists += 1;
+    const number = this.lists;
+    const fault = await this.attempts.ask().then(
+      () => null,
+      (error: unknown) => error,
+    );
+    const isAfter = (times: ReadonlyMap<string, number>, key: JobKey): boolean =>
+      (times.get(nameOf(key)) ?? 0) >= number;
+    const isRecent = (key: JobKey): boolean => isAfter(this.submittedAt, key);
+    const listing = await this.inFolder(() => this.attempts.look(fault === null, isRecent));
+    this.slurmJobs = listing.slurmJobs;
+    const present = listing.jobs.filter((job) => !isAfter(this.removedAt, job));
+    this.table.replace(present, isRecent);
+    this.forget(number);
+    this.logReach(fault);
+    if (fault !== null) throw fault;
+    await this.commands.cancelPending(listing.superfluous);
+    for (const key of listing.abandoned) await this.inFolder(() => this.folders.remove(key));
+  }
+
+  /** Drops what lists after this one do not need. */
+  private forget(number: number): void {
+    for (const times of [this.submittedAt, this.removedAt])
+      for (const [name, at] of times) if (at < number) times.delete(name);
+  }
+
+  private logReach(fault: unknown): void {
+    const { log } = this.options;
+    const reason = fault instanceof Error ? fault.message : String(fault);
+    if (fault !== null && !this.isAway) log.warn({ reason }, 'Slurm does not answer: waiting for it');
+    if (fault === null && this.isAway) log.info({}, 'Slurm answers again');
+    this.isAway = fault !== null;
+  }
+
+  /** What fails in the shared folder is no fault of a run. */
+  private async inFolder<T>(task: () => Promise<T>): Promise<T> {
+    try {
+      return await task();
+    } catch (error) {
+      if (error instanceof RunFault || error instanceof EngineFault || error instanceof SettingsError)
+        throw error;
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new EngineFault(`The shared folder of Slurm's jobs cannot be used: ${reason}`, { cause: error });
+    }
+  }
+}

@@ -1,0 +1,131 @@
+import type { JobKey } from '../launcher/engine.js';
+
+/** Fields of a line of squeue; the reason comes last, because it alone may hold the separator. */
+export const JOB_FORMAT = '%i|%T|%C|%m|%b|%j|%k|%r';
+
+/** A job as squeue lists it. */
+export interface SlurmJob extends JobKey {
+  readonly id: string;
+  /** In Slurm's words, such as PENDING. */
+  readonly state: string;
+  readonly cpus: number;
+  /** Memory of the node that it holds; 0: unknown. */
+  readonly ramMb: number;
+  /** GPUs by type; `gpu`: without a type. */
+  readonly gpus: ReadonlyMap<string, number>;
+  /** The launcher that submitted it; empty: unknown. */
+  readonly workerId: string;
+  /** Why it waits, in Slurm's words; empty: not said. */
+  readonly reason: string;
+}
+
+/** States of jobs that have ended for good. */
+const ENDED = new Set([
+  'BOOT_FAIL',
+  'CANCELLED',
+  'COMPLETED',
+  'DEADLINE',
+  'FAILED',
+  'LAUNCH_FAILED',
+  'NODE_FAIL',
+  'OUT_OF_MEMORY',
+  'PREEMPTED',
+  'RECONFIG_FAIL',
+  'REVOKED',
+  'TIMEOUT',
+]);
+const WAITING = new Set([
+  'PENDING',
+  'REQUEUED',
+  'REQUEUE_HOLD',
+  'REQUEUE_FED',
+  'RESV_DEL_HOLD',
+  'SPECIAL_EXIT',
+]);
+const UNITS: Readonly<Record<string, number>> = { K: 1 / 1024, M: 1, G: 1024, T: 1024 ** 2 };
+const COMMENT = 'longshore:';
+
+export function hasEnded({ state }: SlurmJob): boolean {
+  return ENDED.has(state);
+}
+
+/** Whether the job has no node yet. */
+export function isWaiting({ state }: SlurmJob): boolean {
+  return WAITING.has(state);
+}
+
+/** Name of the jobs of an attempt. Slurm allows several jobs of one name. */
+export function jobName(deployment: string, key: JobKey): string {
+  return `${deployment}.${attemptName(key)}`;
+}
+
+/** Comment of the jobs of a launcher. */
+export function jobComment(workerId: string): string {
+  return `${COMMENT}${workerId}`;
+}
+
+/** @param name `RUN.ATTEMPT`, as in names of jobs and folders; null: it is none */
+export function parseAttemptName(name: string): JobKey | null {
+  const [, runId, attempt] = /^([A-Za-z0-9_-]+)\.([1-9]\d{0,8})$/.exec(name) ?? [];
+  return runId === undefined ? null : { runId, attempt: Number(attempt) };
+}
+
+/** Name of an attempt in names of jobs and folders. */
+export function attemptName({ runId, attempt }: JobKey): string {
+  return `${runId}.${attempt}`;
+}
+
+/** The jobs of the deployment among the lines of squeue. */
+export function parseJobs(text: string, deployment: string): SlurmJob[] {
+  return text.split('\n').flatMap((line) => {
+    const [id = '', state = '', cpus = '', memory = '', gres = '', name = '', comment = '', ...reason] =
+      line.split('|');
+    const key = parseName(name, deployment);
+    if (key === null || !/^\d+$/.test(id)) return [];
+    return [
+      {
+        ...key,
+        id,
+        state,
+        cpus: Number(cpus) || 0,
+        ramMb: parseMemory(memory),
+        gpus: parseGpus(gres),
+        workerId: comment.startsWith(COMMENT) ? comment.slice(COMMENT.length) : '',
+        reason: parseReason(reason.join('|')),
+      },
+    ];
+  });
+}
+
+function parseName(name: string, deployment: string): JobKey | null {
+  if (!name.startsWith(`${deployment}.`)) return null;
+  return parseAttemptName(name.slice(deployment.length + 1));
+}
+
+/** Such as `500M`, `2G` or `0`. */
+function parseMemory(text: string): number {
+  const [, number = '0', unit = 'M'] = /^([\d.]+)([KMGT])?/.exec(text) ?? [];
+  return Math.round(Number(number) * (UNITS[unit] ?? 1));
+}
+
+/**
+ * GPUs of a list of generic resources, such as `gres/gpu:a100:2`, `gpu:2(S:0-1)` or `gpu:2080ti:1(IDX:0)`.
+ * @returns numbers by type; `gpu`: without a type
+ */
+export function parseGpus(list: string): Map<string, number> {
+  const found = new Map<string, number>();
+  for (const entry of list.replaceAll(/\([^)]*\)/g, '').split(',')) {
+    const [kind, ...parts] = entry.replace(/^gres[/:]/, '').split(/[:=]/);
+    if (kind !== 'gpu') continue;
+    const last = parts.at(-1) ?? '';
+    const isCounted = /^\d+$/.test(last);
+    const [type = 'gpu'] = isCounted ? parts.slice(0, -1) : parts;
+    found.set(type, (found.get(type) ?? 0) + (isCounted ? Number(last) : 1));
+  }
+  return found;
+}
+
+function parseReason(text: string): string {
+  const reason = text.trim();
+  return reason === 'None' || reason === '(null)' ? '' : reason;
+}

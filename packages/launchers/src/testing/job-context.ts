@@ -1,0 +1,24 @@
+import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
+import type { JobContext } from '../kubernetes/manifest/job-manifest.js';
+
+export const SETTINGS: KubernetesSettings = {
+  namespace: 'runs',
+  serviceAccount: null,
+  helperImage: 'helper:1',
+  pullPolicy: 'Always',
+  pullGraceSeconds: 300,
+  pullSecrets: [],
+  priorityClass: null,
+  tolerations: [],
+  tags: new Map(),
+  vramLabel: 'nvidia.com/gpu.memory',
+  podTemplate: null,
+};
+
+export const CONTEXT: JobContext = {
+  settings: SETTINGS,
+  deployment: 'prod',
+  workerId: 'w:1/a',
+  stopGraceSeconds: 30,
+  patch: (template) => template,
+};

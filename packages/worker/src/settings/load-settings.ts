@@ -1,0 +1,226 @@
+import { SettingsReader, type SettingValue } from '@longshore/common/settings/settings-reader';
+import { readKubernetesSettings, type KubernetesSettings } from './kubernetes-settings.js';
+import { readSlurmSettings, type SlurmSettings } from './slurm-settings.js';
+import type { ImageBudget } from '../runtime/docker/images/image-store.js';
+import { WORKER_SETTINGS, type WorkerSettingField } from './worker-settings.js';
+
+/** The cluster to which runs are submitted. */
+export type EngineSettings =
+  | { readonly name: 'kubernetes'; readonly settings: KubernetesSettings }
+  | { readonly name: 'slurm'; readonly settings: SlurmSettings };
+
+export interface WorkerSettings {
+  /** Without a slash at the end. */
+  readonly serviceUrl: string;
+  readonly apiKey: string;
+  /** Null: chosen by the worker. */
+  readonly workerId: string | null;
+  /** Folder of the locks of ids; null: one of the user. */
+  readonly stateDir: string | null;
+  /** What the worker offers of this machine; null: all. */
+  readonly cpuCores: number | null;
+  readonly ramMb: number | null;
+  readonly gpuIds: readonly number[] | null;
+  readonly tags: readonly string[];
+  readonly tickSeconds: number;
+  /** How this machine executes runs; null: a cluster executes them. */
+  readonly runtime: 'docker' | 'process' | null;
+  /** Null: runs are executed on this machine. */
+  readonly engine: EngineSettings | null;
+  /** Folder of the images of the runtime `process`. */
+  readonly imagesDir: string | null;
+  /** Patterns of images that may run; null: all. */
+  readonly allowedImages: readonly string[] | null;
+  /** Whether registries at loopback and link-local addresses are allowed. */
+  readonly localRegistries: boolean;
+  /** File with logins at registries; null: none. */
+  readonly registryLogins: string | null;
+  /** Seconds without a report after which a pull is given up; 0: never. */
+  readonly pullSilenceSeconds: number;
+  /** What images that the worker pulled may use. */
+  readonly imageBudget: ImageBudget;
+  /** Network of containers. */
+  readonly network: string;
+  /** Processes and threads of a container; null: by the cores. */
+  readonly pids: number | null;
+  /** Limit of an attempt's log events. */
+  readonly maxEvents: number;
+  /** Limit of the bytes of their lines. */
+  readonly maxEventBytes: number;
+  /** Log events of a run per second. */
+  readonly eventRate: number;
+  /** Limit of an answer of the service, in bytes. */
+  readonly maxAnswerBytes: number;
+  /** Seconds that runs may continue after SIGTERM. */
+  readonly drainSeconds: number;
+  /** Seconds without a heartbeat after which the worker is stale, until the service sends its own value. */
+  readonly workerTimeoutSeconds: number;
+  /** Limit of concurrent runs; null: the number of CPU cores, and in a cluster the most that a heartbeat can list. */
+  readonly maxRuns: number | null;
+  /** Name on all jobs in a cluster. */
+  readonly deployment: string;
+  /** Limit of jobs that wait in the cluster. */
+  readonly maxPending: number;
+  /** Seconds between SIGTERM and SIGKILL of a job. */
+  readonly stopGraceSeconds: number;
+  /** File that holds the time until which the worker counts as active; null: none. */
+  readonly healthFile: string | null;
+  readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
+}
+
+/** The service allows `/` as well. Proxies that decode %2F in paths answer 404 to its claims, but not to its heartbeats. */
+const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
+/** In the network of the host, a run reaches what listens on loopback addresses. */
+const NETWORK = /^(?!host$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+const DAY_MS = 86_400_000;
+const GB = 1_000_000_000;
+const DEPLOYMENT = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
+const LOG_LEVELS: ReadonlyMap<string, WorkerSettings['logLevel']> = new Map([
+  ['debug', 'debug'],
+  ['info', 'info'],
+  ['warning', 'warn'],
+  ['error', 'error'],
+]);
+
+/**
+ * Reads the settings from flags and environment variables.
+ * @throws SettingsError with a line for every wrong setting
+ */
+export function loadWorkerSettings(
+  argv: readonly string[],
+  env: Readonly<NodeJS.ProcessEnv>,
+): WorkerSettings {
+  const reader = new SettingsReader(WORKER_SETTINGS, argv, env);
+  const read = <T, U>(
+    field: WorkerSettingField,
+    parse: (value: SettingValue) => T | undefined,
+    unset: U,
+  ): T | U => {
+    const value = reader.value(field);
+    if (value === undefined) return unset;
+    const parsed = parse(value);
+    if (parsed === undefined) reader.refuse(field);
+    return parsed ?? unset;
+  };
+  const settings: WorkerSettings = {
+    serviceUrl: read('serviceUrl', parseServiceUrl, ''),
+    apiKey: read('apiKey', matching(/^[\x21-\x7e]+$/), ''),
+    workerId: read('workerId', matching(WORKER_ID), null),
+    stateDir: read('stateDir', String, null),
+    cpuCores: read('cpuCores', within(1, 65_536), null),
+    ramMb: read('ramMb', within(1, 2 ** 31 - 1), null),
+    gpuIds: read('gpuIds', parseGpuIds, null),
+    tags: read('tags', parseTags, []),
+    tickSeconds: read('tickSeconds', within(0.05, 3600), 0),
+    ...read('runtime', (value) => parseRuntime(value, reader), { runtime: null, engine: null }),
+    imagesDir: read('imagesDir', String, null),
+    allowedImages: read('allowedImages', parsePatterns, null),
+    pullSilenceSeconds: read('pullSilenceSeconds', within(0, 86_400), 0),
+    localRegistries: read(
+      'localRegistries',
+      (value) => (typeof value === 'boolean' ? value : undefined),
+      false,
+    ),
+    registryLogins: read('registryLogins', String, null),
+    imageBudget: {
+      maxAgeMs: read('imageDays', limitOf(36_500, DAY_MS), Infinity),
+      maxBytes: read('imageGb', limitOf(1_000_000, GB), Infinity),
+    },
+    network: read('network', matching(NETWORK), ''),
+    pids: read('pids', within(64, 4_194_304), null),
+    maxEvents: read('maxEvents', within(0, 1_000_000), 0),
+    maxEventBytes: read('maxEventBytes', within(0, 2 ** 30), 0),
+    eventRate: read('eventRate', within(0.1, 100_000), 0),
+    maxAnswerBytes: read('maxAnswerBytes', within(65_536, 2 ** 30), 0),
+    drainSeconds: read('drainSeconds', within(0, 86_400), 0),
+    workerTimeoutSeconds: read('workerTimeoutSeconds', within(0.1, 86_400), 0),
+    maxRuns: read('maxRuns', within(1, 1024), null),
+    deployment: read('deployment', matching(DEPLOYMENT), ''),
+    maxPending: read('maxPending', within(1, 1000), 0),
+    stopGraceSeconds: read('stopGraceSeconds', within(0, 3600), 0),
+    healthFile: read('healthFile', String, null),
+    logLevel: read('logLevel', (text) => LOG_LEVELS.get(String(text)), 'info'),
+  };
+  const { engine, workerId, gpuIds } = settings;
+  if (engine !== null) {
+    if (workerId === null)
+      reader.refuse(
+        'workerId',
+        `with the runtime ${engine.name}, jobs are found again by it after a restart`,
+      );
+    if (gpuIds !== null) reader.refuse('gpuIds', `with the runtime ${engine.name}, the cluster assigns GPUs`);
+  }
+  reader.throwIfRefused();
+  return settings;
+}
+
+function matching(pattern: RegExp): (value: SettingValue) => string | undefined {
+  return (value) => (pattern.test(String(value)) ? String(value) : undefined);
+}
+
+function within(min: number, max: number): (value: SettingValue) => number | undefined {
+  return (value) => (typeof value === 'number' && value >= min && value <= max ? value : undefined);
+}
+
+/** 0: no limit. */
+function limitOf(max: number, unit: number): (value: SettingValue) => number | undefined {
+  return (value) => {
+    const count = within(0, max)(value);
+    return count === 0 ? Infinity : count === undefined ? undefined : count * unit;
+  };
+}
+
+function parseServiceUrl(value: SettingValue): string | undefined {
+  const text = String(value);
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  const isPlain = url.username === '' && url.password === '' && url.search === '' && url.hash === '';
+  if (!isPlain || !['http:', 'https:'].includes(url.protocol)) return undefined;
+  return url.href.replace(/\/+$/, '');
+}
+
+/** An empty list would allow nothing, and an image name has no other characters. */
+function parsePatterns(value: SettingValue): readonly string[] | undefined {
+  const patterns = partsOf(value);
+  const isFine =
+    patterns.length > 0 &&
+    patterns.length <= 100 &&
+    patterns.every((pattern) => /^[A-Za-z0-9._:/[\]*-]{1,255}$/.test(pattern));
+  return isFine ? patterns : undefined;
+}
+
+function parseGpuIds(value: SettingValue): readonly number[] | undefined {
+  if (value === 'none') return [];
+  const ids = partsOf(value);
+  const isFine = ids.length > 0 && ids.every((id) => /^[0-9]{1,5}$/.test(id));
+  return isFine ? [...new Set(ids.map(Number))] : undefined;
+}
+
+function parseTags(value: SettingValue): readonly string[] | undefined {
+  const tags = partsOf(value);
+  const isFine = tags.length <= 100 && tags.every((tag) => tag.length <= 128 && !/\p{Cc}/u.test(tag));
+  return isFine ? [...new Set(tags)] : undefined;
+}
+
+function partsOf(list: SettingValue): string[] {
+  const parts = String(list).split(',');
+  return parts.map((part) => part.trim()).filter((part) => part !== '');
+}
+
+function parseRuntime(
+  value: SettingValue,
+  reader: SettingsReader<WorkerSettingField>,
+): Pick<WorkerSettings, 'runtime' | 'engine'> | undefined {
+  const name = String(value);
+  switch (name) {
+    case 'docker':
+    case 'process':
+      return { runtime: name, engine: null };
+    case 'kubernetes':
+      return { runtime: null, engine: { name, settings: readKubernetesSettings(reader) } };
+    case 'slurm':
+      return { runtime: null, engine: { name, settings: readSlurmSettings(reader) } };
+    default:
+      return undefined;
+  }
+}
