@@ -216,6 +216,8 @@ export class FakeDockerEngine {
   private answerAbout(container: FakeContainer, response: ServerResponse, { route, body }: EngineCall): void {
     switch (route.replace('/containers/ID', '')) {
       case 'POST /attach':
+        // As the real one: the connection's end is that of the answer.
+        response.useChunkedEncodingByDefault = false;
         response.writeHead(200, { 'Content-Type': 'application/vnd.docker.raw-stream' }).flushHeaders();
         if (container.state === NOT_STARTED || container.state.Running)
           add(this.attached, container.id, response);

@@ -29,6 +29,7 @@ describe('the output of a container whose connection breaks', () => {
   beforeEach(async () => {
     engine = await FakeDockerEngine.start();
     container = await runtimeOn(engine, { timing: TIMING }).start(containerSpec('tool'));
+    await until(() => engine.routes().includes('POST /containers/ID/wait'));
   });
   afterEach(() => engine.stop());
 
@@ -115,6 +116,18 @@ describe('the output of a container whose connection breaks', () => {
   it('marks a gap when the engine has no log', async () => {
     const none = refuse(500, 'configured logging driver does not support reading');
     assert.deepEqual(await readBroken(frame(1, 'one\n'), none), ['one', GAP_LINE]);
+  });
+
+  it('has the last lines when the connection breaks just before the container ends', async () => {
+    const log = logs([at(1), 1, 'one\n'], [at(2), 1, 'two\n']);
+    engine.answerNext(LOGS, log, log);
+    engine.send(frame(1, 'one\n'));
+    const lines = container.lines[Symbol.asyncIterator]();
+    await lines.next();
+    engine.cutConnections();
+    engine.end(0);
+    assert.equal((await lines.next()).value?.text, 'two');
+    assert.equal((await lines.next()).done, true);
   });
 
   it('has neither a gap nor a line twice when the connection ends with the container', async () => {

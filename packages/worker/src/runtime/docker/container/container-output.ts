@@ -40,6 +40,15 @@ export const SLOW_LINE =
   '[worker] lines may be missing here: the log was stored more slowly than the container wrote it, and the container engine ' +
   'waits two seconds for the rest when a container has ended';
 
+/** The end of a container. */
+export interface ContainerEnd {
+  /**
+   * When the request began by which the engine told the end, in milliseconds of performance.now(); Infinity when it broke or
+   * the engine was away.
+   */
+  readonly toldSince: number;
+}
+
 /** Attaches to both output streams of a container. */
 export async function attachOutput(container: Dockerode.Container, limitMs: number): Promise<Readable> {
   const stream = await withLimit(limitMs, 'attach', (abortSignal) =>
@@ -63,11 +72,11 @@ export class ContainerOutput {
   /** Whether the last byte of stderr was no line end. */
   private isInLine = false;
 
-  /** @param exit settles when the container has ended */
+  /** @param end settles when the container has ended */
   constructor(
     private readonly container: Dockerode.Container,
     private current: Readable,
-    private readonly exit: Promise<unknown>,
+    private readonly end: Promise<ContainerEnd>,
     private readonly timing: ContainerTiming,
     private readonly log: RuntimeLog,
   ) {}
@@ -93,10 +102,9 @@ export class ContainerOutput {
     }
     this.brokeAtMs = Date.now();
     let pauseMs = this.timing.retryMs;
-    const isWhole = this.isWhole();
-    const endsSoon = settlesWithin(this.exit, ENDS_SOON_MS);
-    let hasEnded = await settlesWithin(this.exit, pauseMs);
-    if (hasEnded && isWhole) return;
+    const isWhole = this.isWhole() && this.hasEndedWith(ahead.endedAt);
+    let hasEnded = await settlesWithin(this.end, pauseMs);
+    if (hasEnded && (await isWhole)) return;
     this.log.warn({ container: this.container.id }, 'connection to a container broke, reading from its log');
     for (let tries = 0; tries < REST_TRIES;) {
       try {
@@ -110,12 +118,22 @@ export class ContainerOutput {
         if (hasEnded && engineStatus(error) === 404) break;
       }
       if (hasEnded) tries += 1;
-      hasEnded = await settlesWithin(this.exit, pauseMs);
+      hasEnded = await settlesWithin(this.end, pauseMs);
       if (hasEnded) await sleep(pauseMs);
       pauseMs = Math.min(pauseMs * 2, this.timing.retryMs * 16);
     }
-    // The engine may have ended the connection with the container, before it told of the end.
-    if (!isWhole || !(await endsSoon)) yield this.note(GAP_LINE);
+    if (!(await isWhole)) yield this.note(GAP_LINE);
+  }
+
+  /**
+   * Whether the attached connection, which ended at this time, ended with the container. HTTP does not tell: the connection has
+   * no length, so one that something in between closes looks like one that the engine ends. The request for the end of the
+   * container would have broken with it.
+   */
+  private async hasEndedWith(endedAt: number): Promise<boolean> {
+    if (!(await settlesWithin(this.end, ENDS_SOON_MS))) return false;
+    const { toldSince } = await this.end.catch(() => ({ toldSince: Infinity }));
+    return toldSince < endedAt;
   }
 
   /**
@@ -199,10 +217,10 @@ export class ContainerOutput {
   }
 
   private bytes(readable: Readable): AsyncIterable<{ readonly bytes: Buffer }> {
-    return readChunks([{ stream: 'output', readable }], this.exit);
+    return readChunks([{ stream: 'output', readable }], this.end);
   }
 
-  /** Whether the engine has ended the stream, instead of somebody in between. */
+  /** Whether the answer came to its end, as far as HTTP tells. */
   private isWhole(): boolean {
     return this.current instanceof IncomingMessage && this.current.complete;
   }

@@ -5,7 +5,7 @@ import type Dockerode from 'dockerode';
 import { engineTime, NO_TIMES, type ContainerTimes } from '../../../execution/container-times.js';
 import { readOutputFile } from './container-files.js';
 import { engineMessage, engineStatus, withLimit } from '../engine/docker-engine.js';
-import { ContainerOutput, settlesWithin } from './container-output.js';
+import { ContainerOutput, settlesWithin, type ContainerEnd } from './container-output.js';
 import { READ_AHEAD, type ReadAheadLimits } from './read-ahead.js';
 import { refusedOutputs } from '../../outputs.js';
 import {
@@ -104,11 +104,12 @@ export class DockerContainer implements RunningContainer {
     private readonly options: DockerContainerOptions,
   ) {
     const { attached, timing, log } = options;
-    this.exit = this.waitForExit().finally(() => {
+    const end = this.waitForEnd().finally(() => {
       this.hasEnded = true;
     });
+    this.exit = end.then(({ exit }) => exit);
     this.exit.catch(() => undefined);
-    this.output = new ContainerOutput(container, attached, this.exit, timing, log);
+    this.output = new ContainerOutput(container, attached, end, timing, log);
     this.lines = this.output.lines();
   }
 
@@ -212,27 +213,31 @@ export class DockerContainer implements RunningContainer {
   }
 
   /**
-   * Waits for the exit. An answer to `wait` only triggers an inspection of the state, which survives lost answers and
+   * Waits for the end. An answer to `wait` only triggers an inspection of the state, which survives lost answers and
    * restarts of the engine.
    */
-  private async waitForExit(): Promise<ContainerExit> {
+  private async waitForEnd(): Promise<ContainerEnd & { readonly exit: ContainerExit }> {
     let awaySince: number | null = null;
     let pauseMs = this.options.timing.retryMs;
     let answered: number | null = null;
     for (;;) {
+      const beganAt = performance.now();
       const code = await this.waitOnce();
+      const waitedMs = performance.now() - beganAt;
       answered = code ?? answered;
+      // The engine may have been away for so short a time that only its answer to `wait` is missing.
+      const isTold = awaySince === null && code !== null;
+      const toldSince = isTold ? beganAt : Infinity;
       try {
         const exit = await this.inspectExit();
-        // The engine may have been away for so short a time that only its answer to `wait` is missing.
-        const isTold = awaySince === null && code !== null;
-        if (exit !== null && (isTold || this.stopAsked || (await this.endedByItself()))) return exit;
+        if (exit !== null && (isTold || this.stopAsked || (await this.endedByItself())))
+          return { exit, toldSince };
         if (exit !== null) throw new EngineStopped();
         awaySince = null;
       } catch (error) {
         if (error instanceof EngineStopped) throw error;
         if (engineStatus(error) === 404) {
-          if (answered !== null) return { exitCode: answered, outOfMemory: false };
+          if (answered !== null) return { exit: { exitCode: answered, outOfMemory: false }, toldSince };
           throw new Error('the container was removed externally while it was running', { cause: error });
         }
         awaySince ??= performance.now();
@@ -249,7 +254,8 @@ export class DockerContainer implements RunningContainer {
         code === null && awaySince !== null
           ? Math.min(pauseMs * 2, this.options.timing.retryMs * 16)
           : this.options.timing.retryMs;
-      await sleep(pauseMs);
+      // Only one that was answered too early is not repeated at once.
+      if (waitedMs < this.options.timing.waitMs) await sleep(pauseMs);
     }
   }
 

@@ -35,6 +35,8 @@ export const READ_AHEAD: ReadAheadLimits = {
 export class ReadAhead {
   /** What was read ahead. */
   readonly output: PassThrough;
+  /** When the source ended or broke, in milliseconds of performance.now(); Infinity: it has not. */
+  endedAt = Infinity;
   private bytes = 0;
   private stoppedAt = -Infinity;
 
@@ -63,8 +65,10 @@ export class ReadAhead {
         if (!output.write(chunk)) await this.untilRoom();
         else if (output.writableLength > 0) await sleep(limits.pauseMs);
       }
+      this.endedAt = performance.now();
       output.end();
     } catch (error) {
+      this.endedAt = performance.now();
       output.destroy(error instanceof Error ? error : new Error(String(error)));
     }
   }
