@@ -60,6 +60,28 @@ test(
 );
 
 test(
+  'has the last lines when the connection breaks just before the container ends',
+  skipFor(forTests.skip),
+  async () => {
+    const script = 'echo one; while [ ! -e /longshore/go ]; do sleep 0.01; done; echo two';
+    const image = await forTests.engine.buildScript('cut-at-end', script);
+    const proxy = await TcpProxy.start();
+    onTestFinished(() => proxy.close());
+    const route = await proxy.open({ path: forTests.engine.host.replace('unix://', '') });
+    const container = await start(`tcp://127.0.0.1:${route.port}`, image);
+    const lines = container.lines[Symbol.asyncIterator]();
+    assert.equal((await lines.next()).value?.text, 'one');
+    const [id = ''] = await forTests.engine.containerIds();
+    const go = await forTests.engine.docker
+      .getContainer(id)
+      .exec({ Cmd: ['/bin/busybox', 'touch', '/longshore/go'], User: '0' });
+    await Promise.all([route.cut(), go.start({})]);
+    assert.equal((await lines.next()).value?.text, 'two');
+    assert.equal((await lines.next()).done, true);
+  },
+);
+
+test(
   'has the end of an output whose container ended long before a slow reader comes to it',
   skipFor(forTests.skip),
   async () => {

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import type Dockerode from 'dockerode';
 import { engineTime, NO_TIMES, type ContainerTimes } from '../../../execution/container-times.js';
 import { readOutputFile } from './container-files.js';
-import { engineMessage, engineStatus, withLimit } from '../engine/docker-engine.js';
+import { engineMessage, engineStatus, requestWait, withLimit } from '../engine/docker-engine.js';
 import { ContainerOutput, settlesWithin, type ContainerEnd } from './container-output.js';
 import { READ_AHEAD, type ReadAheadLimits } from './read-ahead.js';
 import { refusedOutputs } from '../../outputs.js';
@@ -281,11 +281,10 @@ export class DockerContainer implements RunningContainer {
    */
   private async waitOnce(): Promise<number | null> {
     try {
-      const answer: unknown = await withLimit(this.options.timing.waitMs, 'wait', (abortSignal) =>
-        this.container.wait({ condition: 'not-running', abortSignal }),
+      const answer = await withLimit(this.options.timing.waitMs, 'wait', async (abortSignal) =>
+        text(await requestWait(this.container, abortSignal)),
       );
-      const code: unknown =
-        typeof answer === 'object' && answer !== null ? Reflect.get(answer, 'StatusCode') : null;
+      const code: unknown = Reflect.get(Object(JSON.parse(answer)), 'StatusCode');
       return typeof code === 'number' ? code : null;
     } catch {
       return null;

@@ -1,5 +1,6 @@
 import http from 'node:http';
 import https from 'node:https';
+import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import { NO_MASK, type SecretMask } from '../../../secrets/secret-mask.js';
 import type { EngineAddress } from './engine-address.js';
@@ -54,6 +55,29 @@ export async function withLimit<T>(
   } finally {
     clearTimeout(timer);
   }
+}
+
+/**
+ * Requests the end of a container, as the library does, but as a stream: of any other answer whose connection breaks after its
+ * head, which the engine sends at once, the library never tells.
+ */
+export function requestWait({ id, modem }: Dockerode.Container, abortSignal: AbortSignal): Promise<Readable> {
+  const statusCodes = { 200: true, 404: 'no such container', 500: 'server error' };
+  const options = { condition: 'not-running' };
+  const call = {
+    path: `/containers/${id}/wait?`,
+    method: 'POST',
+    isStream: true,
+    abortSignal,
+    statusCodes,
+    options,
+  };
+  return new Promise((resolve, reject) => {
+    modem.dial(call, (error: Error | null, answer: Readable) => {
+      if (error) reject(error);
+      else resolve(answer);
+    });
+  });
 }
 
 /** HTTP status that the engine answered with, or null when the failure is not an answer of the engine. */
