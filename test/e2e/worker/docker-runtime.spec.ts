@@ -271,7 +271,8 @@ describe('docker runtime on a real engine', skipFor(forTests.skip), () => {
     assert.equal(count, Math.ceil(bytes / 100));
     assert.equal((await container.exit).exitCode, 0);
     await t.annotate(`memory grew by at most ${(peak / MB).toFixed(1)} MB`);
-    assert.ok(peak < 10 * MB, `memory grew by ${Math.round(peak / MB)} MB`);
+    // Up to 9 MB are read ahead.
+    assert.ok(peak < 25 * MB, `memory grew by ${Math.round(peak / MB)} MB`);
   });
 
   it('finds and removes what an earlier life of the same worker left, and nothing of others', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, onTestFinished, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CommitNotices } from '../../../src/database/notices/commit-notices.js';
 import { rows } from '../../../src/database/sql/sql.js';
@@ -36,7 +36,7 @@ function watchPasses({ app }: TestApp): { count: number; atOnce: number; mostAtO
 // Each test has a database of its own and waits most of the time.
 describe('the reaper of a process', { concurrent: true }, () => {
   describe('the schedule of the reaper', () => {
-    test('runs repeatedly while the server listens, never concurrently, and stops when it drains', async () => {
+    test('runs repeatedly while the server listens, never concurrently, and stops when it drains', async ({ onTestFinished }) => {
       const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '0.01' } });
       onTestFinished(() => service.close());
       const seen = watchPasses(service);
@@ -55,7 +55,7 @@ describe('the reaper of a process', { concurrent: true }, () => {
       assert.equal(seen.count, count, 'workers cannot report here any more');
     });
 
-    test('is waiting, then ok, and stalled without progress in /health', async () => {
+    test('is waiting, then ok, and stalled without progress in /health', async ({ onTestFinished }) => {
       const env = { SERVICE_REAPER_INTERVAL: '1', SERVICE_WORKER_TIMEOUT: '2' };
       const service = await startTestApp({ env });
       onTestFinished(() => service.close());
@@ -75,7 +75,7 @@ describe('the reaper of a process', { concurrent: true }, () => {
       assert.equal(reaper.health(), 'ok');
     });
 
-    test('restarts the grace period when database connections were lost between two passes', async () => {
+    test('restarts the grace period when database connections were lost between two passes', async ({ onTestFinished }) => {
       const service = await startTestApp({
         env: { SERVICE_REAPER_INTERVAL: '3600', SERVICE_WORKER_TIMEOUT: '60' },
       });
@@ -101,7 +101,7 @@ describe('the reaper of a process', { concurrent: true }, () => {
   });
 
   describe('a service that was paused', () => {
-    test('keeps the runs of workers that could not report meanwhile, and reclaims those of stale workers', async () => {
+    test('keeps the runs of workers that could not report meanwhile, and reclaims those of stale workers', async ({ onTestFinished }) => {
       const service = await startService({
         env: { SERVICE_WORKER_TIMEOUT: '3', SERVICE_REAPER_INTERVAL: '0.1' },
       });
