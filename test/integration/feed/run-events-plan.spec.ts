@@ -5,6 +5,7 @@ import type { DataSource } from 'typeorm';
 import { execute } from '../../../src/database/sql/sql.js';
 import { listCommittedEvents } from '../../../src/runs/events/committed-event.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { planNodes } from '../../support/postgres/plan-nodes.js';
 
 interface Plan {
   readonly 'Node Type': string;
@@ -14,10 +15,6 @@ interface Plan {
   readonly 'Shared Hit Blocks': number;
   readonly 'Shared Read Blocks': number;
   readonly Plans?: readonly Plan[];
-}
-
-function flatten(plan: Plan): Plan[] {
-  return [plan, ...(plan.Plans ?? []).flatMap(flatten)];
 }
 
 describe('a page of 200,000 events of 20,000 runs', () => {
@@ -48,7 +45,7 @@ describe('a page of 200,000 events of 20,000 runs', () => {
       await listCommittedEvents(runner.manager, place, { events: 100, bytes: 1_000_000 });
       await runner.release();
       assert.ok(plan);
-      const nodes = flatten(plan);
+      const nodes = planNodes(plan);
       assert.ok(nodes.some((node) => node['Index Name'] === 'events_by_commit'));
       for (const node of nodes) {
         assert.notEqual(node['Node Type'], 'Seq Scan');

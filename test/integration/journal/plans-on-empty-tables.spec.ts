@@ -9,6 +9,7 @@ import { IN_STATE } from '../../../src/runs/machine/decide.fixtures.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { queueWith } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { planNodes } from '../../support/postgres/plan-nodes.js';
 
 interface Plan {
   readonly 'Node Type': string;
@@ -16,10 +17,6 @@ interface Plan {
   readonly 'Index Cond'?: string;
   readonly 'TID Cond'?: string;
   readonly Plans?: readonly Plan[];
-}
-
-function nodesOf(plan: Plan): readonly Plan[] {
-  return [plan, ...(plan.Plans ?? []).flatMap(nodesOf)];
 }
 
 const ID = uuidv7();
@@ -60,7 +57,7 @@ describe('plans made while a table has no live rows', () => {
       }
       runner.query = async (sql: string) => {
         const [row] = await send(`explain (generic_plan, format json) ${sql}`);
-        nodes.push(...nodesOf(row['QUERY PLAN'][0].Plan));
+        nodes.push(...planNodes(row['QUERY PLAN'][0].Plan));
         return { records: [], affected: 0, raw: [] };
       };
       try {

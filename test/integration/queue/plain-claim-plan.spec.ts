@@ -6,6 +6,7 @@ import { execute } from '../../../src/database/sql/sql.js';
 import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';
 import { queueWith } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { planNodes } from '../../support/postgres/plan-nodes.js';
 
 /** Plain runs, and as many of another lane, which come first in the order of the queue. */
 const RUNS = 10_000;
@@ -18,10 +19,6 @@ interface Plan {
   readonly 'Index Name'?: string;
   readonly 'Relation Name'?: string;
   readonly Plans?: readonly Plan[];
-}
-
-function nodesOf(plan: Plan): readonly Plan[] {
-  return [plan, ...(plan.Plans ?? []).flatMap(nodesOf)];
 }
 
 describe('a claim of plain runs, beside as many of another lane', () => {
@@ -61,7 +58,7 @@ describe('a claim of plain runs, beside as many of another lane', () => {
     await runner.startTransaction();
     runner.query = async (sql: string, params?: unknown[]) => {
       const [row] = await send(`explain (format json) ${sql}`, params);
-      nodes.push(...nodesOf(row['QUERY PLAN'][0].Plan));
+      nodes.push(...planNodes(row['QUERY PLAN'][0].Plan));
       return send(sql, params, true);
     };
     try {

@@ -6,6 +6,7 @@ import type { RunFilter } from '../../../src/runs/reading/run-filter.js';
 import { listRuns, type RunPlace, type RunWalk } from '../../../src/runs/reading/run-list.reader.js';
 import { addExecutions } from '../../support/runs/executions.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { planNodes } from '../../support/postgres/plan-nodes.js';
 
 const RUNS = 50_000;
 /** Of them in execution: a list of a state of runs that have not ended may read all of these in vain. */
@@ -132,7 +133,7 @@ describe(`a page of a list of ${RUNS} runs`, () => {
       for (const direction of ['older', 'newer'] as const) {
         for (const [where, place] of [['the end', null], ...Object.entries(places)] as const) {
           const plan = await explain(database, filter, { place, direction });
-          const nodes = flatten(plan);
+          const nodes = planNodes(plan);
           const types = nodes.map((node) => node['Node Type']);
           const page = `${direction} than ${where}`;
           assert.ok(
@@ -211,8 +212,4 @@ async function explain(
   } finally {
     await runner.release();
   }
-}
-
-function flatten(plan: Plan): Plan[] {
-  return [plan, ...(plan.Plans ?? []).flatMap(flatten)];
 }

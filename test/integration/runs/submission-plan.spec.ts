@@ -6,6 +6,7 @@ import { QueueReader, type RunStatus } from '../../../src/runs/queue/queue.reade
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { planNodes } from '../../support/postgres/plan-nodes.js';
 
 /** More than the limit of an attempt leaves. */
 const OTHER_EVENTS = 20_000;
@@ -19,10 +20,6 @@ interface Plan {
   readonly 'Actual Rows': number;
   readonly 'Rows Removed by Filter'?: number;
   readonly Plans?: readonly Plan[];
-}
-
-function flatten(plan: Plan): Plan[] {
-  return [plan, ...(plan.Plans ?? []).flatMap(flatten)];
 }
 
 describe('the job of a run with 20,000 other events', () => {
@@ -64,7 +61,7 @@ describe('the job of a run with 20,000 other events', () => {
     const status = await reader.getStatus(runner.manager, id);
     await runner.release();
     assert.ok(plan);
-    const nodes = flatten(plan);
+    const nodes = planNodes(plan);
     assert.ok(nodes.some((node) => node['Index Name'] === 'events_pkey'));
     const read = nodes.map((node) => node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0));
     return { status, read: Math.max(...read) };

@@ -36,7 +36,9 @@ function watchPasses({ app }: TestApp): { count: number; atOnce: number; mostAtO
 // Each test has a database of its own and waits most of the time.
 describe('the reaper of a process', { concurrent: true }, () => {
   describe('the schedule of the reaper', () => {
-    test('runs repeatedly while the server listens, never concurrently, and stops when it drains', async ({ onTestFinished }) => {
+    test('runs repeatedly while the server listens, never concurrently, and stops when it drains', async ({
+      onTestFinished,
+    }) => {
       const service = await startTestApp({ env: { SERVICE_REAPER_INTERVAL: '0.01' } });
       onTestFinished(() => service.close());
       const seen = watchPasses(service);
@@ -75,7 +77,9 @@ describe('the reaper of a process', { concurrent: true }, () => {
       assert.equal(reaper.health(), 'ok');
     });
 
-    test('restarts the grace period when database connections were lost between two passes', async ({ onTestFinished }) => {
+    test('restarts the grace period when database connections were lost between two passes', async ({
+      onTestFinished,
+    }) => {
       const service = await startTestApp({
         env: { SERVICE_REAPER_INTERVAL: '3600', SERVICE_WORKER_TIMEOUT: '60' },
       });
@@ -101,7 +105,7 @@ describe('the reaper of a process', { concurrent: true }, () => {
   });
 
   describe('a service that was paused', () => {
-    test('keeps the runs of workers that could not report meanwhile, and reclaims those of stale workers', async ({ onTestFinished }) => {
+    test('keeps the runs of workers that could not report meanwhile, and reclaims those of stale workers', async () => {
       const service = await startService({
         env: { SERVICE_WORKER_TIMEOUT: '3', SERVICE_REAPER_INTERVAL: '0.1' },
       });

@@ -46,6 +46,18 @@ export class SettingsReader<Field extends string> {
     return source?.text === undefined ? undefined : convert(source.setting.kind, source.text);
   }
 
+  /**
+   * What a value means, or `unset`. Refuses a value that means nothing.
+   * @param parse answers undefined for a value that is not allowed
+   */
+  read<T, U>(field: Field, parse: (value: SettingValue) => T | undefined, unset: U): T | U {
+    const value = this.value(field);
+    if (value === undefined) return unset;
+    const parsed = parse(value);
+    if (parsed === undefined) this.refuse(field);
+    return parsed ?? unset;
+  }
+
   /** Adds a problem line for a value that is not allowed. */
   refuse(field: Field, reason?: string): void {
     const source = this.#sources.get(field);
@@ -80,4 +92,20 @@ function convert(kind: SettingKind, text: string): SettingValue {
 function toBoolean(word: string): boolean | undefined {
   if (TRUE.includes(word)) return true;
   return FALSE.includes(word) ? false : undefined;
+}
+
+/** Takes a value that matches the pattern as its text. */
+export function matching(pattern: RegExp): (value: SettingValue) => string | undefined {
+  return (value) => (pattern.test(String(value)) ? String(value) : undefined);
+}
+
+/** Takes a number between the two, inclusive. */
+export function within(min: number, max: number): (value: SettingValue) => number | undefined {
+  return (value) => (typeof value === 'number' && value >= min && value <= max ? value : undefined);
+}
+
+/** The parts of a list, without blanks around them and without empty ones. */
+export function partsOf(list: SettingValue, separator = ','): string[] {
+  const parts = String(list).split(separator);
+  return parts.map((part) => part.trim()).filter((part) => part !== '');
 }

@@ -1,5 +1,11 @@
 import type { Setting } from '@longshore/common/settings/setting';
-import type { SettingsReader, SettingValue } from '@longshore/common/settings/settings-reader';
+import {
+  matching,
+  partsOf,
+  within,
+  type SettingsReader,
+  type SettingValue,
+} from '@longshore/common/settings/settings-reader';
 
 /** Settings of the runtime kubernetes, in the order in which help shows them. */
 export const KUBERNETES_SETTINGS = [
@@ -148,51 +154,32 @@ const EFFECTS: readonly string[] = ['NoSchedule', 'PreferNoSchedule', 'NoExecute
 
 /** Reads the settings of the table above. Refuses values at the reader, which throws later. */
 export function readKubernetesSettings(reader: SettingsReader<KubernetesSettingField>): KubernetesSettings {
-  const read = <T, U>(
-    field: KubernetesSettingField,
-    parse: (text: string) => T | undefined,
-    unset: U,
-  ): T | U => {
-    const value: SettingValue | undefined = reader.value(field);
-    if (value === undefined) return unset;
-    const parsed = parse(String(value));
-    if (parsed === undefined) reader.refuse(field);
-    return parsed ?? unset;
-  };
   return {
-    namespace: read('kubernetesNamespace', matching(NAMESPACE), null),
-    serviceAccount: read('kubernetesServiceAccount', matching(NAME), null),
-    helperImage: read('kubernetesHelperImage', matching(IMAGE), ''),
-    pullPolicy: read('kubernetesPullPolicy', parsePullPolicy, 'Always'),
-    pullGraceSeconds: read('kubernetesPullGrace', parseSeconds, 0),
-    pullSecrets: read('kubernetesPullSecrets', (text) => listOf(text, 20, matching(NAME)), []),
-    priorityClass: read('kubernetesPriorityClass', matching(NAME), null),
-    tolerations: read('kubernetesTolerations', (text) => listOf(text, 20, parseToleration), []),
-    tags: read('kubernetesTags', parseTags, new Map<string, NodeLabel>()),
-    vramLabel: read('kubernetesVramLabel', matching(LABEL), ''),
-    podTemplate: read('kubernetesPodTemplate', String, null),
+    namespace: reader.read('kubernetesNamespace', matching(NAMESPACE), null),
+    serviceAccount: reader.read('kubernetesServiceAccount', matching(NAME), null),
+    helperImage: reader.read('kubernetesHelperImage', matching(IMAGE), ''),
+    pullPolicy: reader.read('kubernetesPullPolicy', parsePullPolicy, 'Always'),
+    pullGraceSeconds: reader.read('kubernetesPullGrace', within(0, 86_400), 0),
+    pullSecrets: reader.read('kubernetesPullSecrets', (value) => listOf(value, 20, matching(NAME)), []),
+    priorityClass: reader.read('kubernetesPriorityClass', matching(NAME), null),
+    tolerations: reader.read('kubernetesTolerations', (value) => listOf(value, 20, parseToleration), []),
+    tags: reader.read('kubernetesTags', parseTags, new Map<string, NodeLabel>()),
+    vramLabel: reader.read('kubernetesVramLabel', matching(LABEL), ''),
+    podTemplate: reader.read('kubernetesPodTemplate', String, null),
   };
 }
 
-function matching(pattern: RegExp): (text: string) => string | undefined {
-  return (text) => (pattern.test(text) ? text : undefined);
-}
-
-function parseSeconds(text: string): number | undefined {
-  const seconds = Number(text);
-  return seconds >= 0 && seconds <= 86_400 ? seconds : undefined;
-}
-
-function parsePullPolicy(text: string): PullPolicy | undefined {
-  return text === 'Always' || text === 'IfNotPresent' || text === 'Never' ? text : undefined;
+function parsePullPolicy(value: SettingValue): PullPolicy | undefined {
+  return value === 'Always' || value === 'IfNotPresent' || value === 'Never' ? value : undefined;
 }
 
 /** @returns undefined when an entry is wrong, or when there are none or too many */
-function listOf<T>(text: string, most: number, parse: (entry: string) => T | undefined): T[] | undefined {
-  const entries = text
-    .split(',')
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== '');
+function listOf<T>(
+  value: SettingValue,
+  most: number,
+  parse: (entry: string) => T | undefined,
+): T[] | undefined {
+  const entries = partsOf(value);
   const parsed = entries.map(parse).filter((entry) => entry !== undefined);
   const isFine = entries.length > 0 && entries.length <= most && parsed.length === entries.length;
   return isFine ? parsed : undefined;
@@ -206,8 +193,8 @@ function parseToleration(text: string): Toleration | undefined {
   return LABEL_VALUE.test(value) ? { key, operator: 'Equal', value, ...rest } : undefined;
 }
 
-function parseTags(text: string): ReadonlyMap<string, NodeLabel> | undefined {
-  const entries = listOf(text, 100, parseTag);
+function parseTags(value: SettingValue): ReadonlyMap<string, NodeLabel> | undefined {
+  const entries = listOf(value, 100, parseTag);
   return entries === undefined ? undefined : new Map(entries);
 }
 

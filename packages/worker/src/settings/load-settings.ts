@@ -1,4 +1,10 @@
-import { SettingsReader, type SettingValue } from '@longshore/common/settings/settings-reader';
+import {
+  matching,
+  partsOf,
+  SettingsReader,
+  within,
+  type SettingValue,
+} from '@longshore/common/settings/settings-reader';
 import { readKubernetesSettings, type KubernetesSettings } from './kubernetes-settings.js';
 import { readSlurmSettings, type SlurmSettings } from './slurm-settings.js';
 import type { ImageBudget } from '../runtime/docker/images/image-store.js';
@@ -91,55 +97,44 @@ export function loadWorkerSettings(
   env: Readonly<NodeJS.ProcessEnv>,
 ): WorkerSettings {
   const reader = new SettingsReader(WORKER_SETTINGS, argv, env);
-  const read = <T, U>(
-    field: WorkerSettingField,
-    parse: (value: SettingValue) => T | undefined,
-    unset: U,
-  ): T | U => {
-    const value = reader.value(field);
-    if (value === undefined) return unset;
-    const parsed = parse(value);
-    if (parsed === undefined) reader.refuse(field);
-    return parsed ?? unset;
-  };
   const settings: WorkerSettings = {
-    serviceUrl: read('serviceUrl', parseServiceUrl, ''),
-    apiKey: read('apiKey', matching(/^[\x21-\x7e]+$/), ''),
-    workerId: read('workerId', matching(WORKER_ID), null),
-    stateDir: read('stateDir', String, null),
-    cpuCores: read('cpuCores', within(1, 65_536), null),
-    ramMb: read('ramMb', within(1, 2 ** 31 - 1), null),
-    gpuIds: read('gpuIds', parseGpuIds, null),
-    tags: read('tags', parseTags, []),
-    tickSeconds: read('tickSeconds', within(0.05, 3600), 0),
-    ...read('runtime', (value) => parseRuntime(value, reader), { runtime: null, engine: null }),
-    imagesDir: read('imagesDir', String, null),
-    allowedImages: read('allowedImages', parsePatterns, null),
-    pullSilenceSeconds: read('pullSilenceSeconds', within(0, 86_400), 0),
-    localRegistries: read(
+    serviceUrl: reader.read('serviceUrl', parseServiceUrl, ''),
+    apiKey: reader.read('apiKey', matching(/^[\x21-\x7e]+$/), ''),
+    workerId: reader.read('workerId', matching(WORKER_ID), null),
+    stateDir: reader.read('stateDir', String, null),
+    cpuCores: reader.read('cpuCores', within(1, 65_536), null),
+    ramMb: reader.read('ramMb', within(1, 2 ** 31 - 1), null),
+    gpuIds: reader.read('gpuIds', parseGpuIds, null),
+    tags: reader.read('tags', parseTags, []),
+    tickSeconds: reader.read('tickSeconds', within(0.05, 3600), 0),
+    ...reader.read('runtime', (value) => parseRuntime(value, reader), { runtime: null, engine: null }),
+    imagesDir: reader.read('imagesDir', String, null),
+    allowedImages: reader.read('allowedImages', parsePatterns, null),
+    pullSilenceSeconds: reader.read('pullSilenceSeconds', within(0, 86_400), 0),
+    localRegistries: reader.read(
       'localRegistries',
       (value) => (typeof value === 'boolean' ? value : undefined),
       false,
     ),
-    registryLogins: read('registryLogins', String, null),
+    registryLogins: reader.read('registryLogins', String, null),
     imageBudget: {
-      maxAgeMs: read('imageDays', limitOf(36_500, DAY_MS), Infinity),
-      maxBytes: read('imageGb', limitOf(1_000_000, GB), Infinity),
+      maxAgeMs: reader.read('imageDays', limitOf(36_500, DAY_MS), Infinity),
+      maxBytes: reader.read('imageGb', limitOf(1_000_000, GB), Infinity),
     },
-    network: read('network', matching(NETWORK), ''),
-    pids: read('pids', within(64, 4_194_304), null),
-    maxEvents: read('maxEvents', within(0, 1_000_000), 0),
-    maxEventBytes: read('maxEventBytes', within(0, 2 ** 30), 0),
-    eventRate: read('eventRate', within(0.1, 100_000), 0),
-    maxAnswerBytes: read('maxAnswerBytes', within(65_536, 2 ** 30), 0),
-    drainSeconds: read('drainSeconds', within(0, 86_400), 0),
-    workerTimeoutSeconds: read('workerTimeoutSeconds', within(0.1, 86_400), 0),
-    maxRuns: read('maxRuns', within(1, 1024), null),
-    deployment: read('deployment', matching(DEPLOYMENT), ''),
-    maxPending: read('maxPending', within(1, 1000), 0),
-    stopGraceSeconds: read('stopGraceSeconds', within(0, 3600), 0),
-    healthFile: read('healthFile', String, null),
-    logLevel: read('logLevel', (text) => LOG_LEVELS.get(String(text)), 'info'),
+    network: reader.read('network', matching(NETWORK), ''),
+    pids: reader.read('pids', within(64, 4_194_304), null),
+    maxEvents: reader.read('maxEvents', within(0, 1_000_000), 0),
+    maxEventBytes: reader.read('maxEventBytes', within(0, 2 ** 30), 0),
+    eventRate: reader.read('eventRate', within(0.1, 100_000), 0),
+    maxAnswerBytes: reader.read('maxAnswerBytes', within(65_536, 2 ** 30), 0),
+    drainSeconds: reader.read('drainSeconds', within(0, 86_400), 0),
+    workerTimeoutSeconds: reader.read('workerTimeoutSeconds', within(0.1, 86_400), 0),
+    maxRuns: reader.read('maxRuns', within(1, 1024), null),
+    deployment: reader.read('deployment', matching(DEPLOYMENT), ''),
+    maxPending: reader.read('maxPending', within(1, 1000), 0),
+    stopGraceSeconds: reader.read('stopGraceSeconds', within(0, 3600), 0),
+    healthFile: reader.read('healthFile', String, null),
+    logLevel: reader.read('logLevel', (text) => LOG_LEVELS.get(String(text)), 'info'),
   };
   const { engine, workerId, gpuIds } = settings;
   if (engine !== null) {
@@ -152,14 +147,6 @@ export function loadWorkerSettings(
   }
   reader.throwIfRefused();
   return settings;
-}
-
-function matching(pattern: RegExp): (value: SettingValue) => string | undefined {
-  return (value) => (pattern.test(String(value)) ? String(value) : undefined);
-}
-
-function within(min: number, max: number): (value: SettingValue) => number | undefined {
-  return (value) => (typeof value === 'number' && value >= min && value <= max ? value : undefined);
 }
 
 /** 0: no limit. */
@@ -200,11 +187,6 @@ function parseTags(value: SettingValue): readonly string[] | undefined {
   const tags = partsOf(value);
   const isFine = tags.length <= 100 && tags.every((tag) => tag.length <= 128 && !/\p{Cc}/u.test(tag));
   return isFine ? [...new Set(tags)] : undefined;
-}
-
-function partsOf(list: SettingValue): string[] {
-  const parts = String(list).split(',');
-  return parts.map((part) => part.trim()).filter((part) => part !== '');
 }
 
 function parseRuntime(

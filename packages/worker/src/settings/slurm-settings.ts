@@ -1,5 +1,11 @@
 import type { Setting } from '@longshore/common/settings/setting';
-import type { SettingsReader, SettingValue } from '@longshore/common/settings/settings-reader';
+import {
+  matching,
+  partsOf,
+  within,
+  type SettingsReader,
+  type SettingValue,
+} from '@longshore/common/settings/settings-reader';
 
 /** Tools that the job script knows, beside scripts of the operator. */
 export const CONTAINER_TOOLS = ['apptainer', 'enroot', 'charliecloud', 'runc'] as const;
@@ -136,29 +142,18 @@ const OWN_ARGUMENTS = (
 
 /** Reads the settings; the reader collects what is refused. */
 export function readSlurmSettings(reader: SettingsReader<SlurmSettingField>): SlurmSettings {
-  const read = <T, U>(
-    field: SlurmSettingField,
-    parse: (value: SettingValue) => T | undefined,
-    unset: U,
-  ): T | U => {
-    const value = reader.value(field);
-    if (value === undefined) return unset;
-    const parsed = parse(value);
-    if (parsed === undefined) reader.refuse(field);
-    return parsed ?? unset;
-  };
   return {
-    dir: read('slurmDir', matching(PATH), null),
-    container: read('slurmContainer', parseContainer, null),
-    imagesDir: read('slurmImages', matching(PATH), null),
-    partitions: read('slurmPartitions', parseNames, []),
-    account: read('slurmAccount', matching(NAME), null),
-    qos: read('slurmQos', matching(NAME), null),
-    timeLimit: read('slurmTimeLimit', within(1, 525_600), null),
-    features: read('slurmFeatures', parseFeatures, new Map<string, string>()),
-    gpus: read('slurmGpus', parseGpus, new Map<string, number>()),
-    args: read('slurmArgs', parseArguments, []),
-    pollSeconds: read('slurmPollSeconds', within(0.2, 300), 2),
+    dir: reader.read('slurmDir', matching(PATH), null),
+    container: reader.read('slurmContainer', parseContainer, null),
+    imagesDir: reader.read('slurmImages', matching(PATH), null),
+    partitions: reader.read('slurmPartitions', parseNames, []),
+    account: reader.read('slurmAccount', matching(NAME), null),
+    qos: reader.read('slurmQos', matching(NAME), null),
+    timeLimit: reader.read('slurmTimeLimit', within(1, 525_600), null),
+    features: reader.read('slurmFeatures', parseFeatures, new Map<string, string>()),
+    gpus: reader.read('slurmGpus', parseGpus, new Map<string, number>()),
+    args: reader.read('slurmArgs', parseArguments, []),
+    pollSeconds: reader.read('slurmPollSeconds', within(0.2, 300), 2),
   };
 }
 
@@ -181,14 +176,6 @@ export function placeProblems({ dir, container: tool, imagesDir, gpus }: SlurmSe
   ];
 }
 
-function matching(pattern: RegExp): (value: SettingValue) => string | undefined {
-  return (value) => (pattern.test(String(value)) ? String(value) : undefined);
-}
-
-function within(min: number, max: number): (value: SettingValue) => number | undefined {
-  return (value) => (typeof value === 'number' && value >= min && value <= max ? value : undefined);
-}
-
 function parseContainer(value: SettingValue): ContainerTool | undefined {
   const text = String(value);
   const tool = CONTAINER_TOOLS.find((name) => name === text);
@@ -197,7 +184,7 @@ function parseContainer(value: SettingValue): ContainerTool | undefined {
 }
 
 function parseNames(value: SettingValue): readonly string[] | undefined {
-  const names = partsOf(value, ',');
+  const names = partsOf(value);
   return names.length > 0 && names.every((name) => NAME.test(name)) ? names : undefined;
 }
 
@@ -219,7 +206,7 @@ function parsePairs<T>(
   parse: (name: string, text: string) => T | undefined,
 ): ReadonlyMap<string, T> | undefined {
   const found = new Map<string, T>();
-  for (const part of partsOf(value, ',')) {
+  for (const part of partsOf(value)) {
     const at = part.lastIndexOf('=');
     const parsed = at > 0 ? parse(part.slice(0, at).trim(), part.slice(at + 1).trim()) : undefined;
     if (parsed === undefined || found.size === MAX_ENTRIES) return undefined;
@@ -236,9 +223,4 @@ function parseArguments(value: SettingValue): readonly string[] | undefined {
     return name !== '' && !OWN_ARGUMENTS.some((own) => own.startsWith(name));
   });
   return isFine && words.length <= MAX_ENTRIES ? words : undefined;
-}
-
-function partsOf(list: SettingValue, separator: string): string[] {
-  const parts = String(list).split(separator);
-  return parts.map((part) => part.trim()).filter((part) => part !== '');
 }
