@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'vitest';
+import { describe, onTestFinished, test } from 'vitest';
 import { Scrape } from '../../support/monitoring/scrape.js';
 import { startCluster } from '../../support/programs/server-processes.js';
-import { makeDataDir, startService, until, type ServiceProcess } from '../../support/service-process.js';
+import { startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
+import { openTestDatabase } from '../../support/test-database.js';
 import { endWorker, isAlive, ScriptImages } from '../../support/workers/worker-process.js';
 
 const KEYS = {
@@ -28,9 +29,10 @@ const PLACES: readonly Place[] = [
   {
     title: 'a service beside the one that takes the cancels',
     start: async () => {
-      const dataDir = await makeDataDir();
-      const first = await startService({ env: KEYS, dataDir });
-      return [first, await startService({ env: KEYS, dataDir })];
+      const database = await openTestDatabase();
+      onTestFinished(() => database.close());
+      const env = { ...KEYS, DATABASE_URL: database.url };
+      return [await startService({ env }), await startService({ env })];
     },
   },
 ];
