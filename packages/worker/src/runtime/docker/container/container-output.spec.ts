@@ -8,9 +8,10 @@ import {
   frame,
   logs,
   refuse,
+  reports,
   type Answer,
 } from '../../../testing/fake-docker-engine.js';
-import { GAP_LINE, SLOW_LINE } from './container-output.js';
+import { GAP_LINE, RESTART_LINE, SLOW_LINE } from './container-output.js';
 import type { RunningContainer } from '../../runtime.js';
 
 const LOGS = 'GET /containers/ID/logs';
@@ -118,12 +119,27 @@ describe('the output of a container whose connection breaks', () => {
     assert.deepEqual(await readBroken(frame(1, 'one\n'), none), ['one', GAP_LINE]);
   });
 
+  it('says that lines may be missing when the engine was restarted, also when the container ended by itself', async () => {
+    for (const events of [[{ Action: 'die' }], [{ Action: 'kill' }, { Action: 'die' }]]) {
+      const log = logs([at(1), 1, 'one\n'], [at(2), 1, 'two\n']);
+      engine.answerNext('POST /containers/ID/wait', cut);
+      engine.answerNext('GET /containers/ID/json', cut);
+      engine.answerNext('GET /events', reports(...events));
+      engine.container().state = { Running: false, ExitCode: 0, OOMKilled: false };
+      assert.deepEqual(await readBroken(frame(1, 'one\n'), log), ['one', 'two', RESTART_LINE]);
+      await container.remove();
+      container = await runtimeOn(engine, { timing: TIMING }).start(containerSpec('tool'));
+      await until(() => engine.routes().at(-1) === 'POST /containers/ID/wait');
+    }
+  });
+
   it('has the last lines when the connection breaks just before the container ends', async () => {
     const log = logs([at(1), 1, 'one\n'], [at(2), 1, 'two\n']);
     engine.answerNext(LOGS, log, log);
     engine.send(frame(1, 'one\n'));
     const lines = container.lines[Symbol.asyncIterator]();
     await lines.next();
+    engine.answerNext('GET /events', reports({ Action: 'start' }, { Action: 'die' }));
     engine.cutConnections();
     engine.end(0);
     assert.equal((await lines.next()).value?.text, 'two');

@@ -31,13 +31,18 @@ const REST_TRIES = 5;
 
 const LINE_FEED = 0x0a;
 
-/** Stands in the log where lines may be missing. */
-export const GAP_LINE =
-  '[worker] lines may be missing here: the connection to the container engine broke, and its log does not go back far enough';
+/** Begins each line that stands in the log where lines may be missing. */
+export const MAY_BE_MISSING = '[worker] lines may be missing here: ';
 
-/** Stands in the log where the engine may have dropped what its reader was too slow for. */
+/** The engine's log does not continue what was read. */
+export const GAP_LINE = `${MAY_BE_MISSING}the connection to the container engine broke, and its log does not go back far enough`;
+
+/** The engine lost what was on its way to it when it ended. */
+export const RESTART_LINE = `${MAY_BE_MISSING}the container engine was restarted before the container ended`;
+
+/** The engine may have dropped what its reader was too slow for. */
 export const SLOW_LINE =
-  '[worker] lines may be missing here: the log was stored more slowly than the container wrote it, and the container engine ' +
+  `${MAY_BE_MISSING}the log was stored more slowly than the container wrote it, and the container engine ` +
   'waits two seconds for the rest when a container has ended';
 
 /** The end of a container. */
@@ -47,6 +52,8 @@ export interface ContainerEnd {
    * the engine was away.
    */
   readonly toldSince: number;
+  /** Whether the engine may have been restarted since the container was started. */
+  readonly isAfterRestart: boolean;
 }
 
 /** Attaches to both output streams of a container. */
@@ -111,6 +118,7 @@ export class ContainerOutput {
         const isFound = yield* this.fromLog();
         if (hasEnded && this.isWhole()) {
           if (!isFound) yield this.note(GAP_LINE);
+          if (await this.isAfterRestart()) yield this.note(RESTART_LINE);
           return;
         }
       } catch (error) {
@@ -134,6 +142,11 @@ export class ContainerOutput {
     if (!(await settlesWithin(this.end, ENDS_SOON_MS))) return false;
     const { toldSince } = await this.end.catch(() => ({ toldSince: Infinity }));
     return toldSince < endedAt;
+  }
+
+  private async isAfterRestart(): Promise<boolean> {
+    const { isAfterRestart } = await this.end.catch(() => ({ isAfterRestart: true }));
+    return isAfterRestart;
   }
 
   /**

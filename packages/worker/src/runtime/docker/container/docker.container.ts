@@ -48,6 +48,14 @@ const STOP_MARGIN_MS = 3_000;
 
 const KILLED = 137;
 
+interface EndEvents {
+  /** Whether the engine ended the container. */
+  readonly byEngine: boolean;
+  readonly isAfterRestart: boolean;
+}
+
+const TOLD: EndEvents = { byEngine: false, isAfterRestart: false };
+
 /** The engine ended the container because it was stopped itself. */
 class EngineStopped extends EngineFault {
   constructor() {
@@ -230,14 +238,17 @@ export class DockerContainer implements RunningContainer {
       const toldSince = isTold ? beganAt : Infinity;
       try {
         const exit = await this.inspectExit();
-        if (exit !== null && (isTold || this.stopAsked || (await this.endedByItself())))
-          return { exit, toldSince };
-        if (exit !== null) throw new EngineStopped();
+        if (exit !== null) {
+          const { byEngine, isAfterRestart } = isTold ? TOLD : await this.readEvents();
+          if (byEngine && !this.stopAsked) throw new EngineStopped();
+          return { exit, toldSince, isAfterRestart };
+        }
         awaySince = null;
       } catch (error) {
         if (error instanceof EngineStopped) throw error;
         if (engineStatus(error) === 404) {
-          if (answered !== null) return { exit: { exitCode: answered, outOfMemory: false }, toldSince };
+          if (answered !== null)
+            return { exit: { exitCode: answered, outOfMemory: false }, toldSince, isAfterRestart: false };
           throw new Error('the container was removed externally while it was running', { cause: error });
         }
         awaySince ??= performance.now();
@@ -260,20 +271,21 @@ export class DockerContainer implements RunningContainer {
   }
 
   /**
-   * Whether a container whose end the engine did not tell at once did so by itself. An engine stops its containers when it is
-   * stopped, and when it finds them after a crash; its events tell that, and begin with its start.
+   * How a container ended whose end the engine did not tell at once. An engine stops its containers when it is stopped, and when
+   * it finds them after a crash; its events tell that, and begin with its start.
    */
-  private async endedByItself(): Promise<boolean> {
+  private async readEvents(): Promise<EndEvents> {
     const { callMs } = this.options.timing;
     const info: unknown = await withLimit(callMs, 'info', () => this.options.engine.info());
-    if (Reflect.get(Object(info), 'LiveRestoreEnabled') === true) return true;
+    if (Reflect.get(Object(info), 'LiveRestoreEnabled') === true) return TOLD;
     // The clock of the engine may be another one.
     const until = Date.parse(String(Reflect.get(Object(info), 'SystemTime'))) / 1000;
-    const asked = { since: 1, until, filters: { container: [this.container.id], event: ['die', 'kill'] } };
+    const filters = { container: [this.container.id], event: ['start', 'die', 'kill'] };
     const report = await withLimit(callMs, 'events', async (abortSignal) =>
-      text(await this.options.engine.getEvents({ ...asked, abortSignal })),
+      text(await this.options.engine.getEvents({ since: 1, until, filters, abortSignal })),
     );
-    return report.includes('"Action":"die"') && !report.includes('"Action":"kill"');
+    const has = (action: string): boolean => report.includes(`"Action":"${action}"`);
+    return { byEngine: !has('die') || has('kill'), isAfterRestart: !has('start') };
   }
 
   /**
