@@ -1,5 +1,8 @@
-// Runs before the first paint; ui/src/shell/theme.ts writes what is read here.
+// Runs before the first paint; packages/dashboard/src/shell/theme.ts writes what is read here.
 (() => {
+  // The browser may request it after the page has changed its address, which a relative link would follow.
+  const icon = document.querySelector('link[rel=icon]');
+  icon.setAttribute('href', icon.href);
   try {
     const theme = localStorage.getItem('longshore.theme');
     if (theme === 'light' || theme === 'dark') document.documentElement.dataset.theme = theme;

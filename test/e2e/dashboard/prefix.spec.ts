@@ -66,6 +66,11 @@ describe('behind a proxy that serves the service under a prefix', skipFor(NO_BRO
     await page.getByText('the first line').waitFor();
     await logs.print({ run: id, lines: ['a line that follows'], isLast: false });
     await page.getByText('a line that follows').waitFor();
+    await page.getByRole('link', { name: 'Runs', exact: true }).click();
+    await page.waitForURL(`${url}/ui/runs`);
+    // The browser may ask for the icon as late as now.
+    const icon = await page.evaluate<string>('document.querySelector("link[rel=icon]").href');
+    assert.equal(icon, `${url}/ui/favicon.svg`);
     await page.goto(`${url}/ui/definitions`);
     await page.getByText(`curl ${url}/definitions`).waitFor();
     assert.deepEqual(outside, []);
