@@ -4,6 +4,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { promisify } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Registry } from 'prom-client';
 import { parse } from 'yaml';
 import { ClusterMetrics } from '../../../src/bootstrap/cluster/cluster-metrics.js';
@@ -12,7 +14,7 @@ import { RawConnection } from '../../support/http/raw-http.js';
 import { RawWorker } from '../../support/workers/raw-worker.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { Scrape } from '../../support/monitoring/scrape.js';
-import { PROJECT } from '../../support/service-process.js';
+import { PROJECT, until } from '../../support/service-process.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { skipFor } from '../../support/skip.js';
 
@@ -43,6 +45,7 @@ describe('what is there to watch the service with', () => {
   beforeAll(async () => {
     service = await startTestApp({ env: { SERVICE_WORKER_POOL: 'shared' } });
     await work(service);
+    await collectGarbage(service);
     const alone = await Scrape.of(service.send);
     const registry = service.app.get(Registry, { strict: false });
     const counts = await registry.getMetricsAsJSON();
@@ -235,6 +238,16 @@ describe('what is there to watch the service with', () => {
     await run('promtool', ['test', 'rules', join(folder, 'alerts.test.yml')]);
   });
 });
+
+/** A process that has not yet collected garbage has no durations of it. */
+async function collectGarbage({ send }: TestApp): Promise<void> {
+  setFlagsFromString('--expose-gc');
+  const collect: () => void = runInNewContext('gc');
+  await until(async () => {
+    collect();
+    return (await Scrape.of(send)).find('longshore_nodejs_gc_duration_seconds_sum').length > 0;
+  }, 'garbage is collected');
+}
 
 /** Has the service do a bit of everything that it counts by labels that come with the work. */
 async function work({ send, url }: TestApp): Promise<void> {

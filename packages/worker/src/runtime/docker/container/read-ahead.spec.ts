@@ -46,6 +46,13 @@ describe('output that is read ahead', () => {
     assert.equal((await buffer(ahead.output)).length, 1000);
   });
 
+  it('keeps nothing of the stops that are over', async () => {
+    const ahead = new ReadAhead(new Source(1000).stream, LIMITS);
+    await buffer(ahead.output);
+    for (const event of ['close', 'drain', 'error'])
+      assert.ok(ahead.output.listenerCount(event) < 10, `${ahead.output.listenerCount(event)} for ${event}`);
+  });
+
   it('may lack its end when its source was stopped near it, and not when much came after that', async () => {
     for (const [chunks, mayLackEnd] of [
       [18, true],

@@ -76,7 +76,10 @@ export class ReadAhead {
   private async untilRoom(): Promise<void> {
     const { output, limits } = this;
     const beganAt = performance.now();
-    await Promise.race([once(output, 'drain'), once(output, 'close')]);
+    const over = new AbortController();
+    const { signal } = over;
+    await Promise.race([once(output, 'drain', { signal }), once(output, 'close', { signal })]);
+    over.abort();
     if (performance.now() - beganAt > limits.toleratedMs) this.stoppedAt = this.bytes;
   }
 }
