@@ -47,10 +47,15 @@ describe('output that is read ahead', () => {
   });
 
   it('keeps nothing of the stops that are over', async () => {
-    const ahead = new ReadAhead(new Source(1000).stream, LIMITS);
-    await buffer(ahead.output);
-    for (const event of ['close', 'drain', 'error'])
-      assert.ok(ahead.output.listenerCount(event) < 10, `${ahead.output.listenerCount(event)} for ${event}`);
+    const source = new Source(1000);
+    const ahead = new ReadAhead(source.stream, LIMITS);
+    while (source.taken < 900) {
+      await until(() => ahead.output.writableNeedDrain);
+      ahead.output.read();
+    }
+    const listeners = ahead.output.listenerCount('close');
+    assert.ok(listeners < 10, `${listeners} listeners`);
+    ahead.output.destroy();
   });
 
   it('may lack its end when its source was stopped near it, and not when much came after that', async () => {
