@@ -74,15 +74,31 @@ async function withPart(name, part, place = IN_PAGES) {
   return `${before}\n${part}\n\n${after}`;
 }
 
-await buildIfNeeded({ parts: ['libraries', 'clients', 'service'] });
+const isCheck = process.argv.includes('--check');
+let stale = 0;
+
+async function store(files) {
+  for (const [name, text] of Object.entries(files)) {
+    const path = join(root, name);
+    const present = await readFile(path, 'utf8').catch(() => undefined);
+    if (present === text) continue;
+    if (present !== undefined && withoutAges(present) === withoutAges(text)) continue;
+    stale += 1;
+    if (isCheck) {
+      console.error(`${name} is not what 'npm run generate' writes`);
+    } else {
+      await writeFile(path, text);
+      console.log(`wrote ${name}`);
+    }
+  }
+}
+
+await buildIfNeeded({ parts: ['libraries', 'service'] });
 const { RUN_STATES: states, TERMINAL_STATES: terminalStates } = await load('src/runs/machine/run-state.js');
 const { TRANSITIONS: transitions } = await load('src/runs/machine/transitions.js');
 const { SPECIAL_EVENT_TYPES: eventTypes } = await load('src/runs/machine/event-types.js');
 const { RETRY_ON_CAUSES: retryOnCauses } = await load('src/runs/machine/retry-on.js');
 const { RUN_OPTIONS: options } = await load('src/runs/options/run-options.js');
-const { WORKER_SETTINGS: ofWorker } = await import('@longshore/worker/settings/worker-settings');
-const { SETTING_KEYS: ofService } = await load('src/config/settings.js');
-const ofWorkerAlone = ofWorker.filter(({ env }) => !ofService.some((setting) => setting.env === env));
 const document = await openapi();
 const described = JSON.parse(document);
 const { RunsByState, Scope, FailureCause } = described.components.schemas;
@@ -96,29 +112,19 @@ const names = {
   eventTypes,
   options: describeOptions(described, options),
 };
-const files = {
-  'openapi.json': document,
-  [CONSTANTS]: await constantsModule(join(root, CONSTANTS), names),
+// The other packages are compiled with them.
+await store({ 'openapi.json': document, [CONSTANTS]: await constantsModule(join(root, CONSTANTS), names) });
+
+await buildIfNeeded({ parts: ['clients'] });
+const { WORKER_SETTINGS: ofWorker } = await import('@longshore/worker/settings/worker-settings');
+const { SETTING_KEYS: ofService } = await load('src/config/settings.js');
+const ofWorkerAlone = ofWorker.filter(({ env }) => !ofService.some((setting) => setting.env === env));
+await store({
   'docs/run-states.md': describeTransitions({ transitions, states, terminalStates }),
   'docs/architecture.md': await withPart('docs/architecture.md', sketchTransitions({ transitions })),
   'docs/worker.md': await withPart('docs/worker.md', settingsTable(ofWorker)),
   '.env.example': await withPart('.env.example', settingsExample(ofWorkerAlone), IN_ENV),
   'migrations/schema.txt': await schema(),
   ...(await pageFiles()),
-};
-
-let stale = 0;
-for (const [name, text] of Object.entries(files)) {
-  const path = join(root, name);
-  const present = await readFile(path, 'utf8').catch(() => undefined);
-  if (present === text) continue;
-  if (present !== undefined && withoutAges(present) === withoutAges(text)) continue;
-  stale += 1;
-  if (process.argv.includes('--check')) {
-    console.error(`${name} is not what 'npm run generate' writes`);
-  } else {
-    await writeFile(path, text);
-    console.log(`wrote ${name}`);
-  }
-}
-if (process.argv.includes('--check')) process.exitCode = stale === 0 ? 0 : 1;
+});
+if (isCheck) process.exitCode = stale === 0 ? 0 : 1;
