@@ -22,6 +22,8 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     args: null,
     secrets: {},
     image_pull_secret: null,
+    workdir: null,
+    user: null,
     selector: [],
     concurrency: null,
     start_at: null,

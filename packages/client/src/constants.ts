@@ -31,7 +31,7 @@ export const EVENT_TYPES = [
 export type EventType = (typeof EVENT_TYPES)[number];
 
 /** What a worker may be able to do beyond executing images as they are. */
-export const CAPABILITIES = ['env', 'command', 'secrets', 'registry'] as const;
+export const CAPABILITIES = ['env', 'command', 'secrets', 'registry', 'container'] as const;
 export type Capability = (typeof CAPABILITIES)[number];
 
 const OPTIONS = [
@@ -49,6 +49,13 @@ const OPTIONS = [
     kind: 'text',
     capability: 'registry',
     about: 'Name of the secret with the login for the registry',
+  },
+  { name: 'workdir', kind: 'text', capability: 'container', about: 'Working directory of the container' },
+  {
+    name: 'user',
+    kind: 'text',
+    capability: 'container',
+    about: 'User of the container as numbers, `uid` or `uid:gid`',
   },
 ] as const;
 

@@ -17,6 +17,14 @@ const SECRETS: TextMapShape = { keys: VARIABLE_NAME, values: SECRET_NAME, max: M
 const ARGUMENT: TextShape = { max: 4096 };
 const MAX_ARGUMENTS = { max: 100 };
 
+const WORKDIR: TextShape = { max: 512, pattern: /^\/[^\p{Cc}]*$/u, form: 'an absolute path' };
+const USER: TextShape = {
+  pattern: /^(?:0|[1-9][0-9]{0,9})(?::(?:0|[1-9][0-9]{0,9}))?$/,
+  form: 'the number of a user, or those of a user and a group as 1000:1000',
+};
+/** Kubernetes takes no larger number of a user or a group. */
+const MAX_ID = 2 ** 31 - 1;
+
 /**
  * The options of a run that only the worker carries out. Requests of runs and definitions, how the two merge, the stored
  * document, answers, claims, lanes and the OpenAPI document follow from these declarations, and from that document the flags
@@ -81,5 +89,30 @@ export const RUN_OPTIONS = {
     },
     example: 'hub-login',
     capability: 'registry',
+  }),
+  workdir: textOption(WORKDIR, {
+    texts: {
+      request:
+        'Working directory of the container: an absolute path, which is created if the image does not have it.',
+      answer: "Working directory of the container; null: the image's.",
+      claim: "Working directory of the container; absent: the image's.",
+    },
+    example: '/work',
+    capability: 'container',
+  }),
+  user: textOption(USER, {
+    texts: {
+      request:
+        'Number of the user that the container runs as, or numbers of user and group, such as `1000:1000`. Names are not taken: ' +
+        'only the image knows them.',
+      answer: "User of the container as numbers, `uid` or `uid:gid`; null: the image's.",
+      claim: "User of the container as numbers, `uid` or `uid:gid`; absent: the image's.",
+    },
+    example: '1000:1000',
+    capability: 'container',
+    problem: (user, _all, path) =>
+      typeof user === 'string' && user.split(':').some((id) => Number(id) > MAX_ID)
+        ? `${path} must have numbers of at most ${MAX_ID}`
+        : undefined,
   }),
 };

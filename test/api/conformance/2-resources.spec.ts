@@ -17,6 +17,8 @@ const SETTLED = [
   'secrets',
   'selector',
   'start_at',
+  'user',
+  'workdir',
 ];
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
@@ -214,6 +216,8 @@ describe('section 2: resources and their fields', () => {
         args: ['a'],
         secrets: { B: 'b' },
         image_pull_secret: 'login',
+        workdir: '/w',
+        user: '1:2',
         selector: ['tag'],
         concurrency: { key: 'k', limit: 2 },
       };

@@ -47,6 +47,15 @@ describe('the commands of docs/run-options.md', () => {
     );
   });
 
+  test('create a run with a working directory and a user, for a worker that can set both', async () => {
+    const id = await create('container');
+    await steps.heartbeat('without', { capabilities: ['command'] });
+    assert.deepEqual(await steps.claim('without'), []);
+    await steps.heartbeat('with', { capabilities: ['command', 'container'] });
+    const [op] = await steps.claim('with');
+    assert.deepEqual([op.id, op.workdir, op.user], [id, '/work', '1000:1000']);
+  });
+
   test('create a run for workers with tags', async () => {
     const id = await create('selector');
     await steps.heartbeat('plain');

@@ -36,6 +36,9 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
   ['secrets by variable', { secrets: { TOKEN: 'hub-token', _: 'A.b_c-9', B: 's'.repeat(128) } }],
   ['100 secrets', { secrets: variables(100, 'name') }],
   ['a secret of the registry', { image_pull_secret: 'hub-login' }],
+  ['a working directory', { workdir: '/' }],
+  ['a working directory of 512 characters', { workdir: `/${'😀'.repeat(511)}` }],
+  ...['0', '1000', '1000:0', '2147483647:2147483647'].map((user) => [`user ${user}`, { user }] as const),
   ['no tag', { selector: [] }],
   ['20 tags, in their order and repeated', { selector: [...numbered(19, 'tag'), 'tag0'] }],
   ['a tag of 128 characters', { selector: ['😀'.repeat(128), 't', 'a,b', ' '] }],
@@ -51,6 +54,8 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
       args: null,
       secrets: null,
       image_pull_secret: null,
+      workdir: null,
+      user: null,
       selector: null,
       concurrency: null,
       retry_policy: { retry_on: null },
@@ -61,6 +66,8 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
       args: null,
       secrets: {},
       image_pull_secret: null,
+      workdir: null,
+      user: null,
       selector: [],
       concurrency: null,
       retry_policy: { max_attempts: 1 },
@@ -115,6 +122,25 @@ const REFUSED: readonly (readonly [title: string, sent: object, errors: readonly
       [`image_pull_secret ${SECRET_RULE}`],
     ] as const,
   ]),
+  ...['', 'work', './work', '/a\nb', `/${'a'.repeat(512)}`, 1].map(
+    (workdir) =>
+      [
+        `the working directory ${JSON.stringify(workdir).slice(0, 20)}`,
+        { workdir },
+        ['workdir must be an absolute path of at most 512 characters'],
+      ] as const,
+  ),
+  ...['', 'root', '01', '1:', ':1', '1:2:3', '-1', '10000000000', 1000].map(
+    (user) =>
+      [
+        `user ${JSON.stringify(user)}`,
+        { user },
+        ['user must be the number of a user, or those of a user and a group as 1000:1000'],
+      ] as const,
+  ),
+  ...['2147483648', '0:9999999999'].map(
+    (user) => [`user ${user}`, { user }, ['user must have numbers of at most 2147483647']] as const,
+  ),
   ['101 secrets', { secrets: variables(101, 'name') }, ['secrets must be an object of at most 100 entries']],
   [
     'a variable that is also a secret',

@@ -27,6 +27,7 @@ const FIELDS: Readonly<Record<Capability, ContainerExtras>> = {
   command: { args: ['a'] },
   secrets: { secrets: { KIT_A: 'kit-none' } },
   registry: { image_pull_secret: 'kit-none' },
+  container: { workdir: '/' },
 };
 
 /** Runs that change something about their program. A worker passes those whose capability it does not announce. */

@@ -157,6 +157,17 @@ describe('the Job of an attempt', () => {
     }
   });
 
+  it('runs as the user of the run, with the group of the image unless the run has one, without more rights', () => {
+    const common = { allowPrivilegeEscalation: false, capabilities: { drop: ['ALL'] } };
+    for (const [user, ids] of [
+      ['0', { runAsUser: 0 }],
+      ['1000', { runAsUser: 1000 }],
+      ['1000:2000', { runAsUser: 1000, runAsGroup: 2000 }],
+    ] as const)
+      assert.deepEqual(runOf(jobSpec({ user }), CONTEXT)?.securityContext, { ...common, ...ids });
+    assert.equal(runOf(jobSpec({ workdir: '/a $(B)' }), CONTEXT)?.workingDir, '/a $(B)');
+  });
+
   it('requests and limits what the run requires', () => {
     const spec = jobSpec({ constraints: { cpu: 2, ramMb: 512, vramMb: 16_000, gpuId: 0 } });
     const resources = { cpu: '2', memory: '512Mi', 'nvidia.com/gpu': '1' };

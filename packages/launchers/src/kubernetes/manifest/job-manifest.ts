@@ -21,7 +21,7 @@ import { outputsScript } from './output-frame.js';
 import { INPUT_KEY, OUTPUT_KEY, secretKeyOf } from './secrets.js';
 
 /** What Jobs do for a run. */
-export const CAPABILITIES: readonly Capability[] = ['env', 'command', 'secrets', 'registry'];
+export const CAPABILITIES: readonly Capability[] = ['env', 'command', 'secrets', 'registry', 'container'];
 
 /** Time after which the cluster deletes a finished Job that no launcher has removed, in seconds. */
 const SECONDS_TO_LIVE = 86_400;
@@ -152,7 +152,7 @@ function helper(name: string, image: string, script: string): Container {
 }
 
 function runContainer(spec: JobSpec, { pullPolicy }: KubernetesSettings): Container {
-  const { image, command, args, constraints } = spec;
+  const { image, command, args, workdir, user, constraints } = spec;
   const resources = resourcesOf(constraints);
   return {
     name: RUN_CONTAINER,
@@ -160,11 +160,17 @@ function runContainer(spec: JobSpec, { pullPolicy }: KubernetesSettings): Contai
     imagePullPolicy: pullPolicy,
     ...(command === null || command.length === 0 ? {} : { command: command.map(literal) }),
     ...(args === null || args.length === 0 ? {} : { args: args.map(literal) }),
+    ...(workdir === null ? {} : { workingDir: workdir }),
     env: environmentOf(spec),
     ...(Object.keys(resources).length === 0 ? {} : { resources: { requests: resources, limits: resources } }),
-    securityContext: restricted(),
+    securityContext: { ...restricted(), ...(user === null ? {} : userOf(user)) },
     volumeMounts: [filesMount()],
   };
+}
+
+function userOf(text: string): Container['securityContext'] {
+  const [user, group] = text.split(':').map(Number);
+  return { runAsUser: user, ...(group === undefined ? {} : { runAsGroup: group }) };
 }
 
 function environmentOf(spec: JobSpec): Container['env'] {

@@ -8,7 +8,13 @@ import { traceEnvironment, type ContainerLimits, type ContainerSpec } from '../.
 export const CONTAINER_FOLDER = '/longshore';
 
 /** What containers of Docker do for a run. */
-export const CAPABILITIES = ['env', 'command', 'secrets', 'registry'] as const satisfies Capability[];
+export const CAPABILITIES = [
+  'env',
+  'command',
+  'secrets',
+  'registry',
+  'container',
+] as const satisfies Capability[];
 
 /** Processes and threads that one container may have at once without a setting: so many, and so many for each core. */
 const PIDS = { base: 1024, perCore: 256 };
@@ -81,6 +87,8 @@ export function containerOptions(
     Tty: false,
     Env: environmentOf(spec),
     ...commandOf(spec),
+    ...(spec.workdir === null ? {} : { WorkingDir: spec.workdir }),
+    ...(spec.user === null ? {} : { User: spec.user }),
     ...OVERRIDES,
     Labels: {
       ...ownerLabels(owner),
