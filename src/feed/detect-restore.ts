@@ -5,7 +5,9 @@ import { DatabaseOriginEntity } from '../database/entities/database-origin.entit
 import { FeedEpochEntity, FeedEpochHeadEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { rows, type SqlExecutor } from '../database/sql/sql.js';
-import { TOKEN_BYTES } from './feed-cursor.js';
+
+/** Bytes of the token of a feed epoch: cursors of it have 8 characters more. */
+const TOKEN_BYTES = 6;
 
 const EPOCHS = new EntityTable(FeedEpochEntity);
 
