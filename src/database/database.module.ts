@@ -3,11 +3,11 @@ import { DiscoveryModule } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource } from 'typeorm';
 import { Log } from '../common/logging/logger.js';
-import { CircuitBreaker } from './connections/circuit-breaker.js';
+import { CircuitBreaker } from './failover/circuit-breaker.js';
 import { DatabaseMetrics } from './database-metrics.js';
 import { KnownEntitiesCheck } from './known-entities.check.js';
 import { CommitNotices } from './notices/commit-notices.js';
-import { JournalDataSource } from './connections/reserved-connection.js';
+import { JournalDataSource } from './failover/reserved-connection.js';
 
 /**
  * Provides the data source by the tokens of @nestjs/typeorm, so that `TypeOrmModule.forFeature` works in every module. The

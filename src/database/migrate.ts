@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import type { DataSourceOptions, MigrationInterface, QueryRunner } from 'typeorm';
-import type { MigrationClass } from './connections/data-source.js';
-import { OriginGate } from './connections/origin-gate.js';
+import type { MigrationClass } from './data-source.js';
+import { OriginGate } from './failover/origin-gate.js';
 import { rows } from './sql/sql.js';
-import { isRetryable, isStatementGivenUp } from './connections/unavailable.js';
+import { isRetryable, isStatementGivenUp } from './failover/unavailable.js';
 
 /** Advisory lock of the migrating process. */
 const MIGRATION_LOCK = '7161023518446744';

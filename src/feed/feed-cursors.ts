@@ -5,7 +5,7 @@ import { FeedEpochHeadEntity } from '../database/entities/feed.entity.js';
 import { cursorsOf, decodeCursor, type FeedCursor } from './feed-cursor.js';
 import { FeedCursorInvalid, FeedCursorLost } from './feed.errors.js';
 import { FeedRepository, UNUSED } from './feed.repository.js';
-import { PromotionCheck } from './promotion-check.js';
+import { PromotionCheck } from '../database/failover/promotion-check.js';
 
 /** Makes cursors of the current feed epoch. One of an earlier epoch is valid up to the start of the next epoch. */
 @Injectable()

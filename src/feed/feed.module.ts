@@ -10,7 +10,7 @@ import { FeedController, FeedReaders } from './feed.controller.js';
 import { FeedReader } from './feed.reader.js';
 import { FeedRepository } from './feed.repository.js';
 import { FeedService } from './feed.service.js';
-import { PromotionCheck } from './promotion-check.js';
+import { PromotionCheck } from '../database/failover/promotion-check.js';
 
 @Module({
   imports: [TypeOrmModule.forFeature([FeedEpochEntity, FeedEpochHeadEntity])],

@@ -7,8 +7,8 @@ import { Backoff } from '@longshore/common/backoff';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { Log } from '../../common/logging/logger.js';
 import { JOIN_DEPLOYMENT } from '../advisory-locks.js';
-import { OriginGate } from '../connections/origin-gate.js';
-import { DatabaseServers, endClient, ServiceClient } from '../connections/service-client.js';
+import { OriginGate } from '../failover/origin-gate.js';
+import { DatabaseServers, endClient, ServiceClient } from '../failover/service-client.js';
 import { CHANNEL, type CommitNotice } from './commit-notice.js';
 import { Topics, type NamingPart } from './topics.js';
 

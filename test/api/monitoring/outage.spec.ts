@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, onTestFinished, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CircuitBreaker } from '../../../src/database/connections/circuit-breaker.js';
+import { CircuitBreaker } from '../../../src/database/failover/circuit-breaker.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
 import { assertHealth } from '../../support/monitoring/health.js';

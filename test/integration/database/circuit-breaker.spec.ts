@@ -4,11 +4,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, test, vi } from '
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { DataSource } from 'typeorm';
-import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
-import { DatabaseServers } from '../../../src/database/connections/service-client.js';
-import { CircuitBreaker } from '../../../src/database/connections/circuit-breaker.js';
+import { dataSourceOptions } from '../../../src/database/data-source.js';
+import { DatabaseServers } from '../../../src/database/failover/service-client.js';
+import { CircuitBreaker } from '../../../src/database/failover/circuit-breaker.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
-import { DatabaseUnreachable, isDatabaseUnavailable } from '../../../src/database/connections/unavailable.js';
+import { DatabaseUnreachable, isDatabaseUnavailable } from '../../../src/database/failover/unavailable.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 

@@ -1,7 +1,7 @@
 import { callbackify } from 'node:util';
 import { Client, type ClientConfig } from 'pg';
 import { parseDatabaseUrl, type DatabaseUrl, type ServerAddress } from './database-url.js';
-import { readTimestampsOf } from './timestamps.js';
+import { readTimestampsOf } from '../sql/timestamps.js';
 import { isDatabaseUnavailable } from './unavailable.js';
 
 /** Timeout of each server during a search, for the connection and for the answer, in milliseconds. */

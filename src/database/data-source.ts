@@ -1,8 +1,8 @@
 import type { DataSourceOptions, Logger, MigrationInterface } from 'typeorm';
-import { CircuitBreaker } from './circuit-breaker.js';
-import { OriginGate } from './origin-gate.js';
-import { DatabaseServers, type SessionSettings } from './service-client.js';
-import { GuardedClient, GuardedPool } from './guarded-connections.js';
+import { CircuitBreaker } from './failover/circuit-breaker.js';
+import { OriginGate } from './failover/origin-gate.js';
+import { DatabaseServers, type SessionSettings } from './failover/service-client.js';
+import { GuardedClient, GuardedPool } from './failover/guarded-connections.js';
 
 /** In milliseconds, like all timeouts here. */
 const STATEMENT_TIMEOUT_MS = 15_000;

@@ -1,10 +1,10 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { Log } from '../common/logging/logger.js';
-import { OriginGate } from '../database/connections/origin-gate.js';
-import { ReservedConnection } from '../database/connections/reserved-connection.js';
-import type { SqlExecutor } from '../database/sql/sql.js';
-import { DatabaseUnreachable } from '../database/connections/unavailable.js';
+import { Log } from '../../common/logging/logger.js';
+import { OriginGate } from './origin-gate.js';
+import { ReservedConnection } from './reserved-connection.js';
+import type { SqlExecutor } from '../sql/sql.js';
+import { DatabaseUnreachable } from './unavailable.js';
 import { detectPromotion, readOrigin, type FeedEpoch } from './detect-restore.js';
 
 /** An epoch writes a row per topic: it may take longer than other statements. In milliseconds. */
