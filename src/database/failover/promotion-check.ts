@@ -1,6 +1,7 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { Log } from '../../common/logging/logger.js';
+import { readOptions } from './connection-options.js';
 import { OriginGate } from './origin-gate.js';
 import { ReservedConnection } from './reserved-connection.js';
 import type { SqlExecutor } from '../sql/sql.js';
@@ -25,8 +26,7 @@ export class PromotionCheck implements OnModuleInit {
     private readonly dataSource: DataSource,
     private readonly log: Log,
   ) {
-    const { options } = dataSource;
-    this.#gate = OriginGate.in(options.type === 'postgres' ? options.extra : undefined);
+    this.#gate = readOptions(dataSource).extra.originGate;
     this.#gate.use((client) => this.#check(client));
   }
 

@@ -7,6 +7,7 @@ import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../../src/database/data-source.js';
 import { DatabaseServers } from '../../../src/database/failover/service-client.js';
 import { CircuitBreaker } from '../../../src/database/failover/circuit-breaker.js';
+import { readOptions } from '../../../src/database/failover/connection-options.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { DatabaseUnreachable, isDatabaseUnavailable } from '../../../src/database/failover/unavailable.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
@@ -59,7 +60,6 @@ describe('the circuit breaker', () => {
       entities: [],
       migrations: [],
     });
-    if (options.type !== 'postgres') throw new TypeError('not PostgreSQL');
     breaker = new CircuitBreaker(new DatabaseServers(proxy.url, 'breaker spec'), TIMES);
     source = await new DataSource({
       ...options,
@@ -138,8 +138,7 @@ describe('the circuit breaker', () => {
     const url = new URL(proxy.url);
     url.username = role;
     url.password = role;
-    const { options } = source;
-    if (options.type !== 'postgres') throw new TypeError('not PostgreSQL');
+    const options = readOptions(source);
     const servers = new DatabaseServers(url.href, 'breaker spec');
     const limited = new CircuitBreaker(servers, TIMES);
     const extra: object = { ...options.extra, servers, circuitBreaker: limited };

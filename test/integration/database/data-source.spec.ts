@@ -31,7 +31,6 @@ describe('the data source', () => {
       migrations: [],
       ...(onConnectionLost === undefined ? {} : { onConnectionLost }),
     });
-    if (options.type !== 'postgres') throw new TypeError('not PostgreSQL');
     const source = await new DataSource({ ...options, extra: { ...options.extra, ...extra } }).initialize();
     opened.push(source);
     return source;

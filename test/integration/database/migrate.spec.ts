@@ -87,7 +87,6 @@ describe('migrate', () => {
       entities: [],
       migrations,
     });
-    if (options.type !== 'postgres') throw new TypeError('not PostgreSQL');
     const source = await new DataSource({ ...options, extra: { ...options.extra, ...extra } }).initialize();
     opened.push(source);
     return source;
