@@ -52,7 +52,7 @@ const PARTS = {
     sources: [
       'demo',
       'src/config',
-      'src/database/connections',
+      'src/database/failover',
       'tsconfig.json',
       'tsconfig.demo.json',
       ...LIBRARIES,

@@ -31,7 +31,7 @@ async function schema() {
   const [{ startEmbeddedPostgres }, { connectDatabase }, { migrate }, { dumpSchema }, { MIGRATIONS }] =
     await Promise.all([
       import('@longshore/embedded-postgres'),
-      load('src/database/connections/connect.js'),
+      load('src/database/connect.js'),
       load('src/database/migrate.js'),
       load('migrations/schema-dump.js'),
       load('migrations/all.js'),

@@ -54,7 +54,7 @@ export async function withConnections(url, action) {
 async function migrated(url) {
   const [{ connectDatabase }, { migrate }, { ENTITIES }, { MIGRATIONS }] = await Promise.all(
     [
-      'src/database/connections/connect.js',
+      'src/database/connect.js',
       'src/database/migrate.js',
       'src/database/entities/all.js',
       'migrations/all.js',

@@ -1,8 +1,8 @@
 import 'reflect-metadata';
 import { DataSource, type DataSourceOptions, type Migration, type MigrationInterface } from 'typeorm';
 import { MIGRATIONS } from '../../migrations/all.js';
-import { checkSessions } from '../database/connections/check-sessions.js';
-import { dataSourceOptions } from '../database/connections/data-source.js';
+import { checkSessions } from '../database/failover/check-sessions.js';
+import { dataSourceOptions } from '../database/data-source.js';
 import { ENTITIES } from '../database/entities/all.js';
 import { underMigrationLock, withoutTimeouts } from '../database/migrate.js';
 import { loadExtensions } from './extensions/load-extensions.js';

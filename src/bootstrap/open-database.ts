@@ -1,12 +1,12 @@
 import type { DataSource } from 'typeorm';
 import { MIGRATIONS } from '../../migrations/all.js';
-import { connectDatabase } from '../database/connections/connect.js';
-import { checkSessions } from '../database/connections/check-sessions.js';
-import type { SchemaClasses } from '../database/connections/data-source.js';
+import { connectDatabase } from '../database/connect.js';
+import { checkSessions } from '../database/failover/check-sessions.js';
+import type { SchemaClasses } from '../database/data-source.js';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { ENTITIES } from '../database/entities/all.js';
 import { migrate } from '../database/migrate.js';
-import { detectRestore } from '../feed/detect-restore.js';
+import { detectRestore } from '../database/failover/detect-restore.js';
 import type { Log } from '../common/logging/logger.js';
 import { abortable, type CleanupStack } from './cleanup-stack.js';
 import type { Configuration } from '../config/settings.module.js';

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { Transform } from 'class-transformer';
 import { IsIn, IsOptional, IsString, Matches, ValidateBy } from 'class-validator';
-import { parseDatabaseUrl } from '../database/connections/database-url.js';
+import { parseDatabaseUrl } from '../database/failover/database-url.js';
 import { Budgets } from './budgets.js';
 import {
   BooleanSetting,

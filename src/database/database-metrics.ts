@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
-import { CircuitBreaker } from './connections/circuit-breaker.js';
-import { JournalDataSource } from './connections/reserved-connection.js';
+import { CircuitBreaker } from './failover/circuit-breaker.js';
+import { JournalDataSource } from './failover/reserved-connection.js';
 import { poolOf } from './sql/sql.js';
 
 export type PoolName = 'main' | 'journal' | 'heartbeats';

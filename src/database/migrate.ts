@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
-import type { DataSourceOptions, MigrationInterface, QueryRunner } from 'typeorm';
-import type { MigrationClass } from './connections/data-source.js';
-import { OriginGate } from './connections/origin-gate.js';
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+import type { MigrationClass } from './data-source.js';
+import { readOptions, type PostgresOptions } from './failover/connection-options.js';
+import { OriginGate } from './failover/origin-gate.js';
 import { rows } from './sql/sql.js';
-import { isRetryable, isStatementGivenUp } from './connections/unavailable.js';
+import { isRetryable, isStatementGivenUp } from './failover/unavailable.js';
 
 /** Advisory lock of the migrating process. */
 const MIGRATION_LOCK = '7161023518446744';
@@ -77,7 +78,7 @@ class MigrationFailed extends Error {
  */
 export async function migrate(dataSource: DataSource, options: MigrateOptions = {}): Promise<string[]> {
   const source = new DataSource({
-    ...withoutTimeouts(dataSource.options),
+    ...withoutTimeouts(readOptions(dataSource)),
     entities: [],
     ...(options.migrations && { migrations: [...options.migrations] }),
     poolSize: 2,
@@ -92,10 +93,7 @@ export async function migrate(dataSource: DataSource, options: MigrateOptions = 
 }
 
 /** Options for migrations: no timeout but a short one for locks. */
-export function withoutTimeouts(
-  options: DataSourceOptions,
-): Extract<DataSourceOptions, { type: 'postgres' }> {
-  if (options.type !== 'postgres') throw new TypeError(`cannot migrate a database of type ${options.type}`);
+export function withoutTimeouts(options: PostgresOptions): PostgresOptions {
   return {
     ...options,
     extra: {

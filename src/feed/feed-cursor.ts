@@ -4,9 +4,6 @@ const POSITION_BYTES = 8;
 const HASH_BYTES = 6;
 const TOKEN_AT = POSITION_BYTES + HASH_BYTES;
 
-/** Bytes of the token of a feed epoch. */
-export const TOKEN_BYTES = 6;
-
 /** 19 characters in the first epoch, which has no token; 27 in later ones. */
 const FORM = /^[A-Za-z0-9_-]{19}(?:[A-Za-z0-9_-]{8})?$/;
 

@@ -1,30 +1,24 @@
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
 import { Repository } from 'typeorm';
 import { FeedEpochHeadEntity } from '../database/entities/feed.entity.js';
-import type { FeedEpoch } from './detect-restore.js';
 import { cursorsOf, decodeCursor, type FeedCursor } from './feed-cursor.js';
 import { FeedCursorInvalid, FeedCursorLost } from './feed.errors.js';
 import { FeedRepository, UNUSED } from './feed.repository.js';
+import { PromotionCheck } from '../database/failover/promotion-check.js';
 
 /** Makes cursors of the current feed epoch. One of an earlier epoch is valid up to the start of the next epoch. */
 @Injectable()
 export class FeedCursors {
-  #epochs: readonly FeedEpoch[] = [];
-
   constructor(
     @InjectRepository(FeedEpochHeadEntity) private readonly heads: Repository<FeedEpochHeadEntity>,
     private readonly feeds: FeedRepository,
+    @Inject(PromotionCheck) private readonly check: Pick<PromotionCheck, 'epochs'>,
   ) {}
-
-  /** @param epochs all, oldest first */
-  use(epochs: readonly FeedEpoch[]): void {
-    this.#epochs = epochs;
-  }
 
   /** Token of the current epoch; null before the first restore. */
   get epoch(): string | null {
-    return this.#epochs.at(-1)?.token ?? null;
+    return this.check.epochs.at(-1)?.token ?? null;
   }
 
   of(topic: string): (position: number) => string {
@@ -59,9 +53,10 @@ export class FeedCursors {
 
   /** The last position that an earlier epoch shares with the next one; undefined for an unknown epoch. */
   async #lastSharedPosition(token: string | null, topic: string): Promise<number | undefined> {
-    const index = this.#epochs.findIndex((epoch) => epoch.token === token);
+    const { epochs } = this.check;
+    const index = epochs.findIndex((epoch) => epoch.token === token);
     if (index < 0 && token !== null) return undefined;
-    const next = this.#epochs[index + 1];
+    const next = epochs[index + 1];
     if (!next) return undefined;
     const head = await this.heads.findOneBy({ number: next.number, topic });
     return Number(head?.lastPosition ?? 0);

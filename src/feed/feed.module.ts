@@ -10,7 +10,6 @@ import { FeedController, FeedReaders } from './feed.controller.js';
 import { FeedReader } from './feed.reader.js';
 import { FeedRepository } from './feed.repository.js';
 import { FeedService } from './feed.service.js';
-import { PromotionCheck } from './promotion-check.js';
 
 @Module({
   imports: [TypeOrmModule.forFeature([FeedEpochEntity, FeedEpochHeadEntity])],
@@ -25,7 +24,6 @@ import { PromotionCheck } from './promotion-check.js';
     FeedReaders,
     FeedService,
     FeedRetention,
-    PromotionCheck,
   ],
   exports: [FeedCursors, FeedRepository, FeedTails, TypeOrmModule],
 })

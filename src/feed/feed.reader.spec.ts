@@ -55,7 +55,7 @@ function setUp(maxQueries = 4) {
   const dataSource = new DataSource({ type: 'postgres' });
   const limits = { ...DEFAULT_FEED_LIMITS, maxQueries };
   const metrics = new FeedMetrics(new Registry());
-  const cursors = new FeedCursors(dataSource.getRepository(FeedEpochHeadEntity), repository);
+  const cursors = new FeedCursors(dataSource.getRepository(FeedEpochHeadEntity), repository, { epochs: [] });
   const tails = new FeedTails(cursors, metrics, limits);
   const reader = new FeedReader(dataSource, repository, metrics, cursors, tails, limits);
   return { reader, lists: repository.lists, bounds: repository.bounds };

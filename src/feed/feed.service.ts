@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { EventStreamResponse } from '../common/http/server/bounded-readers.js';
 import { CommitNotices } from '../database/notices/commit-notices.js';
 import type { Topics } from '../database/notices/topics.js';
-import { retryWhileUnavailable } from '../database/connections/unavailable.js';
+import { retryWhileUnavailable } from '../database/failover/unavailable.js';
 import { FeedSlice } from './cache/feed-slice.js';
 import type { FeedStreamQueryDto } from './dto/feed-query.dto.js';
 import { FeedCursors } from './feed-cursors.js';

@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { CircuitBreaker } from '../database/connections/circuit-breaker.js';
+import { CircuitBreaker } from '../database/failover/circuit-breaker.js';
 import { HealthChecks } from './health-checks.js';
 import { HealthController } from './health.controller.js';
 

@@ -4,7 +4,7 @@ import type { EventStreamResponse } from '../common/http/server/bounded-readers.
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { CommitNotices } from '../database/notices/commit-notices.js';
 import type { Topics } from '../database/notices/topics.js';
-import { retryWhileUnavailable } from '../database/connections/unavailable.js';
+import { retryWhileUnavailable } from '../database/failover/unavailable.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/machine/new-id.js';
 import type { LogPageQueryDto } from './dto/log-query.dto.js';

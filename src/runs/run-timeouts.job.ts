@@ -3,7 +3,7 @@ import { DataSource } from 'typeorm';
 import { Log } from '../common/logging/logger.js';
 import { JobScheduler } from '../common/scheduling/job-scheduler.js';
 import { CommitNotices } from '../database/notices/commit-notices.js';
-import { isDatabaseUnavailable, isStatementGivenUp } from '../database/connections/unavailable.js';
+import { isDatabaseUnavailable, isStatementGivenUp } from '../database/failover/unavailable.js';
 import { RunJournal } from './journal/run-journal.js';
 import { JournalOverloaded, RunNotFound, RunRejected } from './run.errors.js';
 import { listDue, nextDueInMs, postponeTimers, removeTimers } from './storage/run-timers.js';

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import type { DataSource, MigrationInterface } from 'typeorm';
-import { connectDatabase } from '../../src/database/connections/connect.js';
+import { connectDatabase } from '../../src/database/connect.js';
 import { ENTITIES } from '../../src/database/entities/all.js';
 import { migrate } from '../../src/database/migrate.js';
 import { MIGRATIONS } from '../../migrations/all.js';

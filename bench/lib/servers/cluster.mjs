@@ -34,7 +34,7 @@ export async function startCluster({ migrated = false } = {}) {
 
 async function migrateAt(url) {
   const [{ connectDatabase }, { migrate }, { ENTITIES }, { MIGRATIONS }] = await Promise.all([
-    built('src/database/connections/connect.js'),
+    built('src/database/connect.js'),
     built('src/database/migrate.js'),
     built('src/database/entities/all.js'),
     built('migrations/all.js'),

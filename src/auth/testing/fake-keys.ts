@@ -1,5 +1,5 @@
 import { DataSource } from 'typeorm';
-import { dataSourceOptions } from '../../database/connections/data-source.js';
+import { dataSourceOptions } from '../../database/data-source.js';
 import type { ApiKeySetting } from '../../config/api-key-setting.js';
 import { ApiKeyEntity } from '../../database/entities/api-key.entity.js';
 import { ApiKeysRepository, type UsableKey } from '../api-keys.repository.js';

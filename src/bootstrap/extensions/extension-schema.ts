@@ -1,6 +1,6 @@
 import { DefaultNamingStrategy, getMetadataArgsStorage } from 'typeorm';
 import { MIGRATIONS } from '../../../migrations/all.js';
-import type { EntityClass, MigrationClass, SchemaClasses } from '../../database/connections/data-source.js';
+import type { EntityClass, MigrationClass, SchemaClasses } from '../../database/data-source.js';
 import { ENTITIES } from '../../database/entities/all.js';
 
 /** @throws Error unless the exported value is a list of classes with `@Entity`, or absent */

@@ -6,7 +6,7 @@ import { MODULE_METADATA } from '@nestjs/common/constants.js';
 import { RuntimeException } from '@nestjs/core/errors/exceptions/runtime.exception.js';
 import { UnknownDependenciesException } from '@nestjs/core/errors/exceptions/unknown-dependencies.exception.js';
 import { undeclaredRoutes } from '../../auth/access.js';
-import type { EntityClass, MigrationClass, SchemaClasses } from '../../database/connections/data-source.js';
+import type { EntityClass, MigrationClass, SchemaClasses } from '../../database/data-source.js';
 import { UnknownEntities } from '../../database/known-entities.check.js';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { Settings } from '../../config/settings.js';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, test, vi } from 'vitest';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { Registry } from 'prom-client';
-import { DatabaseUnreachable } from '../../database/connections/unavailable.js';
+import { DatabaseUnreachable } from '../../database/failover/unavailable.js';
 import { createLog } from '../logging/logger.js';
 import { JobMetrics } from './job-metrics.js';
 import { JobScheduler } from './job-scheduler.js';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { SchedulerRegistry } from '@nestjs/schedule';
-import { isDatabaseUnavailable } from '../../database/connections/unavailable.js';
+import { isDatabaseUnavailable } from '../../database/failover/unavailable.js';
 import { Clock } from '../clock.js';
 import { DomainError } from '../errors/domain-error.js';
 import { Log } from '../logging/logger.js';

@@ -7,8 +7,9 @@ import { Backoff } from '@longshore/common/backoff';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { Log } from '../../common/logging/logger.js';
 import { JOIN_DEPLOYMENT } from '../advisory-locks.js';
-import { OriginGate } from '../connections/origin-gate.js';
-import { DatabaseServers, endClient, ServiceClient } from '../connections/service-client.js';
+import { readOptions } from '../failover/connection-options.js';
+import type { OriginGate } from '../failover/origin-gate.js';
+import { endClient, ServiceClient } from '../failover/service-client.js';
 import { CHANNEL, type CommitNotice } from './commit-notice.js';
 import { Topics, type NamingPart } from './topics.js';
 
@@ -160,22 +161,16 @@ class Session {
   #isClosed = false;
 
   constructor(
-    { options }: DataSource,
+    dataSource: DataSource,
     private readonly times: NotificationTimes,
     private readonly receive: NoticeListener,
   ) {
-    if (options.type !== 'postgres') throw new TypeError('the data source is not PostgreSQL');
-    const { extra } = options;
-    this.#gate = OriginGate.in(extra);
+    const { extra } = readOptions(dataSource);
+    this.#gate = extra.originGate;
     this.#client = new ServiceClient({
-      servers: DatabaseServers.in(extra),
-      session: extra?.session,
-      connectionString: options.url,
-      application_name: options.applicationName,
+      ...extra,
       connectionTimeoutMillis: times.answer,
       query_timeout: times.answer,
-      keepAlive: true,
-      keepAliveInitialDelayMillis: 10_000,
     });
     this.#client.on('error', (error) => this.#lost.abort(error));
     this.#client.on('end', () => this.#lost.abort(new Error('the connection ended')));

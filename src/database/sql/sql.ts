@@ -1,10 +1,9 @@
 import { Client, Pool, type PoolClient } from 'pg';
-import { EntityManager } from 'typeorm';
+import { EntityManager, TypeORMError } from 'typeorm';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { jsonText } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { Pipeline, queryFailed, statementName } from './pipeline.js';
-import { DatabaseUnreachable } from '../connections/unavailable.js';
 
 /** A transaction's manager or query runner, a connection, or the data source for a single statement. */
 export type SqlExecutor = EntityManager | DataSource | QueryRunner | Client;
@@ -227,10 +226,10 @@ async function runOn(client: Client, sql: string, params: readonly unknown[]): P
   }
 }
 
-/** A connection of the pool, to be released. @throws DatabaseUnreachable when the data source is not open */
+/** A connection of the pool, to be released. @throws TypeORM's error when the data source is not open */
 async function connectionOf(source: DataSource): Promise<PoolClient> {
   const pool = poolOf(source);
-  if (!pool) throw new DatabaseUnreachable('the data source is not open');
+  if (!pool) throw new TypeORMError('Driver not Connected');
   return pool.connect();
 }
 

@@ -1,13 +1,13 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { Refusals } from '../../common/quotas/refusals.js';
 import { Settings } from '../../config/settings.js';
-import { JournalDataSource } from '../../database/connections/reserved-connection.js';
+import { JournalDataSource } from '../../database/failover/reserved-connection.js';
 import {
   isDatabaseUnavailable,
   isDuplicate,
   isRetryable,
   isStatementGivenUp,
-} from '../../database/connections/unavailable.js';
+} from '../../database/failover/unavailable.js';
 import {
   GroupCommitQueue,
   QueueFull,

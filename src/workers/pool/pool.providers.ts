@@ -8,7 +8,7 @@ import { SharedReading } from '../../common/metrics/shared-reading.js';
 import { Settings } from '../../config/settings.js';
 import { DatabaseMetrics } from '../../database/database-metrics.js';
 import { CommitNotices } from '../../database/notices/commit-notices.js';
-import { ReservedConnection } from '../../database/connections/reserved-connection.js';
+import { ReservedConnection } from '../../database/failover/reserved-connection.js';
 import { HeartbeatWriter } from './heartbeat-writer.js';
 import { MemoryWorkerPool } from './memory-worker-pool.js';
 import { SharedWorkerPool } from './shared-worker-pool.js';

@@ -1,5 +1,5 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import { CircuitBreaker } from '../../database/connections/circuit-breaker.js';
+import { CircuitBreaker } from '../../database/failover/circuit-breaker.js';
 import { CommitNotices } from '../../database/notices/commit-notices.js';
 import { GracePeriod } from './grace-period.js';
 

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/connections/unavailable.js';
+import { isDatabaseUnavailable, isStatementGivenUp } from '../../database/failover/unavailable.js';
 import { RunJournal } from '../../runs/journal/run-journal.js';
 import { JournalOverloaded, RunNotFound, RunRejected } from '../../runs/run.errors.js';
 import { GracePeriod } from './grace-period.js';

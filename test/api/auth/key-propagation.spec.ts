@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, onTestFinished, test, vi } from 'vitest'
 import { MIGRATIONS } from '../../../migrations/all.js';
 import { hashApiKey, makeApiKey } from '../../../src/auth/api-key.js';
 import { KeyUsage } from '../../../src/auth/key-usage.js';
-import { connectDatabase } from '../../../src/database/connections/connect.js';
+import { connectDatabase } from '../../../src/database/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { migrate } from '../../../src/database/migrate.js';
 import { assertError } from '../../support/http/answer-shapes.js';

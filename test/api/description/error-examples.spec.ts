@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { makeApiKey } from '../../../src/auth/api-key.js';
-import { JournalDataSource } from '../../../src/database/connections/reserved-connection.js';
+import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { MetricsPage } from '../../../src/common/metrics/metrics-page.js';
 import { encodeCursor } from '../../../src/feed/feed-cursor.fixtures.js';
 import { issueKey } from '../../support/app/api-keys.js';

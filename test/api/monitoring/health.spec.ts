@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
 import { MIGRATIONS } from '../../../migrations/all.js';
-import { connectDatabase } from '../../../src/database/connections/connect.js';
+import { connectDatabase } from '../../../src/database/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { migrate } from '../../../src/database/migrate.js';
 import { assertError } from '../../support/http/answer-shapes.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, onTestFinished, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CircuitBreaker } from '../../../src/database/connections/circuit-breaker.js';
+import { readOptions } from '../../../src/database/failover/connection-options.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
 import { assertHealth } from '../../support/monitoring/health.js';
@@ -72,7 +72,7 @@ describe('without its database', { concurrent: true }, () => {
         proxy.silence();
         const first = await Promise.all([service.send(...CREATE), service.send(...LIST)]);
         for (const each of first) assertRefused(each);
-        const asked = vi.spyOn(CircuitBreaker.of(service.dataSource), 'begin');
+        const asked = vi.spyOn(readOptions(service.dataSource).extra.circuitBreaker, 'begin');
         const next = await Promise.all([
           ...Array.from({ length: 20 }, () => service.send(...CREATE)),
           ...Array.from({ length: 20 }, () => service.send(...LIST)),

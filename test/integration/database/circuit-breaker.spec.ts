@@ -4,11 +4,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, test, vi } from '
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { DataSource } from 'typeorm';
-import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
-import { DatabaseServers } from '../../../src/database/connections/service-client.js';
-import { CircuitBreaker } from '../../../src/database/connections/circuit-breaker.js';
+import { dataSourceOptions } from '../../../src/database/data-source.js';
+import { DatabaseServers } from '../../../src/database/failover/service-client.js';
+import { CircuitBreaker } from '../../../src/database/failover/circuit-breaker.js';
+import { readOptions } from '../../../src/database/failover/connection-options.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
-import { DatabaseUnreachable, isDatabaseUnavailable } from '../../../src/database/connections/unavailable.js';
+import { DatabaseUnreachable, isDatabaseUnavailable } from '../../../src/database/failover/unavailable.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
@@ -59,7 +60,6 @@ describe('the circuit breaker', () => {
       entities: [],
       migrations: [],
     });
-    if (options.type !== 'postgres') throw new TypeError('not PostgreSQL');
     breaker = new CircuitBreaker(new DatabaseServers(proxy.url, 'breaker spec'), TIMES);
     source = await new DataSource({
       ...options,
@@ -138,8 +138,7 @@ describe('the circuit breaker', () => {
     const url = new URL(proxy.url);
     url.username = role;
     url.password = role;
-    const { options } = source;
-    if (options.type !== 'postgres') throw new TypeError('not PostgreSQL');
+    const options = readOptions(source);
     const servers = new DatabaseServers(url.href, 'breaker spec');
     const limited = new CircuitBreaker(servers, TIMES);
     const extra: object = { ...options.extra, servers, circuitBreaker: limited };

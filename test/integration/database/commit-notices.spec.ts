@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { DataSource } from 'typeorm';
-import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
+import { dataSourceOptions } from '../../../src/database/data-source.js';
 import {
   sendNotice,
   sendTopics,

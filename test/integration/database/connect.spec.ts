@@ -3,12 +3,8 @@ import { connect, createServer } from 'node:net';
 import type { Server } from 'node:net';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { inspect } from 'node:util';
-import {
-  connectDatabase,
-  DatabaseConnectError,
-  describeUrl,
-} from '../../../src/database/connections/connect.js';
-import type { DatabaseSettings } from '../../../src/database/connections/data-source.js';
+import { connectDatabase, DatabaseConnectError, describeUrl } from '../../../src/database/connect.js';
+import type { DatabaseSettings } from '../../../src/database/data-source.js';
 import { socketPath } from '@longshore/embedded-postgres/socket-directory';
 import { rows } from '../../../src/database/sql/sql.js';
 import { freePort } from '../../support/programs/free-port.js';

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { test } from 'vitest';
 import { Pool } from 'pg';
-import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
-import { isDatabaseUnavailable } from '../../../src/database/connections/unavailable.js';
+import { dataSourceOptions } from '../../../src/database/data-source.js';
+import { isDatabaseUnavailable } from '../../../src/database/failover/unavailable.js';
 
 /** A message of PostgreSQL's protocol. */
 function message(type: string, body: Buffer): Buffer {

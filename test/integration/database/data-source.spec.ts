@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
-import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
+import { dataSourceOptions } from '../../../src/database/data-source.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
-import { isDatabaseUnavailable } from '../../../src/database/connections/unavailable.js';
+import { isDatabaseUnavailable } from '../../../src/database/failover/unavailable.js';
 import { openTestDatabase } from '../../support/test-database.js';
 import type { TestDatabase } from '../../support/test-database.js';
 
@@ -31,7 +31,6 @@ describe('the data source', () => {
       migrations: [],
       ...(onConnectionLost === undefined ? {} : { onConnectionLost }),
     });
-    if (options.type !== 'postgres') throw new TypeError('not PostgreSQL');
     const source = await new DataSource({ ...options, extra: { ...options.extra, ...extra } }).initialize();
     opened.push(source);
     return source;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { DataSource } from 'typeorm';
-import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
+import { dataSourceOptions } from '../../../src/database/data-source.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { dumpSchema } from '../../../migrations/schema-dump.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { DataSource } from 'typeorm';
-import { dataSourceOptions } from '../../../src/database/connections/data-source.js';
+import { dataSourceOptions } from '../../../src/database/data-source.js';
 import { migrate, type BlockedMigration } from '../../../src/database/migrate.js';
 import { dumpSchema } from '../../../migrations/schema-dump.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
@@ -87,7 +87,6 @@ describe('migrate', () => {
       entities: [],
       migrations,
     });
-    if (options.type !== 'postgres') throw new TypeError('not PostgreSQL');
     const source = await new DataSource({ ...options, extra: { ...options.extra, ...extra } }).initialize();
     opened.push(source);
     return source;

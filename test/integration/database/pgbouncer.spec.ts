@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { SettingsError } from '@longshore/common/settings/setting';
-import { checkSessions } from '../../../src/database/connections/check-sessions.js';
-import { connectDatabase } from '../../../src/database/connections/connect.js';
+import { checkSessions } from '../../../src/database/failover/check-sessions.js';
+import { connectDatabase } from '../../../src/database/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { JournalDataSource } from '../../../src/database/connections/reserved-connection.js';
+import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { PgBouncer, skipWithoutPgBouncer } from '../../support/postgres/pgbouncer.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { QueryFailedError } from 'typeorm';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { JournalDataSource } from '../../../src/database/connections/reserved-connection.js';
+import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { Pipeline } from '../../../src/database/sql/pipeline.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';

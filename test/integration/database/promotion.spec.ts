@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { prepareDatabase } from '../../../src/bootstrap/open-database.js';
 import { createLog } from '../../../src/common/logging/logger.js';
-import { connectDatabase } from '../../../src/database/connections/connect.js';
+import { connectDatabase } from '../../../src/database/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { MIGRATIONS } from '../../../migrations/all.js';
 import { installedPrograms } from '../../support/backup/installed-postgres.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { JournalDataSource } from '../../../src/database/connections/reserved-connection.js';
+import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { startTestApp } from '../../support/app/test-app.js';
 

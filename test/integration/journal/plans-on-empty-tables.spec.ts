@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { EntityManager } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
-import { JOURNAL_SESSION } from '../../../src/database/connections/reserved-connection.js';
+import { JOURNAL_SESSION } from '../../../src/database/failover/reserved-connection.js';
 import { execute } from '../../../src/database/sql/sql.js';
 import { IN_STATE } from '../../../src/runs/machine/decide.fixtures.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';

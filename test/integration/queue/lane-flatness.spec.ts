@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { EntityManager } from 'typeorm';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql/sql.js';
-import { JOURNAL_SESSION } from '../../../src/database/connections/reserved-connection.js';
+import { JOURNAL_SESSION } from '../../../src/database/failover/reserved-connection.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { laneOf } from '../../../src/runs/queue/lane.js';
 import { Lanes } from '../../../src/runs/queue/lanes.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, onTestFinished, test } from 'vitest';
-import { connectDatabase } from '../../../src/database/connections/connect.js';
+import { connectDatabase } from '../../../src/database/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { WORKERS_PER_PAGE, RUNS_PER_PAGE } from '../../../src/workers/reaper/lost-run-search.js';

@@ -37,7 +37,7 @@ import { HttpModule } from '../../../src/common/http/http.module.js';
 import { requestIdOf } from '../../../src/common/http/request/request-id.js';
 import { RequestGuard } from '../../../src/common/http/request/request.guard.js';
 import { SERVER_LIMITS } from '../../../src/common/http/server/server-limits.js';
-import { DatabaseUnreachable } from '../../../src/database/connections/unavailable.js';
+import { DatabaseUnreachable } from '../../../src/database/failover/unavailable.js';
 import type { Budgets } from '../../../src/config/budgets.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
 import { Settings } from '../../../src/config/settings.js';

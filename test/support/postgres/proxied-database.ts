@@ -1,4 +1,4 @@
-import { connectDatabase } from '../../../src/database/connections/connect.js';
+import { connectDatabase } from '../../../src/database/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import type { DatabaseProxy } from './database-proxy.js';
 import type { TestDatabase } from '../test-database.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
-import { dataSourceOptions, type MigrationClass } from '../../../src/database/connections/data-source.js';
+import { dataSourceOptions, type MigrationClass } from '../../../src/database/data-source.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { migrate } from '../../../src/database/migrate.js';
 import { CHAOS_SETTINGS } from '../history/chaos-deployment.js';

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { HttpException, Logger } from '@nestjs/common';
-import { isBadValue, isDatabaseUnavailable, isRetryable } from '../../../database/connections/unavailable.js';
+import { isBadValue, isDatabaseUnavailable, isRetryable } from '../../../database/failover/unavailable.js';
 import { DatabaseUnavailable, DomainError, ERROR_STATUS, InvalidRequest } from '../../errors/domain-error.js';
 
 /** The body of every error response. */

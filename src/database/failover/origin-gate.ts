@@ -8,12 +8,6 @@ export class OriginGate {
   readonly #admitted = new Set<ServiceClient>();
   #check: ((client: ServiceClient) => Promise<void>) | undefined;
 
-  /** The gate in the options of connections and pools. @throws TypeError when there is none */
-  static in(options: object = {}): OriginGate {
-    if ('originGate' in options && options.originGate instanceof OriginGate) return options.originGate;
-    throw new TypeError('the connection has no origin gate');
-  }
-
   /** Runs `check` on every connection that is opened from now on; an error closes the connection. */
   use(check: (client: ServiceClient) => Promise<void>): void {
     this.#check = check;

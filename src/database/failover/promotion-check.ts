@@ -1,12 +1,12 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { Log } from '../common/logging/logger.js';
-import { OriginGate } from '../database/connections/origin-gate.js';
-import { ReservedConnection } from '../database/connections/reserved-connection.js';
-import type { SqlExecutor } from '../database/sql/sql.js';
-import { DatabaseUnreachable } from '../database/connections/unavailable.js';
+import { Log } from '../../common/logging/logger.js';
+import { readOptions } from './connection-options.js';
+import { OriginGate } from './origin-gate.js';
+import { ReservedConnection } from './reserved-connection.js';
+import type { SqlExecutor } from '../sql/sql.js';
+import { DatabaseUnreachable } from './unavailable.js';
 import { detectPromotion, readOrigin, type FeedEpoch } from './detect-restore.js';
-import { FeedCursors } from './feed-cursors.js';
 
 /** An epoch writes a row per topic: it may take longer than other statements. In milliseconds. */
 const EPOCH_TIMEOUT_MS = 300_000;
@@ -18,18 +18,21 @@ const EPOCH_TIMEOUT_MS = 300_000;
 @Injectable()
 export class PromotionCheck implements OnModuleInit {
   readonly #gate: OriginGate;
-  /** As in `cursors`; undefined until the first check. */
+  /** Undefined until the first check. */
   #epochs: readonly FeedEpoch[] | undefined;
   #detection: Promise<void> | undefined;
 
   constructor(
     private readonly dataSource: DataSource,
-    private readonly cursors: FeedCursors,
     private readonly log: Log,
   ) {
-    const { options } = dataSource;
-    this.#gate = OriginGate.in(options.type === 'postgres' ? options.extra : undefined);
+    this.#gate = readOptions(dataSource).extra.originGate;
     this.#gate.use((client) => this.#check(client));
+  }
+
+  /** The feed epochs of the database that all connections lead to, oldest first. */
+  get epochs(): readonly FeedEpoch[] {
+    return this.#epochs ?? [];
   }
 
   /** Checks the connection that the start has opened. */
@@ -53,7 +56,7 @@ export class PromotionCheck implements OnModuleInit {
 
   /** Whether the database lacks the newest epochs, as the primary that was replaced does. */
   #isBefore(epochs: readonly FeedEpoch[]): boolean {
-    const known = this.#epochs ?? [];
+    const known = this.epochs;
     return epochs.length < known.length && epochs.every(({ token }, n) => token === known[n]?.token);
   }
 
@@ -72,13 +75,11 @@ export class PromotionCheck implements OnModuleInit {
     }
   }
 
-  /** Makes cursors of the newest epoch, and cuts connections of before in the same turn: none of their answers gets such a cursor. */
+  /** Takes the newest epoch, and cuts connections of before in the same turn: none of their answers gets a cursor of it. */
   #adopt(epochs: readonly FeedEpoch[]): void {
-    const isFirst = this.#epochs === undefined;
-    const { epoch: before } = this.cursors;
+    const before = this.#epochs;
     this.#epochs = epochs;
-    this.cursors.use(epochs);
-    if (isFirst || this.cursors.epoch === before) return;
+    if (before === undefined || before.at(-1)?.token === epochs.at(-1)?.token) return;
     this.#gate.cutAdmitted();
     this.log.warn('the database is another one than before, most likely a promoted standby', {
       epoch: epochs.at(-1)?.number,

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions, type DatabaseSettings } from './data-source.js';
-import { parseDatabaseUrl } from './database-url.js';
-import { codeOf, isDatabaseUnavailable } from './unavailable.js';
+import { parseDatabaseUrl } from './failover/database-url.js';
+import { codeOf, isDatabaseUnavailable } from './failover/unavailable.js';
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2_000;

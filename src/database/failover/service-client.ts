@@ -1,7 +1,7 @@
 import { callbackify } from 'node:util';
 import { Client, type ClientConfig } from 'pg';
 import { parseDatabaseUrl, type DatabaseUrl, type ServerAddress } from './database-url.js';
-import { readTimestampsOf } from './timestamps.js';
+import { readTimestampsOf } from '../sql/timestamps.js';
 import { isDatabaseUnavailable } from './unavailable.js';
 
 /** Timeout of each server during a search, for the connection and for the answer, in milliseconds. */
@@ -27,15 +27,9 @@ export class DatabaseServers {
   /** @throws TypeError for a malformed URL */
   constructor(
     url: string,
-    private readonly applicationName: string,
+    readonly applicationName: string,
   ) {
     this.#parsed = parseDatabaseUrl(url);
-  }
-
-  /** The options in the service's options of connections and pools. @throws TypeError when there are none */
-  static in(options: object = {}): DatabaseServers {
-    if ('servers' in options && options.servers instanceof DatabaseServers) return options.servers;
-    throw new TypeError('the connection has no servers');
   }
 
   /** URL for the driver; names the first server only. */
@@ -107,8 +101,6 @@ export class DatabaseServers {
     const client = new ServiceClient({
       servers: this,
       address,
-      connectionString: this.url,
-      application_name: this.applicationName,
       connectionTimeoutMillis: timeoutMs,
       query_timeout: timeoutMs,
     });
@@ -139,8 +131,9 @@ export class ServiceClient extends Client {
   #address: ServerAddress | undefined;
 
   constructor(config: ServiceClientConfig) {
-    super(config);
-    this.#servers = DatabaseServers.in(config);
+    const { url: connectionString, applicationName: application_name } = config.servers;
+    super({ connectionString, application_name, ...config });
+    this.#servers = config.servers;
     this.#fixed = config.address;
     this.#session = config.session ?? {};
     readTimestampsOf(this);

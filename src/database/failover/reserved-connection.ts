@@ -1,5 +1,6 @@
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
+import { readOptions } from './connection-options.js';
 import type { OriginGate } from './origin-gate.js';
 import type { SessionSettings } from './service-client.js';
 
@@ -25,14 +26,12 @@ export class ReservedConnection {
    * @param poolSize how many connections
    */
   constructor(main: DataSource, { session, ...options }: ReservedOptions = {}, poolSize = 1) {
-    const base = main.options;
-    if (base.type !== 'postgres') throw new TypeError('the data source is not PostgreSQL');
-    const extra: object = {
-      ...base.extra,
-      ...options,
-      session: { ...base.extra?.session, ...session },
-    };
-    this.dataSource = new DataSource({ ...base, poolSize, extra });
+    const { extra, ...base } = readOptions(main);
+    this.dataSource = new DataSource({
+      ...base,
+      poolSize,
+      extra: { ...extra, ...options, session: { ...extra.session, ...session } },
+    });
   }
 
   /** The connected data source. @throws the connection error; the next call tries again */

@@ -1,8 +1,9 @@
-import type { DataSourceOptions, Logger, MigrationInterface } from 'typeorm';
-import { CircuitBreaker } from './circuit-breaker.js';
-import { OriginGate } from './origin-gate.js';
-import { DatabaseServers, type SessionSettings } from './service-client.js';
-import { GuardedClient, GuardedPool } from './guarded-connections.js';
+import type { Logger, MigrationInterface } from 'typeorm';
+import { CircuitBreaker } from './failover/circuit-breaker.js';
+import type { ConnectionOptions, PostgresOptions } from './failover/connection-options.js';
+import { OriginGate } from './failover/origin-gate.js';
+import { DatabaseServers } from './failover/service-client.js';
+import { GuardedClient, GuardedPool } from './failover/guarded-connections.js';
 
 /** In milliseconds, like all timeouts here. */
 const STATEMENT_TIMEOUT_MS = 15_000;
@@ -40,12 +41,17 @@ export interface DatabaseSettings extends SchemaClasses {
  * circuit breaker. In rows of plain SQL, timestamptz is a Date, bigint, numeric and count are strings, json is a value that keeps its text.
  * @throws TypeError for a malformed URL
  */
-export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions {
+export function dataSourceOptions(settings: DatabaseSettings): PostgresOptions {
   const servers = new DatabaseServers(settings.url, settings.applicationName);
-  const session: SessionSettings = {
-    statement_timeout: STATEMENT_TIMEOUT_MS,
-    lock_timeout: LOCK_TIMEOUT_MS,
-    idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
+  const shared: ConnectionOptions = {
+    servers,
+    circuitBreaker: new CircuitBreaker(servers),
+    originGate: new OriginGate(),
+    session: {
+      statement_timeout: STATEMENT_TIMEOUT_MS,
+      lock_timeout: LOCK_TIMEOUT_MS,
+      idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
+    },
   };
   return {
     type: 'postgres',
@@ -62,10 +68,7 @@ export function dataSourceOptions(settings: DatabaseSettings): DataSourceOptions
     poolErrorHandler: (error: Error) => settings.onConnectionLost?.(error),
     driver: { Pool: GuardedPool },
     extra: {
-      circuitBreaker: new CircuitBreaker(servers),
-      originGate: new OriginGate(),
-      servers,
-      session,
+      ...shared,
       Client: GuardedClient,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       idleTimeoutMillis: 30_000,

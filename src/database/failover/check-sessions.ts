@@ -1,7 +1,8 @@
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { DataSource } from 'typeorm';
+import { readOptions } from './connection-options.js';
 import { JOURNAL_SESSION } from './reserved-connection.js';
-import { DatabaseServers, endClient, ServiceClient, type SessionSettings } from './service-client.js';
+import { endClient, ServiceClient, type SessionSettings } from './service-client.js';
 
 /** More than one, because other clients of a pooler may use its connections meanwhile. */
 const ROUNDS = 5;
@@ -17,25 +18,17 @@ const REMEDY =
  * each statement another one.
  * @throws SettingsError for such a pooler, or for settings that are not in force
  */
-export async function checkSessions({ options }: DataSource): Promise<void> {
-  if (options.type !== 'postgres') throw new TypeError('the data source is not PostgreSQL');
-  const { extra, url, applicationName } = options;
+export async function checkSessions(dataSource: DataSource): Promise<void> {
+  const { extra } = readOptions(dataSource);
   const open = async (session: SessionSettings): Promise<Session> => {
-    const client = new ServiceClient({
-      servers: DatabaseServers.in(extra),
-      session,
-      connectionString: url,
-      application_name: applicationName,
-      connectionTimeoutMillis: extra?.connectionTimeoutMillis,
-      query_timeout: extra?.query_timeout,
-    });
+    const client = new ServiceClient({ ...extra, session });
     client.on('error', () => undefined);
     await client.connect();
     return { client, session, processes: new Set() };
   };
   const sessions: Session[] = [];
   try {
-    for (const session of [{}, JOURNAL_SESSION]) sessions.push(await open({ ...extra?.session, ...session }));
+    for (const session of [{}, JOURNAL_SESSION]) sessions.push(await open({ ...extra.session, ...session }));
     for (let round = 0; round < ROUNDS; round += 1) {
       for (const { client, processes } of sessions) {
         for (let n = 0; n < 2; n += 1) processes.add(await processOf(client));

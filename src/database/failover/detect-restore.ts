@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import type { DataSource, EntityManager } from 'typeorm';
-import { isAloneInDeployment } from '../database/advisory-locks.js';
-import { DatabaseOriginEntity } from '../database/entities/database-origin.entity.js';
-import { FeedEpochEntity, FeedEpochHeadEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
-import { EntityTable } from '../database/sql/entity-table.js';
-import { rows, type SqlExecutor } from '../database/sql/sql.js';
-import { TOKEN_BYTES } from './feed-cursor.js';
+import { isAloneInDeployment } from '../advisory-locks.js';
+import { DatabaseOriginEntity } from '../entities/database-origin.entity.js';
+import { FeedEpochEntity, FeedEpochHeadEntity, FeedTopicEntity } from '../entities/feed.entity.js';
+import { EntityTable } from '../sql/entity-table.js';
+import { rows, type SqlExecutor } from '../sql/sql.js';
+
+/** Bytes of the token of a feed epoch: cursors of it have 8 characters more. */
+const TOKEN_BYTES = 6;
 
 const EPOCHS = new EntityTable(FeedEpochEntity);
 

@@ -1,10 +1,11 @@
 import { callbackify } from 'node:util';
 import { Pool, types } from 'pg';
-import type { PoolClient, PoolConfig } from 'pg';
+import type { ClientConfig, PoolClient, PoolConfig } from 'pg';
 import { lazyJson } from '@longshore/common/json/json-text';
-import { CircuitBreaker } from './circuit-breaker.js';
-import { OriginGate } from './origin-gate.js';
-import { ServiceClient, type ServiceClientConfig } from './service-client.js';
+import type { CircuitBreaker } from './circuit-breaker.js';
+import type { ConnectionOptions } from './connection-options.js';
+import type { OriginGate } from './origin-gate.js';
+import { ServiceClient } from './service-client.js';
 import { isReadOnly } from './unavailable.js';
 
 type Connected = (
@@ -17,9 +18,9 @@ type Connected = (
 export class GuardedPool extends Pool {
   readonly #breaker: CircuitBreaker;
 
-  constructor(config?: PoolConfig) {
+  constructor(config: PoolConfig & ConnectionOptions) {
     super(config);
-    this.#breaker = CircuitBreaker.in(config);
+    this.#breaker = config.circuitBreaker;
     this.once('connect', () => this.#breaker.addPool(this));
   }
 
@@ -74,11 +75,11 @@ export class GuardedClient extends ServiceClient {
   readonly #breaker: CircuitBreaker;
   readonly #gate: OriginGate;
 
-  constructor(config: ServiceClientConfig) {
+  constructor(config: ClientConfig & ConnectionOptions) {
     super(config);
     this.setTypeParser(types.builtins.JSON, lazyJson);
-    this.#gate = OriginGate.in(config);
-    this.#breaker = CircuitBreaker.in(config);
+    this.#gate = config.originGate;
+    this.#breaker = config.circuitBreaker;
     this.#breaker.addClient(this);
     this.on('error', () => undefined);
     this.connect = this.#reported(this.connect.bind(this));

@@ -3,7 +3,6 @@ import { EventEmitter } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OpenItems } from '@longshore/common/open-items';
 import type { Client } from 'pg';
-import type { DataSource } from 'typeorm';
 import { probeDatabase, ProbeTimeout } from './database-probe.js';
 import type { DatabaseServers } from './service-client.js';
 import { codeOf, DatabaseUnreachable, isDatabaseUnavailable } from './unavailable.js';
@@ -57,18 +56,6 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
     private readonly times: CircuitBreakerTimes = DEFAULT_TIMES,
   ) {
     super();
-  }
-
-  /** @throws TypeError for a data source without a circuit breaker */
-  static of({ options }: DataSource): CircuitBreaker {
-    return CircuitBreaker.in(options.type === 'postgres' ? options.extra : undefined);
-  }
-
-  /** The breaker in the options of a connection or pool. @throws TypeError when there is none */
-  static in(options: object = {}): CircuitBreaker {
-    if ('circuitBreaker' in options && options.circuitBreaker instanceof CircuitBreaker)
-      return options.circuitBreaker;
-    throw new TypeError('the connection has no circuit breaker');
   }
 
   /** The error of every new connection while the breaker is open; undefined while it is closed. */
