@@ -46,7 +46,7 @@ const TWO_WAY = new Set([
   'packages/worker/src: execution <-> logs',
   'packages/worker/src: execution <-> runtime',
   'packages/worker/src: execution <-> service-api',
-  'packages/worker/src: identity <-> runtime',
+  'packages/worker/src: process <-> runtime',
   'packages/worker/src: runtime <-> secrets',
   'src: auth <-> common',
   'src: common <-> database',

@@ -35,7 +35,7 @@ const { RunOutputs, completedEvent } = await worker('execution/run-outputs');
 const { splitLines } = await worker('runtime/log-lines');
 const { NO_MASK, SecretMask } = await worker('secrets/secret-mask');
 const { HttpServiceApi } = await worker('service-api/http-service-api');
-const { SYSTEM_CLOCK } = await worker('clock');
+const { SYSTEM_CLOCK } = await worker('process/clock');
 const { createLongshoreClient } = await library('client/dist/client.js');
 const { EXACT_JSON } = await library('common/dist/json/json-text.js');
 

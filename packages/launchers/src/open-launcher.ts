@@ -1,6 +1,6 @@
 import { Backoff } from '@longshore/common/backoff';
 import type { ExecutorChoice, OpenLauncher } from '@longshore/worker/choose-executor';
-import { SYSTEM_CLOCK } from '@longshore/worker/clock';
+import { SYSTEM_CLOCK } from '@longshore/worker/process/clock';
 import { KubernetesEngine } from './kubernetes/kubernetes.engine.js';
 import { SlurmEngine } from './slurm/slurm.engine.js';
 import type { Engine } from './launcher/engine.js';

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { detectResources, limitResources } from './claims/resources.js';
 import type { Executor, ExecutorHost } from './execution/executor.js';
-import type { WorkerIdentity } from './identity/worker-identity.js';
+import type { WorkerIdentity } from './process/worker-identity.js';
 import { LocalExecutor } from './local/local-executor.js';
 import { chooseRuntime } from './runtime/choose-runtime.js';
 import type { EngineSettings, WorkerSettings } from './settings/load-settings.js';

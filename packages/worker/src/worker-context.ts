@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { ClaimObstacles } from './claims/claim-obstacles.js';
-import type { Clock } from './clock.js';
+import type { Clock } from './process/clock.js';
 import type { KeyState } from './service-api/key-watch.js';
 import type { ServiceApi } from './service-api/service-api.js';
 

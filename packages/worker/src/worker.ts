@@ -4,7 +4,7 @@ import type { WorkerContext } from './worker-context.js';
 import type { WorkerSettings } from './settings/load-settings.js';
 import { ClaimObstacles } from './claims/claim-obstacles.js';
 import { ClaimLoop } from './claims/claim-loop.js';
-import type { Clock } from './clock.js';
+import type { Clock } from './process/clock.js';
 import { HealthFile } from './heartbeats/health-file.js';
 import { HeartbeatLoop } from './heartbeats/heartbeat-loop.js';
 import { ClaimThrottle } from './claims/claim-throttle.js';

@@ -229,7 +229,7 @@ describe('the context of the images', async () => {
       'packages/client/src/schema.ts',
       'test/e2e/programs/images.spec.ts',
       'bench/run.mjs',
-      'packages/worker/src/worker.spec.ts',
+      'packages/worker/src/claims/capacity.spec.ts',
       'packages/worker/src/testing/worker-harness.ts',
       'notes.txt',
     ]) {

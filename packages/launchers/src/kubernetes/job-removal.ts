@@ -1,5 +1,5 @@
 import { Backoff } from '@longshore/common/backoff';
-import type { Clock } from '@longshore/worker/clock';
+import type { Clock } from '@longshore/worker/process/clock';
 import type { JobKey } from '../launcher/engine.js';
 import { orNull, type KubernetesApi } from './api/kubernetes-api.js';
 import type { Job, Paths, Pod } from './api/resources.js';

@@ -1,6 +1,6 @@
 import { SettingsError } from '@longshore/common/settings/setting';
 import { Backoff } from '@longshore/common/backoff';
-import { SYSTEM_CLOCK, type Clock } from '@longshore/worker/clock';
+import { SYSTEM_CLOCK, type Clock } from '@longshore/worker/process/clock';
 import {
   isFinal,
   type Engine,

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Clock } from '@longshore/worker/clock';
+import type { Clock } from '@longshore/worker/process/clock';
 import type { TimelineEntry } from '@longshore/worker/service-api/service-api';
 
 /** Minimum time between two reports. It grows, so that a job that waits for days does not use up the events of its attempt. */

@@ -1,5 +1,5 @@
 import { Backoff } from '@longshore/common/backoff';
-import type { Clock } from '../clock.js';
+import type { Clock } from '../process/clock.js';
 import type { RunEnd } from '../execution/run-end.js';
 
 /** Consecutive failures of this machine after which claims pause. */

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { Backoff } from '@longshore/common/backoff';
-import type { Clock } from '../clock.js';
+import type { Clock } from '../process/clock.js';
 import type { ClaimObstacles } from './claim-obstacles.js';
 import { errorText } from '../execution/failure-message.js';
 import { EngineFault } from '../runtime/runtime.js';

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { Backoff } from '@longshore/common/backoff';
-import type { Clock } from '../clock.js';
+import type { Clock } from '../process/clock.js';
 import { errorText } from './failure-message.js';
 
 const MAX_TRIES = 8;

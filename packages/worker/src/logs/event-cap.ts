@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.js';
+import type { Clock } from '../process/clock.js';
 import type { RunEvent } from '../service-api/service-api.js';
 import { EVENTS_DROPPED } from './log-events.js';
 

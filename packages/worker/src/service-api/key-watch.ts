@@ -1,6 +1,6 @@
 import { Backoff } from '@longshore/common/backoff';
 import type { Logger } from 'pino';
-import type { Clock } from '../clock.js';
+import type { Clock } from '../process/clock.js';
 import type { Answer, KeyView, Refusal, ServiceApi } from './service-api.js';
 
 /** Refusals of GET /whoami in a row that confirm that the key is refused. */

@@ -1,5 +1,5 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
-import type { Clock } from '../clock.js';
+import type { Clock } from '../process/clock.js';
 
 interface Sleeper {
   readonly atMs: number;

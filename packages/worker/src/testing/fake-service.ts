@@ -1,7 +1,7 @@
 import { TERMINAL_STATES } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { readContainer } from '../service-api/read-answers.js';
-import type { Clock } from '../clock.js';
+import type { Clock } from '../process/clock.js';
 import { FakeLogs } from './fake-logs.js';
 import type {
   Answer,

@@ -1,5 +1,5 @@
 import { Backoff } from '@longshore/common/backoff';
-import type { Clock } from '@longshore/worker/clock';
+import type { Clock } from '@longshore/worker/process/clock';
 import type { RuntimeLog } from '@longshore/worker/runtime/runtime';
 import { asApiError, type KubernetesApi } from './kubernetes-api.js';
 

@@ -1,4 +1,4 @@
-import type { Clock } from '@longshore/worker/clock';
+import type { Clock } from '@longshore/worker/process/clock';
 
 /** How long a connection may be silent while the reader waits for it. */
 export interface SilenceLimit {

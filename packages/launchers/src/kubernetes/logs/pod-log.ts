@@ -1,5 +1,5 @@
 import type { Backoff } from '@longshore/common/backoff';
-import type { Clock } from '@longshore/worker/clock';
+import type { Clock } from '@longshore/worker/process/clock';
 import { splitLines } from '@longshore/worker/runtime/log-lines';
 import type { LogLine } from '@longshore/worker/runtime/runtime';
 import { ApiError } from '../api/kubernetes-api.js';

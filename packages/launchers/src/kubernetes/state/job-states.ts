@@ -1,4 +1,4 @@
-import type { Clock } from '@longshore/worker/clock';
+import type { Clock } from '@longshore/worker/process/clock';
 import { isFinal, type EngineJob, type JobStatus } from '../../launcher/engine.js';
 import { JobTable } from '../../launcher/job-table.js';
 import type { Job, Pod } from '../api/resources.js';

@@ -1,4 +1,4 @@
-import type { Clock } from '@longshore/worker/clock';
+import type { Clock } from '@longshore/worker/process/clock';
 import { EngineFault, type LogLine } from '@longshore/worker/runtime/runtime';
 import type { Engine } from '../engine.js';
 

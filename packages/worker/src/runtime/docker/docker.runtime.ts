@@ -32,7 +32,7 @@ import { ensureNetwork } from './container/run-network.js';
 import { ImageAccess, isMarkName } from './images/image-access.js';
 import { ImageStore, UNLIMITED, type ImageBudget } from './images/image-store.js';
 import { ImageUses } from './images/image-uses.js';
-import type { WorkerIdentity } from '../../identity/worker-identity.js';
+import type { WorkerIdentity } from '../../process/worker-identity.js';
 import { SecretMask } from '../../secrets/secret-mask.js';
 import type { RegistryLogin } from '../../service-api/service-api.js';
 import {

@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
 import type Dockerode from 'dockerode';
 import { pack } from 'tar-stream';
-import type { WorkerIdentity } from '../../identity/worker-identity.js';
+import type { WorkerIdentity } from '../../process/worker-identity.js';
 import { PROBE_COMMAND, probeOptions } from './container/container-options.js';
 import { removeContainer, type ContainerTiming } from './container/docker.container.js';
 import { engineMessage, withLimit } from './engine/docker-engine.js';

@@ -1,6 +1,6 @@
 import type { Capability } from '@longshore/client/constants';
 import type Dockerode from 'dockerode';
-import type { WorkerIdentity } from '../../../identity/worker-identity.js';
+import type { WorkerIdentity } from '../../../process/worker-identity.js';
 import type { EngineFeatures } from '../engine/engine-features.js';
 import { traceEnvironment, type ContainerLimits, type ContainerSpec } from '../../runtime.js';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { DOWN } from './testing/fake-service.js';
-import { makeHarness, type WorkerHarness } from './testing/worker-harness.js';
+import { DOWN } from '../fake-service.js';
+import { makeHarness, type WorkerHarness } from '../worker-harness.js';
 
 /** A harness whose worker waits for work. */
 async function makeWaitingScene(env: NodeJS.ProcessEnv = {}): Promise<WorkerHarness> {

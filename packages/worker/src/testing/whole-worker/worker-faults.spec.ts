@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, it, test } from 'vitest';
-import { EngineFault, RunFault } from './runtime/runtime.js';
-import type { FakeContainer } from './testing/fake-runtime.js';
-import { makeHarness, type WorkerHarness } from './testing/worker-harness.js';
+import { EngineFault, RunFault } from '../../runtime/runtime.js';
+import type { FakeContainer } from '../fake-runtime.js';
+import { makeHarness, type WorkerHarness } from '../worker-harness.js';
 
 describe('the cause that FAILED reports', () => {
   const cases: [string, string, number | undefined, (harness: WorkerHarness) => void][] = [

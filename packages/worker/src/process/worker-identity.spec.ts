@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { afterAll, afterEach, beforeEach, describe, it } from 'vitest';
 import { hostPart, takeIdentity } from './worker-identity.js';
 
-const MODULE = new URL('../../dist/identity/worker-identity.js', import.meta.url).href;
+const MODULE = new URL('../../dist/process/worker-identity.js', import.meta.url).href;
 /** Prints the id, or what keeps it from it, and stays. */
 const HOLDER = `
   const { takeIdentity } = await import(${JSON.stringify(MODULE)});

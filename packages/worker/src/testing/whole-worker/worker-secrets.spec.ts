@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { DOWN, errorMessage, eventTypes, PLAIN, type FakeRun } from './testing/fake-service.js';
-import { makeHarness, type WorkerHarness } from './testing/worker-harness.js';
+import { DOWN, errorMessage, eventTypes, PLAIN, type FakeRun } from '../fake-service.js';
+import { makeHarness, type WorkerHarness } from '../worker-harness.js';
 
 const VALUE = 'correct-horse-battery';
 const LOGIN = { server: 'registry.test', username: 'bot', password: 'pull-password' };

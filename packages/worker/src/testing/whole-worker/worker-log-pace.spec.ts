@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { DOWN } from './testing/fake-service.js';
-import { makeHarness } from './testing/worker-harness.js';
+import { DOWN } from '../fake-service.js';
+import { makeHarness } from '../worker-harness.js';
 
 test('sends heartbeats on time while the service does not answer log chunks, and events once a chunk got no answer', async () => {
   const harness = makeHarness({ env: { SERVICE_WORKER_TIMEOUT: '6' } });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { MAX_EVENT_LINE } from './logs/log-events.js';
-import { DOWN, eventTypes } from './testing/fake-service.js';
-import { makeHarness } from './testing/worker-harness.js';
+import { MAX_EVENT_LINE } from '../../logs/log-events.js';
+import { DOWN, eventTypes } from '../fake-service.js';
+import { makeHarness } from '../worker-harness.js';
 
 test('ships the log while the container runs, and the rest before the final event', async () => {
   const harness = makeHarness();

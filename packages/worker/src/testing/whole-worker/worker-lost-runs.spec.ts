@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { DOWN, eventTypes, type Call, type FakeRun } from './testing/fake-service.js';
-import { makeHarness, type WorkerHarness } from './testing/worker-harness.js';
+import { DOWN, eventTypes, type Call, type FakeRun } from '../fake-service.js';
+import { makeHarness, type WorkerHarness } from '../worker-harness.js';
 
 const MANY = { env: { SERVICE_WORKER_MAX_RUNS: '20' }, resources: { cpuCores: 20 } };
 

@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, onTestFinished } from 'vitest';
-import { eventTypes, type Call, type Fault } from './testing/fake-service.js';
-import { makeHarness, type WorkerHarness } from './testing/worker-harness.js';
+import { eventTypes, type Call, type Fault } from '../fake-service.js';
+import { makeHarness, type WorkerHarness } from '../worker-harness.js';
 
 const refused = (status: number, detail = 'Invalid API key'): Fault => ({ kind: 'refused', status, detail });
 

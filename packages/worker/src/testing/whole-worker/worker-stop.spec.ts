@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { DOWN, errorMessage, eventTypes } from './testing/fake-service.js';
-import { makeHarness } from './testing/worker-harness.js';
+import { DOWN, errorMessage, eventTypes } from '../fake-service.js';
+import { makeHarness } from '../worker-harness.js';
 
 test('stops the container within a second after a cancel and reports nothing', async () => {
   const harness = makeHarness();

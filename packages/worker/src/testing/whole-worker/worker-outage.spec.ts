@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { DOWN, eventTypes } from './testing/fake-service.js';
-import { makeHarness } from './testing/worker-harness.js';
+import { DOWN, eventTypes } from '../fake-service.js';
+import { makeHarness } from '../worker-harness.js';
 
 test('loses no run and repeats no event when every second answer is lost', async () => {
   const harness = makeHarness();

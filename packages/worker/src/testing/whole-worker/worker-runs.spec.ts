@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { ChunkAddress, LogChunk } from './service-api/service-api.js';
-import { DOWN, errorMessage, eventTypes } from './testing/fake-service.js';
-import { makeHarness } from './testing/worker-harness.js';
+import type { ChunkAddress, LogChunk } from '../../service-api/service-api.js';
+import { DOWN, errorMessage, eventTypes } from '../fake-service.js';
+import { makeHarness } from '../worker-harness.js';
 
 test('executes a run from the claim to COMPLETED and removes the container', async () => {
   const harness = makeHarness();

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { RunFault } from './runtime/runtime.js';
-import { DOWN, errorMessage } from './testing/fake-service.js';
-import { makeHarness } from './testing/worker-harness.js';
+import { RunFault } from '../../runtime/runtime.js';
+import { DOWN, errorMessage } from '../fake-service.js';
+import { makeHarness } from '../worker-harness.js';
 
 const want = (cpu: number) => ({ constraints: { ramMb: 0, vramMb: 0, cpu, gpuId: null } });
 
