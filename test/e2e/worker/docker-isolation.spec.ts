@@ -7,7 +7,13 @@ import { afterAll, afterEach, describe, it, onTestFinished, test } from 'vitest'
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import { ImagePolicy } from '@longshore/worker/runtime/docker/images/image-policy';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
-import { ANY_IMAGE, containerSpec, MemoryLog, readToEnd } from '@longshore/worker/testing/container-spec';
+import {
+  ANY_IMAGE,
+  containerSpec,
+  MemoryLog,
+  readToEnd,
+  textsOf,
+} from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import { parseOutputs } from '@longshore/worker/runtime/outputs';
 import { skipFor } from '../../support/skip.js';
@@ -19,7 +25,7 @@ afterAll(async () => {
   if (forTests.skip === false) await forTests.engine.stop();
 });
 
-describe('a hostile container on a real engine', skipFor(forTests.skip), () => {
+describe('a container on a real engine', skipFor(forTests.skip), () => {
   const started: RunningContainer[] = [];
 
   async function startScript(name: string, script: string): Promise<RunningContainer> {
@@ -59,6 +65,23 @@ describe('a hostile container on a real engine', skipFor(forTests.skip), () => {
     assert.deepEqual(parseOutputs(await container.readOutputs())?.outputs, { deep: true });
     await container.remove();
     assert.deepEqual(await forTests.engine.containerIds(), []);
+  });
+
+  it('runs as the user and in the folder of the run, also where the image has neither', async () => {
+    const script = 'pwd; id -u; id -g; cat "$SERVICE_INPUT_PATH" >"$SERVICE_OUTPUT_PATH"';
+    const image = await forTests.engine.buildScript('container', script);
+    for (const [user, ids] of [
+      ['4711', ['4711', '0']],
+      ['4711:4712', ['4711', '4712']],
+    ] as const) {
+      const spec = { ...containerSpec(image, { a: 1 }), user, workdir: '/not/there yet' };
+      const container = await runtime().start(spec);
+      started.push(container);
+      const { lines, exit } = await readToEnd(container);
+      assert.equal(exit.exitCode, 0, JSON.stringify(lines));
+      assert.deepEqual(textsOf(lines, 'stdout'), [spec.workdir, ...ids]);
+      assert.deepEqual(parseOutputs(await container.readOutputs())?.outputs, { a: 1 });
+    }
   });
 
   for (const [what, script, reason] of [

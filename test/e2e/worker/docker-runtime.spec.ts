@@ -80,23 +80,6 @@ describe('docker runtime on a real engine', skipFor(forTests.skip), () => {
     assert.deepEqual((await readToEnd(container)).lines, [{ stream: 'stdout', text: 'second' }]);
   });
 
-  it('runs as the user and in the folder of the run, also where the image has neither', async () => {
-    const script = 'pwd; id -u; id -g; cat "$SERVICE_INPUT_PATH" >"$SERVICE_OUTPUT_PATH"';
-    const image = await forTests.engine.buildScript('container', script);
-    for (const [user, ids] of [
-      ['4711', ['4711', '0']],
-      ['4711:4712', ['4711', '4712']],
-    ] as const) {
-      const spec = { ...containerSpec(image, { a: 1 }), user, workdir: '/not/there yet' };
-      const container = await runtime().start(spec);
-      started.push(container);
-      const { lines, exit } = await readToEnd(container);
-      assert.equal(exit.exitCode, 0, JSON.stringify(lines));
-      assert.deepEqual(textsOf(lines, 'stdout'), [spec.workdir, ...ids]);
-      assert.deepEqual(parseOutputs(await container.readOutputs())?.outputs, { a: 1 });
-    }
-  });
-
   it('keeps the lines of both streams apart and in order, and tells the exit code', async () => {
     const image = await forTests.engine.publishExample('fail');
     const container = await runtime().start(await pulled(image, { exit_code: 7, message: 'broken "pipe"' }));
