@@ -17,7 +17,12 @@ const SECRETS: TextMapShape = { keys: VARIABLE_NAME, values: SECRET_NAME, max: M
 const ARGUMENT: TextShape = { max: 4096 };
 const MAX_ARGUMENTS = { max: 100 };
 
-const WORKDIR: TextShape = { max: 512, pattern: /^\/[^\p{Cc}]*$/u, form: 'an absolute path' };
+const WORKDIR: TextShape = {
+  max: 512,
+  // oxlint-disable-next-line no-control-regex -- paths do not contain them
+  pattern: /^\/[^\x00-\x1f\x7f-\x9f]*$/,
+  form: 'an absolute path',
+};
 const USER: TextShape = {
   pattern: /^(?:0|[1-9][0-9]{0,9})(?::(?:0|[1-9][0-9]{0,9}))?$/,
   form: 'the number of a user, or those of a user and a group as 1000:1000',

@@ -25,6 +25,7 @@ export interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
   readonly additionalProperties?: boolean | Schema;
+  readonly example?: unknown;
 }
 
 /** A parameter in the path, the query or a header. */

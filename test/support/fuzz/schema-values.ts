@@ -52,9 +52,8 @@ export class SchemaValues {
       const text = this.draw.text(minLength, maxLength);
       if (fits(text, schema)) return text;
     }
-    const text = ['15m', 'oom', 'CHECKPOINT', 'a'.repeat(Math.max(1, minLength))].find((one) =>
-      fits(one, schema),
-    );
+    const usual = [schema.example, '15m', 'oom', 'CHECKPOINT', 'a'.repeat(Math.max(1, minLength))];
+    const text = usual.find((one): one is string => typeof one === 'string' && fits(one, schema));
     if (text === undefined) throw new Error(`no text for ${JSON.stringify(schema)}`);
     return text;
   }

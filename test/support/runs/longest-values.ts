@@ -37,11 +37,10 @@ export function longestValue(api: ApiDescription, given: Schema): unknown {
   }
 }
 
-function longestText({ maxLength = 1024, pattern = '', format }: Schema): string {
+function longestText({ maxLength = 1024, pattern = '', format, example }: Schema): string {
   if (format === 'date-time') return '2100-01-01T00:00:00.000Z';
   const form = new RegExp(pattern, 'u');
-  const candidates = ['\u{20000}', 'a', 'A'].map((character) =>
-    character.length === 2 ? fourByteText(maxLength) : character.repeat(maxLength),
-  );
-  return candidates.find((text) => form.test(text)) ?? '';
+  const fourBytes = fourByteText(maxLength);
+  const candidates = [fourBytes, `/${fourBytes.slice(2)}`, 'a'.repeat(maxLength), 'A'.repeat(maxLength)];
+  return candidates.find((text) => form.test(text)) ?? (typeof example === 'string' ? example : '');
 }
