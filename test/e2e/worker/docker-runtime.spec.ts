@@ -4,6 +4,7 @@ import { afterAll, afterEach, describe, it } from 'vitest';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { JsonObject } from '@longshore/common/json/json-value';
+import { RESTART_LINE } from '@longshore/worker/runtime/docker/container/container-output';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import { engineProblem } from '@longshore/worker/runtime/docker/engine/engine-problem';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
@@ -318,6 +319,7 @@ describe('docker runtime on a real engine', skipFor(forTests.skip), () => {
         name: 'EngineFault',
         message: /^The container engine stopped while the container was running/,
       });
+      assert.equal((await lines.next()).value?.text, RESTART_LINE);
       assert.equal((await lines.next()).done, true);
     });
   }
