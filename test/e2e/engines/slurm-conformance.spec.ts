@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { SCENARIOS } from '@longshore/conformance/scenarios/all';
 import { writeProgramContainer } from '../../support/images/program-container.js';
-import { launch, PROJECT, until } from '../../support/service-process.js';
+import { launch, PROJECT } from '../../support/service-process.js';
 import { skipWithoutSlurm, SlurmCluster } from '../../support/workers/slurm-cluster.js';
 import { WORKER_MAIN } from '../../support/workers/worker-process.js';
 import { skipFor } from '../../support/skip.js';
@@ -42,7 +42,6 @@ describe('the conformance kit passes', skipFor(skip), () => {
     assert.equal(code, 0, kit.output);
     for (const { name } of SCENARIOS) assert.match(kit.stdout, new RegExp(`^ok +${name} `, 'm'));
     assert.match(kit.stdout, /the worker conforms/);
-    // Slurm completes a job for some moments after its end.
-    await until(async () => (await cluster.jobs()).length === 0, 'no job is left');
+    await cluster.untilNoJobs();
   });
 });

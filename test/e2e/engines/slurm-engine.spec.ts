@@ -43,8 +43,7 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
     const [first] = engines;
     for (const job of first?.list() ?? []) await first?.remove(job, 0);
     for (const engine of engines.splice(0)) await engine.close();
-    // Slurm completes a job for some moments after its end.
-    await until(async () => (await cluster.jobs()).length === 0, 'no job is left');
+    await cluster.untilNoJobs();
     assert.deepEqual(existsSync(shared) ? readdirSync(join(shared, 'test')) : [], [], 'no folder is left');
   });
   afterAll(() => cluster?.stop());

@@ -73,7 +73,7 @@ describe('runs on a real Slurm', skipFor(skip), () => {
     const id = await runs.create('cancelled');
     await runs.untilState(id, 'RUNNING');
     await send('POST', `/runs/${id}/cancel`);
-    await until(async () => (await scene.cluster.jobs()).length === 0, 'the job has ended');
+    await scene.cluster.untilNoJobs();
     assert.equal(readFileSync(seen.path, 'utf8'), 'TERM\n', 'once');
     assert.deepEqual(await timeline(id), ['1 STARTED', '1 CANCELLED']);
   });

@@ -94,6 +94,11 @@ export class SlurmCluster {
     return text.split('\n').filter((line) => line !== '');
   }
 
+  /** Waits until no job is left: Slurm completes one for some moments after its end. */
+  async untilNoJobs(): Promise<void> {
+    await this.until('no job is left', async () => (await this.jobs()).length === 0);
+  }
+
   /** Waits until the controller has stored what it knows of jobs now, which takes it some seconds. */
   async untilSaved(): Promise<void> {
     const sinceMs = Date.now();
