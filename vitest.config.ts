@@ -62,6 +62,8 @@ export default defineConfig({
   },
   test: {
     pool: 'forks',
+    // For the tests that measure what is kept in memory.
+    execArgv: ['--expose-gc'],
     // Files share a process, and so the time to load Nest and the service: each restores what it changes.
     isolate: false,
     // Projects share what is transformed, and so do runs.

@@ -1,7 +1,18 @@
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
 
-/** Ends a run with the reasons for skipped tests and the plain line `N passed, N failed, N skipped`. */
+/**
+ * Tells why a test failed when it fails, since a run that is stopped never gets to the list of failures, and ends a run
+ * with the reasons for skipped tests and the plain line `N passed, N failed, N skipped`.
+ */
 export default class PlainReporter implements Reporter {
+  onTestCaseResult(test: TestCase): void {
+    for (const { stack = '', message, diff = '' } of test.result().errors ?? []) {
+      const ours = stack.split('\n').filter((line) => !line.includes('/node_modules/'));
+      console.log(`FAILED ${test.module.relativeModuleId} > ${test.fullName}`);
+      console.log([stack === '' ? message : ours.join('\n'), diff].join('\n').trimEnd());
+    }
+  }
+
   onTestRunEnd(modules: readonly TestModule[]): void {
     const counts = { passed: 0, failed: 0, skipped: 0 };
     const reasons = new Map<string, number>();

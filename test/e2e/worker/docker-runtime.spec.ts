@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, describe, it } from 'vitest';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { RESTART_LINE } from '@longshore/worker/runtime/docker/container/container-output';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
@@ -21,9 +19,6 @@ import { skipFor } from '../../support/skip.js';
 
 const NEVER = new AbortController().signal;
 const MB = 1024 * 1024;
-
-setFlagsFromString('--expose-gc');
-const collectGarbage: () => void = runInNewContext('gc');
 
 const forTests = await startTestEngine();
 afterAll(async () => {
@@ -332,7 +327,7 @@ async function firstLine(container: RunningContainer): Promise<void> {
 
 /** Bytes in use after a garbage collection. */
 function memory(): number {
-  collectGarbage();
+  gc?.();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
 }

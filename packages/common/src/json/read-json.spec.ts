@@ -1,7 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import * as fc from 'fast-check';
 import { stringifyJson } from './json-text.js';
 import { JsonRefused, readJson } from './read-json.js';
@@ -33,12 +31,10 @@ function isKeepable(value: unknown, depth = 0): boolean {
 
 /** Bytes of the heap that a value keeps. */
 function retainedBy(make: () => unknown): number {
-  setFlagsFromString('--expose-gc');
-  const collect: () => void = runInNewContext('gc');
-  collect();
+  gc?.();
   const before = process.memoryUsage();
   const value = make();
-  collect();
+  gc?.();
   const after = process.memoryUsage();
   assert.notEqual(value, undefined);
   return after.heapUsed + after.arrayBuffers - before.heapUsed - before.arrayBuffers;
