@@ -4,8 +4,8 @@ import { format, resolveConfig } from 'prettier';
  * The options of a run that only the worker reads: what requests of runs and of definitions may say, and answers of claims
  * may leave out.
  * @param {{ components: { schemas: Record<string, any> } }} document the OpenAPI document
- * @param {Record<string, { capability?: string }>} declarations of the service
- * @returns {{ name: string, kind: string, capability: string | null, about: string }[]}
+ * @param {Record<string, { capability?: string, unset: unknown }>} declarations of the service
+ * @returns {{ name: string, kind: string, default?: number, capability: string | null, about: string }[]}
  */
 export function describeOptions({ components: { schemas } }, declarations) {
   const {
@@ -20,6 +20,7 @@ export function describeOptions({ components: { schemas } }, declarations) {
     .map((name) => ({
       name,
       kind: kindOf(name, ofRun.properties[name]),
+      ...(typeof declarations[name].unset === 'number' && { default: declarations[name].unset }),
       capability: declarations[name].capability ?? null,
       about: shown.properties[name].description.replace(/;.*|\.$/s, ''),
     }));
@@ -63,6 +64,8 @@ export interface RunOption {
   readonly name: (typeof OPTIONS)[number]['name'];
   /** A text, an integer, a list of texts, or a map of texts. */
   readonly kind: 'text' | 'integer' | 'list' | 'map';
+  /** What a run has that gives nothing; absent: null or an empty map. */
+  readonly default?: number;
   /** What a worker needs for it; null: nothing. */
   readonly capability: Capability | null;
   /** A sentence without its end. */

@@ -71,7 +71,10 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
 function optionFields(run: Run): readonly (readonly [string, string | undefined])[] {
   const { selector, concurrency, retry_policy: retries } = run;
   return [
-    ...RUN_OPTIONS.map(({ name }) => [name.replaceAll('_', ' '), optionText(run[name])] as const),
+    ...RUN_OPTIONS.map(
+      ({ name, default: unset }) =>
+        [name.replaceAll('_', ' '), run[name] === unset ? undefined : optionText(run[name])] as const,
+    ),
     ['selector', selector.length === 0 ? undefined : selector.map(oneLine).join(', ')],
     [
       'concurrency',

@@ -57,6 +57,13 @@ const OPTIONS = [
     capability: 'container',
     about: 'User of the container as numbers, `uid` or `uid:gid`',
   },
+  {
+    name: 'stop_grace_s',
+    kind: 'integer',
+    default: 10,
+    capability: 'container',
+    about: 'Seconds from SIGTERM to SIGKILL when the container is ended',
+  },
 ] as const;
 
 /** An option of a run that only the worker reads. */
@@ -64,6 +71,8 @@ export interface RunOption {
   readonly name: (typeof OPTIONS)[number]['name'];
   /** A text, an integer, a list of texts, or a map of texts. */
   readonly kind: 'text' | 'integer' | 'list' | 'map';
+  /** What a run has that gives nothing; absent: null or an empty map. */
+  readonly default?: number;
   /** What a worker needs for it; null: nothing. */
   readonly capability: Capability | null;
   /** A sentence without its end. */

@@ -31,14 +31,13 @@ export const openLauncher: OpenLauncher = async (engineSettings, choice) => {
 };
 
 function createEngine(engine: EngineSettings, { settings, workerId, env, logger }: ExecutorChoice): Engine {
-  const { deployment, stopGraceSeconds, cpuCores, ramMb } = settings;
+  const { deployment, cpuCores, ramMb } = settings;
   const options = { workerId, env, log: logger, deployment };
   switch (engine.name) {
     case 'kubernetes':
       return new KubernetesEngine({
         ...options,
         settings: engine.settings,
-        stopGraceSeconds,
         fixedResources: cpuCores !== null && ramMb !== null,
       });
     case 'slurm':

@@ -17,7 +17,7 @@ import { isIdRefusal } from './service-api/service-answer.js';
 import type { ClaimedRun, Refusal, ServiceApi } from './service-api/service-api.js';
 import type { StopReason } from './execution/stop-signal.js';
 
-/** Time to stop containers at the end of a shutdown, in milliseconds. */
+/** Time to stop containers at the end of a shutdown beyond that from SIGTERM to SIGKILL, in milliseconds. */
 const STOPPING_MS = 30_000;
 
 /** Time to ship logs after the drain time, in milliseconds. */
@@ -176,15 +176,17 @@ export class Worker {
     const idle = this.untilIdle(claiming);
     const shipped = idle.then(() => this.unshippedLogs.untilShipped());
     await Promise.race([shipped, clock.sleep(settings.drainSeconds * 1000, failed)]);
+    const graces = [...this.executions.keys()].map(({ claimed }) => claimed.container.stop_grace_s);
+    const graceMs = Math.max(0, ...graces) * 1000;
     this.stopAll(this.failure ?? { kind: 'shutting-down' });
     // After the worker timeout the service reclaims the runs anyway.
-    await Promise.race([idle, clock.sleep(this.heartbeats.timeoutSeconds * 1000, failed)]);
+    await Promise.race([idle, clock.sleep(graceMs + this.heartbeats.timeoutSeconds * 1000, failed)]);
     for (const execution of this.executions.keys()) {
       if (!failed.aborted)
         logger.error({ run: execution.claimed.id }, 'gave up reporting the end of the run');
       execution.giveUpReporting();
     }
-    await Promise.race([idle, clock.sleep(STOPPING_MS)]);
+    await Promise.race([idle, clock.sleep(graceMs + STOPPING_MS)]);
     await Promise.race([shipped, clock.sleep(SHIPPING_MS, failed)]);
     this.unshippedLogs.close();
   }

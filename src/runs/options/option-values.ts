@@ -19,11 +19,11 @@ export const OPTIONS: readonly (readonly [name: string, option: RunOption<JsonVa
 const UNSET = Object.fromEntries(OPTIONS.map(([name, { unset }]) => [name, unset]));
 const CLAIMED = OPTIONS.flatMap(([name, { texts }]) => (texts.claim === undefined ? [] : [name]));
 
-/** The document that is stored of the options of a request: what is given and not empty. Null: nothing is. */
+/** The document that is stored of the options of a request: what is given, not empty and not the default. Null: nothing is. */
 export function pickOptions(request: RequestedOptions): JsonObject | null {
-  const given = OPTIONS.flatMap(([name]) => {
+  const given = OPTIONS.flatMap(([name, { unset }]) => {
     const value = memberOf(request, name);
-    return isSet(value) ? [[name, value] as const] : [];
+    return isSet(value) && value !== unset ? [[name, value] as const] : [];
   });
   return given.length === 0 ? null : Object.fromEntries(given);
 }

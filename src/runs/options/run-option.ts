@@ -1,8 +1,10 @@
 import {
+  IsJsonInteger,
   IsText,
   IsTextList,
   IsTextMap,
   textMapProblem,
+  type IntegerRange,
   type SizeLimit,
   type TextMapShape,
   type TextShape,
@@ -10,6 +12,7 @@ import {
 
 type AnswerSchema =
   | { readonly type: 'string' }
+  | { readonly type: 'integer' }
   | { readonly type: 'array'; readonly items: { readonly type: 'string' } }
   | { readonly type: 'object'; readonly additionalProperties: { readonly type: 'string' } };
 
@@ -43,6 +46,15 @@ type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capability' | 'prob
 /** An option that is a text. */
 export function textOption(shape: TextShape, declared: Declared<string>): RunOption<string> {
   return { field: IsText(shape), schema: { type: 'string' }, unset: null, ...declared };
+}
+
+/** An option that is an integer. A run that gives the default has nothing of the option. */
+export function integerOption(
+  range: IntegerRange,
+  unset: number,
+  declared: Declared<number>,
+): RunOption<number> {
+  return { field: IsJsonInteger(range), schema: { type: 'integer' }, unset, ...declared };
 }
 
 /** An option that is a list of texts. */

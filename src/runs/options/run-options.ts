@@ -1,6 +1,6 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
 import type { TextMapShape, TextShape } from '../../common/http/validation/dto-decorators.js';
-import { textListOption, textMapOption, textOption } from './run-option.js';
+import { integerOption, textListOption, textMapOption, textOption } from './run-option.js';
 import { SECRET_NAME } from '../secret-name.js';
 
 /** Entries of `env`, and of `secrets`, at most. */
@@ -119,5 +119,15 @@ export const RUN_OPTIONS = {
       typeof user === 'string' && user.split(':').some((id) => Number(id) > MAX_ID)
         ? `${path} must have numbers of at most ${MAX_ID}`
         : undefined,
+  }),
+  stop_grace_s: integerOption({ min: 0, max: 3600 }, 10, {
+    texts: {
+      request:
+        'Seconds from SIGTERM to SIGKILL when the container is ended: at a cancel, at a timeout, or when its worker shuts down. Default: 10.',
+      answer: 'Seconds from SIGTERM to SIGKILL when the container is ended.',
+      claim: 'Seconds from SIGTERM to SIGKILL when the container is ended; absent: 10.',
+    },
+    example: 120,
+    capability: 'container',
   }),
 };

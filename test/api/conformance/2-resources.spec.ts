@@ -17,6 +17,7 @@ const SETTLED = [
   'secrets',
   'selector',
   'start_at',
+  'stop_grace_s',
   'user',
   'workdir',
 ];
@@ -218,6 +219,7 @@ describe('section 2: resources and their fields', () => {
         image_pull_secret: 'login',
         workdir: '/w',
         user: '1:2',
+        stop_grace_s: 20,
         selector: ['tag'],
         concurrency: { key: 'k', limit: 2 },
       };

@@ -56,6 +56,13 @@ describe('the commands of docs/run-options.md', () => {
     assert.deepEqual([op.id, op.workdir, op.user], [id, '/work', '1000:1000']);
   });
 
+  test('create a run with time to stop, for a worker that gives it', async () => {
+    const id = await create('stop');
+    assert.deepEqual(await steps.claim('without'), []);
+    const [op] = await steps.claim('with');
+    assert.deepEqual([op.id, op.stop_grace_s], [id, 120]);
+  });
+
   test('create a run for workers with tags', async () => {
     const id = await create('selector');
     await steps.heartbeat('plain');

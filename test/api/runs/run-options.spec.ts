@@ -39,6 +39,7 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
   ['a working directory', { workdir: '/' }],
   ['a working directory of 512 characters', { workdir: `/${'😀'.repeat(511)}` }],
   ...['0', '1000', '1000:0', '2147483647:2147483647'].map((user) => [`user ${user}`, { user }] as const),
+  ...[0, 3600].map((stop_grace_s) => [`${stop_grace_s} s to stop`, { stop_grace_s }] as const),
   ['no tag', { selector: [] }],
   ['20 tags, in their order and repeated', { selector: [...numbered(19, 'tag'), 'tag0'] }],
   ['a tag of 128 characters', { selector: ['😀'.repeat(128), 't', 'a,b', ' '] }],
@@ -56,6 +57,7 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
       image_pull_secret: null,
       workdir: null,
       user: null,
+      stop_grace_s: null,
       selector: null,
       concurrency: null,
       retry_policy: { retry_on: null },
@@ -68,6 +70,7 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
       image_pull_secret: null,
       workdir: null,
       user: null,
+      stop_grace_s: 10,
       selector: [],
       concurrency: null,
       retry_policy: { max_attempts: 1 },
@@ -140,6 +143,14 @@ const REFUSED: readonly (readonly [title: string, sent: object, errors: readonly
   ),
   ...['2147483648', '0:9999999999'].map(
     (user) => [`user ${user}`, { user }, ['user must have numbers of at most 2147483647']] as const,
+  ),
+  ...[-1, 3601, 0.5, '10'].map(
+    (stop_grace_s) =>
+      [
+        `${stop_grace_s} s to stop`,
+        { stop_grace_s },
+        ['stop_grace_s must be an integer from 0 to 3600'],
+      ] as const,
   ),
   ['101 secrets', { secrets: variables(101, 'name') }, ['secrets must be an object of at most 100 entries']],
   [

@@ -31,7 +31,6 @@ describe('the conformance kit passes', skipFor(skip), () => {
       `cp '${join(folder, 'container')}' "$container.$$" && mv "$container.$$" "$container"`,
       'export SERVICE_WORKER_RUNTIME=slurm SERVICE_WORKER_SLURM_CONTAINER="$container"',
       `export SERVICE_WORKER_SLURM_DIR='${join(folder, 'shared')}' SERVICE_WORKER_SLURM_POLL=0.3`,
-      'export SERVICE_WORKER_STOP_GRACE=1',
       `exec '${process.execPath}' '${WORKER_MAIN}'`,
     ];
     const command = join(folder, 'launcher');

@@ -41,7 +41,7 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
   });
   afterEach(async () => {
     const [first] = engines;
-    for (const job of first?.list() ?? []) await first?.remove(job, 0);
+    for (const job of first?.list() ?? []) await first?.remove(job);
     for (const engine of engines.splice(0)) await engine.close();
     await cluster.untilNoJobs();
     assert.deepEqual(existsSync(shared) ? readdirSync(join(shared, 'test')) : [], [], 'no folder is left');
@@ -52,6 +52,7 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
     tool: string,
     env: Readonly<Record<string, string>> = {},
     workerId = 'launcher-1',
+    graceSeconds = 10,
   ): Promise<SlurmEngine> {
     const reader = new SettingsReader(SLURM_SETTINGS, [], {
       SERVICE_WORKER_SLURM_DIR: shared,
@@ -68,6 +69,7 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
       deployment: 'test',
       log: new MemoryLog(),
       env: cluster.env,
+      graceSeconds,
     });
     engines.push(engine);
     await engine.open();
@@ -120,18 +122,19 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
       });
 
       test('ends a program with SIGTERM, and with SIGKILL after the grace', async () => {
-        const engine = await open(tool);
+        const engine = await open(tool, {}, 'launcher-1', 600);
         const polite = await engine.submit(spec({ args: ['wait'] }));
         await untilKind(engine, polite, 'running');
         const log = join(shared, 'test', `${polite.runId}.1`, 'log');
         await until(() => readFileSync(log, 'utf8').includes('wait'), 'the program works');
         // The program ends by itself: the grace outlasts the test.
-        await engine.remove(polite, 600);
+        await engine.remove(polite);
         assert.equal(engine.list().length, 0);
-        const stubborn = await engine.submit(spec({ args: ['stubborn'] }));
-        await untilKind(engine, stubborn, 'running');
-        await engine.remove(stubborn, 1);
-        assert.equal(engine.list().length, 0);
+        const hasty = await open(tool, {}, 'launcher-2', 1);
+        const stubborn = await hasty.submit(spec({ args: ['stubborn'] }));
+        await untilKind(hasty, stubborn, 'running');
+        await hasty.remove(stubborn);
+        assert.equal(hasty.list().length, 0);
       });
 
       test('reports an image that is not there', async () => {
@@ -161,7 +164,7 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
         job.engineId,
         'an ended attempt is not submitted again',
       );
-      await one.remove(attempt, 0);
+      await one.remove(attempt);
     }
   });
 
@@ -183,7 +186,7 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
     await first.close();
     const second = await open('charliecloud');
     assert.deepEqual(second.list(), held);
-    await second.remove(job, 30);
+    await second.remove(job);
     assert.deepEqual(second.list(), []);
   });
 
@@ -227,7 +230,7 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
       assert.ok(!script.includes('a-secret-value'), 'nor does the job script');
       const next = await open(tool);
       assert.deepEqual(await next.readSecrets(job), { TOKEN: 'a-secret-value' });
-      await engine.remove(job, 0);
+      await engine.remove(job);
       assert.deepEqual(await next.readSecrets(job), {});
     }
   });
@@ -272,7 +275,7 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
     await assert.rejects(engine.submit(spec({ constraints: huge })), { name: 'RunFault' });
     const wrong = await open('charliecloud', { SERVICE_WORKER_SLURM_ARGS: '--licenses=nothing' });
     await assert.rejects(wrong.submit(spec()), { name: 'EngineFault' });
-    await wrong.remove({ runId: `run-${count}`, attempt: 1 }, 0);
+    await wrong.remove({ runId: `run-${count}`, attempt: 1 });
   });
 });
 

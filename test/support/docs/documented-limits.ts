@@ -12,7 +12,7 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
   'docs/extending.md': ['10 seconds'],
   'docs/feeds.md': ['30 seconds'],
   'docs/keys.md': ['5 seconds'],
-  'docs/kubernetes.md': ['10 seconds', '30 seconds'],
+  'docs/kubernetes.md': ['1 second', '10 seconds', '30 seconds'],
   'docs/metrics.md': ['0.1 s', '0.5 s', '10 %', '5 s'],
   'docs/operations.md': [
     '0 s',
@@ -36,8 +36,9 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
   ],
   'docs/reliability.md': ['0.5 s', '1 s', '10 s', '100 ms', '15 s', '2 s', '20 s', '3 s', '5 s'],
   'docs/run-logs.md': ['60 seconds'],
-  'docs/run-options.md': ['10 seconds', '30 seconds', '300 seconds'],
+  'docs/run-options.md': ['1 second', '10 seconds', '30 seconds', '300 seconds'],
   'docs/security.md': ['10 s', '30 s', '5 s'],
+  'docs/slurm.md': ['10 seconds'],
   'docs/tracing.md': ['5 s'],
   'docs/worker-faults.md': ['30 s'],
   'docs/worker-protocol.md': ['10 s', '10 seconds', '30 s', '30 seconds', '5 seconds'],
@@ -54,5 +55,5 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
     '5 seconds',
     '750 ms',
   ],
-  'docs/writing-images.md': ['5 seconds'],
+  'docs/writing-images.md': ['10 seconds'],
 };

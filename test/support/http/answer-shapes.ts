@@ -50,7 +50,7 @@ const TIMELINE_EVENT = objectOf({
 
 /** The members of an answer that show the options. @param of the shape of a value that is set */
 function optionShapes(of: (shape: Check, unset: unknown) => Check): Record<string, Check> {
-  const shapes = { string: text, array: listOf(text), object: mapOf(text) };
+  const shapes = { string: text, integer, array: listOf(text), object: mapOf(text) };
   return Object.fromEntries(
     OPTIONS.map(([name, { schema, unset }]) => [name, of(shapes[schema.type], unset)]),
   );

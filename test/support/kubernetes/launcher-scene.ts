@@ -90,7 +90,6 @@ export class LauncherScene {
         SERVICE_WORKER_STATE_DIR: folder,
         SERVICE_WORKER_TICK: '0.2',
         SERVICE_WORKER_RUNTIME: 'kubernetes',
-        SERVICE_WORKER_STOP_GRACE: '5',
         KUBECONFIG: file,
         SERVICE_WORKER_KUBERNETES_NAMESPACE: this.namespace,
         SERVICE_WORKER_KUBERNETES_HELPER_IMAGE: 'local/busybox:1',

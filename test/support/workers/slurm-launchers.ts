@@ -59,7 +59,6 @@ export class SlurmLaunchers {
         SERVICE_WORKER_SLURM_DIR: join(folder, 'shared'),
         SERVICE_WORKER_SLURM_CONTAINER: join(this.images.folder, '..', 'container'),
         SERVICE_WORKER_SLURM_POLL: '0.3',
-        SERVICE_WORKER_STOP_GRACE: '3',
         ...env,
       },
     });

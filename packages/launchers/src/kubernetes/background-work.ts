@@ -77,9 +77,7 @@ export class BackgroundWork implements StateActions {
   }
 
   endLost(job: EngineJob): void {
-    this.begin(`ending ${jobName(job)}`, () =>
-      removeJob(this.parts, job, this.parts.stopGraceSeconds, this.options.signal),
-    );
+    this.begin(`ending ${jobName(job)}`, () => removeJob(this.parts, job, this.options.signal));
   }
 
   private begin(what: string, request: () => Promise<void>): void {

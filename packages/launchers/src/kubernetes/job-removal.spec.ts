@@ -11,11 +11,13 @@ const PODS = '/api/v1/namespaces/runs/pods';
 const SECRETS = '/api/v1/namespaces/runs/secrets';
 const KEY = { runId: 'r1', attempt: 2 };
 
+const GRACE = { terminationGracePeriodSeconds: 10 };
+
 const page = (...names: readonly string[]) => ({
-  body: { items: names.map((name) => ({ metadata: { name } })) },
+  body: { items: names.map((name) => ({ metadata: { name }, spec: GRACE })) },
 });
 const terminating = (name: string) => ({
-  body: { items: [{ metadata: { name, deletionTimestamp: '2026-11-23T22:00:00Z' } }] },
+  body: { items: [{ metadata: { name, deletionTimestamp: '2026-11-23T22:00:00Z' }, spec: GRACE }] },
 });
 
 const options = (more: object) => ({ kind: 'DeleteOptions', apiVersion: 'v1', ...more });
@@ -36,10 +38,10 @@ describe('the removal of a job', () => {
   afterEach(() => scripted.api.stop());
 
   /** Removes while time passes. */
-  async function remove(graceSeconds: number): Promise<void> {
+  async function remove(): Promise<void> {
     let isDone = false;
-    const parts = { api, paths: new Paths('runs'), deployment: 'prod', clock, stopGraceSeconds: 5 };
-    const done = removeJob(parts, KEY, graceSeconds).finally(() => (isDone = true));
+    const parts = { api, paths: new Paths('runs'), deployment: 'prod', clock };
+    const done = removeJob(parts, KEY).finally(() => (isDone = true));
     await clock.until('the job is removed', () => isDone, 50);
     await done;
   }
@@ -49,13 +51,13 @@ describe('the removal of a job', () => {
       .filter(({ route }) => route.startsWith('DELETE'))
       .map(({ route, body }) => ({ route, body }));
 
-  it('deletes the Job before its pods, passes the grace period, and deletes the Secrets last', async () => {
+  it('deletes the Job before its pods, which keep their grace period, and deletes the Secrets last', async () => {
     scripted.api.on(`GET ${PODS}`, page('p1'), terminating('p1'), page());
     scripted.api.on(`GET ${JOB}`, { body: {} }, { body: {} }, { status: 404, body: {} });
-    await remove(12.3);
+    await remove();
     assert.deepEqual(deletions(), [
       { route: `DELETE ${JOB}`, body: options({ propagationPolicy: 'Foreground' }) },
-      { route: `DELETE ${PODS}/p1`, body: options({ gracePeriodSeconds: 13 }) },
+      { route: `DELETE ${PODS}/p1`, body: options({}) },
       { route: `DELETE ${SECRETS}/run-r1-2`, body: options({}) },
       { route: `DELETE ${SECRETS}/run-r1-2-pull`, body: options({}) },
     ]);
@@ -66,14 +68,15 @@ describe('the removal of a job', () => {
   it('does nothing more for a job that is gone', async () => {
     scripted.api.on(`DELETE ${JOB}`, { status: 404, body: {} });
     scripted.api.on(`GET ${PODS}`, page());
-    await remove(0);
+    await remove();
   });
 
   it('deletes a pod that the Job started meanwhile', async () => {
+    scripted.api.on(`GET ${JOB}`, { body: {} }, { status: 404, body: {} });
     scripted.api.on(`GET ${PODS}`, page(), page('p1'), terminating('p1'), page());
-    await remove(1);
+    await remove();
     const pods = deletions().filter(({ route }) => route.includes('/pods/'));
-    assert.deepEqual(pods, [{ route: `DELETE ${PODS}/p1`, body: options({ gracePeriodSeconds: 1 }) }]);
+    assert.deepEqual(pods, [{ route: `DELETE ${PODS}/p1`, body: options({}) }]);
   });
 
   it('deletes a pod on a lost node without its node, half a minute after the grace period', async () => {
@@ -85,7 +88,7 @@ describe('the removal of a job', () => {
     scripted.api.on(`GET ${PODS}`, (response) => {
       response.end(JSON.stringify((forcedAtMs === null ? terminating('p1') : page()).body));
     });
-    await remove(10);
+    await remove();
     assert.ok(forcedAtMs !== null && forcedAtMs >= 40_000 && forcedAtMs < 45_000, `at ${forcedAtMs}`);
   });
 });

@@ -42,8 +42,6 @@ export interface KubernetesOptions {
   readonly log: RuntimeLog;
   /** KUBECONFIG. */
   readonly env: Readonly<NodeJS.ProcessEnv>;
-  /** Time between SIGTERM and SIGKILL of a pod, in seconds; default: 30. */
-  readonly stopGraceSeconds?: number;
   /** Whether the launcher reports resources that its settings give: nodes need not be read. */
   readonly fixedResources?: boolean;
   readonly clock?: Clock;
@@ -77,10 +75,9 @@ export class KubernetesEngine implements Engine {
     const paths = new Paths(settings.namespace ?? connection.namespace ?? 'default');
     try {
       const readsNodes = await checkAccess(api, paths.namespace, fixedResources);
-      const stopGraceSeconds = this.options.stopGraceSeconds ?? 30;
-      const context = { settings, deployment, workerId, stopGraceSeconds };
+      const context = { settings, deployment, workerId };
       const patch = await choosePatch(context);
-      const removal = { api, paths, deployment, clock: this.clock, stopGraceSeconds };
+      const removal = { api, paths, deployment, clock: this.clock };
       const work = new BackgroundWork(removal, {
         settings,
         workerId,
@@ -168,9 +165,9 @@ export class KubernetesEngine implements Engine {
     }
   }
 
-  async remove(key: JobKey, graceSeconds: number): Promise<void> {
+  async remove(key: JobKey): Promise<void> {
     try {
-      await removeJob(this.parts(), key, graceSeconds);
+      await removeJob(this.parts(), key);
     } catch (error) {
       throw asEngineFault(error, `delete the job '${jobName(key)}'`);
     }

@@ -40,7 +40,7 @@ describe('the removal of what a launcher left', () => {
   }
 
   const remove = (pods: readonly Pod[] = []) =>
-    removeOrphans({ api, paths: new Paths('runs'), deployment: 'prod', clock, stopGraceSeconds: 30 }, pods);
+    removeOrphans({ api, paths: new Paths('runs'), deployment: 'prod', clock }, pods);
   const changes = () => scripted.api.calls.filter(({ route }) => !route.startsWith('GET'));
 
   it('deletes a Secret without a Job after five minutes, unless it has changed since the list', async () => {

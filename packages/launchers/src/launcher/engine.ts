@@ -119,11 +119,11 @@ export interface Engine {
    */
   readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>>;
   /**
-   * Ends the job with SIGTERM, after `graceSeconds` with SIGKILL, and removes it with all that belongs to it. Resolves when
+   * Ends the job with SIGTERM, after the `stop_grace_s` of its run with SIGKILL, and removes it with all that belongs to it. Resolves when
    * its container has ended as far as the engine can know. Idempotent; also for a job that is gone.
    * @throws EngineFault when the engine does not answer
    */
-  remove(key: JobKey, graceSeconds: number): Promise<void>;
+  remove(key: JobKey): Promise<void>;
   /** What the cluster could give to the jobs of this launcher: what is free, and what they use. Read from memory. */
   capacity(): Resources;
   /** @throws EngineFault when the engine cannot take jobs now */

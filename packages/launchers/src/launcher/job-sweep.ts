@@ -24,7 +24,6 @@ const MAX_ASKED = 100;
 
 export interface SweepOptions {
   readonly engine: Engine;
-  readonly graceSeconds: number;
   /** Whether this process executes the attempt. */
   readonly isExecuted: (key: JobKey) => boolean;
   /** Follows a job of this worker. */
@@ -174,11 +173,10 @@ export class JobSweep {
   }
 
   private async remove(job: EngineJob): Promise<void> {
-    const { engine, graceSeconds } = this.options;
     const name = nameOf(job);
     if (this.removing.has(name)) return;
     this.removing.add(name);
-    await retryCleanup('remove the job', () => engine.remove(job, graceSeconds), this.context);
+    await retryCleanup('remove the job', () => this.options.engine.remove(job), this.context);
     this.removing.delete(name);
   }
 }

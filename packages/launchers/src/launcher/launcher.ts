@@ -20,7 +20,7 @@ const MAX_GPUS = 64;
 
 export type LauncherSettings = Pick<
   WorkerSettings,
-  'maxRuns' | 'maxPending' | 'stopGraceSeconds' | 'cpuCores' | 'ramMb' | 'allowedImages'
+  'maxRuns' | 'maxPending' | 'cpuCores' | 'ramMb' | 'allowedImages'
 >;
 
 /** Submits each claimed run as one job to an engine, and follows it. The engine must be open. */
@@ -39,7 +39,6 @@ export class Launcher implements Executor {
     private readonly settings: LauncherSettings,
   ) {
     const { context, draining, onCapacityFreed } = host;
-    const { allowedImages, stopGraceSeconds: graceSeconds } = settings;
     this.name = engine.name;
     this.capabilities = engine.capabilities;
     this.tags = engine.tags;
@@ -54,13 +53,11 @@ export class Launcher implements Executor {
       engine,
       enginePause: this.enginePause,
       // The nodes pull, so only they know which addresses are local to them.
-      policy: new ImagePolicy({ allowedImages, localRegistries: true }),
-      graceSeconds,
+      policy: new ImagePolicy({ allowedImages: settings.allowedImages, localRegistries: true }),
       onRunning: onCapacityFreed,
     };
     this.sweep = new JobSweep(context, {
       engine,
-      graceSeconds,
       isExecuted: ({ runId, attempt }) =>
         [...this.executions].some(
           ({ claimed }) => claimed.id === runId && (claimed.attempt ?? attempt) === attempt,

@@ -66,7 +66,7 @@ describe('the engine of Slurm', () => {
     await assert.rejects(engine.submit(SPEC), { name: 'EngineFault' });
     vi.advanceTimersByTime(1);
     await assert.rejects(engine.submit(SPEC), { name: 'RunFault', message: /violates accounting/ });
-    await engine.remove(SPEC, 0);
+    await engine.remove(SPEC);
     assert.deepEqual(readdirSync(join(base, 'shared', 'test')), []);
   });
 
@@ -119,7 +119,7 @@ describe('the engine of Slurm', () => {
   });
 
   test('removes a job that ends while it is cancelled', async () => {
-    await engine.remove(await submitted(), 0);
+    await engine.remove(await submitted());
     assert.deepEqual(engine.list(), []);
   });
 

@@ -49,6 +49,8 @@ export interface SlurmEngineOptions {
   readonly log: RuntimeLog;
   /** PATH, HOME, SLURM_CONF for Slurm's commands. */
   readonly env: NodeJS.ProcessEnv;
+  /** Between SIGTERM and SIGKILL; default: that of `stop_grace_s`, which Slurm's jobs do not support. */
+  readonly graceSeconds?: number;
 }
 
 /** The settings without those that may be absent for other runtimes. */
@@ -182,8 +184,8 @@ export class SlurmEngine implements Engine {
     return this.inFolder(() => this.folders.readSecrets(key));
   }
 
-  async remove(key: JobKey, graceSeconds: number): Promise<void> {
-    await this.endJobs(key, graceSeconds);
+  async remove(key: JobKey): Promise<void> {
+    await this.endJobs(key);
     this.removedAt.set(nameOf(key), this.lists);
     this.submittedAt.delete(nameOf(key));
     await this.inFolder(() => this.folders.remove(key));
@@ -205,7 +207,8 @@ export class SlurmEngine implements Engine {
   }
 
   /** Ends the jobs of the attempt, and waits for their end. */
-  private async endJobs(key: JobKey, graceSeconds: number): Promise<void> {
+  private async endJobs(key: JobKey): Promise<void> {
+    const graceMs = (this.options.graceSeconds ?? 10) * 1000;
     const startedMs = performance.now();
     let hasSignalled = false;
     let hasKilled = false;
@@ -223,13 +226,13 @@ export class SlurmEngine implements Engine {
         await this.commands.signalScripts('TERM', others);
         hasSignalled = true;
       }
-      if (elapsedMs >= graceSeconds * 1000) {
+      if (elapsedMs >= graceMs) {
         // The first signal lets the script end its container and clean up on the node.
         if (!hasKilled) await this.commands.signalScripts('USR1', others);
         else await this.commands.killJobs(others);
         hasKilled = true;
       }
-      if (elapsedMs > graceSeconds * 1000 + KILL_MS)
+      if (elapsedMs > graceMs + KILL_MS)
         throw new EngineFault(`Slurm's job ${[...waiting, ...others].join(', ')} does not end`);
       await sleep(hasKilled ? 4 * END_POLL_INTERVAL_MS : END_POLL_INTERVAL_MS);
     }

@@ -38,7 +38,7 @@ export class FakeCluster {
   /** Names of submitted jobs, doubles left out. */
   readonly submitted: string[] = [];
   /** Names of removed jobs, with the grace. */
-  readonly removals: { readonly name: string; readonly graceSeconds: number }[] = [];
+  readonly removals: string[] = [];
   /** Whether the API does not answer: lists stay as they are. */
   isDown = false;
   /** Called for each submission; throws to refuse it. */
@@ -178,10 +178,10 @@ export class FakeEngine implements Engine {
     return this.cluster.jobs.get(nameOf(key))?.keptSecrets ?? {};
   }
 
-  async remove(key: JobKey, graceSeconds: number): Promise<void> {
+  async remove(key: JobKey): Promise<void> {
     this.check();
     if (!this.cluster.jobs.has(nameOf(key))) return;
-    this.cluster.removals.push({ name: nameOf(key), graceSeconds });
+    this.cluster.removals.push(nameOf(key));
     await this.cluster.onRemove(key);
     this.cluster.vanish(key.runId, key.attempt);
   }

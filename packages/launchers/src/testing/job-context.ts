@@ -19,6 +19,5 @@ export const CONTEXT: JobContext = {
   settings: SETTINGS,
   deployment: 'prod',
   workerId: 'w:1/a',
-  stopGraceSeconds: 30,
   patch: (template) => template,
 };

@@ -129,8 +129,8 @@ export class LauncherScene {
     return [...this.cluster.jobs.keys()];
   }
 
-  get removed(): string[] {
-    return this.cluster.removals.map(({ name }) => name);
+  get removed(): readonly string[] {
+    return this.cluster.removals;
   }
 
   /** What the service does after the worker timeout with a run that no heartbeat lists. */

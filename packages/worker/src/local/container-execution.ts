@@ -8,10 +8,7 @@ import { missingCapabilities, RunExecution, type ExecutionParts } from '../execu
 import type { ContainerSpec, RunningContainer, Runtime } from '../runtime/runtime.js';
 import { carriedOptions, type ClaimedRun, type RunSecrets } from '../service-api/service-api.js';
 
-/** Seconds between the request to end and the kill. */
-const STOP_GRACE_SECONDS = 5;
-
-/** How long the final event waits for the removal of a running container, in milliseconds. */
+/** How long the final event waits for the removal of a running container beyond its time to stop, in milliseconds. */
 const REMOVAL_MS = 15_000;
 
 /** Dependencies of all executions on this machine. */
@@ -78,7 +75,9 @@ export class ContainerExecution extends RunExecution {
     if (outcome.kind === 'failed' && outcome.origin === 'engine')
       this.parts.enginePause.recordFault(outcome.summary);
     this.removed = this.removeContainer();
-    if (!this.hasEnded) await Promise.race([this.removed, this.parts.context.clock.sleep(REMOVAL_MS)]);
+    if (this.hasEnded) return;
+    const limitMs = this.claimed.container.stop_grace_s * 1000 + REMOVAL_MS;
+    await Promise.race([this.removed, this.parts.context.clock.sleep(limitMs)]);
   }
 
   protected times(): ContainerTimes {
@@ -96,7 +95,8 @@ export class ContainerExecution extends RunExecution {
   /** Releases the capacity as soon as the container is removed. */
   private async removeContainer(): Promise<void> {
     if (this.container !== null) {
-      await removeContainer(this.container, { ...this.parts.context, logger: this.logger });
+      const cleanup = { ...this.parts.context, logger: this.logger };
+      await removeContainer(this.container, this.claimed.container.stop_grace_s, cleanup);
     }
     this.capacity?.release();
     this.releaseImage();
@@ -151,7 +151,11 @@ function whyTooLarge({ capacity }: CapacityQueue, { constraints }: ClaimedRun): 
 }
 
 /** Stops and removes a container. The next start of the worker removes one that remains. Never rejects. */
-async function removeContainer(container: RunningContainer, context: CleanupContext): Promise<void> {
-  await retryCleanup('stop the container', () => container.stop(STOP_GRACE_SECONDS), context);
+async function removeContainer(
+  container: RunningContainer,
+  graceSeconds: number,
+  context: CleanupContext,
+): Promise<void> {
+  await retryCleanup('stop the container', () => container.stop(graceSeconds), context);
   await retryCleanup('remove the container', () => container.remove(), context);
 }

@@ -264,7 +264,9 @@ export interface ServiceApi {
 
 /** The capabilities that a run needs, each once. */
 export function neededCapabilities(container: RunContainer): Capability[] {
-  const set = RUN_OPTIONS.filter(({ name }) => isSet(container[name]));
+  const set = RUN_OPTIONS.filter(
+    ({ name, default: unset }) => isSet(container[name]) && container[name] !== unset,
+  );
   return [...new Set(set.flatMap(({ capability }) => capability ?? []))];
 }
 

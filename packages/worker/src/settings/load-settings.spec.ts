@@ -45,7 +45,6 @@ test('requires only an API key', () => {
     deployment: 'longshore',
     maxPending: 10,
     pullSilenceSeconds: 0,
-    stopGraceSeconds: 30,
     healthFile: null,
     logLevel: 'info',
   });
@@ -80,7 +79,6 @@ test('reads every setting from the environment', () => {
     SERVICE_WORKER_DEPLOYMENT: 'team-a',
     SERVICE_WORKER_MAX_PENDING: '20',
     SERVICE_WORKER_PULL_SILENCE: '600',
-    SERVICE_WORKER_STOP_GRACE: '5',
     SERVICE_WORKER_HEALTH_FILE: '/run/worker',
     SERVICE_LOG_LEVEL: 'warning',
   });
@@ -113,7 +111,6 @@ test('reads every setting from the environment', () => {
     deployment: 'team-a',
     maxPending: 20,
     pullSilenceSeconds: 600,
-    stopGraceSeconds: 5,
     healthFile: '/run/worker',
     logLevel: 'warn',
   });
@@ -141,10 +138,9 @@ test('reports every wrong setting on its own line, without secrets', () => {
     SERVICE_WORKER_MAX_RUNS: '0',
     SERVICE_WORKER_DEPLOYMENT: 'a_b',
     SERVICE_WORKER_MAX_PENDING: '0',
-    SERVICE_WORKER_STOP_GRACE: '3601',
     SERVICE_LOG_LEVEL: 'loud',
   });
-  assert.equal(problems.length, 22);
+  assert.equal(problems.length, 21);
   for (const problem of problems) {
     assert.match(problem, /^SERVICE_[A-Z_]+ must be /);
     assert.ok(!problem.includes('hunter2') && !problem.includes('\n') && !problem.includes('\u0007'));

@@ -67,8 +67,6 @@ export interface WorkerSettings {
   readonly deployment: string;
   /** Limit of jobs that wait in the cluster. */
   readonly maxPending: number;
-  /** Seconds between SIGTERM and SIGKILL of a job. */
-  readonly stopGraceSeconds: number;
   /** File that holds the time until which the worker counts as active; null: none. */
   readonly healthFile: string | null;
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
@@ -132,7 +130,6 @@ export function loadWorkerSettings(
     maxRuns: reader.read('maxRuns', within(1, 1024), null),
     deployment: reader.read('deployment', matching(DEPLOYMENT), ''),
     maxPending: reader.read('maxPending', within(1, 1000), 0),
-    stopGraceSeconds: reader.read('stopGraceSeconds', within(0, 3600), 0),
     healthFile: reader.read('healthFile', String, null),
     logLevel: reader.read('logLevel', (text) => LOG_LEVELS.get(String(text)), 'info'),
   };

@@ -262,15 +262,6 @@ const COMMON_SETTINGS = [
       'Jobs of this launcher that may wait in the cluster; it claims no more runs until one has started.',
   },
   {
-    field: 'stopGraceSeconds',
-    env: 'SERVICE_WORKER_STOP_GRACE',
-    flag: 'stop-grace',
-    kind: 'number',
-    default: '30',
-    allowed: 'a number of seconds from 0 to 3600',
-    description: 'Seconds between SIGTERM and SIGKILL of a job that is ended.',
-  },
-  {
     field: 'healthFile',
     env: 'SERVICE_WORKER_HEALTH_FILE',
     flag: 'health-file',

@@ -59,7 +59,7 @@ export class FakeContainer implements RunningContainer {
     this.wake();
   }
 
-  async stop(): Promise<void> {
+  async stop(_graceSeconds: number): Promise<void> {
     this.stopped ||= !this.ended;
     this.end(143);
   }

@@ -57,7 +57,7 @@ describe('the Job of an attempt', () => {
             restartPolicy: 'Never',
             automountServiceAccountToken: false,
             enableServiceLinks: false,
-            terminationGracePeriodSeconds: 30,
+            terminationGracePeriodSeconds: 10,
             initContainers: [
               {
                 name: 'inputs',
@@ -168,6 +168,14 @@ describe('the Job of an attempt', () => {
     assert.equal(runOf(jobSpec({ workdir: '/a $(B)' }), CONTEXT)?.workingDir, '/a $(B)');
   });
 
+  it('gives the pod the time of the run to stop, and never none', () => {
+    const pods = [0, 10, 3600].map((stop_grace_s) => podOf(jobSpec({ stop_grace_s }), CONTEXT));
+    assert.deepEqual(
+      pods.map((pod) => pod?.terminationGracePeriodSeconds),
+      [1, 10, 3600],
+    );
+  });
+
   it('requests and limits what the run requires', () => {
     const spec = jobSpec({ constraints: { cpu: 2, ramMb: 512, vramMb: 16_000, gpuId: 0 } });
     const resources = { cpu: '2', memory: '512Mi', 'nvidia.com/gpu': '1' };
@@ -205,16 +213,11 @@ describe('the Job of an attempt', () => {
       tolerations: [{ key: 'gpu', operator: 'Exists' as const }],
     };
     const registry = { server: 'ghcr.io', username: 'u', password: 'p' };
-    const pod = podOf(jobSpec({ registry, image: 'ghcr.io/a/b' }), {
-      ...CONTEXT,
-      settings,
-      stopGraceSeconds: 0.5,
-    });
+    const pod = podOf(jobSpec({ registry, image: 'ghcr.io/a/b' }), { ...CONTEXT, settings });
     assert.equal(pod?.serviceAccountName, 'runs');
     assert.equal(pod?.priorityClassName, 'low');
     assert.deepEqual(pod?.imagePullSecrets, [{ name: 'reg' }, { name: 'run-r1-2-pull' }]);
     assert.deepEqual(pod?.tolerations, settings.tolerations);
-    assert.equal(pod?.terminationGracePeriodSeconds, 1);
     assert.equal(pod?.initContainers?.[1]?.imagePullPolicy, 'IfNotPresent');
   });
 });

@@ -36,8 +36,6 @@ export interface JobContext {
   readonly settings: KubernetesSettings;
   readonly deployment: string;
   readonly workerId: string;
-  /** Time between SIGTERM and SIGKILL when another client deletes the pod, in seconds. */
-  readonly stopGraceSeconds: number;
   /** Merges the operator's patch. */
   readonly patch: (template: PodTemplate) => PodTemplate;
 }
@@ -85,7 +83,7 @@ export function jobManifest(spec: JobSpec, context: JobContext): Job {
  * Three containers, one after the other: `inputs` copies the files, `run` is the user's, and `outputs` prints the output file;
  * the cluster does not start it when `run` fails. Nothing has to be stopped, and nothing of the launcher is in the user's image.
  */
-function podSpec(spec: JobSpec, { settings, stopGraceSeconds }: JobContext): PodSpec {
+function podSpec(spec: JobSpec, { settings }: JobContext): PodSpec {
   const { helperImage, serviceAccount, priorityClass, tolerations, pullSecrets } = settings;
   const imagePullSecrets = [...pullSecrets, ...(spec.registry === null ? [] : [pullSecretName(spec)])];
   const nodeSelector = nodeSelectorOf(spec, settings);
@@ -93,7 +91,8 @@ function podSpec(spec: JobSpec, { settings, stopGraceSeconds }: JobContext): Pod
     restartPolicy: 'Never',
     automountServiceAccountToken: false,
     enableServiceLinks: false,
-    terminationGracePeriodSeconds: Math.max(1, Math.ceil(stopGraceSeconds)),
+    // 0 would delete the pod without waiting for its container.
+    terminationGracePeriodSeconds: Math.max(1, spec.stop_grace_s),
     ...(serviceAccount === null ? {} : { serviceAccountName: serviceAccount }),
     ...(priorityClass === null ? {} : { priorityClassName: priorityClass }),
     ...(tolerations.length === 0 ? {} : { tolerations }),

@@ -13,8 +13,6 @@ interface RequestParts {
   readonly context: WorkerContext;
   readonly engine: Engine;
   readonly enginePause: EnginePause;
-  /** Seconds between SIGTERM and SIGKILL of a job that is stopped. */
-  readonly graceSeconds: number;
 }
 
 /** What an execution asks of the engine, repeated until the engine answers or the execution is stopped. */
@@ -42,10 +40,9 @@ export class EngineRequests {
 
   /** Ends the job of another attempt, regardless of which launcher submitted it, so that two never work on the run. @throws Stopped */
   async removeOther(job: EngineJob): Promise<void> {
-    const { engine, graceSeconds } = this.parts;
     const { engineId, attempt } = job;
     this.logger.warn({ engineId, attempt }, 'ending the job of another attempt of the run');
-    const remove = () => this.stopSignal.abortable(engine.remove(job, graceSeconds));
+    const remove = () => this.stopSignal.abortable(this.parts.engine.remove(job));
     await this.untilAnswered('end the job of another attempt', remove);
   }
 

@@ -218,16 +218,16 @@ describe('a job of a launcher', () => {
     await harness.end(launcher);
   });
 
-  it('of a cancelled run is ended with the grace, and nothing is reported', async () => {
+  it('of a cancelled run is ended, and nothing is reported', async () => {
     const harness = new LauncherHarness();
     const run = harness.service.add('run-1');
-    const launcher = await harness.start({ SERVICE_WORKER_STOP_GRACE: '7' });
+    const launcher = await harness.start();
     await harness.untilSubmitted('run-1');
     harness.cluster.set('run-1', RUNNING);
     await harness.untilState(run, 'RUNNING');
     run.state = 'CANCELLED';
     await harness.untilEmpty();
-    assert.deepEqual(harness.cluster.removals, [{ name: 'run-1/1', graceSeconds: 7 }]);
+    assert.deepEqual(harness.cluster.removals, ['run-1/1']);
     assert.deepEqual(eventTypes(run), ['SUBMITTED', 'STARTED']);
     await harness.end(launcher);
   });

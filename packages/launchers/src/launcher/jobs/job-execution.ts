@@ -35,8 +35,6 @@ export interface JobParts extends ExecutionParts {
   readonly engine: Engine;
   readonly enginePause: EnginePause;
   readonly policy: ImagePolicy;
-  /** Seconds between SIGTERM and SIGKILL of a job that is stopped. */
-  readonly graceSeconds: number;
   /** Called when a job waits no longer. */
   readonly onRunning: () => void;
 }
@@ -143,7 +141,7 @@ export class JobExecution extends RunExecution {
       this.readingEnded.abort();
     } else if (!this.hasExited) {
       this.removed = this.remove();
-      const limitMs = this.parts.graceSeconds * 1000 + REMOVAL_MS;
+      const limitMs = this.claimed.container.stop_grace_s * 1000 + REMOVAL_MS;
       await Promise.race([this.removed, this.parts.context.clock.sleep(limitMs)]);
     }
   }
@@ -313,11 +311,11 @@ export class JobExecution extends RunExecution {
   }
 
   private async remove(): Promise<void> {
-    const { engine, graceSeconds, context } = this.parts;
+    const { engine, context } = this.parts;
     const { attempt } = this;
     if (!this.mayExist || attempt === null) return;
     const key: JobKey = { runId: this.claimed.id, attempt };
     const cleanup = { ...context, logger: this.logger };
-    await retryCleanup('remove the job', () => engine.remove(key, graceSeconds), cleanup);
+    await retryCleanup('remove the job', () => engine.remove(key), cleanup);
   }
 }

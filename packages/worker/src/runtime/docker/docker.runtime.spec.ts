@@ -55,6 +55,7 @@ describe('DockerRuntime', () => {
         OpenStdin: false,
         Tty: false,
         Env: ['SERVICE_INPUT_PATH=/longshore/input.json', 'SERVICE_OUTPUT_PATH=/longshore/output.json'],
+        StopTimeout: 10,
         Healthcheck: { Test: ['NONE'] },
         StopSignal: 'SIGTERM',
         Labels: {
@@ -248,6 +249,18 @@ describe('DockerRuntime', () => {
       assert.equal((await container.exit).exitCode, 143);
       await container.stop(1);
       assert.equal(engine.routes().filter((route) => /stop|kill/.test(route)).length, 1);
+    });
+
+    it('asks again, with what is left of the grace period, when the engine breaks the request to stop', async () => {
+      engine.answerNext('POST /containers/ID/stop', cut, refuse(500, 'busy'));
+      const container = await runtime().start(containerSpec('tool'));
+      await container.stop(600);
+      assert.equal((await container.exit).exitCode, 143);
+      const asked = engine.calls.filter(({ route }) => /stop|kill/.test(route));
+      assert.deepEqual(
+        asked.map(({ route, query }) => [route, query['t']]),
+        Array.from({ length: 3 }, () => ['POST /containers/ID/stop', '600']),
+      );
     });
 
     it('kills repeatedly when the engine fails to stop', async () => {

@@ -108,9 +108,9 @@ test('ships the log of a cancelled run, with the output during its stop', async 
   await harness.untilState(run, 'RUNNING');
   container.print('working');
   const stop = container.stop.bind(container);
-  container.stop = async () => {
+  container.stop = async (seconds) => {
     container.print('cleaning up', '{"type":"NOTE","msg":"too late for an event"}');
-    await stop();
+    await stop(seconds);
   };
   run.state = 'CANCELLED';
   const isThere = () => harness.service.logs.texts('run-1').at(-1) === '<end>';

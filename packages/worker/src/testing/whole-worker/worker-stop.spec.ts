@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { DOWN, errorMessage, eventTypes } from '../fake-service.js';
+import { DOWN, errorMessage, eventTypes, PLAIN } from '../fake-service.js';
 import { makeHarness } from '../worker-harness.js';
 
 test('stops the container within a second after a cancel and reports nothing', async () => {
@@ -196,21 +196,23 @@ test('on shutdown stops runs after the drain time and reports them FAILED', asyn
   }
 });
 
-test('on shutdown reports FAILED only after the container has ended', async () => {
+test('on shutdown gives the container the time of its run, and reports FAILED only after its end', async () => {
   const harness = makeHarness({ env: { SERVICE_WORKER_DRAIN: '0' } });
-  const run = harness.service.add('run-1');
+  const run = harness.service.add('run-1', { container: { ...PLAIN, stop_grace_s: 600 } });
   await harness.start();
   const container = await harness.container();
   await harness.untilState(run, 'RUNNING');
   let release: (() => void) | undefined;
-  container.stop = () =>
+  let graceSeconds: number | undefined;
+  container.stop = (seconds) =>
     new Promise((resolve) => {
+      graceSeconds = seconds;
       release = resolve;
     });
   harness.worker.shutDown();
   await harness.clock.until('the container is asked to stop', () => release !== undefined, 10);
-  await harness.clock.pass(5_000);
-  assert.equal(run.state, 'RUNNING');
+  await harness.clock.pass(610_000);
+  assert.deepEqual([run.state, graceSeconds], ['RUNNING', 600]);
   release?.();
   await harness.clock.until('the end is reported', () => run.state === 'FAILED', 10);
   await harness.clock.until('the worker ends', () => harness.exitCode() !== null, 10);

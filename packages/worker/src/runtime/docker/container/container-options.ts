@@ -89,6 +89,7 @@ export function containerOptions(
     ...commandOf(spec),
     ...(spec.workdir === null ? {} : { WorkingDir: spec.workdir }),
     ...(spec.user === null ? {} : { User: spec.user }),
+    StopTimeout: spec.stop_grace_s,
     ...OVERRIDES,
     Labels: {
       ...ownerLabels(owner),

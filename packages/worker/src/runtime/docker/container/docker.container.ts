@@ -128,20 +128,23 @@ export class DockerContainer implements RunningContainer {
   async stop(graceSeconds: number): Promise<void> {
     if (this.hasEnded) return;
     this.stopAsked = true;
-    const t = Math.max(0, Math.ceil(graceSeconds));
-    const deadline = Date.now() + this.options.timing.outageMs;
-    const stopped = await this.request('stop', t * 1000 + STOP_MARGIN_MS, (abortSignal) =>
-      this.container.stop({ t, abortSignal }),
-    );
-    // After a successful stop only the exit is awaited.
-    let pauseMs = stopped ? this.options.timing.retryMs * 16 : this.options.timing.retryMs;
-    while (!(await settlesWithin(this.exit, pauseMs))) {
-      if (Date.now() > deadline)
-        throw new Error('the container could not be stopped: the engine does not end it');
-      await this.request('kill', this.options.timing.callMs, (abortSignal) =>
-        this.container.kill({ abortSignal }),
+    const { retryMs, callMs, outageMs } = this.options.timing;
+    const killAtMs = performance.now() + graceSeconds * 1000;
+    let stopped = false;
+    do {
+      // A request that breaks, because the engine restarts, must not shorten the time.
+      const leftMs = Math.max(0, killAtMs - performance.now());
+      stopped = await this.request('stop', leftMs + STOP_MARGIN_MS, (abortSignal) =>
+        this.container.stop({ t: Math.ceil(leftMs / 1000), abortSignal }),
       );
-      pauseMs = Math.min(pauseMs * 2, this.options.timing.retryMs * 16);
+    } while (!stopped && performance.now() < killAtMs && !(await settlesWithin(this.exit, retryMs * 4)));
+    // After a successful stop only the exit is awaited.
+    let pauseMs = stopped ? retryMs * 16 : retryMs;
+    while (!(await settlesWithin(this.exit, pauseMs))) {
+      if (performance.now() > killAtMs + outageMs)
+        throw new Error('the container could not be stopped: the engine does not end it');
+      await this.request('kill', callMs, (abortSignal) => this.container.kill({ abortSignal }));
+      pauseMs = Math.min(pauseMs * 2, retryMs * 16);
     }
   }
 
