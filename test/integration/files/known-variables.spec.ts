@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import { parseEnv } from 'node:util';
 import { KNOWN_VARIABLES } from '@longshore/common/settings/unknown-variables';
+import { workerEnvironment } from '@longshore/worker/runtime/runtime';
 import { loadWorkerSettings } from '@longshore/worker/settings/load-settings';
 import { WORKER_SETTINGS } from '@longshore/worker/settings/worker-settings';
 import { SETTING_KEYS } from '../../../src/config/settings.js';
@@ -31,7 +32,8 @@ describe('the known variables', () => {
     const ofPrograms = [...SETTING_KEYS, ...WORKER_SETTINGS]
       .map(({ env }) => env)
       .filter((name) => name.startsWith('SERVICE_'));
-    const ofContainers = ['SERVICE_INPUT_PATH', 'SERVICE_OUTPUT_PATH'];
+    const attempt = { runId: 'r', attempt: 1, trace: null };
+    const ofContainers = Object.keys(workerEnvironment(attempt, { cpu: 0, ramMb: 0 }, '/'));
     const ofConformanceKit = ['SERVICE_WORKER_COMMAND', 'SERVICE_WORKER_PULL_COMMAND'];
     const names = new Set([...ofPrograms, ...ofContainers, ...ofConformanceKit]);
     assert.deepEqual(KNOWN_VARIABLES, [...names].toSorted());

@@ -157,9 +157,24 @@ export interface RuntimeLog {
   warn(fields: object, message: string): void;
 }
 
-/** Environment variables that pass the trace context to a container, named as in OpenTelemetry. */
-export function traceEnvironment(trace: TraceContext | null): Readonly<Record<string, string>> {
-  if (trace === null) return {};
-  const { traceparent, tracestate } = trace;
-  return { TRACEPARENT: traceparent, ...(tracestate === null ? {} : { TRACESTATE: tracestate }) };
+/**
+ * The environment variables that every container gets from its worker. Those of the trace context are named as in
+ * OpenTelemetry.
+ * @param folder of the input and output files, as the program sees it
+ */
+export function workerEnvironment(
+  { runId, attempt, trace }: Pick<ContainerSpec, 'runId' | 'attempt' | 'trace'>,
+  { cpu, ramMb }: Pick<ContainerLimits, 'cpu' | 'ramMb'>,
+  folder: string,
+): Readonly<Record<string, string>> {
+  return {
+    ...(trace === null ? {} : { TRACEPARENT: trace.traceparent }),
+    ...(trace === null || trace.tracestate === null ? {} : { TRACESTATE: trace.tracestate }),
+    SERVICE_INPUT_PATH: `${folder}/input.json`,
+    SERVICE_OUTPUT_PATH: `${folder}/output.json`,
+    SERVICE_RUN_ID: runId,
+    SERVICE_RUN_ATTEMPT: String(attempt),
+    SERVICE_CPU: String(Math.max(1, Math.ceil(cpu))),
+    SERVICE_RAM_MB: String(ramMb),
+  };
 }

@@ -30,6 +30,13 @@ function login(image: string, server: string): unknown {
   return JSON.parse(textsOf(secret.data)['.dockerconfigjson'] ?? '');
 }
 
+const OF_RUN = [
+  { name: 'SERVICE_RUN_ID', value: 'r1' },
+  { name: 'SERVICE_RUN_ATTEMPT', value: '2' },
+  { name: 'SERVICE_CPU', value: '1' },
+  { name: 'SERVICE_RAM_MB', value: '0' },
+];
+
 describe('the Job of an attempt', () => {
   it('is exactly this for a plain run', () => {
     const worker = jobLabels(jobSpec(), CONTEXT)['longshore.worker'] ?? '';
@@ -81,6 +88,7 @@ describe('the Job of an attempt', () => {
                 env: [
                   { name: 'SERVICE_INPUT_PATH', value: '/longshore/input.json' },
                   { name: 'SERVICE_OUTPUT_PATH', value: '/longshore/output.json' },
+                  ...OF_RUN,
                 ],
                 securityContext: { allowPrivilegeEscalation: false, capabilities: { drop } },
                 volumeMounts: [mount],
@@ -129,6 +137,7 @@ describe('the Job of an attempt', () => {
       { name: 'TRACEPARENT', value: '00-1-2-01' },
       { name: 'SERVICE_INPUT_PATH', value: '/longshore/input.json' },
       { name: 'SERVICE_OUTPUT_PATH', value: '/longshore/output.json' },
+      ...OF_RUN,
       { name: 'TOKEN', valueFrom: { secretKeyRef: { name: 'run-r1-2', key: 'env.TOKEN' } } },
       { name: 'BOTH', valueFrom: { secretKeyRef: { name: 'run-r1-2', key: 'env.BOTH' } } },
     ]);

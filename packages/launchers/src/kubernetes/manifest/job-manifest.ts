@@ -1,6 +1,6 @@
 import type { Capability } from '@longshore/client/constants';
 import type { JobSpec } from '../../launcher/engine.js';
-import { RunFault, traceEnvironment } from '@longshore/worker/runtime/runtime';
+import { RunFault, workerEnvironment } from '@longshore/worker/runtime/runtime';
 import type { Constraints } from '@longshore/worker/service-api/service-api';
 import type { Container, Job, PodSpec, PodTemplate } from '../api/resources.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
@@ -173,12 +173,8 @@ function userOf(text: string): Container['securityContext'] {
 }
 
 function environmentOf(spec: JobSpec): Container['env'] {
-  const { env, secrets, trace } = spec;
-  const own = {
-    ...traceEnvironment(trace),
-    SERVICE_INPUT_PATH: `${FOLDER}/${INPUT_KEY}`,
-    SERVICE_OUTPUT_PATH: `${FOLDER}/${OUTPUT_KEY}`,
-  };
+  const { env, secrets, constraints } = spec;
+  const own = workerEnvironment(spec, constraints, FOLDER);
   const texts = Object.entries({ ...env, ...own }).filter(([name]) => name in own || !(name in secrets));
   const secretNames = Object.keys(secrets).filter((name) => !(name in own));
   return [

@@ -59,6 +59,10 @@ spec:
         'A=theirs',
         'SERVICE_INPUT_PATH=/longshore/input.json',
         'SERVICE_OUTPUT_PATH=/longshore/output.json',
+        'SERVICE_RUN_ID=r1',
+        'SERVICE_RUN_ATTEMPT=2',
+        'SERVICE_CPU=1',
+        'SERVICE_RAM_MB=0',
         'HTTP_PROXY=p',
       ],
     );

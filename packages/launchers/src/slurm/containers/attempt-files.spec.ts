@@ -58,7 +58,10 @@ describe('the files of an attempt', () => {
       ['run', 'image', 'value', '/mnt/input.json', '00-1-2-01'],
     );
     const own = await attemptFiles(spec(given), place({ script: '/x' }));
-    assert.equal(own.env['SERVICE_OUTPUT_PATH'], '/s/d/r.1/io/output.json');
+    assert.deepEqual(
+      [own.env['SERVICE_OUTPUT_PATH'], own.env['SERVICE_RUN_ATTEMPT']],
+      ['/s/d/r.1/io/output.json', '1'],
+    );
     const { forTool, env: none } = await attemptFiles(spec(given), place('runc'));
     assert.deepEqual(none, {});
     assert.match(forTool['oci-config'] ?? '', /"SECRET=value"/);

@@ -3,7 +3,7 @@ import { jsonText } from '@longshore/common/json/json-text';
 import type { JobSpec } from '../../launcher/engine.js';
 import { parseImageReference } from '@longshore/worker/runtime/docker/images/image-reference';
 import { templateText } from '@longshore/worker/runtime/outputs';
-import { RunFault, traceEnvironment } from '@longshore/worker/runtime/runtime';
+import { RunFault, workerEnvironment } from '@longshore/worker/runtime/runtime';
 import { hasImageFolders, type ContainerTool } from '@longshore/worker/settings/slurm-settings';
 import { folderInContainer } from './container-tools.js';
 import { findImageFolder, type ImageFolder } from './image-folder.js';
@@ -61,9 +61,7 @@ function environment(spec: JobSpec, tool: ContainerTool, folder: string): Record
   return {
     ...spec.env,
     ...spec.secrets,
-    ...traceEnvironment(spec.trace),
-    SERVICE_INPUT_PATH: `${inside}/input.json`,
-    SERVICE_OUTPUT_PATH: `${inside}/output.json`,
+    ...workerEnvironment(spec, spec.constraints, inside),
   };
 }
 

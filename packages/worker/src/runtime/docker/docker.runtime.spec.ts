@@ -54,7 +54,14 @@ describe('DockerRuntime', () => {
         AttachStderr: true,
         OpenStdin: false,
         Tty: false,
-        Env: ['SERVICE_INPUT_PATH=/longshore/input.json', 'SERVICE_OUTPUT_PATH=/longshore/output.json'],
+        Env: [
+          'SERVICE_INPUT_PATH=/longshore/input.json',
+          'SERVICE_OUTPUT_PATH=/longshore/output.json',
+          `SERVICE_RUN_ID=${spec.runId}`,
+          'SERVICE_RUN_ATTEMPT=3',
+          'SERVICE_CPU=2',
+          'SERVICE_RAM_MB=256',
+        ],
         StopTimeout: 10,
         Healthcheck: { Test: ['NONE'] },
         StopSignal: 'SIGTERM',
@@ -102,7 +109,7 @@ describe('DockerRuntime', () => {
         engine.calls.length = 0;
         await runtime().start({ ...containerSpec('tool'), trace: given });
         const created = engine.calls.find(({ route }) => route === 'POST /containers/create');
-        return Object(created?.body).Env.slice(0, -2);
+        return Object(created?.body).Env.filter((entry: string) => entry.startsWith('TRACE'));
       };
       assert.deepEqual(await variables(trace), [`TRACEPARENT=${trace.traceparent}`, 'TRACESTATE=a=1']);
       assert.deepEqual(await variables({ ...trace, tracestate: null }), [`TRACEPARENT=${trace.traceparent}`]);

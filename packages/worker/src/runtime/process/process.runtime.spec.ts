@@ -21,7 +21,7 @@ import { containerSpec, MemoryLog, readToEnd, textsOf } from '../../testing/cont
 import { processStamp } from './process-table.js';
 import { ProcessRuntime } from './process.runtime.js';
 import { RunFolders } from './run-folders.js';
-import type { RunningContainer } from '../runtime.js';
+import { workerEnvironment, type RunningContainer } from '../runtime.js';
 import { parseOutputs } from '../outputs.js';
 
 const NEVER = new AbortController().signal;
@@ -145,8 +145,10 @@ describe('process runtime', () => {
     const names = env
       .map((entry) => entry.split('=')[0])
       .filter((name) => !['PWD', 'OLDPWD', 'SHLVL', '_'].includes(name ?? ''));
-    assert.deepEqual(names, ['HOME', 'LANG', 'PATH', 'SERVICE_INPUT_PATH', 'SERVICE_OUTPUT_PATH', 'TZ']);
-    assert.ok(env.includes(`SERVICE_OUTPUT_PATH=${join(folders.root, basename(pwd), 'output.json')}`));
+    const folder = join(folders.root, basename(pwd));
+    const ofWorker = workerEnvironment(spec, spec.limits, folder);
+    assert.deepEqual(names, ['HOME', 'LANG', 'PATH', ...Object.keys(ofWorker).toSorted(), 'TZ']);
+    for (const [name, value] of Object.entries(ofWorker)) assert.ok(env.includes(`${name}=${value}`), name);
     assert.ok(!env.join('\n').includes('secret'));
     await container.remove();
     assert.equal(existsSync(pwd), false);

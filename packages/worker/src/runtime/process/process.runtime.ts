@@ -13,7 +13,7 @@ import { errorText } from '../../execution/failure-message.js';
 import {
   EngineFault,
   RunFault,
-  traceEnvironment,
+  workerEnvironment,
   type ContainerSpec,
   type RunningContainer,
   type Runtime,
@@ -208,17 +208,15 @@ export class ProcessRuntime implements Runtime {
     );
   }
 
-  private environment(folder: string, { env, trace }: ContainerSpec): NodeJS.ProcessEnv {
+  private environment(folder: string, spec: ContainerSpec): NodeJS.ProcessEnv {
     const { PATH = DEFAULT_PATH, LANG, TZ } = this.options.env;
     return {
       PATH,
       HOME: folder,
       ...(LANG === undefined ? {} : { LANG }),
       ...(TZ === undefined ? {} : { TZ }),
-      ...env,
-      ...traceEnvironment(trace),
-      SERVICE_INPUT_PATH: join(folder, 'input.json'),
-      SERVICE_OUTPUT_PATH: join(folder, 'output.json'),
+      ...spec.env,
+      ...workerEnvironment(spec, spec.limits, folder),
     };
   }
 }

@@ -13,12 +13,18 @@ test('puts variables of the worker above those of the run', () => {
     tracestate: null,
   };
   const env = { A: '1', SERVICE_INPUT_PATH: '/etc/passwd', TRACEPARENT: 'x', TRACESTATE: 'kept' };
-  assert.deepEqual(containerOptions({ ...containerSpec('tool'), env, trace }, OWNER).Env, [
+  const limits = { ramMb: 512, cpu: 2, gpuId: null, vramMb: 0 };
+  const spec = { ...containerSpec('tool'), env, trace, limits };
+  assert.deepEqual(containerOptions(spec, OWNER).Env, [
     'A=1',
     'SERVICE_INPUT_PATH=/longshore/input.json',
     `TRACEPARENT=${trace.traceparent}`,
     'TRACESTATE=kept',
     'SERVICE_OUTPUT_PATH=/longshore/output.json',
+    `SERVICE_RUN_ID=${spec.runId}`,
+    'SERVICE_RUN_ATTEMPT=1',
+    'SERVICE_CPU=2',
+    'SERVICE_RAM_MB=512',
   ]);
 });
 

@@ -2,7 +2,7 @@ import type { Capability } from '@longshore/client/constants';
 import type Dockerode from 'dockerode';
 import type { WorkerIdentity } from '../../../process/worker-identity.js';
 import type { EngineFeatures } from '../engine/engine-features.js';
-import { traceEnvironment, type ContainerLimits, type ContainerSpec } from '../../runtime.js';
+import { workerEnvironment, type ContainerLimits, type ContainerSpec } from '../../runtime.js';
 
 /** Folder of the input and the output file inside the container. */
 export const CONTAINER_FOLDER = '/longshore';
@@ -109,13 +109,8 @@ export function containerOptions(
   };
 }
 
-function environmentOf({ env, trace }: ContainerSpec): string[] {
-  const all = {
-    ...env,
-    ...traceEnvironment(trace),
-    SERVICE_INPUT_PATH: `${CONTAINER_FOLDER}/input.json`,
-    SERVICE_OUTPUT_PATH: `${CONTAINER_FOLDER}/output.json`,
-  };
+function environmentOf(spec: ContainerSpec): string[] {
+  const all = { ...spec.env, ...workerEnvironment(spec, spec.limits, CONTAINER_FOLDER) };
   return Object.entries(all).map(([name, value]) => `${name}=${value}`);
 }
 
