@@ -146,6 +146,7 @@ describe('process runtime', () => {
     const ofWorker = workerEnvironment(spec, spec.limits, join(folders.root, basename(pwd)));
     const entries = Object.entries(ofWorker).map((entry) => entry.join('='));
     assert.deepEqual(given.toSorted(), entries.toSorted());
+    for (const name of ['HOME', 'LANG', 'PATH', 'TZ']) assert.match(env.join('\n'), RegExp(`^${name}=`, 'm'));
     assert.ok(!env.join('\n').includes('secret'));
     await container.remove();
     assert.equal(existsSync(pwd), false);
