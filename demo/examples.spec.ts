@@ -24,6 +24,7 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     image_pull_secret: null,
     workdir: null,
     user: null,
+    network: null,
     stop_grace_s: 10,
     selector: [],
     concurrency: null,

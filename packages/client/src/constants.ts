@@ -30,9 +30,9 @@ export const EVENT_TYPES = [
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
 
-/** What a worker may be able to do beyond executing images as they are. */
+/** What a worker may be able to do beyond executing images as they are, whatever the value of the option. */
 export const CAPABILITIES = ['env', 'command', 'secrets', 'registry', 'container'] as const;
-export type Capability = (typeof CAPABILITIES)[number];
+export type Capability = (typeof CAPABILITIES)[number] | `network:${string}`;
 
 const OPTIONS = [
   { name: 'env', kind: 'map', capability: 'env', about: 'Environment variables of the container' },
@@ -57,6 +57,7 @@ const OPTIONS = [
     capability: 'container',
     about: 'User of the container as numbers, `uid` or `uid:gid`',
   },
+  { name: 'network', kind: 'text', capability: 'network:', about: "Name of the container's network" },
   {
     name: 'stop_grace_s',
     kind: 'integer',
@@ -73,7 +74,7 @@ export interface RunOption {
   readonly kind: 'text' | 'integer' | 'list' | 'map';
   /** What a run has that gives nothing; absent: null or an empty map. */
   readonly default?: number;
-  /** What a worker needs for it; null: nothing. */
+  /** What a worker needs for it; null: nothing. One that ends in a colon goes on with the value. */
   readonly capability: Capability | null;
   /** A sentence without its end. */
   readonly about: string;

@@ -65,7 +65,11 @@ export function claimOptions(stored: JsonObject | null): ShownOptions {
 /** The capabilities that a worker needs for the options of a stored document, each once. */
 export function neededCapabilities(stored: JsonObject | null): readonly string[] {
   if (stored === null) return [];
-  const needed = OPTIONS.flatMap(([name, { capability }]) => (name in stored ? (capability ?? []) : []));
+  const needed = OPTIONS.flatMap(([name, { capability }]) => {
+    const value = stored[name];
+    if (value === undefined || capability === undefined) return [];
+    return capability.endsWith(':') && typeof value === 'string' ? `${capability}${value}` : capability;
+  });
   return [...new Set(needed)];
 }
 

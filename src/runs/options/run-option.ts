@@ -36,7 +36,9 @@ export interface RunOption<T> {
    * @param all the options of the request, which are not checked, or those of the definition and its run
    */
   problem?(value: T, all: object, path: string): string | undefined;
-  /** What a worker must be able to do to get a run with the option; absent: nothing. */
+  /**
+   * What a worker must be able to do to get a run with the option; absent: nothing. One that ends in `:` goes on with the value.
+   */
   readonly capability?: string;
 }
 

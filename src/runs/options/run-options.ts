@@ -27,6 +27,10 @@ const USER: TextShape = {
   pattern: /^(?:0|[1-9][0-9]{0,9})(?::(?:0|[1-9][0-9]{0,9}))?$/,
   form: 'the number of a user, or those of a user and a group as 1000:1000',
 };
+const NETWORK: TextShape = {
+  pattern: /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/,
+  form: 'a name of 1 to 63 characters of a-z, 0-9 and -, which begins and ends with a letter or a digit',
+};
 /** Kubernetes takes no larger number of a user or a group. */
 const MAX_ID = 2 ** 31 - 1;
 
@@ -119,6 +123,17 @@ export const RUN_OPTIONS = {
       typeof user === 'string' && user.split(':').some((id) => Number(id) > MAX_ID)
         ? `${path} must have numbers of at most ${MAX_ID}`
         : undefined,
+  }),
+  network: textOption(NETWORK, {
+    texts: {
+      request:
+        'Name of the network of the container, which workers map to one of their engine; `none`: no network. `host` is refused.',
+      answer: "Name of the container's network; null: that of the worker.",
+      claim: "Name of the container's network, `none` for none; absent: that of the worker.",
+    },
+    example: 'none',
+    capability: 'network:',
+    problem: (network, _all, path) => (network === 'host' ? `${path} must not be host` : undefined),
   }),
   stop_grace_s: integerOption({ min: 0, max: 3600 }, 10, {
     texts: {

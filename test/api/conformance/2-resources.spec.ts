@@ -8,18 +8,11 @@ import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 /** Fields of a run that are settled beside the specification's. */
 const SETTLED = [
-  'args',
-  'command',
+  ...Object.keys(showOptions(null)),
   'concurrency',
-  'env',
-  'image_pull_secret',
   'op_definition_version',
-  'secrets',
   'selector',
   'start_at',
-  'stop_grace_s',
-  'user',
-  'workdir',
 ];
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
@@ -219,6 +212,7 @@ describe('section 2: resources and their fields', () => {
         image_pull_secret: 'login',
         workdir: '/w',
         user: '1:2',
+        network: 'db',
         stop_grace_s: 20,
         selector: ['tag'],
         concurrency: { key: 'k', limit: 2 },

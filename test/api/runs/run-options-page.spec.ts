@@ -63,6 +63,15 @@ describe('the commands of docs/run-options.md', () => {
     assert.deepEqual([op.id, op.stop_grace_s], [id, 120]);
   });
 
+  test('create a run in a network, for a worker that has it', async () => {
+    const id = await create('network');
+    await steps.heartbeat('offline', { capabilities: ['network:none'] });
+    assert.deepEqual(await steps.claim('offline'), []);
+    await steps.heartbeat('online', { capabilities: ['network:none', 'network:db'] });
+    const [op] = await steps.claim('online');
+    assert.deepEqual([op.id, op.network], [id, 'db']);
+  });
+
   test('create a run for workers with tags', async () => {
     const id = await create('selector');
     await steps.heartbeat('plain');

@@ -40,6 +40,7 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
   ['a working directory of 512 characters', { workdir: `/${'😀'.repeat(511)}` }],
   ...['0', '1000', '1000:0', '2147483647:2147483647'].map((user) => [`user ${user}`, { user }] as const),
   ...[0, 3600].map((stop_grace_s) => [`${stop_grace_s} s to stop`, { stop_grace_s }] as const),
+  ...['none', 'a', `a${'-'.repeat(61)}9`].map((network) => [`network ${network}`, { network }] as const),
   ['no tag', { selector: [] }],
   ['20 tags, in their order and repeated', { selector: [...numbered(19, 'tag'), 'tag0'] }],
   ['a tag of 128 characters', { selector: ['😀'.repeat(128), 't', 'a,b', ' '] }],
@@ -57,6 +58,7 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
       image_pull_secret: null,
       workdir: null,
       user: null,
+      network: null,
       stop_grace_s: null,
       selector: null,
       concurrency: null,
@@ -70,6 +72,7 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
       image_pull_secret: null,
       workdir: null,
       user: null,
+      network: null,
       stop_grace_s: 10,
       selector: [],
       concurrency: null,
@@ -144,6 +147,17 @@ const REFUSED: readonly (readonly [title: string, sent: object, errors: readonly
   ...['2147483648', '0:9999999999'].map(
     (user) => [`user ${user}`, { user }, ['user must have numbers of at most 2147483647']] as const,
   ),
+  ...['', 'A', '-a', 'a-', 'a_b', 'a'.repeat(64), 1].map(
+    (network) =>
+      [
+        `network ${JSON.stringify(network)}`,
+        { network },
+        [
+          'network must be a name of 1 to 63 characters of a-z, 0-9 and -, which begins and ends with a letter or a digit',
+        ],
+      ] as const,
+  ),
+  ['the network of the host', { network: 'host' }, ['network must not be host']],
   ...[-1, 3601, 0.5, '10'].map(
     (stop_grace_s) =>
       [

@@ -27,9 +27,13 @@ describe('the network of runs on a real engine', skipFor(forTests.skip), () => {
     await Promise.all(started.splice(0).map((container) => container.remove()));
   });
 
-  async function start(network: string, args: string[]): Promise<RunningContainer> {
+  async function start(
+    network: string,
+    args: string[],
+    chosen: string | null = null,
+  ): Promise<RunningContainer> {
     const image = await forTests.engine.buildScript('net', 'exec sh -c "$1"');
-    const container = await runtime(network).start({ ...containerSpec(image), args });
+    const container = await runtime(network).start({ ...containerSpec(image), args, network: chosen });
     started.push(container);
     return container;
   }
@@ -83,6 +87,26 @@ describe('the network of runs on a real engine', skipFor(forTests.skip), () => {
     const { lines } = await readToEnd(await start('none', ['ls /sys/class/net']));
     assert.deepEqual(textsOf(lines, 'stdout'), ['lo']);
   });
+
+  it('is of the names of the operator the one that the run chooses, or none', async () => {
+    const network = await forTests.engine.docker.createNetwork({
+      Name: 'backend',
+      IPAM: { Config: [{ Subnet: '10.213.0.0/24' }] },
+    });
+    for (const [chosen, expected] of [
+      ['db', /^10\.213\.0\.\d+$/],
+      ['none', /^$/],
+    ] as const) {
+      const container = await start('longshore', ['hostname -i'], chosen);
+      const { lines } = await readToEnd(container);
+      assert.match(textsOf(lines, 'stdout').join(), expected);
+    }
+    await Promise.all(started.splice(0).map((container) => container.remove()));
+    await network.remove();
+    const missing = /its network 'backend' \(SERVICE_WORKER_NETWORKS\) cannot be used: .* does not have it/;
+    await assert.rejects(start('longshore', ['true'], 'db'), missing);
+    await assert.rejects(runtime('longshore').checkNetworks(), missing);
+  });
 });
 
 /** A script that prints what a web server answers, or `no`. */
@@ -93,5 +117,14 @@ function ask(address: string): string {
 function runtime(network: string): DockerRuntime {
   const env = { DOCKER_HOST: forTests.engine.host };
   const log = new MemoryLog();
-  return new DockerRuntime({ env, workerId: 'w-1', instance: '1f3a90cc', log, policy: ANY_IMAGE, network });
+  const networks = new Map([['db', 'backend']]);
+  return new DockerRuntime({
+    env,
+    workerId: 'w-1',
+    instance: '1f3a90cc',
+    log,
+    policy: ANY_IMAGE,
+    network,
+    networks,
+  });
 }

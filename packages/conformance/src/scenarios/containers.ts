@@ -28,6 +28,7 @@ const FIELDS: Readonly<Record<Capability, ContainerExtras>> = {
   secrets: { secrets: { KIT_A: 'kit-none' } },
   registry: { image_pull_secret: 'kit-none' },
   container: { workdir: '/' },
+  'network:kit-none': { network: 'kit-none' },
 };
 
 /** Runs that change something about their program. A worker passes those whose capability it does not announce. */

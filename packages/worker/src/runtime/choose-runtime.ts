@@ -27,6 +27,8 @@ export interface RuntimeChoice {
   readonly imageBudget: ImageBudget;
   /** SERVICE_WORKER_NETWORK. */
   readonly network: string;
+  /** SERVICE_WORKER_NETWORKS. */
+  readonly networks: ReadonlyMap<string, string>;
   /** SERVICE_WORKER_PIDS; null: not set. */
   readonly pids: number | null;
   /** DOCKER_HOST and what belongs to it, PATH, LANG, TZ. */
@@ -48,7 +50,8 @@ const DEFAULT_IMAGES_DIR = 'examples/images';
  * @throws Error fit for the operator when it cannot be used
  */
 export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
-  const { runtime, env, workerId, instance, log, pullSilenceSeconds, imageBudget, network, pids } = choice;
+  const { runtime, env, workerId, instance, log, pullSilenceSeconds, imageBudget, network, networks, pids } =
+    choice;
   if (runtime === 'process') return processRuntime(choice);
   const problem = await engineProblem(env);
   if (problem === null) {
@@ -56,7 +59,7 @@ export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
     await logins?.check();
     const policy = new ImagePolicy(choice);
     const pullTiming = { ...PULL_TIMING, silentMs: pullSilenceSeconds * 1000 };
-    return new DockerRuntime({
+    const docker = new DockerRuntime({
       env,
       workerId,
       instance,
@@ -66,8 +69,11 @@ export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
       logins,
       imageBudget,
       network,
+      networks,
       pids,
     });
+    await docker.checkNetworks();
+    return docker;
   }
   throw new Error(
     `No runtime for containers: ${problem}. Start an engine, or point DOCKER_HOST to one. To run example programs as plain ` +

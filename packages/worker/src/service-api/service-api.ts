@@ -267,7 +267,10 @@ export function neededCapabilities(container: RunContainer): Capability[] {
   const set = RUN_OPTIONS.filter(
     ({ name, default: unset }) => isSet(container[name]) && container[name] !== unset,
   );
-  return [...new Set(set.flatMap(({ capability }) => capability ?? []))];
+  const needed = set.flatMap(({ capability }): Capability | readonly [] =>
+    capability === 'network:' ? `network:${container.network}` : (capability ?? []),
+  );
+  return [...new Set(needed)];
 }
 
 /** An empty map is not set; an empty list is. */

@@ -47,6 +47,8 @@ export interface WorkerSettings {
   readonly imageBudget: ImageBudget;
   /** Network of containers. */
   readonly network: string;
+  /** Networks of the engine by the names that runs choose them by. */
+  readonly networks: ReadonlyMap<string, string>;
   /** Processes and threads of a container; null: by the cores. */
   readonly pids: number | null;
   /** Limit of an attempt's log events. */
@@ -76,6 +78,8 @@ export interface WorkerSettings {
 const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 /** In the network of the host, a run reaches what listens on loopback addresses. */
 const NETWORK = /^(?!host$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+/** As the option `network` of a run: `none` is always there, `host` never. */
+const NETWORK_NAME = /^(?!(?:none|host)$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const DAY_MS = 86_400_000;
 const GB = 1_000_000_000;
 const DEPLOYMENT = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
@@ -120,6 +124,7 @@ export function loadWorkerSettings(
       maxBytes: reader.read('imageGb', limitOf(1_000_000, GB), Infinity),
     },
     network: reader.read('network', matching(NETWORK), ''),
+    networks: reader.read('networks', parseNetworks, new Map<string, string>()),
     pids: reader.read('pids', within(64, 4_194_304), null),
     maxEvents: reader.read('maxEvents', within(0, 1_000_000), 0),
     maxEventBytes: reader.read('maxEventBytes', within(0, 2 ** 30), 0),
@@ -184,6 +189,19 @@ function parseTags(value: SettingValue): readonly string[] | undefined {
   const tags = partsOf(value);
   const isFine = tags.length <= 100 && tags.every((tag) => tag.length <= 128 && !/\p{Cc}/u.test(tag));
   return isFine ? [...new Set(tags)] : undefined;
+}
+
+function parseNetworks(value: SettingValue): ReadonlyMap<string, string> | undefined {
+  const entries = partsOf(value).map((entry) => entry.split('='));
+  const networks = new Map(entries.map(([name = '', network = '']) => [name, network]));
+  const isFine =
+    entries.length <= 100 &&
+    networks.size === entries.length &&
+    entries.every(
+      ([name = '', network = '', ...rest]) =>
+        NETWORK_NAME.test(name) && NETWORK.test(network) && rest.length === 0,
+    );
+  return isFine ? networks : undefined;
 }
 
 function parseRuntime(

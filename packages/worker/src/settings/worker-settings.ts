@@ -169,6 +169,16 @@ const COMMON_SETTINGS = [
       "Network of the runtime docker's containers: longshore, which it creates, without traffic between containers; bridge, the default one of the engine; none; or any other that exists.",
   },
   {
+    field: 'networks',
+    env: 'SERVICE_WORKER_NETWORKS',
+    flag: 'networks',
+    kind: 'text',
+    allowed:
+      'a comma-separated list of up to 100 entries NAME=NETWORK, without the names none and host and the network host',
+    description:
+      "Networks that runs may choose by name (their option `network`), each with the engine's network of the runtime docker.",
+  },
+  {
     field: 'pids',
     env: 'SERVICE_WORKER_PIDS',
     flag: 'pids',

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
+import type { Capability } from '@longshore/client/constants';
 import {
   CAPABILITIES,
   ATTEMPT_LABEL,
@@ -58,6 +59,8 @@ export interface DockerRuntimeOptions {
   readonly pullTiming?: PullTiming;
   /** SERVICE_WORKER_NETWORK; absent: the default network of the engine. */
   readonly network?: string;
+  /** SERVICE_WORKER_NETWORKS: networks of the engine by the names that runs choose; absent: none. */
+  readonly networks?: ReadonlyMap<string, string>;
   /** Of SERVICE_WORKER_REGISTRY_LOGINS; absent or null: none. */
   readonly logins?: LoginFile | null;
   /** SERVICE_WORKER_PIDS; absent or null: by the cores. */
@@ -74,7 +77,7 @@ export interface DockerRuntimeOptions {
  */
 export class DockerRuntime implements Runtime {
   readonly name = 'docker';
-  readonly capabilities = CAPABILITIES;
+  readonly capabilities: readonly Capability[];
   private readonly address: EngineAddress;
   private readonly timing: ContainerTiming;
   private readonly imageUses = new ImageUses();
@@ -89,6 +92,14 @@ export class DockerRuntime implements Runtime {
   constructor(private readonly options: DockerRuntimeOptions) {
     this.address = readEngineAddress(options.env);
     this.timing = options.timing ?? CONTAINER_TIMING;
+    const networks = ['none', ...(options.networks?.keys() ?? [])];
+    this.capabilities = [...CAPABILITIES, ...networks.map((name) => `network:${name}` as const)];
+  }
+
+  /** @throws EngineFault that names a network of SERVICE_WORKER_NETWORKS that the engine does not have */
+  async checkNetworks(): Promise<void> {
+    const engine = await this.engine();
+    for (const name of this.options.networks?.keys() ?? []) await this.ensureNetwork(engine, name);
   }
 
   keep(image: string): () => void {
@@ -194,12 +205,12 @@ export class DockerRuntime implements Runtime {
     { signal, isProven, onRemoved }: StartTry,
   ): Promise<DockerContainer | null> {
     const engine = await this.engine();
-    await this.ensureNetwork(engine);
+    const network = await this.ensureNetwork(engine, spec.network);
     const { timing } = this;
     let created: Dockerode.Container | null = null;
     let attached: Readable | null = null;
     try {
-      const { network, pids } = this.options;
+      const { pids } = this.options;
       const choices = { network, pids, engine: await this.featuresOf(engine) };
       const options = containerOptions(spec, this.options, choices);
       const container = (created = await createContainer(engine, options, timing.startMs));
@@ -285,9 +296,19 @@ export class DockerRuntime implements Runtime {
     }
   }
 
-  private async ensureNetwork(engine: Dockerode): Promise<void> {
-    const { network } = this.options;
-    if (network !== undefined) await ensureNetwork(engine, network, this.timing.callMs);
+  /**
+   * @param chosen by the run; null: the worker's
+   * @returns the network of the engine; undefined: the engine's default
+   */
+  private async ensureNetwork(engine: Dockerode, chosen: string | null = null): Promise<string | undefined> {
+    const { network, networks } = this.options;
+    if (chosen === 'none') return chosen;
+    const name = chosen === null ? network : networks?.get(chosen);
+    if (chosen !== null && name === undefined)
+      throw new RunFault(`This worker does not have the network '${chosen}'`);
+    const setting = chosen === null ? 'SERVICE_WORKER_NETWORK' : 'SERVICE_WORKER_NETWORKS';
+    if (name !== undefined) await ensureNetwork(engine, { name, setting }, this.timing.callMs);
+    return name;
   }
 
   /** Never rejects: images that stay are tried again. */

@@ -12,20 +12,31 @@ export const OWN_BRIDGE = 'longshore0';
 const CONFLICT_TRIES = 50;
 const CONFLICT_PAUSE_MS = 100;
 
+/** A network of the engine, and the setting that names it. */
+export interface NamedNetwork {
+  readonly name: string;
+  readonly setting: string;
+}
+
 /**
  * Sees to it that the network of runs exists: its own is created, any other one must be there. Several workers may do so at once.
  * @throws EngineFault that names the setting when the engine does not have it
  */
-export async function ensureNetwork(engine: Dockerode, name: string, limitMs: number): Promise<void> {
+export async function ensureNetwork(
+  engine: Dockerode,
+  network: NamedNetwork,
+  limitMs: number,
+): Promise<void> {
+  const { name } = network;
   for (let tries = 1; !(await hasNetwork(engine, name, limitMs)); tries++) {
-    if (name !== OWN_NETWORK) throw missing(name, 'the container engine does not have it');
+    if (name !== OWN_NETWORK) throw missing(network, 'the container engine does not have it');
     try {
       await createOwnNetwork(engine, limitMs);
       return;
     } catch (error) {
       // Another worker is about to create it: the engine refuses a second one before it shows the first one.
       const isConflict = [403, 409].includes(engineStatus(error) ?? 0);
-      if (!isConflict || tries === CONFLICT_TRIES) throw missing(name, engineMessage(error), error);
+      if (!isConflict || tries === CONFLICT_TRIES) throw missing(network, engineMessage(error), error);
       await sleep(CONFLICT_PAUSE_MS);
     }
   }
@@ -58,7 +69,7 @@ async function hasNetwork(engine: Dockerode, name: string, limitMs: number): Pro
   }
 }
 
-function missing(name: string, why: string, cause?: unknown): EngineFault {
-  const message = `The container could not be created: its network '${name}' (SERVICE_WORKER_NETWORK) cannot be used: ${why}`;
+function missing({ name, setting }: NamedNetwork, why: string, cause?: unknown): EngineFault {
+  const message = `The container could not be created: its network '${name}' (${setting}) cannot be used: ${why}`;
   return new EngineFault(message, { cause });
 }
