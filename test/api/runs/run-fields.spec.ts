@@ -12,7 +12,7 @@ import {
 import { ConcurrencyInputDto } from '../../../src/runs/dto/execution-options.dto.js';
 import { CreateRunDto } from '../../../src/runs/dto/run-requests.dto.js';
 import { CREATION_TIMES, INITIAL_VALUES } from '../../../src/runs/machine/run.js';
-import { OPTIONS as DECLARED } from '../../../src/runs/options/option-values.js';
+import { neededCapabilities, OPTIONS as DECLARED } from '../../../src/runs/options/option-values.js';
 import { RUNS } from '../../../src/runs/storage/run-columns.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -140,7 +140,7 @@ describe('a field of a run', () => {
   it('reaches the worker', async () => {
     await runs.heartbeat('w', {
       tags: OPTIONS.selector,
-      capabilities: DECLARED.map(([, { capability }]) => capability),
+      capabilities: neededCapabilities(Object(CONTAINER)),
     });
     while ((await runs.claim()).length > 0);
     await create('/runs', BODY);
