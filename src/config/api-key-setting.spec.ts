@@ -20,6 +20,10 @@ describe('SERVICE_API_KEYS', () => {
     ['tag:a+gpu-*+tag:b c=@', { workerIds: ['gpu-*'], workerTags: ['a', 'b c=@'] }],
     ['tag:prod-vault', { workerTags: ['prod-vault'] }],
     ['w-1+capability:env+capability:secrets', { workerIds: ['w-1'], workerCapabilities: ['env', 'secrets'] }],
+    [
+      'w-1+capability:network:none+capability:network:db+capability:env',
+      { workerIds: ['w-1'], workerCapabilities: ['network:none', 'network:db', 'env'] },
+    ],
     ['tag:+capability:', { workerTags: [], workerCapabilities: [] }],
     ['tags+capability-1', { workerIds: ['tags', 'capability-1'] }],
   ] as const) {

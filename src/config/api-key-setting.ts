@@ -39,11 +39,11 @@ const NAMED_KEY = /^([^=]*)=(?!=*$)(.*)$/;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 /**
- * `scope:rest` or `scope@bindings:rest`. A colon ends the bindings, unless it follows `tag` or `capability` at the start of
- * one. The rest is optional so that nothing is read in a second way: `worker@tag:x` has no key.
+ * `scope:rest` or `scope@bindings:rest`. A colon ends the bindings, unless it follows `tag`, `capability` or
+ * `capability:network` at the start of one. The rest is optional so that nothing is read in a second way: `worker@tag:x` has no key.
  */
 const ENTRY =
-  /^(?<scope>[^:@]*)(?:@(?<bindings>(?:(?:tag|capability):)?[^:+]*(?:\+(?:(?:tag|capability):)?[^:+]*)*))?(?::(?<rest>.*))?$/s;
+  /^(?<scope>[^:@]*)(?:@(?<bindings>(?:(?:tag|capability(?::network)?):)?[^:+]*(?:\+(?:(?:tag|capability(?::network)?):)?[^:+]*)*))?(?::(?<rest>.*))?$/s;
 const TAG = 'tag:';
 const CAPABILITY = 'capability:';
 

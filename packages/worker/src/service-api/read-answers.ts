@@ -90,7 +90,7 @@ const READ_OPTION = {
 /** Null: not of the documented shape, so that the run must not be executed. */
 export function readContainer(op: JsonObject): RunContainer | null {
   const options = RUN_OPTIONS.map(
-    ({ name, kind, default: unset }) => [name, READ_OPTION[kind](name in op ? op[name] : unset)] as const,
+    ({ name, kind, default: unset = op[name] }) => [name, READ_OPTION[kind](op[name] ?? unset)] as const,
   );
   const isRead = options.every(([, value]) => value !== undefined);
   return isRead ? Object(Object.fromEntries(options)) : null;

@@ -30,7 +30,7 @@ metadata:
   labels: {team: b}
 spec:
   nodeSelector: {disk: ssd}
-  terminationGracePeriodSeconds: 5
+  schedulerName: theirs
   enableServiceLinks: null
   initContainers:
     - name: run
@@ -44,7 +44,7 @@ spec:
     assert.equal(template?.metadata?.labels?.['longshore.run'], 'r1');
     const { spec } = template ?? {};
     assert.deepEqual(spec?.nodeSelector, { disk: 'ssd' });
-    assert.equal(spec?.terminationGracePeriodSeconds, 5);
+    assert.equal(spec?.schedulerName, 'theirs');
     assert.equal('enableServiceLinks' in Object(spec), false);
     const run = spec?.initContainers?.[1];
     assert.equal(run?.imagePullPolicy, 'IfNotPresent');
@@ -104,6 +104,10 @@ metadata:
     'that starts containers again': [
       'spec: {restartPolicy: OnFailure}',
       /spec.restartPolicy must stay Never/,
+    ],
+    'that changes the time to stop': [
+      'spec: {terminationGracePeriodSeconds: 0}',
+      /spec.terminationGracePeriodSeconds follows the stop_grace_s/,
     ],
     'that adds a container': [
       'spec: {containers: [{name: proxy}]}',

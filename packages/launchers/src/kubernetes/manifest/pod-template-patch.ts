@@ -130,6 +130,8 @@ function checkPatch(patch: unknown, known: KnownFields): asserts patch is Fields
 function checkMerged(sample: PodTemplate, merged: PodTemplate): void {
   const { spec } = merged;
   if (spec?.restartPolicy !== 'Never') throw new Error('spec.restartPolicy must stay Never');
+  if (spec.terminationGracePeriodSeconds !== sample.spec?.terminationGracePeriodSeconds)
+    throw new Error('spec.terminationGracePeriodSeconds follows the stop_grace_s of the run');
   const lists = [
     [
       'spec.initContainers',

@@ -42,6 +42,14 @@ describe('the end of a container', () => {
     assert.deepEqual(await container.exit, { exitCode: 5, outOfMemory: false });
   });
 
+  it('is noticed although the request to stop gets no answer', async () => {
+    const container = await runtime().start(containerSpec('tool'));
+    engine.answerNext('POST /containers/ID/stop', () => engine.end(0));
+    await container.stop(3_600);
+    assert.equal((await container.exit).exitCode, 0);
+    assert.ok(!engine.routes().some((route) => route.endsWith('/kill')));
+  });
+
   it('is read from the state when wait is never answered', async () => {
     engine.answerNext('POST /containers/ID/wait', silence);
     const container = await runtime({ waitMs: 50 }).start(containerSpec('tool'));

@@ -46,6 +46,9 @@ const REMOVE_TRIES = 6;
 /** Time beyond the grace period after which a stop is followed by a kill, in milliseconds. */
 const STOP_MARGIN_MS = 3_000;
 
+/** How long a request to stop is open, at least, that has reached the engine, in milliseconds. */
+const HELD_MS = 1_000;
+
 const KILLED = 137;
 
 interface EndEvents {
@@ -105,6 +108,8 @@ export class DockerContainer implements RunningContainer {
   private hasEnded = false;
   private ranAt = NO_TIMES;
   private stopAsked = false;
+  /** When the grace period ends, on the clock of `performance`; null: nothing has asked it to stop. */
+  private killAtMs: number | null = null;
   private readonly output: ContainerOutput;
 
   constructor(
@@ -129,15 +134,27 @@ export class DockerContainer implements RunningContainer {
     if (this.hasEnded) return;
     this.stopAsked = true;
     const { retryMs, callMs, outageMs } = this.options.timing;
-    const killAtMs = performance.now() + graceSeconds * 1000;
+    // A later call goes on with the time of the first.
+    const killAtMs = (this.killAtMs ??= performance.now() + graceSeconds * 1000);
+    const ended = new AbortController();
+    const onEnd = (): void => ended.abort();
+    this.exit.then(onEnd, onEnd);
     let stopped = false;
-    do {
-      // A request that breaks, because the engine restarts, must not shorten the time.
-      const leftMs = Math.max(0, killAtMs - performance.now());
-      stopped = await this.request('stop', leftMs + STOP_MARGIN_MS, (abortSignal) =>
-        this.container.stop({ t: Math.ceil(leftMs / 1000), abortSignal }),
+    for (let againMs = retryMs; !stopped; againMs *= 2) {
+      const askedMs = performance.now();
+      const leftMs = Math.max(0, killAtMs - askedMs);
+      stopped = await this.request('stop', leftMs + STOP_MARGIN_MS, (limit) =>
+        this.container.stop({
+          t: Math.ceil(leftMs / 1000),
+          abortSignal: AbortSignal.any([limit, ended.signal]),
+        }),
       );
-    } while (!stopped && performance.now() < killAtMs && !(await settlesWithin(this.exit, retryMs * 4)));
+      const nowMs = performance.now();
+      if (stopped || nowMs >= killAtMs) break;
+      // A request that the engine has held for a while has reached it: a second SIGTERM could cut short what the first began.
+      const pauseMs = nowMs - askedMs > HELD_MS ? killAtMs - nowMs : Math.min(againMs, killAtMs - nowMs);
+      if (await settlesWithin(this.exit, pauseMs)) return;
+    }
     // After a successful stop only the exit is awaited.
     let pauseMs = stopped ? retryMs * 16 : retryMs;
     while (!(await settlesWithin(this.exit, pauseMs))) {
@@ -214,7 +231,7 @@ export class DockerContainer implements RunningContainer {
       return true;
     } catch (error) {
       const status = engineStatus(error);
-      if (status === 304 || status === 404 || status === 409) return true;
+      if (this.hasEnded || status === 304 || status === 404 || status === 409) return true;
       this.options.log.warn(
         { container: this.container.id, error: engineMessage(error) },
         `container engine failed to ${what}`,
