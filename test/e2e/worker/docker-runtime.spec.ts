@@ -176,15 +176,16 @@ describe('docker runtime on a real engine', skipFor(forTests.skip), () => {
       grep -E '^(Cap|NoNewPrivs)' /proc/self/status | tr -d '\\t'
       cat /sys/fs/cgroup/pids/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids.max
       ls /var/run/docker.sock /run/docker.sock 2>/dev/null
-      env | grep SERVICE | sort
+      env | grep -o '^SERVICE[A-Z_]*' | sort
       ls /longshore`;
     const { lines } = await readToEnd(await startScript('privileges', script));
     assert.deepEqual(textsOf(lines, 'stdout'), [
       ...['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'].map((name) => `${name}:0000000000000000`),
       'NoNewPrivs:1',
       String(PIDS),
-      'SERVICE_INPUT_PATH=/longshore/input.json',
-      'SERVICE_OUTPUT_PATH=/longshore/output.json',
+      ...['CPU', 'INPUT_PATH', 'OUTPUT_PATH', 'RAM_MB', 'RUN_ATTEMPT', 'RUN_ID'].map(
+        (name) => `SERVICE_${name}`,
+      ),
       'input.json',
       'output.json',
     ]);
