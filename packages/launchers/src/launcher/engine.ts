@@ -119,8 +119,8 @@ export interface Engine {
    */
   readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>>;
   /**
-   * Ends the job with SIGTERM, after the `stop_grace_s` of its run with SIGKILL, and removes it with all that belongs to it. Resolves when
-   * its container has ended as far as the engine can know. Idempotent; also for a job that is gone.
+   * Ends the job with SIGTERM, after the `stop_grace_s` of its run with SIGKILL, and removes it with all that belongs to it.
+   * Resolves when its container has ended as far as the engine can know. Idempotent; also for a job that is gone.
    * @throws EngineFault when the engine does not answer
    */
   remove(key: JobKey): Promise<void>;

@@ -37,7 +37,7 @@ export class FakeCluster {
   readonly jobs = new Map<string, FakeJob>();
   /** Names of submitted jobs, doubles left out. */
   readonly submitted: string[] = [];
-  /** Names of removed jobs, with the grace. */
+  /** Names of removed jobs. */
   readonly removals: string[] = [];
   /** Whether the API does not answer: lists stay as they are. */
   isDown = false;

@@ -1,4 +1,3 @@
-import type { Capability } from '@longshore/client/constants';
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { JsonObject } from '@longshore/common/json/json-value';
@@ -240,7 +239,7 @@ export abstract class RunExecution {
 
 /** The capabilities that a run needs and an executor lacks, as one sentence; null: it lacks none. */
 export function missingCapabilities(
-  { name, capabilities }: { readonly name: string; readonly capabilities: readonly Capability[] },
+  { name, capabilities }: { readonly name: string; readonly capabilities: readonly string[] },
   { container }: ClaimedRun,
 ): string | null {
   const missing = neededCapabilities(container).filter((needed) => !capabilities.includes(needed));

@@ -263,13 +263,12 @@ export interface ServiceApi {
 }
 
 /** The capabilities that a run needs, each once. */
-export function neededCapabilities(container: RunContainer): Capability[] {
-  const set = RUN_OPTIONS.filter(
-    ({ name, default: unset }) => isSet(container[name]) && container[name] !== unset,
-  );
-  const needed = set.flatMap(({ capability }): Capability | readonly [] =>
-    capability === 'network:' ? `network:${container.network}` : (capability ?? []),
-  );
+export function neededCapabilities(container: RunContainer): string[] {
+  const needed = RUN_OPTIONS.flatMap(({ name, default: unset, capability }) => {
+    const value = container[name];
+    if (capability === null || value === unset || !isSet(value)) return [];
+    return capability.endsWith(':') && typeof value === 'string' ? `${capability}${value}` : capability;
+  });
   return [...new Set(needed)];
 }
 

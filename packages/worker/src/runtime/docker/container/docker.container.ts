@@ -107,7 +107,6 @@ export class DockerContainer implements RunningContainer {
   readonly exit: Promise<ContainerExit>;
   private hasEnded = false;
   private ranAt = NO_TIMES;
-  private stopAsked = false;
   /** When the grace period ends, on the clock of `performance`; null: nothing has asked it to stop. */
   private killAtMs: number | null = null;
   private readonly output: ContainerOutput;
@@ -132,29 +131,11 @@ export class DockerContainer implements RunningContainer {
 
   async stop(graceSeconds: number): Promise<void> {
     if (this.hasEnded) return;
-    this.stopAsked = true;
     const { retryMs, callMs, outageMs } = this.options.timing;
     // A later call goes on with the time of the first.
-    const killAtMs = (this.killAtMs ??= performance.now() + graceSeconds * 1000);
-    const ended = new AbortController();
-    const onEnd = (): void => ended.abort();
-    this.exit.then(onEnd, onEnd);
-    let stopped = false;
-    for (let againMs = retryMs; !stopped; againMs *= 2) {
-      const askedMs = performance.now();
-      const leftMs = Math.max(0, killAtMs - askedMs);
-      stopped = await this.request('stop', leftMs + STOP_MARGIN_MS, (limit) =>
-        this.container.stop({
-          t: Math.ceil(leftMs / 1000),
-          abortSignal: AbortSignal.any([limit, ended.signal]),
-        }),
-      );
-      const nowMs = performance.now();
-      if (stopped || nowMs >= killAtMs) break;
-      // A request that the engine has held for a while has reached it: a second SIGTERM could cut short what the first began.
-      const pauseMs = nowMs - askedMs > HELD_MS ? killAtMs - nowMs : Math.min(againMs, killAtMs - nowMs);
-      if (await settlesWithin(this.exit, pauseMs)) return;
-    }
+    this.killAtMs ??= performance.now() + graceSeconds * 1000;
+    const { killAtMs } = this;
+    const stopped = await this.askToStop(killAtMs);
     // After a successful stop only the exit is awaited.
     let pauseMs = stopped ? retryMs * 16 : retryMs;
     while (!(await settlesWithin(this.exit, pauseMs))) {
@@ -218,6 +199,31 @@ export class DockerContainer implements RunningContainer {
   }
 
   /**
+   * Asks the engine to stop the container, again when the request does not reach it, until the time for SIGKILL.
+   * @returns whether the engine has stopped it
+   */
+  private async askToStop(killAtMs: number): Promise<boolean> {
+    const ended = new AbortController();
+    const onEnd = (): void => ended.abort();
+    this.exit.then(onEnd, onEnd);
+    for (let againMs = this.options.timing.retryMs; ; againMs *= 2) {
+      const askedMs = performance.now();
+      const askedLeftMs = Math.max(0, killAtMs - askedMs);
+      const stopped = await this.request('stop', askedLeftMs + STOP_MARGIN_MS, (limit) =>
+        this.container.stop({
+          t: Math.ceil(askedLeftMs / 1000),
+          abortSignal: AbortSignal.any([limit, ended.signal]),
+        }),
+      );
+      const leftMs = killAtMs - performance.now();
+      if (stopped || leftMs <= 0) return stopped;
+      // A request that the engine has held for a while has reached it: a second SIGTERM could cut short what the first began.
+      const isHeld = performance.now() - askedMs > HELD_MS;
+      if (await settlesWithin(this.exit, isHeld ? leftMs : Math.min(againMs, leftMs))) return true;
+    }
+  }
+
+  /**
    * Logs a failure instead of throwing it.
    * @returns whether the engine did it, or had nothing to do
    */
@@ -260,7 +266,7 @@ export class DockerContainer implements RunningContainer {
         const exit = await this.inspectExit();
         if (exit !== null) {
           const { byEngine, isAfterRestart } = isTold ? TOLD : await this.readEvents();
-          if (byEngine && !this.stopAsked) throw new EngineStopped();
+          if (byEngine && this.killAtMs === null) throw new EngineStopped();
           return { exit, toldSince, isAfterRestart };
         }
         awaySince = null;
@@ -326,7 +332,7 @@ export class DockerContainer implements RunningContainer {
   private async inspectExit(): Promise<ContainerExit | null> {
     const state = await this.inspectState();
     if (state.Running) return null;
-    const suspicious = state.ExitCode === KILLED && !state.OOMKilled && !this.stopAsked;
+    const suspicious = state.ExitCode === KILLED && !state.OOMKilled && this.killAtMs === null;
     if (suspicious) await sleep(this.options.timing.retryMs);
     // The engine receives the out-of-memory kill and the exit separately, in either order.
     const { ExitCode, OOMKilled, StartedAt, FinishedAt } = suspicious ? await this.inspectState() : state;
