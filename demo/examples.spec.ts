@@ -27,6 +27,8 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     network: null,
     stop_grace_s: 10,
     selector: [],
+    name: null,
+    labels: {},
     concurrency: null,
     start_at: null,
     event_delivery: null,

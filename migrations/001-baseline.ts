@@ -27,10 +27,10 @@ export class Baseline1795000000001 implements MigrationInterface {
         worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
         run_counts, run_timers, concurrency_slots, concurrency_keys, lanes, queue,
-        idempotency_keys, run_tags, events, attempts, executions, runs,
+        idempotency_keys, run_terms, events, attempts, executions, runs,
         feed_entries, feed_topics;
       drop function
-        record_removed_runs(), keep_run_tags(),
+        record_removed_runs(), keep_run_terms(),
         commit_order_bound(), next_commit_order();
       drop table feed_epoch_heads, feed_epochs, database_origin;
     `);
@@ -81,7 +81,7 @@ export class Baseline1795000000001 implements MigrationInterface {
     `);
   }
 
-  /** Runs with their current attempt, earlier attempts, timelines, the tags that lists filter by, idempotency keys. */
+  /** Runs with their current attempt, earlier attempts, timelines, the terms that lists filter by, idempotency keys. */
   async #createRuns(q: QueryRunner): Promise<void> {
     await q.query(`
       -- The columns that a lifecycle changes stand last, behind the large ones: PostgreSQL logs of an update what lies between
@@ -115,6 +115,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         options json,
         selector json,
         outputs json,
+        name text,
+        labels json,
         size integer not null, -- bytes of the JSON columns: pages are bounded without reading them
         priority integer not null,
         attempt integer not null check (attempt between 1 and 1000),
@@ -172,6 +174,12 @@ export class Baseline1795000000001 implements MigrationInterface {
       create index runs_by_topic_and_image_hash
         on runs (topic, hashtextextended(image, 0), outcome, created_at desc, id desc)
         where topic is not null;
+      create index runs_by_name on runs (name collate "C", created_at desc, id desc)
+        where name is not null;
+      create index runs_by_cause on runs (cause, outcome, created_at desc, id desc)
+        where cause is not null;
+      create index runs_by_exit_code on runs (exit_code, outcome, created_at desc, id desc)
+        where exit_code is not null;
       create index runs_waiting on runs (not_before)
         where not_before is not null;
 
@@ -251,40 +259,56 @@ export class Baseline1795000000001 implements MigrationInterface {
       ) with (autovacuum_vacuum_insert_scale_factor = 0.1);
       create index events_by_commit on events (commit_order, run_id, index);
 
-      -- Triggers keep the tags, so that they are exact whatever changes a run. They fire for runs with a selector only.
-      create table run_tags (
+      -- What lists find a run by beside its own columns: TAG for a tag of its selector, KEY and KEY=VALUE for a label, behind
+      -- 'selector:' and 'label:'. Triggers keep the terms, so that they are exact whatever changes a run. They fire only for
+      -- runs that have a selector or labels.
+      create table run_terms (
         run_id uuid,
-        tag text,
+        term text,
         outcome text not null,
         created_at timestamptz(3) not null,
-        primary key (run_id, tag)
+        primary key (run_id, term)
       ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
-      create index run_tags_in_lists on run_tags (tag, outcome, created_at desc, run_id desc);
+      create index run_terms_in_lists on run_terms (term, outcome, created_at desc, run_id desc);
 
-      create function keep_run_tags() returns trigger language plpgsql as $$
+      create function keep_run_terms() returns trigger language plpgsql as $$
       begin
-        if tg_op = 'INSERT' then
-          insert into run_tags (run_id, tag, outcome, created_at)
-          select distinct new.id, tag, new.outcome, new.created_at from json_array_elements_text(new.selector) as tag;
-        elsif tg_op = 'UPDATE' then
-          update run_tags set outcome = new.outcome, created_at = new.created_at where run_id = new.id;
-        elsif tg_op = 'DELETE' then
-          delete from run_tags where run_id = old.id;
-        else
-          truncate run_tags;
+        if tg_op = 'TRUNCATE' then
+          truncate run_terms;
+          return null;
+        end if;
+        if tg_op = 'UPDATE' and old.labels::text is not distinct from new.labels::text then
+          update run_terms set outcome = new.outcome, created_at = new.created_at where run_id = new.id;
+          return null;
+        end if;
+        if tg_op <> 'INSERT' then
+          delete from run_terms where run_id = old.id;
+        end if;
+        if tg_op <> 'DELETE' then
+          insert into run_terms (run_id, term, outcome, created_at)
+          select new.id, term, new.outcome, new.created_at
+            from (
+              select 'selector:' || tag from json_array_elements_text(new.selector) as tag
+              union
+              select unnest(array['label:' || key, 'label:' || key || '=' || value]) from json_each_text(new.labels)
+            ) as terms (term);
         end if;
         return null;
       end $$;
-      create trigger add_run_tags after insert on runs
-        for each row when (new.selector is not null) execute function keep_run_tags();
-      create trigger change_run_tags after update on runs
+      create trigger add_run_terms after insert on runs
+        for each row when (new.selector is not null or new.labels is not null) execute function keep_run_terms();
+      create trigger change_run_terms after update on runs
         for each row when (
-          new.selector is not null and (old.outcome <> new.outcome or old.created_at <> new.created_at)
-        ) execute function keep_run_tags();
-      create trigger remove_run_tags after delete on runs
-        for each row when (old.selector is not null) execute function keep_run_tags();
-      create trigger remove_all_run_tags after truncate on runs
-        for each statement execute function keep_run_tags();
+          (new.selector is not null or new.labels is not null or old.labels is not null)
+          and (
+            old.outcome <> new.outcome or old.created_at <> new.created_at
+            or old.labels::text is distinct from new.labels::text
+          )
+        ) execute function keep_run_terms();
+      create trigger remove_run_terms after delete on runs
+        for each row when (old.selector is not null or old.labels is not null) execute function keep_run_terms();
+      create trigger remove_all_run_terms after truncate on runs
+        for each statement execute function keep_run_terms();
 
       create table idempotency_keys (
         scope text primary key,
@@ -529,6 +553,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         max_attempts integer not null check (max_attempts between 1 and 1000),
         topic text,
         attributes json,
+        labels json,
+        description text,
         created_at timestamptz(3) not null,
         updated_at timestamptz(3) not null,
         creation_order bigint generated always as identity,

@@ -1,22 +1,15 @@
 import { format, resolveConfig } from 'prettier';
 
 /**
- * The options of a run that only the worker reads: what requests of runs and of definitions may say, and answers of claims
- * may leave out.
+ * The options of a run that only the worker reads.
  * @param {{ components: { schemas: Record<string, any> } }} document the OpenAPI document
  * @param {Record<string, { capability?: string, unset: unknown }>} declarations of the service
  * @returns {{ name: string, kind: string, default?: number, capability: string | null, about: string }[]}
  */
 export function describeOptions({ components: { schemas } }, declarations) {
-  const {
-    OpRunCreate: ofRun,
-    OpDefinitionCreate: ofDefinition,
-    OpRun: shown,
-    WorkerOpRun: claimed,
-  } = schemas;
+  const { OpRunCreate: ofRun, OpRun: shown, WorkerOpRun: claimed } = schemas;
   return Object.keys(ofRun.properties)
-    .filter((name) => name in ofDefinition.properties && name in claimed.properties)
-    .filter((name) => !claimed.required.includes(name))
+    .filter((name) => name in declarations && name in claimed.properties)
     .map((name) => ({
       name,
       kind: kindOf(name, ofRun.properties[name]),

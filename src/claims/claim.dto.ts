@@ -6,6 +6,7 @@ import { QueryInteger } from '../common/http/validation/dto-decorators.js';
 import { ConstraintsDto } from '../runs/dto/run-options.dto.js';
 import { ClaimedOptionFields } from '../runs/options/option-fields.js';
 import { claimOptions } from '../runs/options/option-values.js';
+import type { Labels } from '../database/entities/run.entity.js';
 import type { ClaimedRun } from '../runs/journal/claim.js';
 
 export class ClaimQueryDto {
@@ -25,6 +26,10 @@ export class ClaimQueryDto {
 @ApiSchema({ name: 'WorkerOpRun', description: 'A run assigned to a worker.' })
 export class WorkerOpRunDto extends ClaimedOptionFields {
   id: string;
+  /** Name of the run; absent without one. */
+  name?: string;
+  /** Labels of the run; absent without any. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } }) labels?: Labels;
   image: string;
   @ApiProperty({ type: 'object', additionalProperties: true }) inputs: JsonObject;
   @ApiProperty({ type: ConstraintsDto }) constraints: ConstraintsDto;
@@ -43,6 +48,8 @@ export class ClaimedOpsDto {
 
 export function toWorkerOpRunDto({
   run,
+  name,
+  labels,
   image,
   inputs,
   options,
@@ -51,6 +58,8 @@ export function toWorkerOpRunDto({
 }: ClaimedRun): WorkerOpRunDto {
   return {
     id: run.id,
+    ...(name !== null && { name }),
+    ...(labels !== null && { labels }),
     image,
     inputs,
     constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },

@@ -145,6 +145,7 @@ export class DefinitionsService {
         event_delivery: toEventDeliveryDto(definition),
         ...merged,
         start_at: body.start_at,
+        name: body.name,
         definition: { id: definition.id, version: definition.version },
       },
       options,
@@ -172,10 +173,22 @@ function bytesOf({
   outputSpecs,
   topic,
   attributes,
+  labels,
+  description,
   options,
   selector,
 }: DefinitionRow): number {
-  const declared = { image, inputSpecs, outputSpecs, topic, attributes, options, selector };
+  const declared = {
+    image,
+    inputSpecs,
+    outputSpecs,
+    topic,
+    attributes,
+    labels,
+    description,
+    options,
+    selector,
+  };
   return Buffer.byteLength(stringifyJson(declared));
 }
 
@@ -185,6 +198,7 @@ function toRow(body: CreateDefinitionDto): DefinitionRow {
     id: body.id,
     version: body.version,
     image: body.image,
+    description: body.description ?? null,
     inputSpecs: toSpecs(
       body.input_specs,
       ({ type, required = false, default: text = 'null' }) =>

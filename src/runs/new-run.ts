@@ -26,6 +26,7 @@ export interface RunRequest extends RequestedExecutionOptions {
   readonly retry_policy?: RequestedRetryPolicy | undefined;
   readonly timeouts?: TimeoutsDto | undefined;
   readonly start_at?: string | undefined;
+  readonly name?: string | undefined;
   readonly event_delivery?: EventDeliveryDto | null | undefined;
   readonly definition?: { readonly id: string; readonly version: string } | undefined;
 }
@@ -45,6 +46,7 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
     ...options,
     requirementId: requirementIdOf(requirementsOf(options.selector, options.options)),
     startAt: startAt === undefined ? null : readStartTime(startAt),
+    name: request.name ?? null,
     topic: delivery?.topic ?? null,
     attributes: delivery?.attributes ?? null,
     definitionId: definition?.id ?? null,

@@ -1,4 +1,5 @@
 import { DomainError, type ErrorKind } from '../common/errors/domain-error.js';
+import { MAX_LABELS } from './machine/labels.js';
 import type { Rejection } from './machine/run-command.js';
 
 /** No run has this id. */
@@ -19,6 +20,7 @@ const KIND_OF_REJECTION = {
   'nothing-due': 'conflict',
   'retries-used-up': 'invalid',
   'attempt-limit': 'invalid',
+  'too-many-labels': 'invalid',
 } as const satisfies Record<Rejection['reason'], ErrorKind>;
 
 /** All reasons for which a run rejects a command. */
@@ -94,5 +96,7 @@ export function rejectionDetail(runId: string, rejection: Rejection): string {
       return `Run '${runId}' has no retries left`;
     case 'attempt-limit':
       return `Run '${runId}' has reached the limit of 1000 attempts`;
+    case 'too-many-labels':
+      return `Run '${runId}' would have more than ${MAX_LABELS} labels`;
   }
 }

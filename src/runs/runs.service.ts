@@ -4,6 +4,7 @@ import type { Caller } from '../auth/access.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { toTimelineEventDto, type AddEventDto } from './dto/event.dto.js';
+import type { UpdateLabelsDto } from './dto/labels.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
 import type { UpdateRunDto } from './dto/run-requests.dto.js';
 import { newRun, type RunRequest } from './new-run.js';
@@ -58,6 +59,13 @@ export class RunsService {
     const state = body.state === undefined ? undefined : checkedState(body.state);
     const { priority, outputs } = body;
     const command = { type: 'patch', keyName: caller.name, state, priority, outputs } as const;
+    const effect = await this.journal.change(id, command, { caller, wantsView: true });
+    return (await answerOf(effect, this.reader)).run;
+  }
+
+  /** Changes the name and labels, in any state: it is written to the audit log and not to the timeline. */
+  async label(id: string, { labels, name }: UpdateLabelsDto, caller: Caller): Promise<OpRunDto> {
+    const command = { type: 'label', keyName: caller.name, labels, name } as const;
     const effect = await this.journal.change(id, command, { caller, wantsView: true });
     return (await answerOf(effect, this.reader)).run;
   }

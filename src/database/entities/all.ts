@@ -11,7 +11,7 @@ import { IdempotencyKeyEntity } from './idempotency-key.entity.js';
 import { LaneEntity, QueueEntryEntity, RunTimerEntity } from './queue.entity.js';
 import { RunCountsEntity } from './run-counts.entity.js';
 import { RunLogEntity, RunLogRemovalEntity, RunLogRowEntity } from './run-log.entity.js';
-import { RunTagEntity } from './run-tag.entity.js';
+import { RunTermEntity } from './run-term.entity.js';
 import { RunEntity } from './run.entity.js';
 import { SecretEntity } from './secret.entity.js';
 import {
@@ -24,7 +24,7 @@ import {
 /** The entities of all tables of the service. */
 export const ENTITIES = [
   RunEntity,
-  RunTagEntity,
+  RunTermEntity,
   AttemptEntity,
   EventEntity,
   ExecutionEntity,

@@ -4,6 +4,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 /** What an entry of the audit log records. */
 export const AUDIT_ACTIONS = [
   'run.patch',
+  'run.labels',
   'key.create',
   'key.revoke',
   'worker.drain',

@@ -1,4 +1,5 @@
 import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
+import type { Labels } from './run.entity.js';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
 
 /** The declaration of an input. */
@@ -38,6 +39,9 @@ export class DefinitionEntity {
   @Column('integer', { name: 'attempt_timeout_s', nullable: true }) attemptTimeoutS: number | null;
   @Column('text', { nullable: true }) topic: string | null;
   @Column('json', { nullable: true }) attributes: Record<string, string> | null;
+  /** Of its runs; null: none. */
+  @Column('json', { nullable: true }) labels: Labels | null;
+  @Column('text', { nullable: true }) description: string | null;
   @Column('json', { nullable: true }) options: JsonObject | null;
   @Column('json', { nullable: true }) selector: readonly string[] | null;
   @Column('text', { name: 'concurrency_key', nullable: true }) concurrencyKey: string | null;

@@ -1,6 +1,9 @@
 import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
 import type { JsonObject } from '@longshore/common/json/json-value';
 
+/** Labels by key. */
+export type Labels = Readonly<Record<string, string>>;
+
 /** A row of `runs`: the run together with its current attempt. */
 @Entity('runs')
 @Check('runs_attempt_check', 'attempt between 1 and 1000')
@@ -24,10 +27,13 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 @Check('runs_start_within_s_check', 'start_within_s >= 1')
 @Check('runs_state_check', "state in ('PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED')")
 @Check('runs_vram_mb_check', 'vram_mb >= 0')
+@Index('runs_by_cause', { synchronize: false })
 @Index('runs_by_concurrency_key', { synchronize: false })
 @Index('runs_by_definition', { synchronize: false })
 @Index('runs_by_definition_and_image', { synchronize: false })
+@Index('runs_by_exit_code', { synchronize: false })
 @Index('runs_by_image', { synchronize: false })
+@Index('runs_by_name', { synchronize: false })
 @Index('runs_by_outcome', { synchronize: false })
 @Index('runs_by_topic', { synchronize: false })
 @Index('runs_by_topic_and_definition', { synchronize: false })
@@ -66,6 +72,9 @@ export class RunEntity {
   @Column('json', { name: 'outputs_template' }) outputsTemplate: JsonObject;
   /** null: the template. */
   @Column('json', { nullable: true }) outputs: JsonObject | null;
+  @Column('text', { nullable: true }) name: string | null;
+  /** null: none. */
+  @Column('json', { nullable: true }) labels: Labels | null;
   @Column('integer', { name: 'ram_mb' }) ramMb: number;
   @Column('integer', { name: 'vram_mb' }) vramMb: number;
   @Column('integer') cpu: number;
@@ -102,7 +111,7 @@ export class RunEntity {
   @Column('integer', { name: 'note_count', default: 0 }) noteCount: number;
   /** Bytes of messages and payloads of these events; it stops at the largest integer. */
   @Column('integer', { name: 'note_bytes', default: 0 }) noteBytes: number;
-  /** Bytes of the JSON columns: inputs, outputs, their template, attributes, options and selector. */
+  /** Bytes of the JSON columns: inputs, outputs, their template, attributes, labels, options and selector. */
   @Column('integer') size: number;
   /** When the current attempt entered the queue. */
   @Column({ type: 'timestamptz', precision: 3, name: 'queued_at' }) queuedAt: Date;

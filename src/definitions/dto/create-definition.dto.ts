@@ -43,6 +43,11 @@ export class CreateDefinitionDto extends ExecutionOptionsInputDto {
   @IsText(IMAGE_REFERENCE)
   image: string;
 
+  /** What it is for. */
+  @OptionalField()
+  @IsText({ max: 4096 })
+  description?: string;
+
   /** Inputs by name. With any, a run may give only these. */
   @OptionalField()
   @NestedMap(() => InputSpecInputDto)

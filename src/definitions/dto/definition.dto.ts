@@ -24,6 +24,9 @@ export class DefinitionDto extends ExecutionOptionsDto {
   id: string;
   version: string;
   image: string;
+  /** What it is for; null: not given. */
+  @ApiProperty({ type: 'string', nullable: true })
+  description: string | null;
   @ApiProperty({ type: 'object', additionalProperties: { $ref: getSchemaPath(InputSpecDto) } })
   input_specs: Record<string, InputSpecDto>;
   @ApiProperty({ type: 'object', additionalProperties: { $ref: getSchemaPath(OutputSpecDto) } })
@@ -111,6 +114,7 @@ export function toDefinitionDto(row: DefinitionEntity): DefinitionDto {
     id: row.id,
     version: row.version,
     image: row.image,
+    description: row.description,
     input_specs: row.inputSpecs,
     output_specs: row.outputSpecs,
     constraints: { ram_mb: row.ramMb, vram_mb: row.vramMb, cpu: row.cpu, gpu_id: null },

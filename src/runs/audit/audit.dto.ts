@@ -17,7 +17,7 @@ export class AuditEntryDto {
   /** Name of the API key. */
   key_name: string;
   /**
-   * `run.patch` is a direct change of a run by an admin; `secret.read` says that a worker has got the values of a run's secrets,
+   * `run.patch` is a direct change of a run by an admin, `run.labels` one of its name and labels; `secret.read` says that a worker has got the values of a run's secrets,
    * once for each attempt and API key.
    */
   @ApiProperty({ enum: AUDIT_ACTIONS })
@@ -30,7 +30,7 @@ export class AuditEntryDto {
   /** Id of the run; null for other entries. */
   @ApiProperty({ type: 'string', nullable: true })
   run_id: string | null;
-  /** Of a run: state, priority, and outputs where they were replaced. Of a definition: the fields that were replaced. */
+  /** Of a run: state, priority, and outputs where they were replaced; of `run.labels`: name and labels. Of a definition: the fields that were replaced. */
   @ApiProperty({ type: 'object', additionalProperties: true })
   before: JsonObject;
   /** Of `secret.read`: `worker_id`, `attempt`, `key_id` (id of the API key) and `secrets` (their names). */

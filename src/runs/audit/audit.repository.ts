@@ -8,6 +8,7 @@ import type { Run } from '../machine/run.js';
 import { RUNS } from '../storage/run-columns.js';
 
 export interface AuditRecord {
+  readonly action: 'run.patch' | 'run.labels';
   readonly keyName: string;
   readonly before: Run;
   readonly after: Run;
@@ -16,7 +17,7 @@ export interface AuditRecord {
 }
 
 const ENTRIES = new EntityTable(AuditEntryEntity);
-const NEW_ENTRIES = ENTRIES.unnest(['t', 'keyName', 'runId', 'before', 'after'], {
+const NEW_ENTRIES = ENTRIES.unnest(['t', 'keyName', 'action', 'runId', 'before', 'after'], {
   extra: {
     n: 'integer',
     state: 'text',
@@ -26,7 +27,7 @@ const NEW_ENTRIES = ENTRIES.unnest(['t', 'keyName', 'runId', 'before', 'after'],
   },
 });
 const INSERT = `insert into ${ENTRIES.name} (${ENTRIES.columns(['t', 'keyName', 'action', 'runId', 'before', 'after'])})
-       select v.t, v.key_name, 'run.patch', v.run_id,
+       select v.t, v.key_name, v.action, v.run_id,
               case
                 when v.reads_outputs
                 then json_build_object(
@@ -60,12 +61,17 @@ export async function insertAuditRecords(
     priority: ({ before }) => before.priority,
     reads_outputs: ({ before, outputs }) => outputs !== undefined && !before.outputs,
     is_template: ({ before }) => before.outputs === null,
-    before: ({ before, outputs }) => snapshot(before, outputs && before.outputs),
-    after: ({ after, outputs }) => snapshot(after, outputs),
+    before: ({ action, before, outputs }) => snapshot(action, before, outputs && before.outputs),
+    after: ({ action, after, outputs }) => snapshot(action, after, outputs),
   });
   await execute(manager, INSERT, params);
 }
 
-function snapshot({ state, priority }: Run, outputs: JsonObject | null | undefined): string {
+function snapshot(
+  action: AuditRecord['action'],
+  { state, priority, name = null, labels }: Run,
+  outputs: JsonObject | null | undefined,
+): string {
+  if (action === 'run.labels') return stringifyJson({ name, labels: labels ?? {} });
   return stringifyJson({ state, priority, ...(outputs && { outputs }) });
 }

@@ -9,8 +9,11 @@ import {
   OptionalField,
 } from '../../common/http/validation/dto-decorators.js';
 import { IsTimeOrSpan } from '../../common/http/validation/time-field.js';
+import type { Labels } from '../../database/entities/run.entity.js';
 import type { RunRecord } from '../machine/run.js';
+import { areTooMany, mergeLabels, MAX_LABELS, type LabelChanges } from '../machine/labels.js';
 import { RequestedOptionFields, ShownOptionFields } from '../options/option-fields.js';
+import { LabelsField, RUN_NAME } from './labels.dto.js';
 import { mergeOptions, pickOptions, showOptions, type RequestedOptions } from '../options/option-values.js';
 
 /** Tags of a selector. */
@@ -54,10 +57,22 @@ export class ExecutionOptionsInputDto extends RequestedOptionFields {
   @OptionalField()
   @Nested(() => ConcurrencyInputDto)
   concurrency?: ConcurrencyInputDto;
+
+  /**
+   * Texts by which runs are found and grouped: at most 32. A run of a definition has those of the definition and its own; null
+   * leaves one out. @example {"team": "vision"}
+   */
+  @LabelsField()
+  labels?: LabelChanges;
 }
 
 /** As its base, with what only a run can have. */
 export class RunExecutionOptionsInputDto extends ExecutionOptionsInputDto {
+  /** Name for people, which need not be unique. @example nightly training */
+  @OptionalField()
+  @IsText(RUN_NAME)
+  name?: string;
+
   /**
    * The run is not assigned before this time, at most 366 days ahead: an ISO 8601 date and time with a zone, or a span from the
    * service's time on, such as `90s`, `10m`, `2h` or `3d`. A time in the past counts as now.
@@ -74,31 +89,44 @@ export class ExecutionOptionsDto extends ShownOptionFields {
   selector: readonly string[];
   @ApiProperty({ type: ConcurrencyDto, nullable: true })
   concurrency: ConcurrencyDto | null;
+  /** Texts by which runs are found and grouped. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
+  labels: Labels;
 }
 
-type StoredOptions = Pick<RunRecord, 'options' | 'selector' | 'concurrencyKey' | 'concurrencyLimit'>;
+type StoredOptions = Pick<
+  RunRecord,
+  'options' | 'selector' | 'concurrencyKey' | 'concurrencyLimit' | 'labels'
+>;
 
 /** Options of requests; absent ones take their defaults. */
 export interface RequestedExecutionOptions extends RequestedOptions {
   readonly selector?: readonly string[] | null | undefined;
   readonly concurrency?: ConcurrencyDto | null | undefined;
+  readonly labels?: LabelChanges | null | undefined;
 }
 
 /** The columns that hold the options. */
 export function toStoredExecutionOptions(request: RequestedExecutionOptions): StoredOptions {
-  const { selector, concurrency } = request;
+  const { selector, concurrency, labels } = request;
   return {
     options: pickOptions(request),
     selector: selector && selector.length > 0 ? selector : null,
     concurrencyKey: concurrency?.key ?? null,
     concurrencyLimit: concurrency?.limit ?? null,
+    labels: mergeLabels(labels),
   };
 }
 
 /** The options with the documented defaults. */
 export function toExecutionOptionsDto(stored: StoredOptions): ExecutionOptionsDto {
-  const { options, selector } = stored;
-  return { ...showOptions(options), selector: selector ?? [], concurrency: toConcurrencyDto(stored) };
+  const { options, selector, labels } = stored;
+  return {
+    ...showOptions(options),
+    selector: selector ?? [],
+    concurrency: toConcurrencyDto(stored),
+    labels: labels ?? {},
+  };
 }
 
 /**
@@ -111,10 +139,14 @@ export function mergeExecutionOptions(
 ): RequestedExecutionOptions | { readonly problems: readonly string[] } {
   const options = mergeOptions(definition.options, run);
   if ('problems' in options) return options;
+  const labels = mergeLabels(definition.labels, run.labels);
+  if (areTooMany(labels))
+    return { problems: [`labels must be at most ${MAX_LABELS}, those of the definition included`] };
   return {
     ...options.merged,
     selector: run.selector ?? definition.selector,
     concurrency: run.concurrency ?? toConcurrencyDto(definition),
+    labels,
   };
 }
 

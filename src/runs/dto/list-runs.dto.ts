@@ -1,6 +1,13 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
+import {
+  QueryBoolean,
+  QueryInteger,
+  QueryString,
+  QueryTextList,
+} from '../../common/http/validation/dto-decorators.js';
+import { FAILURE_CAUSES, MAX_EXIT_CODE } from '../machine/event-types.js';
+import { LABEL_FILTER, MAX_LABEL_FILTERS, RUN_NAME } from './labels.dto.js';
 import { OpRunDto } from './op-run.dto.js';
 import { RUN_STATES } from '../machine/run-state.js';
 
@@ -67,6 +74,30 @@ export class ListRunsQueryDto {
   @IsOptional()
   @QueryString()
   concurrency_key?: string;
+
+  /**
+   * `key=value` or `key`: runs with this label. May be given up to 5 times: different keys must all match, of several values of
+   * one key any. @example ["team=vision"]
+   */
+  @IsOptional()
+  @QueryTextList(LABEL_FILTER, { max: MAX_LABEL_FILTERS })
+  label?: string[];
+
+  /** Beginning of the run's name. */
+  @IsOptional()
+  @QueryString(RUN_NAME)
+  name_prefix?: string;
+
+  /** Why the current attempt failed: FAILED runs only. */
+  @ApiProperty({ enum: FAILURE_CAUSES, enumName: 'FailureCause', required: false })
+  @IsOptional()
+  @QueryString({ oneOf: FAILURE_CAUSES })
+  cause?: string;
+
+  /** Exit code with which the container of the current attempt failed: FAILED runs only. */
+  @IsOptional()
+  @QueryInteger({ min: 0, max: MAX_EXIT_CODE })
+  exit_code?: number;
 
   /** Created at this UNIX timestamp or later, in seconds. With curl, add `-g`: it reads brackets as a pattern. */
   @ApiProperty({ ...UNIX_TIME, required: false })

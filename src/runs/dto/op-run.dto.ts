@@ -60,6 +60,9 @@ export class ExecutionSummaryDto {
 export class OpRunDto extends ExecutionOptionsDto {
   /** UUID version 7. @example 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b */
   id: string;
+  /** Name for people; null: none. */
+  @ApiProperty({ type: 'string', nullable: true })
+  name: string | null;
   @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', enumSchema: { description: 'State of a run.' } })
   state: RunState;
   /** Higher is scheduled first. */
@@ -111,6 +114,7 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
   const timeouts = toTimeoutsDto(run);
   return {
     id: run.id,
+    name: run.name,
     state: run.state,
     priority: run.priority,
     progress: run.progress,

@@ -28,6 +28,7 @@ import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { assertMayReport } from '../events/event-scopes.js';
 import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from '../dto/event.dto.js';
 import { ListAttemptsQueryDto, OpAttemptDto } from '../dto/op-attempt.dto.js';
+import { UpdateLabelsDto } from '../dto/labels.dto.js';
 import { OpRunDto } from '../dto/op-run.dto.js';
 import { CreateRunDto, GetRunQueryDto, UpdateRunDto } from '../dto/run-requests.dto.js';
 import { AllowHolders } from './held-run.guard.js';
@@ -141,6 +142,22 @@ export class RunsController {
     const { run, version } = await this.reader.readRun(id, includeEvents);
     tagResponse(response, this.etags.of(version, shown));
     return run;
+  }
+
+  /**
+   * Change the name and the labels of a run
+   * @remarks In every state. Adds no event to the timeline; the audit log records the change.
+   */
+  @Patch(':id/labels')
+  @AllowScopes('client')
+  @ApiResource(RUN_ID_PARAM)
+  @ApiOkResponse({ type: OpRunDto, description: 'The changed run.' })
+  labelRun(
+    @Param('id') id: string,
+    @Body() body: UpdateLabelsDto,
+    @CurrentCaller() caller: Caller,
+  ): Promise<OpRunDto> {
+    return this.runs.label(id, body, caller);
   }
 
   /**

@@ -128,7 +128,7 @@ export class GroupCommitter {
     const runIds = new Set(commands.flatMap((pending) => (pending.kind === 'change' ? [pending.runId] : [])));
     const [registered, locked, startedAt] = await Promise.all([
       keys.length > 0 ? this.tables.idempotency.register(tx, keys) : new Map(),
-      runIds.size > 0 ? this.tables.runs.lock(tx, [...runIds]) : [],
+      runIds.size > 0 ? this.tables.runs.lock(tx, [...runIds], commands.some(isOnLabels)) : [],
       pipeline.startedAt,
     ]);
     const now = new Date(Math.max(startedAt.getTime(), ...locked.map(({ lockedAt }) => lockedAt.getTime())));
@@ -139,6 +139,7 @@ export class GroupCommitter {
   async #write(tx: EntityManager, changes: Changes, unusedKeys: readonly string[]): Promise<void> {
     const { created, after, changedFields, executions, entries, endedAttempts, auditRecords, timers } =
       changes;
+    const { labelled } = changes;
     const removed = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [runId] : []));
     const put = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
     await Promise.all([
@@ -147,6 +148,7 @@ export class GroupCommitter {
       endedAttempts.length > 0 && insertAttempts(tx, endedAttempts),
       auditRecords.length > 0 && insertAuditRecords(tx, auditRecords),
       after.size > 0 && this.tables.runs.update(tx, [...after.values()], changedFields, executions),
+      labelled.length > 0 && this.tables.runs.label(tx, labelled),
       entries.length > 0 && this.tables.events.append(tx, entries),
       removed.length > 0 && removeTimers(tx, removed),
       put.length > 0 && putTimers(tx, put),
@@ -238,6 +240,10 @@ export class GroupCommitter {
       for (const topic of heads.keys()) this.feeds.forget(topic);
     }
   }
+}
+
+function isOnLabels(pending: PendingCommand): boolean {
+  return pending.kind === 'change' && pending.command.type === 'label';
 }
 
 /** What the commit of a group tells every process. @param claimable runs that claims may read now */

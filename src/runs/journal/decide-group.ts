@@ -57,6 +57,8 @@ export interface Changes {
   readonly entries: readonly TimelineEntry[];
   readonly endedAttempts: readonly EndedAttempt[];
   readonly auditRecords: readonly AuditRecord[];
+  /** Runs whose name or labels a command sets. */
+  readonly labelled: readonly Run[];
   readonly queue: QueueChange;
   readonly executions: ExecutionChange;
   /** Timers to write; one whose `dueAt` is null is removed. */
@@ -142,10 +144,11 @@ function changesOf({ elapsed, ...group }: Decided): Changes {
     entries,
     endedAttempts: decided.flatMap(({ endedAttempt }) => endedAttempt ?? []),
     auditRecords: decided.flatMap(({ command, before: earlier, run }) =>
-      command.type === 'patch'
-        ? [{ keyName: command.keyName, before: earlier, after: run, outputs: command.outputs }]
-        : [],
+      auditRecordsOf(command, earlier, run),
     ),
+    labelled: distinct(
+      decided.flatMap(({ command, run }) => (command.type === 'label' ? [run.id] : [])),
+    ).flatMap((id) => after.get(id) ?? []),
     queue: queueChangeOf(group),
     executions: executionChangeOf(group),
     timers: timersOf(group, elapsed),
@@ -157,6 +160,14 @@ function changesOf({ elapsed, ...group }: Decided): Changes {
     freedWorkers: distinct([...pairsOf(group)].flatMap(([earlier, run]) => workersThatLose(earlier, run))),
     deprivedWorkers: distinct(deprived),
   };
+}
+
+function auditRecordsOf(command: RunCommand, before: Run, after: Run): AuditRecord[] {
+  if (command.type !== 'patch' && command.type !== 'label') return [];
+  const { keyName } = command;
+  return command.type === 'patch'
+    ? [{ action: 'run.patch', keyName, before, after, outputs: command.outputs }]
+    : [{ action: 'run.labels', keyName, before, after }];
 }
 
 /** The updated runs that exist, before and after the group. */

@@ -1,6 +1,7 @@
 import { assertNever } from '@longshore/common/json/assert-never';
 import { startWithin, timesOf } from './container-times.js';
 import { decideFailed, decideInfrastructureFailure, decideReclaim } from './failure.js';
+import { areTooMany, mergeLabels } from './labels.js';
 import { recordNote } from './note.js';
 import { openAttempt, record, transitionOf } from './record.js';
 import type { Rejection, Command, Outcome, Policy, Reporter, RunCommand } from './run-command.js';
@@ -21,6 +22,8 @@ export function decide(run: Run, command: RunCommand, now: Date, policy: Policy)
       return decideAssign(run, command, t);
     case 'patch':
       return decidePatch(run, command, t);
+    case 'label':
+      return decideLabel(run, command, t);
     case 'event':
       return decideEvent(run, command, t, policy);
     case 'reclaim':
@@ -157,6 +160,14 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
     },
     entries: [],
   };
+}
+
+/** In every state, without a timeline entry. */
+function decideLabel(run: Run, { labels: changes, name }: Command<'label'>, t: Date): Outcome {
+  const labels = mergeLabels(run.labels, changes);
+  if (areTooMany(labels)) return { rejection: { reason: 'too-many-labels' } };
+  const named = name === undefined ? (run.name ?? null) : name;
+  return { run: { ...run, labels, name: named, updatedAt: t }, entries: [] };
 }
 
 /** Rejects a reporter that does not hold the run. STARTED (`startedBy`) assigns a run in execution without a worker. */

@@ -1,5 +1,6 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { EndedAttempt, Run, TimelineEntry } from './run.js';
+import type { LabelChanges } from './labels.js';
 import type { NoteLimits } from './note.js';
 import type { RunEvent } from './run-event.js';
 import type { RunState, TerminalState } from './run-state.js';
@@ -45,6 +46,14 @@ export type RunCommand =
       readonly outputs?: JsonObject | undefined;
     }
   | {
+      readonly type: 'label';
+      /** Name of the API key, for the audit log. */
+      readonly keyName: string;
+      readonly labels?: LabelChanges | undefined;
+      /** null: none; undefined: as it is. */
+      readonly name?: string | null | undefined;
+    }
+  | {
       /** The run's worker is stale; rejected unless that worker still holds the run at that attempt. */
       readonly type: 'reclaim';
       readonly workerId: string;
@@ -70,7 +79,8 @@ export type Rejection =
   | { readonly reason: 'not-pending' }
   | { readonly reason: 'nothing-due' }
   | { readonly reason: 'retries-used-up' }
-  | { readonly reason: 'attempt-limit' };
+  | { readonly reason: 'attempt-limit' }
+  | { readonly reason: 'too-many-labels' };
 
 /** Result of a rejected command, which changes nothing. */
 export interface Rejected {

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
-import type { RunEntity } from '../../database/entities/run.entity.js';
+import type { Labels, RunEntity } from '../../database/entities/run.entity.js';
 import type { FailureCause } from './event-types.js';
 import type { RunState } from './run-state.js';
 
@@ -64,6 +64,9 @@ export type RunRecord = Readonly<Omit<RunEntity, 'state' | 'outcome' | 'size' | 
 export type Run = Pick<RunRecord, (typeof FIXED_FIELDS)[number] | ChangingField> & {
   /** Outputs set by a command; undefined: as stored; null: the template that the run was created with. */
   readonly outputs?: JsonObject | null;
+  /** Read only for commands on labels, and set by them; undefined: as stored. */
+  readonly labels?: Labels | null;
+  readonly name?: string | null;
 };
 
 /** A run as it is locked for commands. */
@@ -108,6 +111,8 @@ export const NO_OPTIONS = {
   concurrencyLimit: null,
   startAt: null,
   retryOn: null,
+  name: null,
+  labels: null,
 } as const satisfies Partial<RunRecord>;
 
 /** What a run is created with: every field of the entity that creation does not set itself. Validated before. */

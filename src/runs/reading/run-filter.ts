@@ -18,8 +18,12 @@ export interface RunFilter {
   readonly image?: string | undefined;
   readonly topic?: string | undefined;
   readonly concurrencyKey?: string | undefined;
-  /** Different tags, all of which the selector has. */
-  readonly tags?: readonly string[] | undefined;
+  readonly namePrefix?: string | undefined;
+  /** Only FAILED runs have a cause or an exit code. */
+  readonly cause?: string | undefined;
+  readonly exitCode?: number | undefined;
+  /** Groups of terms of `run_terms`: a run has at least one of each group. A run has only one term of a group. */
+  readonly terms?: readonly (readonly string[])[] | undefined;
   readonly created: Readonly<Partial<Record<CreatedBound, Date>>>;
 }
 
@@ -43,7 +47,13 @@ export function readFilter(query: ListRunsQueryDto): RunFilter {
     image: query.image,
     topic: query.topic,
     concurrencyKey: query.concurrency_key,
-    tags: query.selector === undefined ? undefined : readTags(query.selector),
+    namePrefix: query.name_prefix,
+    cause: query.cause,
+    exitCode: query.exit_code,
+    terms: [
+      ...(query.selector === undefined ? [] : readTags(query.selector)).map((tag) => [`selector:${tag}`]),
+      ...readLabels(query.label ?? []),
+    ],
     created: Object.fromEntries(
       CREATED_BOUNDS.flatMap((bound) => {
         const text = query[`created[${bound}]`];
@@ -76,6 +86,16 @@ function readTags(text: string): string[] {
     throw new InvalidRequest(`selector must be 1 to ${MAX_TAGS} tags, separated by commas`);
   }
   return tags;
+}
+
+/** The terms of labels, grouped by key; `key` alone needs no value of it. */
+function readLabels(labels: readonly string[]): string[][] {
+  const byKey = new Map<string, string[]>();
+  for (const label of new Set(labels)) {
+    const [key = ''] = label.split('=', 1);
+    byKey.set(key, [...(byKey.get(key) ?? []), `label:${label}`]);
+  }
+  return [...byKey].map(([key, terms]) => (terms.includes(`label:${key}`) ? [`label:${key}`] : terms));
 }
 
 function readUnixTime(text: string): Date {

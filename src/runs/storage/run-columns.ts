@@ -11,6 +11,7 @@ export const JSON_FIELDS = [
   'inputs',
   'outputsTemplate',
   'attributes',
+  'labels',
   'outputs',
   'options',
   'selector',

@@ -29,9 +29,9 @@ import {
 } from './run-columns.js';
 
 /** Fields that a claim returns besides those of `Run`. */
-const SHORT_FIELDS = ['image', 'traceparent', 'tracestate'] as const;
+const SHORT_FIELDS = ['image', 'name', 'traceparent', 'tracestate'] as const;
 /** Those whose sizes requests choose. */
-const LARGE_FIELDS = ['inputs', 'options'] as const;
+const LARGE_FIELDS = ['inputs', 'labels', 'options'] as const;
 const CLAIMED_FIELDS = [...SHORT_FIELDS, ...LARGE_FIELDS] as const;
 export type ClaimedFields = Pick<RunRecord, (typeof CLAIMED_FIELDS)[number]>;
 
@@ -56,7 +56,14 @@ const PLAIN_RUNS = insertOf(
   RUNS.except(...CONSTANT, ...OPTIONS, 'outcome', 'notBefore', 'queuedAt', 'updatedAt', 'size'),
   ['inputs', 'outputsTemplate', 'attributes'],
 );
-const ALL_RUNS = insertOf(GIVEN, ['inputs', 'outputsTemplate', 'attributes', 'options', 'selector']);
+const ALL_RUNS = insertOf(GIVEN, [
+  'inputs',
+  'outputsTemplate',
+  'attributes',
+  'labels',
+  'options',
+  'selector',
+]);
 const QUEUED_FIELDS = ['priority', 'createdAt', 'ramMb', 'vramMb', 'cpu'] as const;
 /** Runs without options are claimable at once, by every worker. */
 const QUEUED_RUNS = `with created as (
@@ -143,6 +150,19 @@ const UPDATES = CHANGE_SETS.map((fields) => {
   };
 });
 
+const LABELLED_RUNS = RUNS.unnest(['id', 'name', 'labels']);
+const LABEL = `update ${RUNS.name} r
+          set name = v.name,
+              labels = v.labels,
+              size = r.size + ${jsonBytes('v', ['labels'])} - ${jsonBytes('r', ['labels'])}
+         from ${LABELLED_RUNS.sql}
+        where r.id = v.id`;
+
+const LABELS = {
+  labels: ({ labels }: Run) => labels ?? null,
+  name: ({ name }: Run) => name ?? null,
+};
+
 /** Columns that an assignment changes. */
 const ASSIGNMENT = ['state', 'workerId', 'gpuId', 'assignedAt', 'updatedAt'] as const;
 const ASSIGNED_RUNS = RUNS.unnest(['id', ...ASSIGNMENT]);
@@ -216,13 +236,18 @@ export class RunRepository {
 
   /**
    * Locks the runs in id order, which prevents deadlocks between groups; unknown ids are left out.
+   * @param readsLabels whether names and labels are read, for commands on them
    * @returns each with the database's clock after it was locked: not before the time that its last holder saw
    */
-  lock(manager: EntityManager, ids: readonly string[]): Promise<(LockedRun & { readonly lockedAt: Date })[]> {
+  lock(
+    manager: EntityManager,
+    ids: readonly string[],
+    readsLabels = false,
+  ): Promise<(LockedRun & { readonly lockedAt: Date })[]> {
     return rows(
       manager,
       `with locked as materialized (
-         select ${LOCKED_COLUMNS}
+         select ${LOCKED_COLUMNS}${readsLabels ? `, ${RUNS.select('r', ['name', 'labels'])}` : ''}
            from ${RUNS.name} r
           where r.id = any($1::uuid[])
           order by r.id
@@ -291,6 +316,11 @@ export class RunRepository {
       execute(manager, sql, source.params(changed, { ...OUTPUTS, left_worker: leftWorker })),
       begun.length > 0 && execute(manager, BEGIN_EXECUTIONS, [plainArray(begun)]),
     ]);
+  }
+
+  /** Writes names and labels of locked runs. */
+  async label(manager: EntityManager, labelled: readonly Run[]): Promise<void> {
+    await execute(manager, LABEL, LABELLED_RUNS.params(labelled, LABELS));
   }
 
   /** Assigns pending runs, which the caller has locked, to their workers, and removes them from the queue. */

@@ -10,6 +10,8 @@ const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 const SETTLED = [
   ...Object.keys(showOptions(null)),
   'concurrency',
+  'labels',
+  'name',
   'op_definition_version',
   'selector',
   'start_at',
@@ -216,6 +218,8 @@ describe('section 2: resources and their fields', () => {
         stop_grace_s: 20,
         selector: ['tag'],
         concurrency: { key: 'k', limit: 2 },
+        labels: { team: 'vision' },
+        description: 'Counts words.',
       };
       const { createdAt, updatedAt, ...rest } = await define(given);
       assert.deepEqual(rest, { ...showOptions(null), ...given });

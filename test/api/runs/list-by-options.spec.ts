@@ -81,7 +81,7 @@ describe('GET /runs by selector and concurrency_key', () => {
   test('a run that is removed leaves nothing behind', async () => {
     const { id } = await steps.create({ selector: ['gone', 'too'] });
     const tags = (): Promise<unknown[]> =>
-      rows(service.dataSource, 'select tag from run_tags where run_id = $1::uuid', [id]);
+      rows(service.dataSource, 'select term from run_terms where run_id = $1::uuid', [id]);
     assert.equal((await tags()).length, 2);
     await execute(service.dataSource, 'delete from runs where id = $1::uuid', [id]);
     assert.deepEqual(await tags(), []);

@@ -27,6 +27,7 @@ const OPTIONS = {
   event_delivery: { topic: 'topic', attributes: { a: 'b' } },
   ...CONTAINER,
   selector: ['gpu', 'eu'],
+  labels: { team: 'vision' },
   concurrency: { key: 'key', limit: 12 },
 };
 const BODY = {
@@ -34,6 +35,7 @@ const BODY = {
   priority: 9,
   inputs: { in: 10 },
   outputs: { out: 11 },
+  name: 'nightly',
   start_at: '2020-01-31T09:00:00.250Z',
   ...OPTIONS,
 };
@@ -84,8 +86,8 @@ describe('a field of a run', () => {
   };
 
   const fromDefinition = (): Promise<Record<string, unknown>> => {
-    const { priority, inputs, outputs, start_at } = BODY;
-    return create('/definitions/full/runs', { priority, inputs, outputs, start_at });
+    const { priority, inputs, outputs, start_at, name } = BODY;
+    return create('/definitions/full/runs', { priority, inputs, outputs, start_at, name });
   };
 
   it('is set by this test if a request can set it', () => {
@@ -127,6 +129,7 @@ describe('a field of a run', () => {
       ['GET /runs', list.body.data.find((run: { id: string }) => run.id === id)],
       ['GET /runs/{id}', await runs.get(id)],
       ['PATCH /runs/{id}', (await service.send('PATCH', `/runs/${id}`, { body: { priority: 9 } })).body],
+      ['PATCH /runs/{id}/labels', (await service.send('PATCH', `/runs/${id}/labels`, { body: {} })).body],
       ['POST /runs/{id}/events', await runs.event(id, 'NOTE')],
       ['POST /runs/{id}/cancel', (await service.send('POST', `/runs/${id}/cancel`)).body],
       ['POST /runs/{id}/retry', (await service.send('POST', `/runs/${id}/retry`)).body],
@@ -145,10 +148,12 @@ describe('a field of a run', () => {
     while ((await runs.claim()).length > 0);
     await create('/runs', BODY);
     const [op] = await runs.claim();
-    const { image, inputs, constraints } = BODY;
+    const { image, inputs, constraints, name, labels } = BODY;
     const { id: _, ...shown } = op;
     assert.deepEqual(shown, {
       image,
+      name,
+      labels,
       inputs,
       constraints: { ...constraints, gpu_id: null },
       attempt: 1,

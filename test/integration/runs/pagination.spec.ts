@@ -84,10 +84,13 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
     twin = await startTestApp({ database: service.database });
     journals = [service.app.get(RunJournal), twin.app.get(RunJournal)];
     await createMany(RUNS);
-    // As a clock that ticks ten times a second would have it: the processes share their moments for certain.
+    // As a slow clock would have it: ids alternate between the processes, and twenty runs share a moment.
     await execute(
       service.dataSource,
-      `update runs set created_at = date_bin('100 milliseconds', created_at, '2000-01-01Z')`,
+      `update runs r
+          set created_at = '2026-01-01T00:00:00Z'::timestamptz + v.n / 20 * interval '100 milliseconds'
+         from (select id, row_number() over (order by id) - 1 as n from runs) v
+        where r.id = v.id`,
     );
     await addExecutions(service.dataSource);
     const times = (await stored()).map(({ createdAt }) => Date.parse(createdAt));

@@ -279,7 +279,7 @@ describe('the retention of runs', () => {
     const goes = ['attempts', 'events'];
     const stays = ['audit_entries', 'idempotency_keys'];
     const isGoneBefore = ['concurrency_slots', 'executions', 'feed_entries', 'queue', 'run_timers'];
-    const goesByTrigger = ['run_log_removals', 'run_log_rows', 'run_logs', 'run_tags'];
+    const goesByTrigger = ['run_log_removals', 'run_log_rows', 'run_logs', 'run_terms'];
     assert.deepEqual(
       found.map(({ name }) => name),
       [...goes, ...stays, ...isGoneBefore, ...goesByTrigger].toSorted(),

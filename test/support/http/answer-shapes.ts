@@ -59,6 +59,8 @@ function optionShapes(of: (shape: Check, unset: unknown) => Check): Record<strin
 const OP_RUN = objectOf(
   {
     id: uuidV7,
+    name: orNull(text),
+    labels: mapOf(text),
     state: oneOf(...RUN_STATES),
     priority: integer,
     progress: integer,
@@ -157,6 +159,8 @@ const CLAIMED_OPS = objectOf({
       { id: uuidV7, image: text, inputs: free, constraints: CONSTRAINTS, attempt: integer },
       {
         ...optionShapes((shape) => shape),
+        name: text,
+        labels: mapOf(text),
         traceparent: text,
         tracestate: text,
       },

@@ -16,6 +16,7 @@ const STATUS_OF_REJECTION: Readonly<Record<Rejection['reason'], number>> = {
   'not-in-execution': 409,
   'not-pending': 409,
   'nothing-due': 409,
+  'too-many-labels': 400,
 };
 
 /** SERVICE_MAX_RECLAIMS of the processes; more would pause a run for a random time. */

@@ -2,13 +2,16 @@ import { isCleanText } from '@longshore/common/json/text';
 import { parameterName, Problems } from '../validation/problems.js';
 
 /** Query parameters by their literal names (`created[gte]`); without prototype, so any name is safe. */
-export type ParsedQuery = Record<string, string>;
+export type ParsedQuery = Record<string, string | string[]>;
+
+/** Names of the parameters that may be given several times; each is a list of its values. */
+export const LIST_PARAMETERS = new Set<string>();
 
 /** What a request target may hold once other characters are percent-encoded. */
 const PRINTABLE_ASCII = /^[!-~]*$/;
 
 /**
- * Parses a query string strictly: each parameter once, with a value, in percent-encoded UTF-8 without
+ * Parses a query string strictly: each parameter once, unless it is a list, with a value, in percent-encoded UTF-8 without
  * NUL; `+` is a space. Names are literal, brackets mean nothing.
  * @throws InvalidRequest with one line per problem
  */
@@ -31,6 +34,8 @@ function readPair(pair: string, query: ParsedQuery, problems: Problems): void {
     problems.add(`${parameterName(name)} must be percent-encoded UTF-8 text`);
   } else if (value === '') {
     problems.add(`${parameterName(name)} must not be empty`);
+  } else if (LIST_PARAMETERS.has(name)) {
+    query[name] = [...(query[name] ?? []), value];
   } else if (name in query) {
     problems.add(`${parameterName(name)} must not be given more than once`);
   } else {

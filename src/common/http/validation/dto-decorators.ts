@@ -6,6 +6,7 @@ import { IsBoolean, IsIn, IsObject, IsOptional, ValidateBy, ValidateNested } fro
 import { isCleanText, lengthWithin } from '@longshore/common/json/text';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { PassByReference } from './free-form-json.js';
+import { LIST_PARAMETERS } from '../request/query-parser.js';
 import { keyPath } from './problems.js';
 import type { DtoClass } from './field-checks.js';
 
@@ -37,6 +38,8 @@ export interface TextMapShape extends Pick<SizeLimit, 'max'> {
   readonly values?: TextShape;
   /** Most bytes of all names and values in UTF-8. */
   readonly maxBytes?: number;
+  /** Whether values may be null, which `max` does not count; as many may be null. */
+  readonly nullable?: boolean;
 }
 
 /** A query parameter's text, and the values it is limited to. */
@@ -190,7 +193,7 @@ export function IsTextList(
 
 /** A field that holds an object whose values are strings, passed on unchanged and by reference. */
 export function IsTextMap(shape: TextMapShape = {}): PropertyDecorator {
-  const { max, values = {} } = shape;
+  const { max, values = {}, nullable } = shape;
   return applyDecorators(
     PassByReference(),
     ValidateBy({
@@ -202,8 +205,11 @@ export function IsTextMap(shape: TextMapShape = {}): PropertyDecorator {
     }),
     ApiProperty({
       type: 'object',
-      additionalProperties: { type: 'string', ...schemaText(values) },
-      ...defined({ maxProperties: max }),
+      additionalProperties: {
+        type: nullable === true ? ['string', 'null'] : 'string',
+        ...schemaText(values),
+      },
+      ...defined({ maxProperties: max !== undefined && nullable === true ? 2 * max : max }),
     }),
   );
 }
@@ -211,12 +217,14 @@ export function IsTextMap(shape: TextMapShape = {}): PropertyDecorator {
 /** Why a value is not an object of strings of this shape, in words; undefined: it is one. @param path of the value */
 export function textMapProblem(
   value: unknown,
-  { keys = {}, values = {}, max = Infinity, maxBytes = Infinity }: TextMapShape,
+  { keys = {}, values = {}, max = Infinity, maxBytes = Infinity, nullable = false }: TextMapShape,
   path = '',
 ): string | undefined {
   if (!isJsonObject(value)) return `${path} must be an object`;
-  const entries = Object.entries(value);
-  if (entries.length > max) return `${path} must be an object of at most ${max} entries`;
+  const all = Object.entries(value);
+  const entries = nullable ? all.filter(([, item]) => item !== null) : all;
+  if (entries.length > max || all.length - entries.length > max)
+    return `${path} must be an object of at most ${max} entries`;
   let bytes = 0;
   for (const [key, item] of entries) {
     if (!hasShape(key, keys)) return `${keyPath(path, key)} must have as name ${describeText(keys)}`;
@@ -224,6 +232,17 @@ export function textMapProblem(
     bytes += Buffer.byteLength(key) + Buffer.byteLength(item);
   }
   return bytes > maxBytes ? `${path} must have at most ${maxBytes} bytes of names and values` : undefined;
+}
+
+/** A query parameter that may be given several times: a list of texts of the given shape. */
+export function QueryTextList(
+  shape: TextShape,
+  { max }: Required<Pick<SizeLimit, 'max'>>,
+): PropertyDecorator {
+  return (target, name) => {
+    LIST_PARAMETERS.add(String(name));
+    IsTextList(shape, { max })(target, name);
+  };
 }
 
 /** A query parameter that is a plain decimal integer (`10`, never `1.5`, `1e2`, `0x1`, ` 1`). */

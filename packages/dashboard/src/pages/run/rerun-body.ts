@@ -40,10 +40,10 @@ export function copyOfDefinitionRun(
   };
 }
 
-/** The options of the run; the new one starts as soon as it can. */
+/** The options and labels of the run; the new one starts as soon as it can, without a name. */
 function startOptionsOf(run: Run) {
-  const { selector, concurrency } = run;
-  return { ...optionsOf(run), selector, concurrency, start_at: null };
+  const { selector, concurrency, labels } = run;
+  return { ...optionsOf(run), selector, concurrency, labels, start_at: null, name: null };
 }
 
 /** The outputs that the run was created with; a completed run has its results in their place. */

@@ -1,0 +1,205 @@
+import type { EntityManager } from 'typeorm';
+import { RunTermEntity } from '../../database/entities/run-term.entity.js';
+import { EntityTable } from '../../database/sql/entity-table.js';
+import { rows } from '../../database/sql/sql.js';
+import type { RunRecord } from '../machine/run.js';
+import { isInExecution, isTerminal, TERMINAL_STATES } from '../machine/run-state.js';
+import { EXECUTIONS, RECORD_COLUMNS, RUN_BYTES, RUNS } from '../storage/run-columns.js';
+import { nameCondition, type ListDriver } from './list-driver.js';
+import { CREATED_BOUNDS, type CreatedBound, type RunFilter } from './run-filter.js';
+
+export type RunPlace = Pick<RunRecord, 'createdAt' | 'id'>;
+
+export interface RunWalk {
+  /** The walk starts after this run; null: at the end of the list. */
+  readonly place: RunPlace | null;
+  readonly direction: 'older' | 'newer';
+  readonly limit: number;
+  /** Bytes of the runs without their events; the first is read whatever its size. */
+  readonly maxBytes: number;
+}
+
+export type ListedRun = RunRecord & {
+  /** How many runs were found, up to one more than the limit. */
+  readonly found: string;
+};
+
+/** The conditions on the time of creation: operator, and the direction of the walks that start at the bound. */
+const BOUNDS = {
+  gte: { operator: '>=', direction: 'newer', keeps: (time: Date, bound: Date) => time >= bound },
+  lte: { operator: '<=', direction: 'older', keeps: (time: Date, bound: Date) => time <= bound },
+  gt: { operator: '>', direction: 'newer', keeps: (time: Date, bound: Date) => time > bound },
+  lt: { operator: '<', direction: 'older', keeps: (time: Date, bound: Date) => time < bound },
+} as const satisfies Record<CreatedBound, object>;
+
+/**
+ * True for every run, and the predicate of the index `runs_by_outcome`. A list with a field leaves it out, so that the
+ * planner, which assumes that frequent values are evenly spread, uses the index of the field.
+ */
+const ONLY_BY_OUTCOME = 'max_attempts > 0';
+
+const TERMS = new EntityTable(RunTermEntity);
+
+/**
+ * Runs that pass the filter, in the order of the walk. Every index of the list has the outcome before the time: a list of
+ * one outcome reads a range of one index, a list of all merges the first runs of each outcome. So the cost depends on
+ * the limit and not on the size of the table. A list of a state of execution walks through `executions`, a list by terms reads
+ * the ranges of one group of them; they look up the other conditions for each run. A page ends early where its runs come to
+ * more bytes than it may have.
+ * @param driver what the walk reads; by default the first group of terms
+ */
+export function listRuns(
+  manager: EntityManager,
+  filter: RunFilter,
+  walk: RunWalk,
+  driver: ListDriver = 0,
+): Promise<ListedRun[]> {
+  const params: unknown[] = [];
+  const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
+  const { cause, exitCode } = filter;
+  const isOfFailed = cause !== undefined || exitCode !== undefined;
+  const state = isOfFailed ? 'FAILED' : filter.state;
+  if (isOfFailed && (filter.state ?? state) !== state) return Promise.resolve([]);
+  const fields = fieldConditions(filter, bind);
+  // The predicate of the index of all runs, for a list without a field that has an index.
+  const ofIndex = fields.length > 0 && driver !== 'outcome' ? [] : [ONLY_BY_OUTCOME];
+  // An outcome tells the states of ended runs only.
+  if (state !== undefined && !isTerminal(state)) fields.push(`r.state = ${bind(state, 'text')}`);
+  const times = timeConditions(filter, walk, bind);
+  const groups = filter.terms ?? [];
+  const isExecuting = state !== undefined && isInExecution(state);
+  const leading = !isExecuting && typeof driver === 'number' ? groups[driver] : undefined;
+  const lookedUp = groups.filter((group) => group !== leading).map((group) => bind(group, 'text[]'));
+  const order = walk.direction === 'older' ? 'created_at desc, id desc' : 'created_at, id';
+  const limit = bind(walk.limit, 'integer');
+  const ofOutcome = (columns: string, outcome: string): string =>
+    `select ${columns}
+         from ${RUNS.name} r
+        where ${[`r.outcome = ${outcome}`, ...ofIndex, ...fields, ...times].join(' and ')}
+        order by ${order}
+        limit ${limit} + 1`;
+  const outcomes = state === undefined ? OUTCOMES : [isTerminal(state) ? state : 'OPEN'];
+  const lookUp = { fields, times, order, limit };
+  // A run has one term of a group, so no run is found twice.
+  const several = leading !== undefined && leading.length > 1 ? leading : undefined;
+  const stretch = (): string => {
+    if (isExecuting) return lookedUpStretch(EXECUTING, lookedUp, lookUp);
+    if (leading !== undefined) {
+      const source = ofTerm(several === undefined ? bind(leading[0], 'text') : 'd.term');
+      return lookedUpStretch(source, lookedUp, lookUp);
+    }
+    if (groups.length === 0) return ofOutcome('r.created_at, r.id', 's.outcome');
+    const source = `select r.created_at, r.id from ${RUNS.name} r where ${['r.outcome = s.outcome', ...ofIndex, ...fields].join(' and ')}`;
+    return lookedUpStretch(source, lookedUp, { ...lookUp, fields: [] });
+  };
+  const isOneRange = state !== undefined && !isExecuting && groups.length === 0;
+  const found = isOneRange
+    ? ofOutcome('r.*', bind(outcomes[0], 'text'))
+    : `select r.*
+         from (
+           select stretch.id as page_id
+             from unnest(${bind(outcomes, 'text[]')}) as s (outcome)
+            ${several === undefined ? '' : `cross join unnest(${bind(several, 'text[]')}) as d (term)`}
+            cross join lateral (
+              ${stretch()}
+            ) stretch
+            order by ${order}
+            limit ${limit} + 1
+         ) page
+         join ${RUNS.name} r on r.id = page_id
+        order by ${order}`;
+  return rows(
+    manager,
+    `select ${RECORD_COLUMNS}, r.found
+         from (
+           select r.*,
+                  count(*) over () as found,
+                  sum(${RUN_BYTES}) over walk as bytes_so_far,
+                  row_number() over walk as nth
+             from (${found}) r
+           window walk as (order by ${order} rows unbounded preceding)
+         ) r
+        where r.bytes_so_far <= ${bind(walk.maxBytes, 'bigint')} or r.nth = 1
+        order by ${order}
+        limit ${limit}`,
+    params,
+  );
+}
+
+interface LookUp {
+  readonly fields: readonly string[];
+  readonly times: readonly string[];
+  readonly order: string;
+  readonly limit: string;
+}
+
+const OUTCOMES = ['OPEN', ...TERMINAL_STATES] as const;
+
+/** Runs in execution, as rows of created_at and id. */
+const EXECUTING = `select created_at, run_id as id from ${EXECUTIONS.name}`;
+
+/** Runs of the outcome `s.outcome` with the term, as rows of created_at and id. */
+function ofTerm(term: string): string {
+  return `select created_at, run_id as id from ${TERMS.name} where term = ${term} and outcome = s.outcome`;
+}
+
+/**
+ * SQL of the first runs of a source that have a term of each group and fulfil the conditions on fields of `runs r`. `offset 0` keeps the
+ * planner from reading all runs that fulfil a condition instead of looking up those of the source, one by one.
+ */
+function lookedUpStretch(
+  source: string,
+  groups: readonly string[],
+  { fields, times, order, limit }: LookUp,
+): string {
+  const lookUps = [
+    ...groups.map((terms) => `select from ${TERMS.name} o where o.run_id = t.id and o.term = any(${terms})`),
+    ...(fields.length > 0
+      ? [`select from ${RUNS.name} r where r.id = t.id and ${fields.join(' and ')}`]
+      : []),
+  ];
+  return `select t.created_at, t.id
+                from (${source}) t
+                ${lookUps.map((one, n) => `cross join lateral (${one} offset 0) as match${n}`).join(' ')}
+               ${times.length > 0 ? `where ${times.join(' and ')}` : ''}
+               order by ${order}
+               limit ${limit} + 1`;
+}
+
+type Bind = (value: unknown, type: string) => string;
+
+/** Conditions on fields that stay as they are while a run is in one outcome. */
+function fieldConditions(filter: RunFilter, bind: Bind): string[] {
+  const { definitionId, image, topic, concurrencyKey, cause, exitCode, namePrefix } = filter;
+  const fields = { definition_id: definitionId, image, topic, concurrency_key: concurrencyKey, cause };
+  const conditions = Object.entries(fields).flatMap(([column, value]) =>
+    value === undefined ? [] : [`${column} = ${bind(value, 'text')}`],
+  );
+  // The index of topic and image has a hash of the image: an entry of both texts could be too long.
+  if (topic !== undefined && image !== undefined) {
+    conditions.push(`hashtextextended(image, 0) = hashtextextended(${bind(image, 'text')}, 0)`);
+  }
+  if (exitCode !== undefined) conditions.push(`exit_code = ${bind(exitCode, 'smallint')}`);
+  if (namePrefix !== undefined) conditions.push(nameCondition(bind(namePrefix, 'text')));
+  return conditions;
+}
+
+/**
+ * Of the conditions on the side where the walk starts, only the tightest: an index scan starts at any of them and would
+ * read rows in vain up to the tightest.
+ */
+function timeConditions({ created }: RunFilter, { place, direction }: RunWalk, bind: Bind): string[] {
+  const given = CREATED_BOUNDS.flatMap((name) => {
+    const time = created[name];
+    return time ? [{ name, time, isBehind: BOUNDS[name].direction === direction }] : [];
+  });
+  const bounds = given.filter(
+    ({ name, time, isBehind }) => !(place && isBehind && BOUNDS[name].keeps(place.createdAt, time)),
+  );
+  const conditions = bounds.map(
+    ({ name, time }) => `created_at ${BOUNDS[name].operator} ${bind(time.toISOString(), 'timestamptz')}`,
+  );
+  if (!place || bounds.some(({ isBehind }) => isBehind)) return conditions;
+  const at = `(${bind(place.createdAt.toISOString(), 'timestamptz')}, ${bind(place.id, 'uuid')})`;
+  return [...conditions, `(created_at, id) ${direction === 'older' ? '<' : '>'} ${at}`];
+}
