@@ -28,6 +28,8 @@ for (const scheduler of ['direct', 'fit']) {
     });
     afterAll(() => service.close());
     afterEach(async () => {
+      // No run of the test comes back from its pause.
+      await execute(service.dataSource, 'delete from run_timers');
       await execute(service.dataSource, 'delete from queue');
       for (const name of ['w', 'v', 'x']) await register(name, 1, true);
     });
