@@ -143,7 +143,7 @@ for (const option of [
 }
 
 for (const [words, names] of [
-  [['run', 'patch'], 'create, get, list, explain, watch, logs, cancel, retry'],
+  [['run', 'patch'], 'create, get, list, explain, watch, logs, cancel, retry, label'],
   [['runs'], 'serve, worker, run, def, workers, capacity, feed, keys, secrets, login, logout, completion'],
   [['help'], 'serve, worker, run, def, workers, capacity, feed, keys, secrets, login, logout, completion'],
   [['workers', 'lst'], 'list, drain, resume'],

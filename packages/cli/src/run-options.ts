@@ -11,6 +11,8 @@ import { oneLine } from './style.js';
 /** Flags for what a run may also say; those of {@link RUN_OPTIONS} are read by their names. */
 export interface RunOptionFlags {
   readonly envFile?: readonly string[];
+  readonly name?: string;
+  readonly label?: readonly string[];
   readonly selector?: readonly string[];
   readonly concurrencyKey?: string;
   readonly concurrencyLimit?: number;
@@ -21,7 +23,10 @@ export interface RunOptionFlags {
 
 /** Fields of a request that creates a run; a field that no flag gives is absent. */
 export type RunOptions = Partial<
-  Pick<Schemas['OpRunCreate'], RunOption['name'] | 'selector' | 'concurrency' | 'start_at'>
+  Pick<
+    Schemas['OpRunCreate'],
+    RunOption['name'] | 'name' | 'labels' | 'selector' | 'concurrency' | 'start_at'
+  >
 >;
 
 /** Flags that say more than their option's name and description in the API. */
@@ -58,6 +63,8 @@ export function takesRunOptions(command: Command): Command {
       'environment variables, a name=value in each line as for docker run; --env overrides',
       several,
     )
+    .option('--name <name>', 'name for people, which need not be unique')
+    .option('-l, --label <key=value>', 'a label, by which runs are found', several)
     .option('--selector <tag>', 'only workers with this tag get the run; a list is separated by commas', tags)
     .option('--concurrency-key <key>', 'runs with this key are limited together')
     .addOption(
@@ -90,7 +97,7 @@ export async function readRunOptions(
   if (operands.length > 0 && argv.at(-operands.length - 1) !== '--') {
     throw usageError(`unexpected ${JSON.stringify(operands[0])}: put arguments of the container after --`);
   }
-  const { selector, concurrencyKey, concurrencyLimit, startAt } = flags;
+  const { name, label, selector, concurrencyKey, concurrencyLimit, startAt } = flags;
   if (concurrencyLimit !== undefined && concurrencyKey === undefined) {
     throw usageError('--concurrency-limit needs --concurrency-key');
   }
@@ -101,6 +108,8 @@ export async function readRunOptions(
     ...given,
     ...(Object.keys(env).length === 0 ? {} : { env }),
     ...(args.length === 0 ? {} : { args }),
+    ...(name === undefined ? {} : { name }),
+    ...(label === undefined ? {} : { labels: Object.fromEntries(label.map(splitAssignment)) }),
     ...(selector === undefined ? {} : { selector: [...selector] }),
     ...(concurrencyKey === undefined
       ? {}

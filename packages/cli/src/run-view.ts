@@ -19,6 +19,7 @@ export const RUN_COLUMNS: readonly Column<Run>[] = [
     text: ({ current_attempt: n, retry_policy: { max_attempts: most } }) => `${n}/${Math.max(n, most)}`,
   },
   { title: 'AGE', text: ({ createdAt }) => ago(createdAt) },
+  { title: 'NAME', text: ({ name }) => (name === null ? '-' : oneLine(name)), isElastic: true },
   { title: 'DEFINITION', text: (run) => definitionOf(run) ?? '-', isElastic: true },
   { title: 'IMAGE', text: ({ image }) => image, isElastic: true },
 ];
@@ -38,6 +39,8 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
   return formatFields(
     [
       ['id', run.id],
+      ['name', run.name === null ? undefined : oneLine(run.name)],
+      ['labels', optionText(run.labels)],
       ['state', paint(run.state, STATE_COLOURS[run.state], colours)],
       ['progress', `${run.progress} %`],
       ['attempt', `${run.current_attempt} of ${Math.max(retries.max_attempts, run.current_attempt)}`],

@@ -51,7 +51,8 @@ describe('options of runs and secrets on the command line', () => {
   test('creates a run with options for its container, worker, key and start, and shows them', async () => {
     const flags =
       '--env MODE=fast --secret TOKEN=hub --image-pull-secret registry --command sh --selector cli-gpu,eu ' +
-      '--concurrency-key cli-disk --start-at 2001-02-03T04:05:06Z --retry-on oom,exit:75 --json';
+      '--concurrency-key cli-disk --start-at 2001-02-03T04:05:06Z --retry-on oom,exit:75 -l team=vision -l note=a=b ' +
+      '--name nightly --json';
     const [made] = jsonLines(await ok('run', 'create', 'options', ...flags.split(' '), '--', '-c', 'exit 1'));
     const options = {
       env: { MODE: 'fast' },
@@ -62,11 +63,15 @@ describe('options of runs and secrets on the command line', () => {
       selector: ['cli-gpu', 'eu'],
       concurrency: { key: 'cli-disk', limit: 1 },
       start_at: '2001-02-03T04:05:06.000Z',
+      name: 'nightly',
+      labels: { team: 'vision', note: 'a=b' },
     };
     for (const [field, value] of Object.entries(options)) assert.deepEqual(made[field], value, field);
     assert.deepEqual(made.retry_policy.retry_on, ['oom', 'exit:75']);
     const { stdout } = await ok('run', 'get', made.id);
     for (const shown of [
+      /^name +nightly$/m,
+      /^labels +team=vision note=a=b$/m,
       /^env +MODE=fast$/m,
       /^args +-c 'exit 1'$/m,
       /^secrets +TOKEN=hub$/m,
@@ -79,6 +84,7 @@ describe('options of runs and secrets on the command line', () => {
     for (const filter of [
       ['--selector', 'eu', '--selector', 'cli-gpu'],
       ['--concurrency-key', 'cli-disk'],
+      ['-l', 'team=vision', '-l', 'note', '--name', 'night'],
     ]) {
       assert.deepEqual(
         jsonLines(await ok('run', 'list', ...filter, '--json')).map(({ id }) => id),
@@ -89,6 +95,9 @@ describe('options of runs and secrets on the command line', () => {
       (await ok('capacity')).stdout,
       /^cli-gpu,eu +command,env,registry,secrets +1 +0 +0 +0 +0 \(0 idle\)$/m,
     );
+    const labelled = await ok('run', 'label', made.id, 'team-', 'stage=b', '--name', '');
+    assert.equal(labelled.stdout, `${made.id} note=a=b stage=b\n`);
+    assert.deepEqual(jsonLines(await ok('run', 'list', '-l', 'team=vision', '--json')), []);
     assert.equal((await ok('run', 'cancel', made.id)).stdout, `${made.id} cancelled\n`);
   });
 

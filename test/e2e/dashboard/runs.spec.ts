@@ -120,6 +120,41 @@ describe('the list of runs', skipFor(NO_BROWSER), () => {
     await opened.close();
   });
 
+  test('finds runs by labels and names, shows both, changes them, and keeps a view under a name', async () => {
+    const run = await steps.create({ name: 'nightly training', labels: { team: 'vision', stage: 'train' } });
+    await steps.create({ labels: { team: 'vision' } });
+    const opened = await show({ width: 1920 });
+    const { page } = opened;
+    await page.keyboard.press('f');
+    await page.getByLabel('Labels', { exact: true }).fill('team=vision, stage');
+    await page.keyboard.press('Enter');
+    await page.getByLabel('Name begins with', { exact: true }).fill('night');
+    await page.keyboard.press('Enter');
+    await untilFirst(opened, (id) => id === run.id);
+    assert.equal(await total(opened), '2');
+    await row(opened, run.id).getByText('nightly training').waitFor();
+    await row(opened, run.id).getByText('team=vision').waitFor();
+    await page.getByRole('button', { name: 'Save view' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('Nightly');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.goto(`${service.url}/ui/runs`);
+    await page.getByRole('link', { name: 'Nightly', exact: true }).click();
+    await untilFirst(opened, (id) => id === run.id);
+    await page.getByRole('button', { name: 'Remove the view Nightly' }).click();
+    await page.getByRole('link', { name: 'Nightly', exact: true }).waitFor({ state: 'detached' });
+
+    await page.goto(`${service.url}/ui/runs/${run.id}`);
+    await page.getByRole('button', { name: 'Labels', exact: true }).click();
+    await page.getByLabel('Name', { exact: true }).fill('');
+    await page.getByRole('button', { name: 'Labels: remove row 2' }).click();
+    await page.getByLabel('Labels: value 1').fill('audio');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await until(async () => (await steps.get(run.id)).labels.team === 'audio', 'the change');
+    const changed = await steps.get(run.id);
+    assert.deepEqual([changed.name, changed.labels], [null, { team: 'audio' }]);
+    await opened.close();
+  });
+
   test('pages both ways, and keeps the place over reloads, back and forward', async () => {
     const opened = await show();
     const { page } = opened;

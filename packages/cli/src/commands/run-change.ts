@@ -2,6 +2,8 @@ import type { Command } from 'commander';
 import { EXIT, usageError } from '../cli-error.js';
 import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
 import { refusalText } from '../failures.js';
+import { splitAssignment } from '../inputs.js';
+import { shellWords } from '../run-options.js';
 
 const MOST_IDS = 100;
 const CHANGES = {
@@ -9,8 +11,47 @@ const CHANGES = {
   retry: { path: '/runs/batch/retry', description: 'give runs another attempt', done: 'retried' },
 } as const;
 
-/** `run cancel` and `run retry`: each run on its own, exactly once even if a response is lost. */
+/** `run cancel`, `run retry` and `run label`. */
 export function addRunChanges(parent: Command, context: CliContext): void {
+  addBatches(parent, context);
+  addLabel(parent, context);
+}
+
+function addLabel(parent: Command, context: CliContext): void {
+  const command = parent
+    .command('label')
+    .description('set labels of a run by key=value, and remove them by key-')
+    .argument('<id>', 'id of the run')
+    .argument('[labels...]', 'labels to set or remove')
+    .option('--name <name>', 'its new name; empty: none');
+  callsService(command, 'run label $RUN team=vision draft-', 'run label $RUN --name nightly').action(
+    async (id: string, words: string[], flags: ServiceFlags & { readonly name?: string }) => {
+      const labels = Object.fromEntries(
+        words.map((word) =>
+          word.endsWith('-') && !word.includes('=') ? [word.slice(0, -1), null] : splitAssignment(word),
+        ),
+      );
+      const name = flags.name === undefined ? {} : { name: flags.name === '' ? null : flags.name };
+      const session = await openSession(flags, context);
+      const run = await session.ask((init) =>
+        session.client.PATCH('/runs/{id}/labels', {
+          params: { path: { id } },
+          body: { labels, ...name },
+          ...init,
+        }),
+      );
+      const { output } = context;
+      if (flags.json) await output.json(run);
+      else
+        await output.line(
+          `${id} ${shellWords(Object.entries(run.labels).map((label) => label.join('=')))}`.trimEnd(),
+        );
+    },
+  );
+}
+
+/** Each run on its own, exactly once even if a response is lost. */
+function addBatches(parent: Command, context: CliContext): void {
   for (const name of ['cancel', 'retry'] as const) {
     const { path, description, done } = CHANGES[name];
     const command = parent

@@ -1,5 +1,11 @@
 import type { Schemas } from '@longshore/client';
-import { RUN_STATES, TERMINAL_STATES, type RunState } from '@longshore/client/constants';
+import {
+  FAILURE_CAUSES,
+  RUN_STATES,
+  TERMINAL_STATES,
+  type FailureCause,
+  type RunState,
+} from '@longshore/client/constants';
 import { readSpan, readTime } from '@longshore/common/json/read-time';
 import { type Command, Option } from 'commander';
 import {
@@ -8,6 +14,7 @@ import {
   integerOption,
   openSession,
   type ServiceFlags,
+  several,
   time,
 } from '../command-kit.js';
 import { tags } from '../run-options.js';
@@ -25,6 +32,10 @@ interface ListFlags extends ServiceFlags {
   readonly topic?: string;
   readonly selector?: readonly string[];
   readonly concurrencyKey?: string;
+  readonly label?: readonly string[];
+  readonly name?: string;
+  readonly cause?: FailureCause;
+  readonly exitCode?: number;
   readonly since?: string;
   readonly until?: string;
   readonly limit: number;
@@ -74,40 +85,52 @@ function addList(parent: Command, context: CliContext): void {
     .option('-t, --topic <topic>', 'runs with this topic')
     .option('--selector <tag>', 'runs whose selector has this tag; a list is separated by commas', tags)
     .option('--concurrency-key <key>', 'runs with this concurrency key')
+    .option(
+      '-l, --label <key=value>',
+      'runs with this label, or with this key alone; repeat it for more',
+      several,
+    )
+    .option('--name <text>', 'runs whose name begins with this')
+    .addOption(new Option('--cause <cause>', 'runs that failed by this').choices(FAILURE_CAUSES))
+    .addOption(integerOption('--exit-code <n>', 'runs that failed with this exit code', 0, 255))
     .option('--since <time>', 'created at or after: 2h, 3d, or ISO 8601 with a zone', time)
     .option('--until <time>', 'created at or before', time)
     .addOption(integerOption('-n, --limit <n>', 'so many at most', 1, 1_000_000).default(20))
     .option('--all', 'all of them');
-  callsService(command, 'run list --state FAILED --since 24h', 'run list --all --json').action(
-    async (flags: ListFlags) => {
-      const session = await openSession(flags, context);
-      const { output } = context;
-      const filters = { ...filtersOf(flags), ...(await createdBetween(flags, session)) };
-      let left = flags.all ? Number.POSITIVE_INFINITY : flags.limit;
-      const shown: Schemas['OpRun'][] = [];
-      for (let last: string | undefined; left > 0;) {
-        const query = {
-          ...filters,
-          limit: Math.min(left, PAGE),
-          ...(last === undefined ? {} : { starting_after: last }),
-        };
-        const { data, has_more: hasMore } = await session.ask((init) =>
-          session.client.GET('/runs', { params: { query }, ...init }),
-        );
-        if (flags.json) await output.json(...data);
-        else shown.push(...data);
-        left -= data.length;
-        last = data.at(-1)?.id;
-        if (!hasMore || last === undefined) break;
-      }
-      if (flags.json) return;
-      if (shown.length === 0) output.note('no runs');
-      else await output.write(formatTable(RUN_COLUMNS, shown, output));
-    },
-  );
+  callsService(
+    command,
+    'run list --state FAILED --since 24h',
+    'run list -l team=vision --cause oom',
+    'run list --all --json',
+  ).action(async (flags: ListFlags) => {
+    const session = await openSession(flags, context);
+    const { output } = context;
+    const filters = { ...filtersOf(flags), ...(await createdBetween(flags, session)) };
+    let left = flags.all ? Number.POSITIVE_INFINITY : flags.limit;
+    const shown: Schemas['OpRun'][] = [];
+    for (let last: string | undefined; left > 0;) {
+      const query = {
+        ...filters,
+        limit: Math.min(left, PAGE),
+        ...(last === undefined ? {} : { starting_after: last }),
+      };
+      const { data, has_more: hasMore } = await session.ask((init) =>
+        session.client.GET('/runs', { params: { query }, ...init }),
+      );
+      if (flags.json) await output.json(...data);
+      else shown.push(...data);
+      left -= data.length;
+      last = data.at(-1)?.id;
+      if (!hasMore || last === undefined) break;
+    }
+    if (flags.json) return;
+    if (shown.length === 0) output.note('no runs');
+    else await output.write(formatTable(RUN_COLUMNS, shown, output));
+  });
 }
 
-function filtersOf({ state, def, image, topic, selector, concurrencyKey }: ListFlags) {
+function filtersOf(flags: ListFlags) {
+  const { state, def, image, topic, selector, concurrencyKey, label, name, cause, exitCode } = flags;
   return {
     include_events: false,
     ...(state === undefined ? {} : { state }),
@@ -116,6 +139,10 @@ function filtersOf({ state, def, image, topic, selector, concurrencyKey }: ListF
     ...(topic === undefined ? {} : { topic }),
     ...(selector === undefined ? {} : { selector: selector.join(',') }),
     ...(concurrencyKey === undefined ? {} : { concurrency_key: concurrencyKey }),
+    ...(label === undefined ? {} : { label: [...label] }),
+    ...(name === undefined ? {} : { name_prefix: name }),
+    ...(cause === undefined ? {} : { cause }),
+    ...(exitCode === undefined ? {} : { exit_code: exitCode }),
   };
 }
 

@@ -85,6 +85,27 @@ const OPTION_FIELDS = RUN_OPTIONS.map(({ name, kind, about: hint }): FormField =
   return { path: name, kind: FIELD_KINDS[kind], label, hint, ...LABELS[name] };
 });
 
+export const LABELS_FIELD: FormField = {
+  path: 'labels',
+  kind: 'pairs',
+  label: 'Labels',
+  hint: 'Texts by which runs are found, such as team = vision.',
+};
+
+const DESCRIPTION: FormField = {
+  path: 'description',
+  kind: 'text',
+  label: 'Description',
+  hint: 'What the definition is for',
+};
+
+export const NAME: FormField = {
+  path: 'name',
+  kind: 'text',
+  label: 'Name',
+  hint: 'For people; need not be unique',
+};
+
 const SELECTOR: FormField = {
   path: 'selector',
   kind: 'list',
@@ -104,6 +125,7 @@ const CONCURRENCY_ROW: readonly FormField[] = [
 
 /** Rows that runs and definitions have: pairs alone, other fields two by two. */
 const CONTAINER_ROWS: FieldRows = [
+  [LABELS_FIELD],
   ...OPTION_FIELDS.filter(({ kind }) => kind === 'pairs').map((field) => [field]),
   ...inPairs([...OPTION_FIELDS.filter(({ kind }) => kind !== 'pairs'), SELECTOR]),
   CONCURRENCY_ROW,
@@ -124,8 +146,8 @@ const START_AT: FormField = {
 };
 
 /** The part "Advanced" of a run; a definition has no time of a start. */
-export const ADVANCED_RUN_ROWS: FieldRows = [...CONTAINER_ROWS, [START_AT, RETRY_ON]];
-export const ADVANCED_DEFINITION_ROWS: FieldRows = [...CONTAINER_ROWS, [RETRY_ON]];
+export const ADVANCED_RUN_ROWS: FieldRows = [[NAME], ...CONTAINER_ROWS, [START_AT, RETRY_ON]];
+export const ADVANCED_DEFINITION_ROWS: FieldRows = [[DESCRIPTION], ...CONTAINER_ROWS, [RETRY_ON]];
 
 function inPairs(fields: readonly FormField[]): FieldRows {
   return fields.flatMap((_, at) => (at % 2 === 0 ? [fields.slice(at, at + 2)] : []));

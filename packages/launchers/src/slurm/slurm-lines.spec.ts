@@ -12,9 +12,14 @@ describe('the lines of squeue', () => {
   test('are read back, and others are ignored', () => {
     const key = { runId: '0f7c-1', attempt: 12 };
     const name = jobName('team-a', key);
+    const named = { name: 'a|b;c\n', labels: { team: 'x y', 'org/stage': '' } };
+    const comment = jobComment('host:1/a', named);
+    assert.equal(comment, 'longshore:host:1/a;name=a%7Cb%3Bc%0A&team=x+y&org%2Fstage=');
+    const plain = jobComment('w;1', { name: null, labels: { long: 'x'.repeat(2000) } });
     const lines = [
-      `41|PENDING|3|10M|gres:gpu:a100:1|${name}|${jobComment('host:1/a')}|(ReqNodeNotAvail, UnavailableNodes:n[1-2]|x)`,
+      `41|PENDING|3|10M|gres:gpu:a100:1|${name}|${comment}|(ReqNodeNotAvail, UnavailableNodes:n[1-2]|x)`,
       `42|RUNNING|1|2G|N/A|${name}|(null)|None`,
+      `45|RUNNING|1|2G|N/A|${name}|${plain}|None`,
       '43|RUNNING|1|0|N/A|team-b.0f7c-1.12|longshore:w|None',
       '44|RUNNING|1|0|N/A|team-a.wrap|(null)|None',
       'slurm_load_jobs error',
@@ -25,6 +30,16 @@ describe('the lines of squeue', () => {
     assert.deepEqual(parseJobs(lines.join('\n'), 'team-a'), [
       { ...key, id: '41', state: 'PENDING', cpus: 3, ramMb: 10, gpus, workerId: 'host:1/a', reason },
       { ...key, id: '42', state: 'RUNNING', cpus: 1, ramMb: 2048, gpus: new Map(), workerId: '', reason: '' },
+      {
+        ...key,
+        id: '45',
+        state: 'RUNNING',
+        cpus: 1,
+        ramMb: 2048,
+        gpus: new Map(),
+        workerId: 'w;1',
+        reason: '',
+      },
     ]);
   });
 

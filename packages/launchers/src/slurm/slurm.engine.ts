@@ -131,7 +131,7 @@ export class SlurmEngine implements Engine {
     const isOurs = await this.inFolder(async () =>
       this.folders.create(spec, await attemptFiles(spec, { ...place, workerId, folder })),
     );
-    const identity = [`--job-name=${jobName(deployment, spec)}`, `--comment=${jobComment(workerId)}`];
+    const identity = [`--job-name=${jobName(deployment, spec)}`, `--comment=${jobComment(workerId, spec)}`];
     const script = jobScript({ root: this.folders.root, folder: attemptName(spec), tool: place.tool });
     let engineId: string;
     try {

@@ -1,4 +1,4 @@
-import type { JobKey } from '../launcher/engine.js';
+import type { JobKey, JobSpec } from '../launcher/engine.js';
 
 /** Fields of a line of squeue; the reason comes last, because it alone may hold the separator. */
 export const JOB_FORMAT = '%i|%T|%C|%m|%b|%j|%k|%r';
@@ -44,6 +44,8 @@ const WAITING = new Set([
 ]);
 const UNITS: Readonly<Record<string, number>> = { K: 1 / 1024, M: 1, G: 1024, T: 1024 ** 2 };
 const COMMENT = 'longshore:';
+/** Characters of a comment. */
+const MAX_COMMENT = 1024;
 
 export function hasEnded({ state }: SlurmJob): boolean {
   return ENDED.has(state);
@@ -59,9 +61,18 @@ export function jobName(deployment: string, key: JobKey): string {
   return `${deployment}.${attemptName(key)}`;
 }
 
-/** Comment of the jobs of a launcher. */
-export function jobComment(workerId: string): string {
-  return `${COMMENT}${workerId}`;
+/**
+ * Comment of a job: its worker, then name and labels of its run as in the query of a URL, which has neither `|` nor `;`. Pairs
+ * that the comment has no room for are left out.
+ */
+export function jobComment(workerId: string, { name, labels }: Pick<JobSpec, 'name' | 'labels'>): string {
+  const pairs = [...(name === null ? [] : [['name', name] as const]), ...Object.entries(labels)];
+  let comment = `${COMMENT}${workerId};`;
+  for (const [key, value] of pairs) {
+    const text = new URLSearchParams({ [key]: value }).toString();
+    if (comment.length + text.length < MAX_COMMENT) comment += `${comment.endsWith(';') ? '' : '&'}${text}`;
+  }
+  return comment;
 }
 
 /** @param name `RUN.ATTEMPT`, as in names of jobs and folders; null: it is none */
@@ -90,7 +101,7 @@ export function parseJobs(text: string, deployment: string): SlurmJob[] {
         cpus: Number(cpus) || 0,
         ramMb: parseMemory(memory),
         gpus: parseGpus(gres),
-        workerId: comment.startsWith(COMMENT) ? comment.slice(COMMENT.length) : '',
+        workerId: comment.startsWith(COMMENT) ? comment.slice(COMMENT.length, comment.lastIndexOf(';')) : '',
         reason: parseReason(reason.join('|')),
       },
     ];

@@ -92,8 +92,9 @@ export function readContainer(op: JsonObject): RunContainer | null {
   const options = RUN_OPTIONS.map(
     ({ name, kind, default: unset = op[name] }) => [name, READ_OPTION[kind](op[name] ?? unset)] as const,
   );
-  const isRead = options.every(([, value]) => value !== undefined);
-  return isRead ? Object(Object.fromEntries(options)) : null;
+  const [name, labels] = [READ_OPTION.text(op['name']), READ_OPTION.map(op['labels'])];
+  const isRead = [name, labels, ...options.map(([, value]) => value)].every((value) => value !== undefined);
+  return isRead ? Object({ name, labels, ...Object.fromEntries(options) }) : null;
 }
 
 /** Texts by name; absent: empty; null: it is something else. */

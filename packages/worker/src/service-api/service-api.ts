@@ -66,8 +66,10 @@ export interface HeldRun {
   readonly attempt: number | null;
 }
 
-/** The options of a run as answers show them: null, or empty, where one is not set. */
-export type RunContainer = { readonly [N in RunOption['name']]: Unchanging<Schemas['OpRun'][N]> };
+/** The options, name and labels of a run as answers show them: null, or empty, where one is not set. */
+export type RunContainer = {
+  readonly [N in RunOption['name'] | 'name' | 'labels']: Unchanging<Schemas['OpRun'][N]>;
+};
 
 type Unchanging<T> = T extends (infer E)[] ? readonly E[] : Readonly<T>;
 

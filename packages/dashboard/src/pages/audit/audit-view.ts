@@ -10,6 +10,7 @@ export function changesOf({ before, after }: AuditEntry): JsonChange[] {
 }
 
 const ACTIONS: Readonly<Record<Exclude<AuditEntry['action'], 'run.patch'>, string>> = {
+  'run.labels': 'name and labels of a run changed',
   'key.create': 'API key created',
   'key.revoke': 'API key revoked',
   'worker.drain': 'worker drained',

@@ -9,10 +9,11 @@ import { showToast } from '../../components/feedback/toast-store.js';
 import { useSession } from '../../session/session-context.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import { ChangeDialog } from './change-dialog.js';
+import { LabelsDialog } from './labels-dialog.js';
 import { RerunDialog } from './rerun-dialog.js';
 import { isEnded, type Run } from './run-view.js';
 
-type Question = 'cancel' | 'retry' | 'again' | 'change';
+type Question = 'cancel' | 'retry' | 'again' | 'change' | 'labels';
 
 /** What may be done to a run, as far as the key allows it. */
 export function RunActions({ run }: { readonly run: Run }) {
@@ -31,6 +32,9 @@ export function RunActions({ run }: { readonly run: Run }) {
           <Button size="small" onClick={() => setAsked('retry')}>
             Retry
           </Button>
+          <Button size="small" onClick={() => setAsked('labels')}>
+            Labels
+          </Button>
         </>
       )}
       {may() && (
@@ -45,6 +49,7 @@ export function RunActions({ run }: { readonly run: Run }) {
       )}
       <Questions run={run} asked={asked} onClose={() => setAsked(undefined)} />
       <RerunDialog isOpen={asked === 'again'} onClose={() => setAsked(undefined)} run={run} />
+      <LabelsDialog isOpen={asked === 'labels'} onClose={() => setAsked(undefined)} run={run} />
       <ChangeDialog isOpen={asked === 'change'} onClose={() => setAsked(undefined)} run={run} />
     </>
   );

@@ -68,6 +68,11 @@ export function RunFacts({ run }: { readonly run: Run }) {
       <Fact name="Needs">
         <span title={needsOf(run)}>{needsOf(run)}</span>
       </Fact>
+      {Object.entries(run.labels).map(([key, value]) => (
+        <Fact key={key} name={`Label ${key}`}>
+          <PageLink page="/runs" query={{ label: `${key}=${value}` }} text={value} />
+        </Fact>
+      ))}
       {run.selector.length > 0 && (
         <Fact name="Selector">
           <PageLink

@@ -38,8 +38,8 @@ function OneRun({ id }: { readonly id: string }) {
     <>
       <PageHeader
         title={
-          <span className={styles.title} title={id}>
-            Run <code>{shortId(id)}</code>
+          <span className={styles.title} title={run.name === null ? id : `${run.name}\n${id}`}>
+            {run.name ?? 'Run'} <code>{shortId(id)}</code>
           </span>
         }
         note={

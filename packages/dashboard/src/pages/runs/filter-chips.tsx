@@ -9,6 +9,10 @@ const WORDS: Readonly<Record<RunFilter, string>> = {
   topic: 'Topic',
   selector: 'Selector',
   concurrency_key: 'Concurrency key',
+  label: 'Labels',
+  name_prefix: 'Name begins with',
+  cause: 'Cause of failure',
+  exit_code: 'Exit code',
   from: 'Created from',
   to: 'Created to',
 };

@@ -150,15 +150,17 @@ function What({ run }: { readonly run: Run }) {
     event_delivery: feed,
   } = run;
   const isMade = definition !== null;
-  const name = isMade ? `${definition} ${version ?? ''}` : image;
+  const source = isMade ? `${definition} ${version ?? ''}` : image;
+  const labels = Object.entries(run.labels).map((label) => label.join('='));
   const error = state === 'FAILED' ? run.execution_summary.error_message : undefined;
   const topic = feed === null ? '' : `topic ${feed.topic}`;
-  const rest = error ?? (isMade ? image : topic);
+  const origin = run.name === null ? (isMade ? image : topic) : source;
+  const rest = error ?? [origin, ...labels].filter((text) => text !== '').join(' · ');
   return (
     <>
-      <span className={styles.what} title={isMade ? `${name}\n${image}` : image}>
-        {isMade ? definition : image}
-        {isMade && <span className="muted"> {version}</span>}
+      <span className={styles.what} title={isMade ? `${source}\n${image}` : image}>
+        {run.name ?? (isMade ? definition : image)}
+        {run.name === null && isMade && <span className="muted"> {version}</span>}
       </span>
       {rest !== '' && (
         <span className={classNames(styles.why, error !== undefined && styles.failed)} title={rest}>

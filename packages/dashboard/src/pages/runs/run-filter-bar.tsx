@@ -27,6 +27,10 @@ const TEXTS = [
   ['topic', 'Topic', ({ event_delivery: feed }) => [feed?.topic]],
   ['selector', 'Selector', ({ selector }) => selector],
   ['concurrency_key', 'Concurrency key', ({ concurrency }) => [concurrency?.key]],
+  ['label', 'Labels', ({ labels }) => Object.entries(labels).map((label) => label.join('='))],
+  ['name_prefix', 'Name begins with', ({ name }) => [name]],
+  ['cause', 'Cause of failure', ({ execution_summary: { cause } }) => [cause]],
+  ['exit_code', 'Exit code', ({ execution_summary: { exit_code: code } }) => [code?.toString()]],
 ] as const satisfies readonly (readonly [
   keyof RunFilters,
   string,

@@ -10,6 +10,10 @@ export const RUN_FILTERS = [
   'topic',
   'selector',
   'concurrency_key',
+  'label',
+  'name_prefix',
+  'cause',
+  'exit_code',
   'from',
   'to',
 ] as const;
@@ -28,6 +32,10 @@ export const NO_FILTERS: RunFilters = {
   topic: '',
   selector: '',
   concurrency_key: '',
+  label: '',
+  name_prefix: '',
+  cause: '',
+  exit_code: '',
   from: '',
   to: '',
 };
@@ -46,10 +54,11 @@ function readable(time: string): string {
 }
 
 /** The filters as `GET /runs` takes them; times include their whole second. */
-export function toQuery({ state, from, to, ...texts }: RunFilters) {
+export function toQuery({ state, label, from, to, ...texts }: RunFilters) {
   return {
     ...(state === '' ? {} : { state: stateOf(state) }),
     ...Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== '')),
+    ...(label === '' ? {} : { label: label.split(',').map((one) => one.trim()) }),
     ...(from === '' ? {} : { 'created[gte]': toSeconds(from) }),
     ...(to === '' ? {} : { 'created[lt]': toSeconds(to) + 1 }),
   };

@@ -27,6 +27,7 @@ import {
 } from './run-filters.js';
 import type { Run } from './run-view.js';
 import styles from './runs-page.module.css';
+import { SavedViews } from './saved-views.js';
 import { SelectionBar } from './selection-bar.js';
 import { useChosenRuns } from './use-chosen-runs.js';
 import { useHeldRows } from './use-held-rows.js';
@@ -109,14 +110,17 @@ export default function RunsPage() {
           )}
         </div>
         <Pager label="runs" onPrevious={page.toNewer} onNext={page.toOlder} />
-        {isAnyFilter && (
-          <div className={styles.filters}>
-            <FilterChips filters={filters} onRemove={(name) => filter({ [name]: '' })} />
-            <Button size="small" kind="quiet" onClick={clear}>
-              Clear filters
-            </Button>
-          </div>
-        )}
+        <div className={styles.filters}>
+          {isAnyFilter && (
+            <>
+              <FilterChips filters={filters} onRemove={(name) => filter({ [name]: '' })} />
+              <Button size="small" kind="quiet" onClick={clear}>
+                Clear filters
+              </Button>
+            </>
+          )}
+          <SavedViews filters={isAnyFilter ? filters : undefined} />
+        </div>
       </div>
       <DataTable
         label="Runs"

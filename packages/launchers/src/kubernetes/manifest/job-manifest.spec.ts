@@ -38,6 +38,17 @@ const OF_RUN = [
 ];
 
 describe('the Job of an attempt', () => {
+  it('has the name and labels of the run as annotations, and labels of the pod where Kubernetes takes them', () => {
+    const labels = { team: 'vision', 'org/stage': 'a', note: 'two words', empty: '' };
+    const { metadata, spec } = jobManifest(jobSpec({ name: 'nightly run', labels }), CONTEXT);
+    const annotations = { 'longshore.name': 'nightly run', 'longshore.labels': JSON.stringify(labels) };
+    assert.deepEqual(metadata?.annotations, { 'longshore.worker': 'w:1/a', ...annotations });
+    assert.deepEqual(spec?.template.metadata, {
+      labels: { ...metadata?.labels, 'longshore.label/team': 'vision', 'longshore.label/empty': '' },
+      annotations,
+    });
+  });
+
   it('is exactly this for a plain run', () => {
     const worker = jobLabels(jobSpec(), CONTEXT)['longshore.worker'] ?? '';
     assert.match(worker, /^sha-[0-9a-f]{32}$/);

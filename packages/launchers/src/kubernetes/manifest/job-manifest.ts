@@ -11,7 +11,9 @@ import {
   jobName,
   labelValue,
   OUTPUTS_CONTAINER,
+  podLabels,
   pullSecretName,
+  runAnnotations,
   RUN_CONTAINER,
   RUN_LABEL,
   WORKER_ANNOTATION,
@@ -56,13 +58,14 @@ export function jobLabels(
 /** The Job of an attempt. Its pod is never repeated: retries are the service's. */
 export function jobManifest(spec: JobSpec, context: JobContext): Job {
   const labels = jobLabels(spec, context);
+  const annotations = runAnnotations(spec);
   return {
     apiVersion: 'batch/v1',
     kind: 'Job',
     metadata: {
       name: jobName(spec),
       labels,
-      annotations: { [WORKER_ANNOTATION]: context.workerId },
+      annotations: { [WORKER_ANNOTATION]: context.workerId, ...annotations },
     },
     spec: {
       backoffLimit: 0,
@@ -74,7 +77,13 @@ export function jobManifest(spec: JobSpec, context: JobContext): Job {
       podFailurePolicy: {
         rules: [{ action: 'FailJob', onPodConditions: [{ type: 'DisruptionTarget', status: 'True' }] }],
       },
-      template: context.patch({ metadata: { labels }, spec: podSpec(spec, context) }),
+      template: context.patch({
+        metadata: {
+          labels: { ...podLabels(spec), ...labels },
+          ...(Object.keys(annotations).length > 0 && { annotations }),
+        },
+        spec: podSpec(spec, context),
+      }),
     },
   };
 }

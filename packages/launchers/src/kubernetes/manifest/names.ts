@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { EngineJob, JobKey } from '../../launcher/engine.js';
+import type { EngineJob, JobKey, JobSpec } from '../../launcher/engine.js';
 import type { Job } from '../api/resources.js';
 
 /** Labels of everything that a launcher creates. */
@@ -13,6 +13,13 @@ export const WORKER_ANNOTATION = 'longshore.worker';
 
 /** Annotation of a Job with the UID of its pod. Another pod of the Job is a replacement, whose results do not count. */
 export const POD_ANNOTATION = 'longshore.pod';
+
+/** Annotations of a Job and its pod with the run's name, and with its labels as a JSON object. */
+const NAME_ANNOTATION = 'longshore.name';
+const LABELS_ANNOTATION = 'longshore.labels';
+
+/** Of a pod: the key of a run's label follows. */
+const LABEL_PREFIX = 'longshore.label/';
 
 /** Containers of a pod, in the order in which they run. `run` is the user's. */
 export const INPUTS_CONTAINER = 'inputs';
@@ -29,10 +36,30 @@ export function pullSecretName(key: JobKey): string {
   return `${jobName(key)}-pull`;
 }
 
+const LABEL_VALUE = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
+
+type RunNames = Pick<JobSpec, 'name' | 'labels'>;
+
 /** A text as the value of a label: itself where it is one, else a hash. */
 export function labelValue(text: string): string {
-  if (/^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/.test(text)) return text;
+  if (LABEL_VALUE.test(text)) return text;
   return `sha-${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
+}
+
+/** What a Job and its pod say of the run's name and labels; nothing without any. */
+export function runAnnotations({ name, labels }: RunNames): Readonly<Record<string, string>> {
+  return {
+    ...(name !== null && { [NAME_ANNOTATION]: name }),
+    ...(Object.keys(labels).length > 0 && { [LABELS_ANNOTATION]: JSON.stringify(labels) }),
+  };
+}
+
+/** The run's labels as labels of its pod: those whose key and value Kubernetes takes. */
+export function podLabels({ labels }: RunNames): Readonly<Record<string, string>> {
+  const valid = Object.entries(labels).filter(
+    ([key, value]) => !key.includes('/') && (value === '' || LABEL_VALUE.test(value)),
+  );
+  return Object.fromEntries(valid.map(([key, value]) => [`${LABEL_PREFIX}${key}`, value]));
 }
 
 /** Selects what launchers of the deployment created. */

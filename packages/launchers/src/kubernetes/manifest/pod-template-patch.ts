@@ -36,7 +36,11 @@ const SAMPLE_VALUES = { map: { SAMPLE: 'value' }, list: ['sample'], text: 'sampl
 /** A run that uses everything that the launcher can put into a template. */
 const SAMPLE: JobSpec = {
   ...carriedOptions(
-    Object(Object.fromEntries(RUN_OPTIONS.map(({ name, kind }) => [name, SAMPLE_VALUES[kind]]))),
+    Object({
+      ...Object.fromEntries(RUN_OPTIONS.map(({ name, kind }) => [name, SAMPLE_VALUES[kind]])),
+      name: 'sample',
+      labels: { sample: 'value' },
+    }),
   ),
   runId: 'sample',
   attempt: 1,

@@ -41,6 +41,17 @@ for (const [what, command, args, Entrypoint, Cmd] of [
   });
 }
 
+test('labels the container with the name and the labels of the run, besides those by which its worker finds it', () => {
+  const spec = { ...containerSpec('tool'), name: 'nightly', labels: { team: 'vision', run: 'other' } };
+  assert.deepEqual(containerOptions(spec, OWNER).Labels, {
+    ...containerOptions(containerSpec('tool'), OWNER).Labels,
+    'longshore.run': spec.runId,
+    'longshore.name': 'nightly',
+    'longshore.label.team': 'vision',
+    'longshore.label.run': 'other',
+  });
+});
+
 test('carries out every option of a run', () => {
   const needed = RUN_OPTIONS.flatMap(({ capability }) => capability ?? []);
   assert.deepEqual(new Set(needed), new Set([...CAPABILITIES, 'network:']));

@@ -28,6 +28,10 @@ const MB = 1024 * 1024;
 export const WORKER_LABEL = 'longshore.worker';
 export const RUN_LABEL = 'longshore.run';
 export const ATTEMPT_LABEL = 'longshore.attempt';
+/** Of a container: the name of its run. */
+const NAME_LABEL = 'longshore.name';
+/** The key of a run's label follows. */
+const LABEL_PREFIX = 'longshore.label.';
 /** Which lock of its id the worker holds. */
 export const INSTANCE_LABEL = 'longshore.instance';
 
@@ -95,6 +99,10 @@ export function containerOptions(
       ...ownerLabels(owner),
       [RUN_LABEL]: spec.runId,
       [ATTEMPT_LABEL]: String(spec.attempt),
+      ...(spec.name === null ? {} : { [NAME_LABEL]: spec.name }),
+      ...Object.fromEntries(
+        Object.entries(spec.labels).map(([key, value]) => [`${LABEL_PREFIX}${key}`, value]),
+      ),
     },
     HostConfig: {
       ...RESTRICTIONS,
