@@ -46,6 +46,7 @@ const BY_FAMILY: Readonly<Record<string, Examples>> = {
 const BY_OPERATION: Readonly<Record<string, Examples>> = {
   createRun: { 400: invalid('image is required') },
   patchRun: { 400: invalid('priority must be an integer from -2147483648 to 2147483647') },
+  labelRun: { 400: invalid('name must be a string without control characters of 1 to 200 characters') },
   cancelRun: { 400: { detail: 'Run is already in terminal state COMPLETED' } },
   addEvent: { 400: invalid('msg must be an integer from 0 to 100'), 409: NOT_ASSIGNED },
   upsertDefinition: { 400: invalid('id is required', 'version is required', 'image is required') },

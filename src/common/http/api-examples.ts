@@ -68,6 +68,7 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
     },
   },
   patchRun: { priority: { priority: 9 }, outputs: { outputs: OUTPUTS }, state: { state: 'CANCELLED' } },
+  labelRun: { labels: { labels: { team: 'vision', draft: null } }, name: { name: 'nightly training' } },
   upsertDefinition: {
     'word-count': {
       id: 'word-count',

@@ -17,6 +17,7 @@ const EXAMPLE_CURSOR = 'AAAAAAAAAAEm6-5TRbw';
 /** Bodies that an operation refuses with 400; `{}` unless given. */
 const WRONG_BODIES: Readonly<Record<string, object>> = {
   patchRun: { priority: 'high' },
+  labelRun: { name: '' },
   createDefinitionRun: { inputs: {} },
   addEvent: { type: 'PROGRESS', msg: 101 },
 };

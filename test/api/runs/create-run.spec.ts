@@ -248,6 +248,8 @@ function defaults(): Record<string, unknown> {
     event_delivery: null,
     ...showOptions(null),
     selector: [],
+    name: null,
+    labels: {},
     concurrency: null,
     start_at: null,
     op_definition: null,

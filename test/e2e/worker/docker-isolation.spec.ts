@@ -4,6 +4,7 @@ import { statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, it, onTestFinished, test } from 'vitest';
+import { CONTAINER_TIMING } from '@longshore/worker/runtime/docker/container/docker.container';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import { ImagePolicy } from '@longshore/worker/runtime/docker/images/image-policy';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
@@ -12,6 +13,7 @@ import {
   containerSpec,
   MemoryLog,
   readToEnd,
+  runtimeOn,
   textsOf,
 } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
@@ -81,6 +83,33 @@ describe('a container on a real engine', skipFor(forTests.skip), () => {
       assert.equal(exit.exitCode, 0, JSON.stringify(lines));
       assert.deepEqual(textsOf(lines, 'stdout'), [spec.workdir, ...ids]);
       assert.deepEqual(parseOutputs(await container.readOutputs())?.outputs, { a: 1 });
+    }
+  });
+
+  it('executes nothing as root, or as a user whose number only the image knows, where the worker refuses root', async () => {
+    const own = await forTests.engine.buildScript('rootless', 'id -u', ['USER 4711']);
+    const root = await forTests.engine.buildScript('root', 'id -u');
+    const named = await forTests.engine.buildScript('named', 'id -u', ['USER nobody-knows-me']);
+    const { host } = forTests.engine;
+    const rootless = runtimeOn({ host }, { timing: CONTAINER_TIMING, user: 'nonroot' });
+    for (const [image, user, uid] of [
+      [own, null, '4711'],
+      [root, '12:0', '12'],
+    ] as const) {
+      const container = await rootless.start({ ...containerSpec(image), user });
+      started.push(container);
+      assert.deepEqual(textsOf((await readToEnd(container)).lines, 'stdout'), [uid]);
+    }
+    for (const [image, user, what] of [
+      [root, null, 'root'],
+      [own, '0', "'0'"],
+      [own, '00:1', "'00'"],
+      [named, null, "'nobody-knows-me'"],
+    ] as const) {
+      await assert.rejects(rootless.start({ ...containerSpec(image), user }), {
+        name: 'RunFault',
+        message: `This worker executes no container as root, and the user of this one is ${what}: give the run a \`user\` as a number above 0`,
+      });
     }
   });
 

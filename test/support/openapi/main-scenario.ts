@@ -77,6 +77,8 @@ export async function playMainScenario(name: string, call: CallOperation): Promi
   assert.equal((await call('retryRun', { path })).current_attempt, 2);
   assert.equal((await call('cancelRun', { path })).state, 'CANCELLED');
   assert.equal((await call('patchRun', { path, body: { priority: 1, state: null } })).priority, 1);
+  const labels = { team: 'vision', draft: null };
+  assert.deepEqual((await call('labelRun', { path, body: { labels } })).labels, { team: 'vision' });
   const workers: readonly { id: string }[] = await call('listWorkers');
   assert.ok(workers.some(({ id }) => id === worker_id));
 }

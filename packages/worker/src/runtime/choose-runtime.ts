@@ -29,6 +29,8 @@ export interface RuntimeChoice {
   readonly network: string;
   /** SERVICE_WORKER_NETWORKS. */
   readonly networks: ReadonlyMap<string, string>;
+  /** SERVICE_WORKER_USER; null: not set. */
+  readonly containerUser: string | null;
   /** SERVICE_WORKER_PIDS; null: not set. */
   readonly pids: number | null;
   /** DOCKER_HOST and what belongs to it, PATH, LANG, TZ. */
@@ -71,6 +73,7 @@ export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
       network,
       networks,
       pids,
+      user: choice.containerUser,
     });
     await docker.checkNetworks();
     return docker;

@@ -49,6 +49,8 @@ export interface WorkerSettings {
   readonly network: string;
   /** Networks of the engine by the names that runs choose them by. */
   readonly networks: ReadonlyMap<string, string>;
+  /** User of every container, as numbers; `nonroot`: any but 0; null: that of the run or the image. */
+  readonly containerUser: string | null;
   /** Processes and threads of a container; null: by the cores. */
   readonly pids: number | null;
   /** Limit of an attempt's log events. */
@@ -77,6 +79,8 @@ export interface WorkerSettings {
 /** The service allows `/` as well. Proxies that decode %2F in paths answer 404 to its claims, but not to its heartbeats. */
 const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 /** In the network of the host, a run reaches what listens on loopback addresses. */
+/** The form that runs give their user in, or `nonroot`. */
+const CONTAINER_USER = /^(?:nonroot|(?:0|[1-9][0-9]{0,8})(?::(?:0|[1-9][0-9]{0,8}))?)$/;
 const NETWORK = /^(?!host$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 /** As the option `network` of a run: `none` is always there, `host` never. */
 const NETWORK_NAME = /^(?!(?:none|host)$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
@@ -125,6 +129,7 @@ export function loadWorkerSettings(
     },
     network: reader.read('network', matching(NETWORK), ''),
     networks: reader.read('networks', parseNetworks, new Map<string, string>()),
+    containerUser: reader.read('containerUser', matching(CONTAINER_USER), null),
     pids: reader.read('pids', within(64, 4_194_304), null),
     maxEvents: reader.read('maxEvents', within(0, 1_000_000), 0),
     maxEventBytes: reader.read('maxEventBytes', within(0, 2 ** 30), 0),

@@ -179,6 +179,15 @@ const COMMON_SETTINGS = [
       "Networks that runs may choose by name (their option `network`), each with the engine's network of the runtime docker.",
   },
   {
+    field: 'containerUser',
+    env: 'SERVICE_WORKER_USER',
+    flag: 'user',
+    kind: 'text',
+    allowed: 'a number of a user, numbers of user and group such as 1000:1000, or nonroot',
+    description:
+      'User of every container of the runtime docker, in place of that of the run or the image; nonroot: a run whose user is 0, or no number, fails.',
+  },
+  {
     field: 'pids',
     env: 'SERVICE_WORKER_PIDS',
     flag: 'pids',

@@ -1,11 +1,9 @@
 import { isCleanText } from '@longshore/common/json/text';
+import { LIST_PARAMETERS } from '../validation/dto-decorators.js';
 import { parameterName, Problems } from '../validation/problems.js';
 
 /** Query parameters by their literal names (`created[gte]`); without prototype, so any name is safe. */
 export type ParsedQuery = Record<string, string | string[]>;
-
-/** Names of the parameters that may be given several times; each is a list of its values. */
-export const LIST_PARAMETERS = new Set<string>();
 
 /** What a request target may hold once other characters are percent-encoded. */
 const PRINTABLE_ASCII = /^[!-~]*$/;

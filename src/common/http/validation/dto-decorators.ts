@@ -6,7 +6,6 @@ import { IsBoolean, IsIn, IsObject, IsOptional, ValidateBy, ValidateNested } fro
 import { isCleanText, lengthWithin } from '@longshore/common/json/text';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { PassByReference } from './free-form-json.js';
-import { LIST_PARAMETERS } from '../request/query-parser.js';
 import { keyPath } from './problems.js';
 import type { DtoClass } from './field-checks.js';
 
@@ -46,6 +45,9 @@ export interface TextMapShape extends Pick<SizeLimit, 'max'> {
 interface QueryText extends TextShape {
   readonly oneOf?: readonly string[];
 }
+
+/** Names of the query parameters that may be given several times. */
+export const LIST_PARAMETERS = new Set<string>();
 
 /** Marks the schema of a class that ignores unknown fields; the OpenAPI document replaces it by a keyword. */
 export const IGNORES_UNKNOWN_FIELDS = 'x-ignores-unknown-fields';

@@ -98,6 +98,13 @@ describe('DockerRuntime', () => {
       assert.deepEqual(await limitsOf({ NCPU: 64 }, 100), { PidsLimit: 100, Init: undefined });
     });
 
+    it('sets the user of the worker in place of that of the run', async () => {
+      const forced = runtimeOn(engine, { log, user: '1000:1000' });
+      await forced.start({ ...containerSpec('tool'), user: '0' });
+      const created = engine.calls.find(({ route }) => route === 'POST /containers/create');
+      assert.equal(Object(created?.body).User, '1000:1000');
+    });
+
     it('passes the trace context to a traced container', async () => {
       const trace = {
         traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',

@@ -5,8 +5,10 @@ import type { Capability } from '@longshore/client/constants';
 import {
   CAPABILITIES,
   ATTEMPT_LABEL,
+  checkUser,
   containerOptions,
   INSTANCE_LABEL,
+  NON_ROOT,
   ownerLabels,
   RUN_LABEL,
   WORKER_LABEL,
@@ -63,6 +65,8 @@ export interface DockerRuntimeOptions {
   readonly networks?: ReadonlyMap<string, string>;
   /** Of SERVICE_WORKER_REGISTRY_LOGINS; absent or null: none. */
   readonly logins?: LoginFile | null;
+  /** SERVICE_WORKER_USER; absent or null: that of the run or the image. */
+  readonly user?: string | null;
   /** SERVICE_WORKER_PIDS; absent or null: by the cores. */
   readonly pids?: number | null;
   /** Absent: pulled images are kept. */
@@ -210,10 +214,11 @@ export class DockerRuntime implements Runtime {
     let created: Dockerode.Container | null = null;
     let attached: Readable | null = null;
     try {
-      const { pids } = this.options;
-      const choices = { network, pids, engine: await this.featuresOf(engine) };
+      const { pids, user = null } = this.options;
+      const choices = { network, pids, user, engine: await this.featuresOf(engine) };
       const options = containerOptions(spec, this.options, choices);
       const container = (created = await createContainer(engine, options, timing.startMs));
+      if (user === NON_ROOT) await checkUser(container, timing.callMs);
       await this.putInputs(container, spec);
       attached = await attachOutput(container, timing.callMs);
       signal?.throwIfAborted();
@@ -224,6 +229,7 @@ export class DockerRuntime implements Runtime {
       // A container that the engine creates later than it answers is removed by the next search for leftovers.
       if (created !== null) await this.discard(created);
       signal?.throwIfAborted();
+      if (error instanceof RunFault) throw error;
       const what = created === null ? 'created' : 'started';
       return this.judge(error, spec, { what, isProven });
     }

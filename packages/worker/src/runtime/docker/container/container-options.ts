@@ -1,8 +1,9 @@
 import type { Capability } from '@longshore/client/constants';
 import type Dockerode from 'dockerode';
 import type { WorkerIdentity } from '../../../process/worker-identity.js';
+import { withLimit } from '../engine/docker-engine.js';
 import type { EngineFeatures } from '../engine/engine-features.js';
-import { workerEnvironment, type ContainerLimits, type ContainerSpec } from '../../runtime.js';
+import { RunFault, workerEnvironment, type ContainerLimits, type ContainerSpec } from '../../runtime.js';
 
 /** Folder of the input and the output file inside the container. */
 export const CONTAINER_FOLDER = '/longshore';
@@ -61,11 +62,16 @@ const OVERRIDES = {
   StopSignal: 'SIGTERM',
 } satisfies Dockerode.ContainerCreateOptions;
 
+/** As SERVICE_WORKER_USER: no container may run as root. */
+export const NON_ROOT = 'nonroot';
+
 export interface EngineChoices {
   /** Absent: the default of the engine. */
   readonly network?: string | undefined;
   /** Absent: everything, and one core. */
   readonly engine?: EngineFeatures;
+  /** SERVICE_WORKER_USER; null: that of the run or the image. */
+  readonly user?: string | null;
   /** SERVICE_WORKER_PIDS; null: it follows the cores. */
   readonly pids?: number | null;
 }
@@ -80,8 +86,9 @@ const ALL_FEATURES: EngineFeatures = { hasLog: true, hasInit: true, cores: 1 };
 export function containerOptions(
   spec: ContainerSpec,
   owner: WorkerIdentity,
-  { network, engine = ALL_FEATURES, pids = null }: EngineChoices = {},
+  { network, engine = ALL_FEATURES, pids = null, user = null }: EngineChoices = {},
 ): Dockerode.ContainerCreateOptions {
+  const User = user === null || user === NON_ROOT ? spec.user : user;
   return {
     Image: spec.image,
     AttachStdin: false,
@@ -92,7 +99,7 @@ export function containerOptions(
     Env: environmentOf(spec),
     ...commandOf(spec),
     ...(spec.workdir === null ? {} : { WorkingDir: spec.workdir }),
-    ...(spec.user === null ? {} : { User: spec.user }),
+    ...(User === null ? {} : { User }),
     StopTimeout: spec.stop_grace_s,
     ...OVERRIDES,
     Labels: {
@@ -152,6 +159,17 @@ function gpuRequest({ gpuId, vramMb }: ContainerLimits): Dockerode.HostConfig {
 
 function networkMode(network?: string): Dockerode.HostConfig {
   return network === undefined ? {} : { NetworkMode: network };
+}
+
+/** @throws RunFault when a created container would run as root, or as a user whose number only the image knows */
+export async function checkUser(container: Dockerode.Container, limitMs: number): Promise<void> {
+  const { Config } = await withLimit(limitMs, 'inspect', (abortSignal) => container.inspect({ abortSignal }));
+  const [user = ''] = Config.User.split(':');
+  if (/^[0-9]+$/.test(user) && Number(user) !== 0) return;
+  const named = user === '' ? 'root' : `'${user}'`;
+  throw new RunFault(
+    `This worker executes no container as root, and the user of this one is ${named}: give the run a \`user\` as a number above 0`,
+  );
 }
 
 /** A command that no image has. */
