@@ -5,23 +5,25 @@ import { RunWaitRefused, waitForRun, type RunWaitOptions } from './wait-for-run.
 
 const ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
+/** Waits with a service that answers these in turn; an Error is a lost answer. */
+function wait(answers: readonly (Response | Error)[], options?: RunWaitOptions) {
+  const urls: string[] = [];
+  const fetch = async (request: Request): Promise<Response> => {
+    const answer = answers[urls.length] ?? assert.fail('too many requests');
+    urls.push(request.url);
+    if (answer instanceof Error) throw answer;
+    return answer;
+  };
+  const client = createLongshoreClient({ baseUrl: 'http://service', apiKey: 'key', fetch });
+  return { urls, run: waitForRun(client, ID, options) };
+}
+
+function inState(state: string): Response {
+  return Response.json({ id: ID, state });
+}
+
 describe('waitForRun', () => {
   beforeEach(() => void vi.useFakeTimers({ shouldAdvanceTime: true, advanceTimeDelta: 20 }));
-
-  /** Waits with a service that answers these in turn; an Error is a lost answer. */
-  function wait(answers: readonly (Response | Error)[], options?: RunWaitOptions) {
-    const urls: string[] = [];
-    const fetch = async (request: Request): Promise<Response> => {
-      const answer = answers[urls.length] ?? assert.fail('too many requests');
-      urls.push(request.url);
-      if (answer instanceof Error) throw answer;
-      return answer;
-    };
-    const client = createLongshoreClient({ baseUrl: 'http://service', apiKey: 'key', fetch });
-    return { urls, run: waitForRun(client, ID, options) };
-  }
-
-  const inState = (state: string): Response => Response.json({ id: ID, state });
 
   test('asks the service to hold the answer, and asks again until the run has ended', async () => {
     const { urls, run } = wait(['PENDING', 'RUNNING', 'FAILED'].map(inState));
@@ -56,7 +58,10 @@ describe('waitForRun', () => {
   });
 
   test('fails with the last reason when nothing answers for too long', async () => {
-    const { run } = wait(Array<Error>(9).fill(new TypeError('connection refused')), { patienceMs: 900 });
+    const { run } = wait(
+      Array.from({ length: 9 }, () => new TypeError('connection refused')),
+      { patienceMs: 900 },
+    );
     await assert.rejects(run, /connection refused/);
   });
 

@@ -83,6 +83,14 @@ export class UpdateRunDto {
   priority?: number;
 }
 
+@ApiSchema({ name: 'CancelRequest', description: 'What is said about a cancellation.' })
+export class CancelRunDto {
+  /** Why; shown as `execution_summary.cancel_reason`. @example The input was wrong. */
+  @OptionalField()
+  @IsText({ min: 1, max: 500 })
+  reason?: string;
+}
+
 /** What the answer of a run may wait for. */
 export const RUN_WAITS = ['ended', 'started', 'changed'] as const;
 export type RunWait = (typeof RUN_WAITS)[number];

@@ -17,7 +17,8 @@ import { CurrentCaller } from '../../auth/api-key.guard.js';
 import { MissingScope } from '../../auth/auth.errors.js';
 import { ApiResource } from '../../common/http/errors/error.dto.js';
 import { ApiPage } from '../../common/http/next-page.js';
-import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
+import { readItem } from '../../common/http/validation/bulk-items.js';
+import { createOptionalBodyDecorator, PrefersMinimal } from '../../common/http/request/handler-inputs.js';
 import {
   EVENT_EXAMPLES,
   EXAMPLE_WORKER_ID,
@@ -29,7 +30,13 @@ import { assertMayReport } from '../events/event-scopes.js';
 import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from '../dto/event.dto.js';
 import { ListAttemptsQueryDto, OpAttemptDto } from '../dto/op-attempt.dto.js';
 import { OpRunDto } from '../dto/op-run.dto.js';
-import { CreateRunDto, GetRunQueryDto, UpdateRunDto, type RunWait } from '../dto/run-requests.dto.js';
+import {
+  CancelRunDto,
+  CreateRunDto,
+  GetRunQueryDto,
+  UpdateRunDto,
+  type RunWait,
+} from '../dto/run-requests.dto.js';
 import { AllowHolders } from './held-run.guard.js';
 import { answerPage, answerPoll } from './json-stream.js';
 import {
@@ -64,6 +71,9 @@ import { RunListReader } from '../reading/run-list.reader.js';
 import { RunReader } from '../reading/run.reader.js';
 import type { RunVersion } from '../reading/shared-run-reads.js';
 import { RunsService } from '../runs.service.js';
+
+/** Parameter: what a request says about a cancellation. */
+const CancelRequest = createOptionalBodyDecorator((body) => readItem(CancelRunDto, body));
 
 @ApiTags('runs')
 @Controller('runs')
@@ -162,15 +172,20 @@ export class RunsController {
 
   /**
    * Cancel a run that has not ended
-   * @remarks Records CANCELLED. The worker stops the container when it sees the state.
+   * @remarks Records CANCELLED. The worker stops the container when it sees the state. A body is not needed.
    */
   @Post(':id/cancel')
   @HttpCode(200)
   @AllowScopes('client')
   @ApiResource(RUN_ID_PARAM)
+  @ApiBody({ type: CancelRunDto, required: false })
   @ApiOkResponse({ type: OpRunDto, description: 'The cancelled run.' })
-  cancelRun(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<OpRunDto> {
-    return this.runs.cancel(id, caller);
+  cancelRun(
+    @Param('id') id: string,
+    @CancelRequest() { reason }: CancelRunDto,
+    @CurrentCaller() caller: Caller,
+  ): Promise<OpRunDto> {
+    return this.runs.cancel(id, caller, reason);
   }
 
   /**

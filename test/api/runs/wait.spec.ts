@@ -10,10 +10,15 @@ import { openTestDatabase, type TestDatabase } from '../../support/test-database
 
 const UNKNOWN = '00000000-0000-7000-8000-000000000000';
 
-/** Requests that this service holds, from its start to its end. */
+/** A request that waits. */
 interface Waiting {
   readonly answer: Promise<TestAnswer>;
   readonly isAnswered: () => boolean;
+}
+
+/** The state with which a request is answered. */
+async function stateOf({ answer }: Waiting): Promise<string> {
+  return bodyOf(await answer, 'OpRun').state;
 }
 
 describe('GET /runs/{id}?wait', () => {
@@ -45,13 +50,9 @@ describe('GET /runs/{id}?wait', () => {
     const answer = at
       .send('GET', `/runs/${id}?${query}`, etag === undefined ? {} : { headers: { 'If-None-Match': etag } })
       .finally(() => (isAnswered = true));
-    while (held.size === before && !isAnswered) await setImmediate();
-    return { answer, isAnswered: () => isAnswered };
-  }
-
-  /** The state with which a request is answered that waits for 60 s. */
-  async function stateOf({ answer }: Waiting): Promise<string> {
-    return bodyOf(await answer, 'OpRun').state;
+    const waiting = { answer, isAnswered: () => isAnswered };
+    while (held.size === before && !waiting.isAnswered()) await setImmediate();
+    return waiting;
   }
 
   async function etagOf(id: string): Promise<string> {
