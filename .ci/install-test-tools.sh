@@ -16,7 +16,8 @@ need docker-registry docker-registry
 need iptables iptables
 need docker-compose docker-compose
 need chromium chromium
-need python3 python3-minimal
+# With its standard library: python3-minimal has neither json nor http.
+need python3 python3
 # Its programs are in a folder of its version: 15 in Debian 12, 17 in Debian 13.
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || packages="$packages postgresql"
 need psql postgresql-client

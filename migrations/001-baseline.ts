@@ -130,6 +130,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         error_message text,
         cause text,
         exit_code smallint,
+        cancel_reason text,
         outcome text not null default 'OPEN',
         state text not null
           check (state in ('PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED')),
@@ -223,6 +224,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         size integer not null,
         cause text,
         exit_code smallint,
+        cancel_reason text,
         primary key (run_id, attempt)
       );
 

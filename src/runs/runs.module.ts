@@ -31,13 +31,13 @@ import { RunJournal } from './journal/run-journal.js';
 import { RunViews } from './storage/run-views.js';
 import { SharedRunReads } from './reading/shared-run-reads.js';
 import { RunEtags } from './http/run-etags.js';
-import { RunChanges } from './events/run-changes.js';
 import { RunEvents } from './run-events.js';
+import { RunChanges } from './reading/run-changes.js';
 import { RunListReader } from './reading/run-list.reader.js';
 import { RunReader } from './reading/run.reader.js';
 import { RunRepository } from './storage/run.repository.js';
 import { QueueReader } from './queue/queue.reader.js';
-import { TimelinePolls } from './http/timeline-polls.js';
+import { RunPolls } from './http/run-polls.js';
 import { RunsController } from './http/runs.controller.js';
 import { RunsService } from './runs.service.js';
 import { RunCountsMetrics } from './counts/run-counts.metrics.js';
@@ -93,7 +93,7 @@ const EXPORTS = [
     SharedRunReads,
     RunEtags,
     RunChanges,
-    TimelinePolls,
+    RunPolls,
     RunCountsMetrics,
   ],
   exports: EXPORTS,

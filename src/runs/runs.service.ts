@@ -12,7 +12,7 @@ import type { Reporter, RunCommand } from './machine/run-command.js';
 import {
   MANUAL_RETRY,
   readEvent,
-  USER_CANCEL,
+  userCancel,
   type ReportedEvent,
   type RunEvent,
 } from './machine/run-event.js';
@@ -77,8 +77,9 @@ export class RunsService {
     return (await answerOf(effect, this.reader)).run;
   }
 
-  async cancel(id: string, caller?: Caller): Promise<OpRunDto> {
-    const command = eventCommand(USER_CANCEL, { sender: caller?.keyId });
+  /** @param reason kept with the run */
+  async cancel(id: string, caller?: Caller, reason?: string): Promise<OpRunDto> {
+    const command = eventCommand(userCancel(reason), { sender: caller?.keyId });
     const effect = await this.journal.change(id, command, { caller, wantsView: true });
     return (await answerOf(effect, this.reader)).run;
   }

@@ -11,6 +11,9 @@ import { Session } from './session.js';
 const ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const OPTIONS = { json: false, timestamps: false, withoutLogs: true, patienceMs: 1_000 };
 
+/** The request that waits for a change. */
+const POLL = '?include_events=false&wait=20&until=changed';
+
 /** A complete log of 10 lines, half of which are not stored. */
 const LOG_LINES = ['begun', 'end']
   .map((text, n) => `${JSON.stringify({ line: n * 9, stream: 'stdout', text })}\n`)
@@ -28,6 +31,7 @@ const LOG_HEADERS = {
 class FakeService {
   readonly requests: string[] = [];
   state = 'PENDING';
+  private events: readonly object[] = [];
   private readonly arrivals = new EventEmitter();
   private release: (response: Response) => void = () => assert.fail('no poll waits');
 
@@ -39,19 +43,25 @@ class FakeService {
     if (path === '/logs/stream') return new Response(LOG_STREAM);
     if (path === '/logs') return new Response(LOG_LINES, { headers: LOG_HEADERS });
     if (path === '/explain') return Response.json({ state: this.state, summary: 'no worker is active' });
-    if (path === '/events' && searchParams.has('wait')) {
+    if (path === '/events') return Response.json({ events: this.events });
+    if (searchParams.has('wait')) {
+      assert.equal(request.headers.get('If-None-Match'), '"v1"');
       return new Promise((resolve) => (this.release = resolve));
     }
-    if (path === '/events') return Response.json({ events: [] });
-    return Response.json({
+    return this.run();
+  };
+
+  private run(): Response {
+    const run = {
       id: ID,
       state: this.state,
       progress: 0,
       current_attempt: 1,
       retry_policy: { max_attempts: 1 },
       execution_summary: {},
-    });
-  };
+    };
+    return Response.json(run, { headers: { ETag: '"v1"' } });
+  }
 
   async until(request: string): Promise<void> {
     while (!this.requests.includes(request)) await once(this.arrivals, 'request');
@@ -68,7 +78,13 @@ class FakeService {
       payload: {},
       state: 'COMPLETED',
     };
-    this.release(Response.json({ events: [event] }));
+    this.events = [event];
+    this.release(this.run());
+  }
+
+  /** Answers the poll that waits: the run has not changed. */
+  elapse(): void {
+    this.release(new Response(null, { status: 304, headers: { ETag: '"v1"' } }));
   }
 }
 
@@ -113,19 +129,22 @@ async function logsOf(...flags: readonly string[]): Promise<string> {
 }
 
 describe('following a run', () => {
-  test('sends one request that the service holds until there is an event', async () => {
+  test('sends requests that the service holds until the run changes, and reads events only then', async () => {
     const { service, ended } = follow();
-    await service.until('/events?wait=20');
+    await service.until(POLL);
+    service.requests.length = 0;
+    service.elapse();
+    await service.until(POLL);
+    assert.deepEqual(service.requests, [POLL]);
     service.complete();
     assert.equal(await ended, EXIT.ok);
-    const run = '?include_events=false';
-    assert.deepEqual(service.requests, [run, '/events?', '/events?wait=20', run, '/events?after=0', run]);
+    assert.deepEqual(service.requests, [POLL, '/events?', '?include_events=false']);
   });
 
   test('says once, after five seconds, why a run waits', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const { service, ended, errors } = follow();
-    await service.until('/events?wait=20');
+    await service.until(POLL);
     vi.advanceTimersByTime(4_999);
     assert.ok(!service.requests.includes('/explain?'));
     vi.advanceTimersByTime(1);
@@ -140,7 +159,7 @@ describe('following a run', () => {
   test('explains nothing about a run that does not wait', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const { service, ended, errors } = follow();
-    await service.until('/events?wait=20');
+    await service.until(POLL);
     service.state = 'RUNNING';
     vi.advanceTimersByTime(5_000);
     await service.until('/explain?');
@@ -151,7 +170,7 @@ describe('following a run', () => {
 
   test('says at the end of the log how many of its lines are not stored', async () => {
     const { service, ended, errors, printed } = follow({ ...OPTIONS, withoutLogs: false });
-    await service.until('/events?wait=20');
+    await service.until(POLL);
     service.complete();
     assert.equal(await ended, EXIT.ok);
     assert.equal(printed(), 'begun\nend\n');

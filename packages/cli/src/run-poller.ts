@@ -3,9 +3,9 @@ import type { Schemas } from '@longshore/client';
 import { TERMINAL_STATES } from '@longshore/client/constants';
 import type { Session } from './session.js';
 
-/** How long the service holds a poll without events, in seconds. */
+/** How long the service holds a poll of a run that does not change, in seconds. */
 const WAIT_S = 20;
-/** Pause after a poll with events, so that frequent events share one. */
+/** Pause after a change, so that frequent events share a poll. */
 const PAUSE_MS = 200;
 
 /** A run as the latest poll found it. */
@@ -20,6 +20,7 @@ export interface RunUpdate {
 export class RunPoller {
   private latest: RunUpdate | undefined;
   private failure: unknown;
+  private etag: string | undefined;
   private lastEvent = -1;
   private readonly changes = new EventEmitter<{ change: [] }>();
   private isClosed = false;
@@ -38,8 +39,8 @@ export class RunPoller {
   /** Reads the run and starts polling. @throws CliError when the run cannot be read */
   async start(): Promise<RunUpdate> {
     // Without patience, so that a wrong URL fails at once.
-    const run = await this.readRun(undefined);
-    const update = await this.publish(run, await this.readEvents(0, undefined));
+    const run = await this.readRun(0, undefined);
+    const update = await this.publish(run, await this.readEvents(undefined));
     void this.pollUntilEnded();
     return update;
   }
@@ -67,13 +68,12 @@ export class RunPoller {
     const { patienceMs } = this.options;
     try {
       while (this.latest === undefined || !TERMINAL_STATES.has(this.latest.run.state)) {
-        let events = await this.readEvents(WAIT_S, patienceMs);
-        const run = await this.readRun(patienceMs);
-        // A run that has ended gets no further events, so these are complete.
-        if (TERMINAL_STATES.has(run.state)) events = [...events, ...(await this.readEvents(0, patienceMs))];
+        const run = await this.readRun(WAIT_S, patienceMs);
         if (this.isClosed) return;
-        await this.publish(run, events);
-        if (events.length > 0 && !TERMINAL_STATES.has(run.state)) await session.pause(PAUSE_MS);
+        if (run === this.latest?.run) continue;
+        // Read after the run: one that has ended gets no further events, so these are complete.
+        await this.publish(run, await this.readEvents(patienceMs));
+        if (!TERMINAL_STATES.has(run.state)) await session.pause(PAUSE_MS);
       }
     } catch (error) {
       this.failure = error;
@@ -81,20 +81,23 @@ export class RunPoller {
     this.changes.emit('change');
   }
 
-  private readRun(patienceMs: number | undefined): Promise<Schemas['OpRun']> {
-    const { session, id } = this;
-    const params = { path: { id }, query: { include_events: false } };
-    return session.ask((init) => session.client.GET('/runs/{id}', { params, ...init }), patienceMs);
+  /** @param wait seconds to wait for a change of the run that was read last */
+  private readRun(wait: number, patienceMs: number | undefined): Promise<Schemas['OpRun']> {
+    const { session, id, etag } = this;
+    const query = { include_events: false, ...(wait === 0 ? {} : { wait, until: 'changed' as const }) };
+    const header = etag === undefined ? {} : { 'If-None-Match': etag };
+    const params = { path: { id }, query, header };
+    return session.ask(async (init) => {
+      const { data, error, response } = await session.client.GET('/runs/{id}', { params, ...init });
+      this.etag = response.headers.get('ETag') ?? this.etag;
+      return { data: response.status === 304 ? this.latest?.run : data, error, response };
+    }, patienceMs);
   }
 
-  /** Events that were not read yet. @param wait seconds to wait for one */
-  private async readEvents(wait: number, patienceMs: number | undefined): Promise<RunUpdate['events']> {
+  /** Events that were not read yet. */
+  private async readEvents(patienceMs: number | undefined): Promise<RunUpdate['events']> {
     const { session, id } = this;
-    const query = {
-      ...(this.lastEvent < 0 ? {} : { after: this.lastEvent }),
-      ...(wait === 0 ? {} : { wait }),
-    };
-    const params = { path: { id }, query };
+    const params = { path: { id }, query: this.lastEvent < 0 ? {} : { after: this.lastEvent } };
     const { events } = await session.ask(
       (init) => session.client.GET('/runs/{id}/events', { params, ...init }),
       patienceMs,

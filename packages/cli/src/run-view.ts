@@ -62,6 +62,7 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
       ],
       ['cause', summary.cause],
       ['exit code', summary.exit_code?.toString()],
+      ['cancelled because', summary.cancel_reason === undefined ? undefined : oneLine(summary.cancel_reason)],
       ['error', summary.error_message === undefined ? undefined : oneLine(summary.error_message)],
       ['inputs', jsonText(run.inputs)],
       ['outputs', jsonText(run.outputs)],

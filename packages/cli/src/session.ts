@@ -128,7 +128,9 @@ export class Session {
     const signal = AbortSignal.any([this.stop, AbortSignal.timeout(REQUEST_MS)]);
     try {
       const { data, error, response } = await call({ signal, redirect: 'manual' });
-      if (response.ok && data !== undefined) return { kind: 'answer', value: data };
+      // 304: what the caller has is the answer.
+      if ((response.ok || response.status === 304) && data !== undefined)
+        return { kind: 'answer', value: data };
       if (!isRetryable(error, response)) throw refusalOf(error, response, this.url);
       const seconds = Number(response.headers.get('Retry-After') ?? 0);
       return {

@@ -125,6 +125,7 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
       ],
     },
   },
+  cancelRun: { 'with a reason': { reason: 'The input was wrong.' } },
   cancelRuns: { 'one run': { ids: [EXAMPLE_RUN_ID] } },
   retryRuns: { 'one run': { ids: [EXAMPLE_RUN_ID] } },
   reportEvents: {

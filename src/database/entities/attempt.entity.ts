@@ -28,6 +28,7 @@ export class AttemptEntity {
   /** See the columns of `runs`. */
   @Column('text', { nullable: true }) cause: string | null;
   @Column('smallint', { name: 'exit_code', nullable: true }) exitCode: number | null;
+  @Column('text', { name: 'cancel_reason', nullable: true }) cancelReason: string | null;
   @Column('integer', { name: 'first_event' }) firstEvent: number;
   /** Index after the attempt's last timeline entry. */
   @Column('integer', { name: 'end_event' }) endEvent: number;

@@ -105,6 +105,8 @@ export class RunEntity {
   @Column('text', { nullable: true }) cause: string | null;
   /** With which the container of the failed attempt ended; null: unknown. */
   @Column('smallint', { name: 'exit_code', nullable: true }) exitCode: number | null;
+  /** Why the run was cancelled, as the caller said; null: nobody said. */
+  @Column('text', { name: 'cancel_reason', nullable: true }) cancelReason: string | null;
   /** Worker on which the attempt before failed by a fault of the infrastructure; null: none. */
   @Column('text', { name: 'avoided_worker', nullable: true }) avoidedWorker: string | null;
   /** Events of the current attempt that change no state, those that were not recorded included. */

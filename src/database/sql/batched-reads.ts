@@ -9,18 +9,22 @@ const MAX_KEYS = 200;
 /**
  * Answers reads of concurrent requests with few statements. The keys of one turn of the event loop form a batch; while
  * two statements are under way, the next batch collects keys. A key is read by a statement that begins after `load` was
- * called, so a request sees every commit that was acknowledged before it arrived. Nothing is cached.
+ * called, so a request sees every commit that was acknowledged before it arrived; loads of one key until then share its
+ * value. Nothing is cached.
  */
 export class BatchedReads<K, V> {
   readonly #loader: DataLoader<K, V | undefined>;
+  /** The keys of statements that have not begun. */
+  readonly #collected = new Map<K, Promise<V | undefined>>();
   readonly #waiting: (() => void)[] = [];
   #free = CONCURRENT_STATEMENTS;
 
   /** @param read the values by key, without keys that have none; when it fails, all loads of its keys fail with its error */
   constructor(read: (keys: readonly K[]) => Promise<ReadonlyMap<K, V>>) {
     const readAndRelease = async (keys: readonly K[]): Promise<(V | undefined)[]> => {
+      for (const key of keys) this.#collected.delete(key);
       try {
-        const values = await read([...new Set(keys)]);
+        const values = await read(keys);
         return keys.map((key) => values.get(key));
       } finally {
         this.#release();
@@ -35,7 +39,11 @@ export class BatchedReads<K, V> {
 
   /** Reads the value of a key; undefined when it has none. */
   load(key: K): Promise<V | undefined> {
-    return this.#loader.load(key);
+    const collected = this.#collected.get(key);
+    if (collected !== undefined) return collected;
+    const value = this.#loader.load(key);
+    this.#collected.set(key, value);
+    return value;
   }
 
   #schedule(dispatch: () => void): void {

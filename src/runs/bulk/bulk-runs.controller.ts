@@ -6,9 +6,15 @@ import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../http/idempotency.js';
 import { ApiTraceparent, TraceOf } from '../http/request-headers.js';
-import { MANUAL_RETRY, USER_CANCEL } from '../machine/run-event.js';
+import { MANUAL_RETRY, userCancel } from '../machine/run-event.js';
 import { BulkRunsService } from './bulk-runs.service.js';
-import { ChangeRunsDto, ChangeRunsResultDto, CreateRunsDto, CreateRunsResultDto } from './bulk-runs.dto.js';
+import {
+  CancelRunsDto,
+  ChangeRunsDto,
+  ChangeRunsResultDto,
+  CreateRunsDto,
+  CreateRunsResultDto,
+} from './bulk-runs.dto.js';
 
 @ApiTags('bulk')
 @Controller('runs')
@@ -57,11 +63,11 @@ export class BulkRunsController {
   )
   @ApiOkResponse({ type: ChangeRunsResultDto, description: 'One result per run.' })
   async cancelRuns(
-    @Body() { ids }: ChangeRunsDto,
+    @Body() { ids, reason }: CancelRunsDto,
     @BulkKeysOf() keys: BulkKeys,
     @CurrentCaller() caller: Caller,
   ): Promise<ChangeRunsResultDto> {
-    return { results: await this.bulk.record(USER_CANCEL, ids, keys, caller) };
+    return { results: await this.bulk.record(userCancel(reason), ids, keys, caller) };
   }
 
   /**

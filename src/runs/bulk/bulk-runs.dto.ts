@@ -70,6 +70,14 @@ export class ChangeRunsDto {
   ids: string[];
 }
 
+@ApiSchema({ name: 'CancelledRunIds', description: 'Ids of runs to cancel; each independently.' })
+export class CancelRunsDto extends ChangeRunsDto {
+  /** Why; the same for all of them. */
+  @OptionalField()
+  @IsText({ min: 1, max: 500 })
+  reason?: string;
+}
+
 @ApiSchema({ name: 'ChangedRun', description: 'The run was changed.' })
 export class ChangedRunDto {
   @ApiProperty({ type: 'integer', enum: [204] })

@@ -64,7 +64,10 @@ export class BulkRunsService {
     caller: Caller,
   ): Promise<(ChangedRunDto | ItemError)[]> {
     return settleItems(ids, async (id, index) => {
-      const idempotency = keys.of(id, index);
+      const { effect } = event;
+      const said =
+        effect.kind === 'CANCELLED' && effect.reason !== undefined ? { id, reason: effect.reason } : id;
+      const idempotency = keys.of(said, index);
       const command = eventCommand(event, { sender: caller.keyId });
       return recorded(await this.journal.change(id, command, { idempotency, caller }));
     });

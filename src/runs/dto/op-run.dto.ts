@@ -48,6 +48,8 @@ export class ExecutionSummaryDto {
   /** Exit code of the container. */
   @ApiProperty({ type: 'integer', minimum: 0, maximum: MAX_EXIT_CODE })
   exit_code?: number;
+  /** Why the run was cancelled, as the request to cancel it said. */
+  cancel_reason?: string;
   /**
    * Losses of a worker and failures of the infrastructure that count for SERVICE_MAX_RECLAIMS: those in a row since the last manual
    * retry, without an attempt between them that reported progress.
@@ -147,6 +149,7 @@ export function toExecutionSummaryDto(
     errorMessage,
     cause,
     exitCode,
+    cancelReason,
     queuedAt,
     assignedAt,
     startedAt,
@@ -168,6 +171,7 @@ export function toExecutionSummaryDto(
     // A PATCH from FAILED to another terminal state keeps them in the row.
     ...(state === 'FAILED' && cause !== null && { cause }),
     ...(state === 'FAILED' && exitCode !== null && { exit_code: exitCode }),
+    ...(state === 'CANCELLED' && cancelReason !== null && { cancel_reason: cancelReason }),
     ...(reclaims !== 0 && { reclaims }),
   };
 }
@@ -180,6 +184,7 @@ type Execution = Pick<
   | 'errorMessage'
   | 'cause'
   | 'exitCode'
+  | 'cancelReason'
   | 'queuedAt'
   | 'assignedAt'
   | 'startedAt'

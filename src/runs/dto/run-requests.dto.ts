@@ -7,6 +7,8 @@ import {
   Nested,
   OptionalField,
   QueryBoolean,
+  QueryInteger,
+  QueryString,
 } from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { RUN_STATES } from '../machine/run-state.js';
@@ -81,9 +83,36 @@ export class UpdateRunDto {
   priority?: number;
 }
 
+@ApiSchema({ name: 'CancelRequest', description: 'What is said about a cancellation.' })
+export class CancelRunDto {
+  /** Why; shown as `execution_summary.cancel_reason`. @example The input was wrong. */
+  @OptionalField()
+  @IsText({ min: 1, max: 500 })
+  reason?: string;
+}
+
+/** What the answer of a run may wait for. */
+export const RUN_WAITS = ['ended', 'started', 'changed'] as const;
+export type RunWait = (typeof RUN_WAITS)[number];
+
 export class GetRunQueryDto {
   /** false leaves `events` empty, for callers who poll the state. */
   @IsOptional()
   @QueryBoolean()
   include_events?: boolean;
+
+  /** Seconds to wait until it is as `until` says; then the answer is the run as it is. */
+  @IsOptional()
+  @QueryInteger({ min: 0, max: 60 })
+  @ApiProperty({ required: false, default: 0 })
+  wait?: number;
+
+  /**
+   * What `wait` waits for: the run has `ended`; it has `started` (RUNNING) or ended; or it has `changed` since the version in
+   * `If-None-Match`, without one since the request arrived.
+   */
+  @IsOptional()
+  @QueryString({ oneOf: RUN_WAITS })
+  @ApiProperty({ required: false, default: 'ended' })
+  until?: RunWait;
 }

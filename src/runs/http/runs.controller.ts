@@ -17,7 +17,8 @@ import { CurrentCaller } from '../../auth/api-key.guard.js';
 import { MissingScope } from '../../auth/auth.errors.js';
 import { ApiResource } from '../../common/http/errors/error.dto.js';
 import { ApiPage } from '../../common/http/next-page.js';
-import { PrefersMinimal } from '../../common/http/request/handler-inputs.js';
+import { readItem } from '../../common/http/validation/bulk-items.js';
+import { createOptionalBodyDecorator, PrefersMinimal } from '../../common/http/request/handler-inputs.js';
 import {
   EVENT_EXAMPLES,
   EXAMPLE_WORKER_ID,
@@ -30,7 +31,13 @@ import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from '../dto/event.d
 import { ListAttemptsQueryDto, OpAttemptDto } from '../dto/op-attempt.dto.js';
 import { UpdateLabelsDto } from '../dto/labels.dto.js';
 import { OpRunDto } from '../dto/op-run.dto.js';
-import { CreateRunDto, GetRunQueryDto, UpdateRunDto } from '../dto/run-requests.dto.js';
+import {
+  CancelRunDto,
+  CreateRunDto,
+  GetRunQueryDto,
+  UpdateRunDto,
+  type RunWait,
+} from '../dto/run-requests.dto.js';
 import { AllowHolders } from './held-run.guard.js';
 import { answerPage, answerPoll } from './json-stream.js';
 import {
@@ -56,13 +63,18 @@ import {
   tagResponse,
   type Representation,
 } from './run-etags.js';
+import { RunPolls } from './run-polls.js';
+import { isTerminal } from '../machine/run-state.js';
 import type { Reporter } from '../machine/run-command.js';
 import type { Idempotency } from '../idempotency/idempotency-ledger.js';
 import { ListRunsQueryDto, OpRunListDto } from '../dto/list-runs.dto.js';
 import { RunListReader } from '../reading/run-list.reader.js';
 import { RunReader } from '../reading/run.reader.js';
+import type { RunVersion } from '../reading/shared-run-reads.js';
 import { RunsService } from '../runs.service.js';
-import { TimelinePolls } from './timeline-polls.js';
+
+/** Parameter: what a request says about a cancellation. */
+const CancelRequest = createOptionalBodyDecorator((body) => readItem(CancelRunDto, body));
 
 @ApiTags('runs')
 @Controller('runs')
@@ -71,7 +83,7 @@ export class RunsController {
     private readonly runs: RunsService,
     private readonly reader: RunReader,
     private readonly lists: RunListReader,
-    private readonly polls: TimelinePolls,
+    private readonly polls: RunPolls,
     private readonly etags: RunEtags,
   ) {}
 
@@ -123,7 +135,8 @@ export class RunsController {
 
   /**
    * Get a run
-   * @remarks With the newest events of its timeline, unless `include_events` is false.
+   * @remarks With the newest events of its timeline, unless `include_events` is false. With `wait`, the response is held until
+   * the run is as `until` says, or the time is over.
    */
   @Get(':id')
   @AllowScopes('client', 'worker')
@@ -133,11 +146,12 @@ export class RunsController {
   @ApiOkResponse({ type: OpRunDto, description: 'The run.', headers: ETAG_HEADER })
   async getRun(
     @Param('id') id: string,
-    @Query() { include_events: includeEvents = true }: GetRunQueryDto,
+    @Query() { include_events: includeEvents = true, wait = 0, until = 'ended' }: GetRunQueryDto,
     @IfNoneMatch() known: string | undefined,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto | undefined> {
     const shown = includeEvents ? 'run' : 'run without events';
+    if (wait > 0) await this.polls.wait(response, id, this.#isDue(until, known, shown), wait * 1000);
     if (known !== undefined && (await this.#isCurrent(id, known, shown, response))) return undefined;
     const { run, version } = await this.reader.readRun(id, includeEvents);
     tagResponse(response, this.etags.of(version, shown));
@@ -175,15 +189,20 @@ export class RunsController {
 
   /**
    * Cancel a run that has not ended
-   * @remarks Records CANCELLED. The worker stops the container when it sees the state.
+   * @remarks Records CANCELLED. The worker stops the container when it sees the state. A body is not needed.
    */
   @Post(':id/cancel')
   @HttpCode(200)
   @AllowScopes('client')
   @ApiResource(RUN_ID_PARAM)
+  @ApiBody({ type: CancelRunDto, required: false })
   @ApiOkResponse({ type: OpRunDto, description: 'The cancelled run.' })
-  cancelRun(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<OpRunDto> {
-    return this.runs.cancel(id, caller);
+  cancelRun(
+    @Param('id') id: string,
+    @CancelRequest() { reason }: CancelRunDto,
+    @CurrentCaller() caller: Caller,
+  ): Promise<OpRunDto> {
+    return this.runs.cancel(id, caller, reason);
   }
 
   /**
@@ -205,11 +224,23 @@ export class RunsController {
     @Res({ passthrough: true }) response: Response,
   ): Promise<PolledEventsDto | StreamableFile | undefined> {
     if (withSender && !caller.scopes.has('admin')) throw new MissingScope('admin');
-    if (wait > 0) await this.polls.wait(response, id, after, wait * 1000);
+    if (wait > 0) {
+      const isDue = ({ eventCount, state }: RunVersion): boolean =>
+        eventCount > after + 1 || isTerminal(state);
+      await this.polls.wait(response, id, isDue, wait * 1000);
+    }
     if (known !== undefined && (await this.#isCurrent(id, known, 'timeline', response))) return undefined;
     const { events, version } = await this.reader.readTimeline(id, after, withSender);
     tagResponse(response, this.etags.of(version, 'timeline'));
     return Array.isArray(events) ? { events } : answerPoll(events);
+  }
+
+  /** Whether a version of a run is what a request waits for. */
+  #isDue(until: RunWait, known: string | undefined, shown: Representation): (run: RunVersion) => boolean {
+    if (until === 'ended') return ({ state }) => isTerminal(state);
+    if (until === 'started') return ({ state }) => state === 'RUNNING' || isTerminal(state);
+    let before = known;
+    return (run) => !namesEtag((before ??= this.etags.of(run, shown)), this.etags.of(run, shown));
   }
 
   /** Answers 304 when the client knows the current version. */

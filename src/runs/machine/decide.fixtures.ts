@@ -11,7 +11,7 @@ import {
   type RunLimits,
 } from './run-command.js';
 import { createRun, NO_OPTIONS, type NewRun, type Run } from './run.js';
-import { readEvent, USER_CANCEL, type ReportedEvent, type RunEvent } from './run-event.js';
+import { readEvent, userCancel, type ReportedEvent, type RunEvent } from './run-event.js';
 import type { RunState } from './run-state.js';
 
 export const T0 = new Date('2026-01-01T00:00:00.000Z');
@@ -107,7 +107,7 @@ export const IN_STATE: Record<RunState, Run> = {
   PENDING: FRESH,
   ASSIGNED: after(FRESH, ASSIGN),
   RUNNING: after(FRESH, ASSIGN, STARTED),
-  CANCELLED: after(FRESH, command(USER_CANCEL)),
+  CANCELLED: after(FRESH, command(userCancel())),
   COMPLETED: after(FRESH, ASSIGN, COMPLETED),
   FAILED: after({ ...FRESH, maxAttempts: 1 }, ASSIGN, FAILED),
 };

@@ -17,7 +17,7 @@ import {
 import { rejectionDetail } from '../run.errors.js';
 import { isRejected, type RunCommand } from './run-command.js';
 import type { Run } from './run.js';
-import { MANUAL_RETRY, USER_CANCEL } from './run-event.js';
+import { MANUAL_RETRY, userCancel } from './run-event.js';
 import { RUN_STATES, type RunState } from './run-state.js';
 import { TRANSITIONS } from './transitions.js';
 
@@ -57,7 +57,7 @@ const GRID: readonly {
   { name: 'FAILED by the infrastructure', command: NODE_LOST, expect: inExecution('PENDING') },
   {
     name: 'CANCELLED',
-    command: command(USER_CANCEL),
+    command: command(userCancel()),
     expect: whileLive('CANCELLED', 'CANCELLED', 'CANCELLED'),
   },
   {
@@ -124,7 +124,7 @@ const ROWS: Record<string, { command: RunCommand; run?: Partial<Run> }> = {
   'FAILED, retries remain': { command: FAILED },
   'FAILED, no retries remain': { command: FAILED, run: { maxAttempts: 1 } },
   'FAILED, not in retry_on': { command: FAILED, run: { retryOn: 'oom,exit:75' } },
-  CANCELLED: { command: command(USER_CANCEL) },
+  CANCELLED: { command: command(userCancel()) },
   'RETRIED, forced': { command: command(MANUAL_RETRY) },
   'RETRIED, not forced, retries remain': { command: RETRY_POLITELY },
   'RECLAIMED, losses remain': { command: RECLAIM },

@@ -19,7 +19,7 @@ import {
 } from './decide.fixtures.js';
 import { isRejected, type RunCommand } from './run-command.js';
 import type { Run, TimelineEntry } from './run.js';
-import { MANUAL_RETRY, USER_CANCEL, type ReportedEvent } from './run-event.js';
+import { MANUAL_RETRY, userCancel, type ReportedEvent } from './run-event.js';
 import { isInExecution, isTerminal, RUN_STATES, type RunState } from './run-state.js';
 import { findTransition } from './transitions.js';
 
@@ -236,7 +236,7 @@ const anyCommand: fc.Arbitrary<RunCommand> = fc.oneof(
     FAILED,
     RETRY_POLITELY,
     command(MANUAL_RETRY),
-    command(USER_CANCEL),
+    command(userCancel()),
     event({ type: 'PROGRESS', msg: 40 }),
     event({ type: 'CHECKPOINT', msg: '' }),
   ),
@@ -295,7 +295,7 @@ test('every state can be reached and every transition leads to where the table s
     const transition = findTransition(state, 'CLAIM');
     if (transition) reached.add(transition.to);
   }
-  for (const given of [STARTED, COMPLETED, FAILED, command(USER_CANCEL)]) {
+  for (const given of [STARTED, COMPLETED, FAILED, command(userCancel())]) {
     for (const state of RUN_STATES) {
       const outcome = decideAt({ ...IN_STATE[state], maxAttempts: 1 }, given, later(99));
       if (!isRejected(outcome)) reached.add(outcome.run.state);

@@ -95,7 +95,8 @@ function decideEvent(run: Run, { event, reporter }: Command<'event'>, t: Date, p
     case 'CANCELLED': {
       const transition = transitionOf(run, 'CANCELLED');
       if ('rejection' in transition) return transition;
-      return record(run, event, { state: transition.to, finishedAt: t, updatedAt: t });
+      const cancelReason = effect.reason ?? null;
+      return record(run, event, { state: transition.to, cancelReason, finishedAt: t, updatedAt: t });
     }
     case 'RETRIED':
       return decideRetried(
@@ -151,6 +152,7 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
       errorMessage: null,
       cause: null,
       exitCode: null,
+      cancelReason: null,
       avoidedWorker: null,
       queuedAt: state === 'PENDING' ? t : run.queuedAt,
       notBefore: state === 'PENDING' ? waitForStart(run, t) : null,

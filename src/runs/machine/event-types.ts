@@ -22,7 +22,7 @@ export type EventEffect =
   | { readonly kind: 'PROGRESS'; readonly progress: number }
   | { readonly kind: 'COMPLETED'; readonly outputs: JsonObject | undefined; readonly times: ContainerTimes }
   | ({ readonly kind: 'FAILED'; readonly times: ContainerTimes } & Failure)
-  | { readonly kind: 'CANCELLED' }
+  | { readonly kind: 'CANCELLED'; readonly reason?: string | undefined }
   | { readonly kind: 'RETRIED'; readonly force: boolean }
   | { readonly kind: 'NOTE' };
 

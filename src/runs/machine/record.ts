@@ -47,6 +47,7 @@ export function openAttempt(
       errorMessage: null,
       cause: null,
       exitCode: null,
+      cancelReason: null,
       avoidedWorker: null,
       noteCount: 0,
       noteBytes: 0,

@@ -38,13 +38,10 @@ export function readEvent(reported: ReportedEvent): RunEvent | { readonly proble
   return problems.length > 0 ? { problems } : { type, msg, payload, effect: declared.effect(given, msg) };
 }
 
-/** The event that POST /runs/{id}/cancel records. */
-export const USER_CANCEL: RunEvent = {
-  type: 'CANCELLED',
-  msg: 'Cancelled by user',
-  payload: {},
-  effect: { kind: 'CANCELLED' },
-};
+/** The event that POST /runs/{id}/cancel records; the reason is kept with the run. */
+export function userCancel(reason?: string): RunEvent {
+  return { type: 'CANCELLED', msg: 'Cancelled by user', payload: {}, effect: { kind: 'CANCELLED', reason } };
+}
 
 /** The event that POST /runs/{id}/retry records. */
 export const MANUAL_RETRY: RunEvent = {

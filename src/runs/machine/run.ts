@@ -42,6 +42,7 @@ export const CHANGING_FIELDS = [
   'errorMessage',
   'cause',
   'exitCode',
+  'cancelReason',
   'avoidedWorker',
   'noteCount',
   'noteBytes',
@@ -91,6 +92,7 @@ export const INITIAL_VALUES = {
   errorMessage: null,
   cause: null,
   exitCode: null,
+  cancelReason: null,
   avoidedWorker: null,
   noteCount: 0,
   noteBytes: 0,
@@ -160,6 +162,7 @@ export interface EndedAttempt extends Pick<
   | 'errorMessage'
   | 'cause'
   | 'exitCode'
+  | 'cancelReason'
   | 'firstEvent'
   | 'queuedAt'
   | 'assignedAt'

@@ -20,7 +20,7 @@ import {
 } from './decide.fixtures.js';
 import { isRejected, type RunCommand } from './run-command.js';
 import { createRun, type NewRun, type Run } from './run.js';
-import { MANUAL_RETRY, USER_CANCEL } from './run-event.js';
+import { MANUAL_RETRY, userCancel } from './run-event.js';
 
 const dueAt = (run: Run): Date | null => timerOf(run)?.dueAt ?? null;
 
@@ -160,7 +160,7 @@ describe('back-off', () => {
 
   test('ends with a cancel, a requested retry and a PATCH to PENDING', () => {
     const run = failing(PATIENT, 1, 1);
-    assert.equal(accepted(decideAt(run, command(USER_CANCEL), later(2))).run.notBefore, null);
+    assert.equal(accepted(decideAt(run, command(userCancel()), later(2))).run.notBefore, null);
     const retried = accepted(decideAt(run, command(MANUAL_RETRY), later(2))).run;
     assert.deepEqual([retried.attempt, isClaimable(retried)], [3, true]);
     const patched = accepted(decideAt(run, { type: 'patch', keyName: 'k', state: 'PENDING' }, later(2))).run;
@@ -201,14 +201,14 @@ describe('start_at', () => {
   });
 
   test('holds after a cancel and a forced retry', () => {
-    const cancelled = after(created({}), command(USER_CANCEL));
+    const cancelled = after(created({}), command(userCancel()));
     assert.equal(timerOf(cancelled), null);
     const retried = after(cancelled, command(MANUAL_RETRY));
     assert.deepEqual(timerOf(retried), { dueAt: START, kind: 'start_at' });
   });
 
   test('holds when an admin sets the run to PENDING, from any state', () => {
-    for (const run of [created({}), after(created({}), command(USER_CANCEL)), after(created({}), RUN_NOW)]) {
+    for (const run of [created({}), after(created({}), command(userCancel())), after(created({}), RUN_NOW)]) {
       assert.deepEqual(timerOf(after(run, PATCH_TO_PENDING)), { dueAt: START, kind: 'start_at' });
     }
   });
@@ -228,7 +228,7 @@ describe('start_at', () => {
       FAILED,
       NODE_LOST,
       command(MANUAL_RETRY),
-      command(USER_CANCEL),
+      command(userCancel()),
       PATCH_TO_PENDING,
       RUN_NOW,
       { type: 'patch', keyName: 'k', state: 'FAILED' },

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { whenAlone } from '../../database/advisory-locks.js';
 import { paced } from '../../database/sql/in-batches.js';
-import { execute } from '../../database/sql/sql.js';
+import { sendNotice, shortRunId } from '../../database/notices/commit-notice.js';
 import { Settings } from '../../config/settings.js';
 import { addRunCounts } from '../counts/run-counts.repository.js';
 import { StateCountDelta } from '../counts/state-count-delta.js';
@@ -92,8 +92,7 @@ export class RunRetention {
       await this.repository.remove(manager, ids, EVENTS_PER_BATCH);
       const delta = new StateCountDelta();
       delta.remove(state, ids.length);
-      const { sql, params } = addRunCounts(delta, now);
-      await execute(manager, sql, params);
+      await sendNotice(manager, { runs: ids.map(shortRunId) }, addRunCounts(delta, now));
     }
     const isLast = taken.length === listed.length && listed.length < RUNS_PER_BATCH;
     return {

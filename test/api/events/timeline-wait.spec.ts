@@ -87,7 +87,7 @@ describe('GET /runs/{id}/events?wait', () => {
     assert.equal(refused.status, 429);
     assert.equal(
       refused.body.detail,
-      'Too many streams and waiting polls of timelines of this API key: at most 1 (SERVICE_READERS_PER_KEY)',
+      'Too many streams and waiting polls of runs and timelines of this API key: at most 1 (SERVICE_READERS_PER_KEY)',
     );
     await steps.note(id);
     assert.equal((await eventsOf(answer)).length, 1);

@@ -40,10 +40,13 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
     await dialog.getByRole('button', { name: 'Back' }).click();
     assert.equal((await steps.get(id)).state, 'RUNNING');
     await page.keyboard.press('c');
+    await dialog.getByLabel('Reason').fill('no longer needed');
     await dialog.getByRole('button', { name: 'Cancel the run' }).click();
     await page.getByText(/^Run \S+ is cancelled\.$/).waitFor();
     await page.getByRole('status').getByText('Cancelled').waitFor();
-    assert.equal((await steps.get(id)).state, 'CANCELLED');
+    const { state, execution_summary: summary } = await steps.get(id);
+    assert.deepEqual([state, summary.cancel_reason], ['CANCELLED', 'no longer needed']);
+    await page.getByText('no longer needed').waitFor();
     assert.equal(await page.getByRole('button', { name: 'Cancel', exact: true }).isDisabled(), true);
     await page.keyboard.press('c');
     assert.equal(await page.getByRole('dialog').count(), 0);

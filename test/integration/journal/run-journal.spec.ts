@@ -4,7 +4,7 @@ import { rows } from '../../../src/database/sql/sql.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import type { Claim } from '../../../src/runs/journal/claim.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
-import { MANUAL_RETRY, USER_CANCEL } from '../../../src/runs/machine/run-event.js';
+import { MANUAL_RETRY, userCancel } from '../../../src/runs/machine/run-event.js';
 import { RunNotFound, RunRejected } from '../../../src/runs/run.errors.js';
 import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
@@ -116,7 +116,7 @@ describe('the journal', () => {
     const locked = await createOn(grouped);
     await grouped.change(locked.id, {
       ...forced,
-      event: USER_CANCEL,
+      event: userCancel(),
     });
     const groups = await groupCount(registry);
     const outcomes = await Promise.allSettled([

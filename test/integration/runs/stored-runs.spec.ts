@@ -59,6 +59,7 @@ const CHANGED: Run = {
   errorMessage: 'broke',
   cause: 'oom',
   exitCode: 137,
+  cancelReason: 'no longer needed',
   avoidedWorker: 'v',
   queuedAt: at(1),
   assignedAt: at(2),

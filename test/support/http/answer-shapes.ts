@@ -32,6 +32,7 @@ const SUMMARY_OF_ATTEMPT = {
   error_message: text,
   cause: oneOf(...FAILURE_CAUSES),
   exit_code: integer,
+  cancel_reason: text,
 };
 const CONSTRAINTS = objectOf({ ram_mb: integer, vram_mb: integer, cpu: integer, gpu_id: orNull(integer) });
 /** Present with one budget at least. */

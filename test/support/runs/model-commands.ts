@@ -6,7 +6,7 @@ import { FAILURE_CAUSES, MAX_EXIT_CODE } from '../../../src/runs/machine/event-t
 import {
   MANUAL_RETRY,
   readEvent,
-  USER_CANCEL,
+  userCancel,
   type ReportedEvent,
   type RunEvent,
 } from '../../../src/runs/machine/run-event.js';
@@ -259,7 +259,7 @@ class Endpoint implements Command {
   async run(model: Model, { steps }: Processes): Promise<void> {
     const target = chosen(model.runs, this.pick);
     const answer = await steps[this.at].send('POST', `/runs/${target.run.id}/${this.action}`);
-    const event: RunEvent = this.action === 'cancel' ? USER_CANCEL : MANUAL_RETRY;
+    const event: RunEvent = this.action === 'cancel' ? userCancel() : MANUAL_RETRY;
     model.seen.add(target.answered({ type: 'event', event, reporter: {} }, answer));
     await target.compare(steps[other(this.at)].send);
   }

@@ -147,8 +147,18 @@ function shownEntry({ index, attempt, type, t, msg, payload }: TimelineEntry): o
 }
 
 function summaryOf(attempt: Run | EndedAttempt): object {
-  const { workerId, gpuId, errorMessage, cause, exitCode, queuedAt, assignedAt, startedAt, finishedAt } =
-    attempt;
+  const {
+    workerId,
+    gpuId,
+    errorMessage,
+    cause,
+    exitCode,
+    cancelReason,
+    queuedAt,
+    assignedAt,
+    startedAt,
+    finishedAt,
+  } = attempt;
   const known = {
     worker_id: workerId,
     gpu_id: gpuId,
@@ -160,6 +170,7 @@ function summaryOf(attempt: Run | EndedAttempt): object {
     error_message: errorMessage,
     cause,
     exit_code: exitCode,
+    cancel_reason: cancelReason,
   };
   return Object.fromEntries(
     Object.entries(known).filter(([, value]) => value !== null && value !== undefined),

@@ -319,6 +319,9 @@ export async function writeMutant({ change: [from, to] }: Mutant, folder: string
 
 /** Why Python cannot be asked for here; false when it can, and where it must be there. */
 export function whyNoPython(): string | false {
-  const isThere = spawnSync('python3', ['--version']).status === 0;
-  return isThere || process.env['CI'] !== undefined ? false : 'python3 is not installed';
+  // Debian's python3-minimal has neither.
+  const isThere = spawnSync('python3', ['-c', 'import http.client, json']).status === 0;
+  return isThere || process.env['CI'] !== undefined
+    ? false
+    : 'python3 or its standard library is not installed';
 }

@@ -58,24 +58,29 @@ function addBatches(parent: Command, context: CliContext): void {
       .command(name)
       .description(description)
       .argument('<id...>', 'ids of runs, 100 at most');
-    callsService(command, `run ${name} $RUN`).action(async (ids: string[], flags: ServiceFlags) => {
-      if (ids.length > MOST_IDS) throw usageError(`${ids.length} ids are more than ${MOST_IDS}`);
-      const session = await openSession(flags, context);
-      const headers = { 'Idempotency-Key': session.newKey() };
-      const { results } = await session.ask((init) =>
-        session.client.POST(path, { body: { ids }, headers, ...init }),
-      );
-      const { output } = context;
-      if (flags.json) await output.json(...results);
-      for (const [index, id] of ids.entries()) {
-        const result = results[index];
-        const isDone = result?.status === 204;
-        if (!isDone) context.end(EXIT.failed);
-        if (flags.json) continue;
-        const why = result !== undefined && 'error' in result ? refusalText(result.error) : undefined;
-        if (isDone) await output.line(`${id} ${done}`);
-        else output.note(`${id} not ${done}: ${why ?? 'no answer'}`);
-      }
-    });
+    if (name === 'cancel')
+      command.option('--reason <text>', 'why, 500 characters at most; shown with the runs');
+    callsService(command, `run ${name} $RUN`).action(
+      async (ids: string[], flags: ServiceFlags & { readonly reason?: string }) => {
+        if (ids.length > MOST_IDS) throw usageError(`${ids.length} ids are more than ${MOST_IDS}`);
+        const session = await openSession(flags, context);
+        const headers = { 'Idempotency-Key': session.newKey() };
+        const body = { ids, ...(flags.reason === undefined ? {} : { reason: flags.reason }) };
+        const { results } = await session.ask((init) =>
+          session.client.POST(path, { body, headers, ...init }),
+        );
+        const { output } = context;
+        if (flags.json) await output.json(...results);
+        for (const [index, id] of ids.entries()) {
+          const result = results[index];
+          const isDone = result?.status === 204;
+          if (!isDone) context.end(EXIT.failed);
+          if (flags.json) continue;
+          const why = result !== undefined && 'error' in result ? refusalText(result.error) : undefined;
+          if (isDone) await output.line(`${id} ${done}`);
+          else output.note(`${id} not ${done}: ${why ?? 'no answer'}`);
+        }
+      },
+    );
   }
 }

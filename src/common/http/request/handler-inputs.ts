@@ -6,12 +6,13 @@ import {
 } from '@nestjs/common/constants.js';
 import { RouteParamtypes } from '@nestjs/common/internal';
 import type { Request } from 'express';
+import { UnsupportedMediaType } from '../../errors/domain-error.js';
 
 /** What a route's handler takes from a request. */
 export interface HandlerInputs {
   /**
    * `required` for `@Body()` and `@RawBody()`: the body must be JSON. `optional` for `@Req()` and custom parameter
-   * decorators without these: a JSON body is parsed, another one is left to the handler. `none` otherwise, and for
+   * decorators, those of an optional body included, without these: a JSON body is parsed, another one is left to the handler. `none` otherwise, and for
    * uploads, whose interceptor reads the body.
    */
   readonly body: 'required' | 'optional' | 'none';
@@ -39,6 +40,7 @@ type Handler = object & { readonly name: string };
 
 const IGNORES_QUERY = 'longshore:ignores-query';
 const headerFactories = new WeakSet<object>();
+const bodyFactories = new WeakSet<object>();
 const cache = new WeakMap<Handler, HandlerInputs>();
 
 /** Accepts any query, well-formed or not: the page in the browser reads it. */
@@ -55,6 +57,18 @@ export function createHeaderDecorator(
 ): () => ParameterDecorator {
   headerFactories.add(read);
   return createParamDecorator(read);
+}
+
+/** As {@link createHeaderDecorator}, for what is read of a JSON body that may be absent: it counts as an empty object. */
+export function createOptionalBodyDecorator(read: (body: unknown) => unknown): () => ParameterDecorator {
+  const factory = (_: unknown, context: ExecutionContext): unknown => {
+    const { body, headers } = context.switchToHttp().getRequest<Request<object, unknown, unknown>>();
+    // It was not read, because it is not declared as JSON.
+    if (body === undefined && Number(headers['content-length'] ?? 0) > 0) throw new UnsupportedMediaType();
+    return read(body ?? {});
+  };
+  bodyFactories.add(factory);
+  return createHeaderDecorator(factory);
 }
 
 /** True when the client asked for a response without a body (`Prefer: return=minimal`, RFC 7240). */
@@ -105,7 +119,8 @@ function readInputs(controller: ControllerClass, handler: Handler): HandlerInput
     has(RouteParamtypes.REQUEST) ||
     declared.some(({ kind, factory }) => kind === 'custom' && !headerFactories.has(Object(factory)));
   const takesAll = queries.length === 0 ? takesRequest : !queries.every((name) => typeof name === 'string');
-  let body: HandlerInputs['body'] = takesRequest ? 'optional' : 'none';
+  const mayTakeBody = takesRequest || declared.some(({ factory }) => bodyFactories.has(Object(factory)));
+  let body: HandlerInputs['body'] = mayTakeBody ? 'optional' : 'none';
   if (has(RouteParamtypes.FILE, RouteParamtypes.FILES)) body = 'none';
   else if (has(RouteParamtypes.BODY, RouteParamtypes.RAW_BODY)) body = 'required';
   return {

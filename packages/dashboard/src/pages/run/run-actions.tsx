@@ -3,6 +3,8 @@ import { useState } from 'react';
 import { unwrap } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
+import { Field } from '../../components/controls/field.js';
+import { TextInput } from '../../components/controls/inputs.js';
 import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
 import { RunLink } from '../../components/values/run-link.js';
 import { showToast } from '../../components/feedback/toast-store.js';
@@ -78,11 +80,17 @@ interface QuestionsProps {
 function Questions({ run, asked, onClose }: QuestionsProps) {
   const api = useApi();
   const queries = useQueryClient();
+  const [reason, setReason] = useState('');
   const params = { path: { id: run.id } };
   const refresh = (): Promise<void> => queries.invalidateQueries({ queryKey: ['runs'] });
   const cancel = async (): Promise<void> => {
     try {
-      await unwrap(api.POST('/runs/{id}/cancel', { params }));
+      await unwrap(
+        api.POST('/runs/{id}/cancel', {
+          params,
+          ...(reason.trim() === '' ? {} : { body: { reason: reason.trim() } }),
+        }),
+      );
     } finally {
       await refresh();
     }
@@ -119,6 +127,9 @@ function Questions({ run, asked, onClose }: QuestionsProps) {
         {run.state === 'PENDING'
           ? 'No worker will get it.'
           : 'The worker stops the container within seconds. The log is kept.'}
+        <Field label="Reason" hint="Optional; shown with the run.">
+          {(control) => <TextInput {...control} maxLength={500} value={reason} onChange={setReason} />}
+        </Field>
       </ConfirmDialog>
       <ConfirmDialog
         isOpen={asked === 'retry'}

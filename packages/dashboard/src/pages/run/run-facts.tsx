@@ -45,6 +45,7 @@ export function RunFacts({ run }: { readonly run: Run }) {
           {summary.exit_code !== undefined && `, exit code ${summary.exit_code}`}
         </Fact>
       )}
+      {summary.cancel_reason !== undefined && <Fact name="Cancelled because">{summary.cancel_reason}</Fact>}
       <Fact name="Attempt">{attemptText(run)}</Fact>
       <Fact name="Back-off">
         {policy.backoff_s === undefined

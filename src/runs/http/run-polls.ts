@@ -4,25 +4,26 @@ import { BoundedReaders, READER_LIMITS, readerQuota } from '../../common/http/se
 import { HeldRequests } from '../../common/http/server/held-requests.js';
 import { Refusals } from '../../common/quotas/refusals.js';
 import { Settings } from '../../config/settings.js';
-import { RunChanges } from '../events/run-changes.js';
+import { RunChanges } from '../reading/run-changes.js';
+import type { RunVersion } from '../reading/shared-run-reads.js';
 
-/** The waiting polls of timelines, within a quota. */
+/** The waiting polls of runs and of their timelines, within a quota. */
 @Injectable()
-export class TimelinePolls extends BoundedReaders {
+export class RunPolls extends BoundedReaders {
   constructor(
     private readonly changes: RunChanges,
     requests: HeldRequests,
     settings: Settings,
     refusals: Refusals,
   ) {
-    super(requests, READER_LIMITS, {}, readerQuota('timelines', settings, refusals));
+    super(requests, READER_LIMITS, {}, readerQuota('runs and timelines', settings, refusals));
   }
 
   /**
-   * Waits until the run has an event after the index or has ended, or for so long.
+   * Waits until a version of the run is due, or for so long.
    * @throws RunNotFound, KeyOverQuota, ProcessOverQuota
    */
-  wait(response: Response, id: string, after: number, forMs: number): Promise<void> {
-    return this.hold(response, (signal) => this.changes.waitForEvents(id, after, { forMs, signal }));
+  wait(response: Response, id: string, isDue: (run: RunVersion) => boolean, forMs: number): Promise<void> {
+    return this.hold(response, (signal) => this.changes.waitUntil(id, isDue, { forMs, signal }));
   }
 }
