@@ -7,6 +7,7 @@ import { toTimelineEventDto, type AddEventDto } from './dto/event.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
 import type { UpdateRunDto } from './dto/run-requests.dto.js';
 import { newRun, type RunRequest } from './new-run.js';
+import { createRun } from './machine/run.js';
 import type { Reporter, RunCommand } from './machine/run-command.js';
 import {
   MANUAL_RETRY,
@@ -97,6 +98,11 @@ export class RunsService {
     const command = eventCommand(checkedEvent(body), reporter);
     return answerOf(await this.journal.change(id, command, { ...options, wantsView: true }), this.reader);
   }
+}
+
+/** The run that a request would create now. Nothing is stored. */
+export function previewRun(request: RunRequest, trace: TraceContext | null): OpRunDto {
+  return toOpRunDto(createRun(newRun(request, trace), new Date()), []);
 }
 
 /**

@@ -11,7 +11,13 @@ import {
 import { IsTimeOrSpan } from '../../common/http/validation/time-field.js';
 import type { RunRecord } from '../machine/run.js';
 import { RequestedOptionFields, ShownOptionFields } from '../options/option-fields.js';
-import { mergeOptions, pickOptions, showOptions, type RequestedOptions } from '../options/option-values.js';
+import {
+  mergeOptions,
+  pickOptions,
+  showOptions,
+  type DefinedOptions,
+  type RequestedOptions,
+} from '../options/option-values.js';
 
 /** Tags of a selector. */
 export const MAX_TAGS = 20;
@@ -78,14 +84,16 @@ export class ExecutionOptionsDto extends ShownOptionFields {
 
 type StoredOptions = Pick<RunRecord, 'options' | 'selector' | 'concurrencyKey' | 'concurrencyLimit'>;
 
-/** Options of requests; absent ones take their defaults. */
-export interface RequestedExecutionOptions extends RequestedOptions {
+interface Placement {
   readonly selector?: readonly string[] | null | undefined;
   readonly concurrency?: ConcurrencyDto | null | undefined;
 }
 
+/** Options of requests; absent ones take their defaults. */
+export type RequestedExecutionOptions = RequestedOptions & Placement;
+
 /** The columns that hold the options. */
-export function toStoredExecutionOptions(request: RequestedExecutionOptions): StoredOptions {
+export function toStoredExecutionOptions(request: DefinedOptions & Placement): StoredOptions {
   const { selector, concurrency } = request;
   return {
     options: pickOptions(request),

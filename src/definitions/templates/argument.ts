@@ -1,0 +1,20 @@
+import { isJsonObject, type JsonValue } from '@longshore/common/json/json-value';
+
+/** An entry of `args` that stands for the words of an input. */
+export interface FlagArgument {
+  readonly flag: string;
+  /** The input's name. */
+  readonly input: string;
+  /** Joins flag and value to one word. */
+  readonly join?: string;
+}
+
+/** An entry of a definition's `args`. */
+export type Argument = string | FlagArgument;
+
+/** Reads a stored entry of `command` or `args`. */
+export function readArgument(entry: JsonValue): Argument {
+  if (!isJsonObject(entry)) return String(entry);
+  const { flag, input, join } = entry;
+  return { flag: String(flag), input: String(input), ...(typeof join === 'string' && { join }) };
+}
