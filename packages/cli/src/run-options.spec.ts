@@ -107,4 +107,6 @@ describe('the flags of a new run', () => {
 
 test('words are shown as a shell would read them', () => {
   assert.equal(shellWords(['sh', '-c', "echo 'a b'", '']), `sh -c 'echo '\\''a b'\\''' ''`);
+  assert.equal(shellWords(['a  b', '$(x) \\', '日本']), String.raw`'a  b' '$(x) \' '日本'`);
+  assert.equal(shellWords(["a\nb\t'\\", '\u001b[0m']), String.raw`$'a\nb\t\'\\' $'\u001b[0m'`);
 });

@@ -67,6 +67,19 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
   );
 }
 
+/** What a run would be: its image, options and inputs, one per line. */
+export function runPreview(run: Run, colours: boolean): string {
+  return formatFields(
+    [
+      ['image', oneLine(run.image)],
+      ['definition', definitionOf(run)],
+      ...optionFields(run),
+      ['inputs', jsonText(run.inputs)],
+    ],
+    colours,
+  );
+}
+
 /** What a run says of its container and of where and when it may execute, each where it says something. */
 function optionFields(run: Run): readonly (readonly [string, string | undefined])[] {
   const { selector, concurrency, retry_policy: retries } = run;
