@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises';
-import { escapeUnsafe } from '@longshore/common/json/text';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
 import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import type { Schemas } from '@longshore/client';
@@ -7,7 +6,6 @@ import { Option, type Command } from 'commander';
 import { usageError } from './cli-error.js';
 import { type CliContext, integerOption, several, time } from './command-kit.js';
 import { splitAssignment } from './inputs.js';
-import { escapeLineFeeds } from './style.js';
 
 /** Flags for what a run may also say; those of {@link RUN_OPTIONS} are read by their names. */
 export interface RunOptionFlags {
@@ -113,18 +111,6 @@ export async function readRunOptions(
 /** Collects tags from an option that may be given several times, each time with a list that commas separate. */
 export function tags(text: string, before: readonly string[] = []): readonly string[] {
   return [...before, ...text.split(',').flatMap((tag) => (tag.trim() === '' ? [] : [tag.trim()]))];
-}
-
-/** A list of words as bash would read it, on one line. */
-export function shellWords(words: readonly string[]): string {
-  return words.map(shellWord).join(' ');
-}
-
-function shellWord(word: string): string {
-  if (/^[\w@%+=:,./-]+$/.test(word)) return word;
-  const escaped = word.replaceAll(/[\\']/g, String.raw`\$&`);
-  const shown = escapeUnsafe(escapeLineFeeds(escaped).replaceAll('\t', String.raw`\t`));
-  return shown === escaped ? `'${word.replaceAll("'", `'\\''`)}'` : `$'${shown}'`;
 }
 
 /** @throws CliError for a file that cannot be read, SettingsError for a wrong line */

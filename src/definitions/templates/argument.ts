@@ -14,7 +14,12 @@ export type Argument = string | FlagArgument;
 
 /** Reads a stored entry of `command` or `args`. */
 export function readArgument(entry: JsonValue): Argument {
-  if (!isJsonObject(entry)) return String(entry);
+  if (!isJsonObject(entry)) return textOf(entry);
   const { flag, input, join } = entry;
-  return { flag: String(flag), input: String(input), ...(typeof join === 'string' && { join }) };
+  return { flag: textOf(flag), input: textOf(input), ...(typeof join === 'string' && { join }) };
+}
+
+/** A stored text. */
+export function textOf(value: JsonValue | undefined): string {
+  return typeof value === 'string' ? value : '';
 }

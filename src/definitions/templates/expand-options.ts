@@ -1,6 +1,6 @@
 import { memberTexts, readExactly } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { readArgument, type Argument, type FlagArgument } from './argument.js';
+import { readArgument, textOf, type Argument, type FlagArgument } from './argument.js';
 import { inputOf, parseTemplate } from './template-text.js';
 
 /** What references stand for in one run. */
@@ -57,7 +57,7 @@ class Words {
   expandVariables(variables: JsonObject): JsonObject {
     return Object.fromEntries(
       Object.entries(variables).flatMap(([name, text]) => {
-        const value = this.#expandText(String(text));
+        const value = this.#expandText(textOf(text));
         return value === undefined ? [] : [[name, value]];
       }),
     );
