@@ -5,9 +5,9 @@ import { isJsonObject } from '@longshore/common/json/json-value';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import {
   CheckBy,
-  hasShape,
   IsText,
   OptionalField,
+  textListProblem,
   type TextShape,
 } from '../../common/http/validation/dto-decorators.js';
 import { DtoPlan } from '../../common/http/validation/dto-plan.js';
@@ -77,18 +77,15 @@ function withoutNull(item: unknown): unknown {
 }
 
 function argumentsProblem(value: unknown, path: string): string | undefined {
-  if (!Array.isArray(value) || value.length > MAX_ARGUMENTS.max) {
-    return `${path} must be a list of at most ${MAX_ARGUMENTS.max} items`;
-  }
-  const problems = value.map((item, at) => argumentProblem(item, itemPath(path, at)));
-  return problems.find((problem) => problem !== undefined);
+  const texts: unknown = Array.isArray(value) ? value.map((item) => (isJsonObject(item) ? '' : item)) : value;
+  const problem = textListProblem(texts, ARGUMENT, MAX_ARGUMENTS, path);
+  if (problem !== undefined || !Array.isArray(value)) return problem;
+  const problems = value.map((item, at) => flagProblem(item, itemPath(path, at)));
+  return problems.find((each) => each !== undefined);
 }
 
-function argumentProblem(item: unknown, path: string): string | undefined {
-  if (!isJsonObject(item)) {
-    const form = `a string of at most ${ARGUMENT.max} characters or an object such as ${JSON.stringify(EXAMPLE)}`;
-    return hasShape(item, ARGUMENT) ? undefined : `${path} must be ${form}`;
-  }
+function flagProblem(item: unknown, path: string): string | undefined {
+  if (!isJsonObject(item)) return undefined;
   try {
     DtoPlan.of(FlagArgumentDto).read(item, { ...BODY, path });
     return undefined;

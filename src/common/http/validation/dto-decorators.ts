@@ -265,12 +265,11 @@ export function QueryString({ oneOf, ...shape }: QueryText = {}): PropertyDecora
 }
 
 /** The shape as OpenAPI keywords. */
-export function schemaText({ min, max, pattern }: TextShape): object {
+function schemaText({ min, max, pattern }: TextShape): object {
   return defined({ minLength: min, maxLength: max, pattern: pattern?.source });
 }
 
-/** Whether a value is a string of this shape. */
-export function hasShape(text: unknown, { min = 0, max = Infinity, pattern }: TextShape): text is string {
+function hasShape(text: unknown, { min = 0, max = Infinity, pattern }: TextShape): text is string {
   return (
     typeof text === 'string' &&
     isCleanText(text) &&
@@ -285,8 +284,7 @@ function describeInteger({ min, max }: IntegerRange): string {
   return max === undefined ? 'an integer' : `an integer of at most ${max}`;
 }
 
-/** The shape in words, to follow "must be". */
-export function describeText({ min = 0, max = Infinity, form = 'a string' }: TextShape): string {
+function describeText({ min = 0, max = Infinity, form = 'a string' }: TextShape): string {
   return form + describeBounds(min, max, 'characters');
 }
 
