@@ -33,6 +33,7 @@ import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { DefinitionsService } from './definitions.service.js';
 import { CreateDefinitionDto, CreateDefinitionRunDto } from './dto/create-definition.dto.js';
 import {
+  CreateDefinitionRunQueryDto,
   DefinitionDto,
   DeleteDefinitionQueryDto,
   DefinitionVersionQueryDto,
@@ -141,23 +142,31 @@ export class DefinitionsController {
 
   /**
    * Create a run of a definition
-   * @remarks Of the latest version, unless `version` is given.
+   * @remarks Of the latest version, unless `version` is given. With `dry_run=true` nothing is created.
    */
   @Post('definitions/:name/runs')
   @AllowScopes('client')
   @ApiResource(DEFINITION_NAME_PARAM)
   @ApiIdempotentCreation(OpRunDto)
+  @ApiOkResponse({
+    type: OpRunDto,
+    description: 'With `dry_run=true`: the run that would be created. Its id is not stored.',
+  })
   @ApiTraceparent()
   async createDefinitionRun(
     @Param('name') name: string,
-    @Query() query: DefinitionVersionQueryDto,
+    @Query() query: CreateDefinitionRunQueryDto,
     @Body() body: CreateDefinitionRunDto,
     @IdempotencyOf() idempotency: Idempotency | undefined,
     @TraceOf() trace: TraceContext | null,
     @CurrentCaller() caller: Caller,
     @Res({ passthrough: true }) response: Response,
   ): Promise<OpRunDto> {
-    const { version } = query;
+    const { version, dry_run: isDryRun = false } = query;
+    if (isDryRun) {
+      response.status(200);
+      return this.definitions.previewRun(name, version, body, trace);
+    }
     const options = { trace, idempotency, caller };
     const created = await this.definitions.createRun(name, version, body, options);
     return sendRun(response, created);

@@ -1,9 +1,10 @@
 import { Injectable } from '@nestjs/common';
-import { composeJson, stringifyJson } from '@longshore/common/json/json-text';
+import { composeJson, jsonText, stringifyJson } from '@longshore/common/json/json-text';
 import type { Author } from '../auth/audit-log.js';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
-import { InvalidRequest } from '../common/errors/domain-error.js';
-import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
+import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import { DomainError, InvalidRequest } from '../common/errors/domain-error.js';
+import { Problems, VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
 import { mergeExecutionOptions, toStoredExecutionOptions } from '../runs/dto/execution-options.dto.js';
@@ -13,7 +14,10 @@ import {
   toStoredOptions,
   toTimeoutsDto,
 } from '../runs/dto/run-options.dto.js';
-import { RunsService, type AnsweredRun, type RunCreation } from '../runs/runs.service.js';
+import type { OpRunDto } from '../runs/dto/op-run.dto.js';
+import { newId } from '../runs/machine/new-id.js';
+import type { RunRequest } from '../runs/new-run.js';
+import { previewRun, RunsService, type AnsweredRun, type RunCreation } from '../runs/runs.service.js';
 import { DefinitionRepository, type DefinitionRow, type LatestDefinition } from './definition.repository.js';
 import {
   DefinitionNotFound,
@@ -32,7 +36,10 @@ import {
   type ListLatestQueryDto,
   type ListVersionsQueryDto,
 } from './dto/definition.dto.js';
-import { checkDefaults, completeInputs, typeWarnings } from './input-specs.js';
+import type { InputSpecInputDto } from './dto/specs.dto.js';
+import { checkSpecs, completeInputs, typeWarnings } from './input-specs.js';
+import { checkTemplates } from './templates/check-templates.js';
+import { expandOptions } from './templates/expand-options.js';
 
 @Injectable()
 export class DefinitionsService {
@@ -44,7 +51,7 @@ export class DefinitionsService {
 
   /**
    * Stores a version or replaces it. `warnings` are texts about what may be a mistake.
-   * @throws InvalidRequest if a default does not have its input's type, DefinitionTooLarge, TooManyVersions
+   * @throws InvalidRequest if an input contradicts itself or a reference cannot be replaced, DefinitionTooLarge, TooManyVersions
    */
   async upsert(
     body: CreateDefinitionDto,
@@ -56,8 +63,9 @@ export class DefinitionsService {
   }> {
     const toStore = toRow(body);
     const specs = new Map(Object.entries(toStore.inputSpecs));
-    const problems = checkDefaults(specs);
-    if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
+    const problems = new Problems();
+    for (const line of [...checkSpecs(specs), ...checkTemplates(toStore.options, specs)]) problems.add(line);
+    problems.throwIfAny();
     const { maxDefinitionBytes, maxDefinitionVersions } = this.settings;
     if (bytesOf(toStore) > maxDefinitionBytes) throw new DefinitionTooLarge(maxDefinitionBytes);
     const stored = await this.definitions.upsert(toStore, maxDefinitionVersions, by);
@@ -115,41 +123,32 @@ export class DefinitionsService {
     return toDefinitionDto(await this.#row(id, version));
   }
 
-  /** Creates a run of one version, or of the latest. @throws DefinitionNotFound, InvalidInputs */
+  /** Creates a run of one version, or of the latest. @throws DefinitionNotFound, InvalidInputs, InvalidRequest */
   async createRun(
     id: string,
     version: string | undefined,
     body: CreateDefinitionRunDto,
     options: RunCreation,
   ): Promise<AnsweredRun> {
-    const definition = await this.#row(id, version);
-    const outcome = completeInputs(new Map(Object.entries(definition.inputSpecs)), body.inputs ?? {});
-    const merged = mergeExecutionOptions(definition, body);
-    if ('problems' in outcome || 'problems' in merged) {
-      // The definition may have been replaced since the request was first sent.
-      const { idempotency } = options;
-      const earlier = idempotency ? await this.runs.findReplay(idempotency) : null;
-      if (earlier) return earlier;
-      if ('problems' in outcome) throw new InvalidInputs(outcome.problems);
-      throw new InvalidRequest(VALIDATION_FAILED, 'problems' in merged ? merged.problems : []);
-    }
-    return this.runs.create(
-      {
-        image: definition.image,
-        priority: body.priority,
-        inputs: outcome.inputs,
-        outputs: body.outputs,
-        constraints: { ram_mb: definition.ramMb, vram_mb: definition.vramMb, cpu: definition.cpu },
-        retry_policy: { ...toRetryPolicyDto(definition), ...body.retry_policy },
-        timeouts: toTimeoutsDto(definition),
-        event_delivery: toEventDeliveryDto(definition),
-        ...merged,
-        start_at: body.start_at,
-        name: body.name,
-        definition: { id: definition.id, version: definition.version },
-      },
-      options,
-    );
+    const request = toRunRequest(await this.#row(id, version), body);
+    if (!(request instanceof DomainError)) return this.runs.create(request, options);
+    // The definition may have been replaced since the request was first sent.
+    const { idempotency } = options;
+    const earlier = idempotency ? await this.runs.findReplay(idempotency) : null;
+    if (earlier) return earlier;
+    throw request;
+  }
+
+  /** The run that {@link createRun} would create, with its errors. */
+  async previewRun(
+    id: string,
+    version: string | undefined,
+    body: CreateDefinitionRunDto,
+    trace: TraceContext | null,
+  ): Promise<OpRunDto> {
+    const request = toRunRequest(await this.#row(id, version), body);
+    if (request instanceof DomainError) throw request;
+    return previewRun(request, trace);
   }
 
   #page<T extends DefinitionRow>(
@@ -164,6 +163,32 @@ export class DefinitionsService {
     if (!row) throw new DefinitionNotFound(id, version);
     return row;
   }
+}
+
+/** The run of a definition that a body asks for, or why there is none. */
+function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto): RunRequest | DomainError {
+  const outcome = completeInputs(new Map(Object.entries(definition.inputSpecs)), body.inputs ?? {});
+  if ('problems' in outcome) return new InvalidInputs(outcome.problems);
+  const { inputs } = outcome;
+  const id = newId();
+  const options = expandOptions(definition.options, { runId: id, inputs });
+  const merged = mergeExecutionOptions({ ...definition, options }, body);
+  if ('problems' in merged) return new InvalidRequest(VALIDATION_FAILED, merged.problems);
+  return {
+    id,
+    image: definition.image,
+    priority: body.priority,
+    inputs,
+    outputs: body.outputs,
+    constraints: { ram_mb: definition.ramMb, vram_mb: definition.vramMb, cpu: definition.cpu },
+    retry_policy: { ...toRetryPolicyDto(definition), ...body.retry_policy },
+    timeouts: toTimeoutsDto(definition),
+    event_delivery: toEventDeliveryDto(definition),
+    ...merged,
+    start_at: body.start_at,
+    name: body.name,
+    definition: { id: definition.id, version: definition.version },
+  };
 }
 
 /** Bytes of what a definition declares, as JSON. */
@@ -199,17 +224,31 @@ function toRow(body: CreateDefinitionDto): DefinitionRow {
     version: body.version,
     image: body.image,
     description: body.description ?? null,
-    inputSpecs: toSpecs(
-      body.input_specs,
-      ({ type, required = false, default: text = 'null' }) =>
-        `{"type":${JSON.stringify(type)},"required":${required},"default":${text}}`,
-    ),
+    inputSpecs: toSpecs(body.input_specs, printInputSpec),
     outputSpecs: toSpecs(body.output_specs, ({ type }) => JSON.stringify({ type })),
     ...toStoredOptions(body),
     ...toStoredExecutionOptions(body),
     topic: delivery?.topic ?? null,
     attributes: delivery?.attributes ?? null,
   };
+}
+
+/** The JSON text of an input's declaration, with what is given of the optional members. */
+function printInputSpec(spec: InputSpecInputDto): string {
+  const { type, required = false, default: text = 'null', description, max_length: maxLength } = spec;
+  const members = Object.entries({
+    type: JSON.stringify(type),
+    required: String(required),
+    default: text,
+    description: description === undefined ? undefined : JSON.stringify(description),
+    enum: spec.enum,
+    minimum: spec.minimum,
+    maximum: spec.maximum,
+    max_length: maxLength?.toString(),
+  });
+  return jsonText(
+    composeJson(members.flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]))),
+  );
 }
 
 /** The stored form of specs. @param print the JSON text of a spec */

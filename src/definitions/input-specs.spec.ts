@@ -3,7 +3,8 @@ import { test } from 'vitest';
 import { jsonText, lazyJson } from '@longshore/common/json/json-text';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
 import type { InputSpec } from '../database/entities/definition.entity.js';
-import { checkDefaults, completeInputs, typeProblem } from './input-specs.js';
+import { checkSpecs, completeInputs } from './input-specs.js';
+import { typeProblem } from './input-types.js';
 
 function specs(given: Record<string, Partial<InputSpec>>): Map<string, InputSpec> {
   return new Map(
@@ -103,7 +104,7 @@ test('keeps the digits of inputs and defaults, and the order of inputs', () => {
 });
 
 test('reports a default of the wrong type', () => {
-  assert.deepEqual(checkDefaults(specs({ a: { default: 5 }, b: { type: 'int', default: 5 } })), [
+  assert.deepEqual(checkSpecs(specs({ a: { default: 5 }, b: { type: 'int', default: 5 } })), [
     'input_specs.a.default must be a string',
   ]);
 });

@@ -1,23 +1,9 @@
 import { composeJson, memberText, memberTexts } from '@longshore/common/json/json-text';
-import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
+import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
 import { clip } from '@longshore/common/json/text';
 import type { InputSpec } from '../database/entities/definition.entity.js';
-
-interface CheckedType {
-  readonly names: readonly string[];
-  /** Follows "must be" in a message. */
-  readonly description: string;
-  readonly accepts: (value: JsonValue) => boolean;
-}
-
-const CHECKED_TYPES: readonly CheckedType[] = [
-  { names: ['string', 'str'], description: 'a string', accepts: (value) => typeof value === 'string' },
-  { names: ['integer', 'int'], description: 'an integer', accepts: Number.isInteger },
-  { names: ['number', 'float'], description: 'a number', accepts: (value) => typeof value === 'number' },
-  { names: ['boolean', 'bool'], description: 'a boolean', accepts: (value) => typeof value === 'boolean' },
-  { names: ['object', 'dict'], description: 'an object', accepts: isJsonObject },
-  { names: ['array', 'list'], description: 'an array', accepts: Array.isArray },
-];
+import { checkLimits, limitProblem } from './input-limits.js';
+import { checkedTypeOf, typeProblem } from './input-types.js';
 
 /** Before the name of a type that is meant as a label. */
 const LABEL = 'label:';
@@ -33,22 +19,20 @@ export function typeWarnings(specs: ReadonlyMap<string, InputSpec>): string[] {
   );
 }
 
-function checkedTypeOf(type: string): CheckedType | undefined {
-  return CHECKED_TYPES.find(({ names }) => names.includes(type.toLowerCase()));
-}
-
-/** Why a value does not fit a type, to follow its name; undefined if it fits or the type is a label: none of the checked ones. */
-export function typeProblem(type: string, value: JsonValue): string | undefined {
-  const checked = checkedTypeOf(type);
-  return !checked || checked.accepts(value) ? undefined : `must be ${checked.description}`;
-}
-
-/** One line for each default that does not have its own type. */
-export function checkDefaults(specs: ReadonlyMap<string, InputSpec>): string[] {
+/** One line for each input whose default, limits and type contradict each other. */
+export function checkSpecs(specs: ReadonlyMap<string, InputSpec>): string[] {
   return [...specs].flatMap(([name, spec]) => {
-    const problem = spec.default === null ? undefined : typeProblem(spec.type, spec.default);
-    return problem === undefined ? [] : [`input_specs.${name}.default ${problem}`];
+    const path = `input_specs.${name}`;
+    const problems = checkLimits(path, spec);
+    const text = memberText(spec, 'default') ?? 'null';
+    const problem =
+      problems.length > 0 || spec.default === null ? undefined : valueProblem(spec, spec.default, text);
+    return problem === undefined ? problems : [...problems, `${path}.default ${problem}`];
   });
+}
+
+function valueProblem(spec: InputSpec, value: JsonValue, text: string): string | undefined {
+  return typeProblem(spec.type, value) ?? limitProblem(spec, value, text);
 }
 
 /**
@@ -64,7 +48,8 @@ export function completeInputs(
   const problems = [...given.keys()]
     .filter((name) => !specs.has(name))
     .map((name) => `inputs.${name} is not a declared input`);
-  const members = [...memberTexts(inputs)].filter(([, text]) => text !== 'null');
+  const texts = memberTexts(inputs);
+  const members = [...texts].filter(([, text]) => text !== 'null');
   for (const [name, spec] of specs) {
     const isGiven = (given.get(name) ?? null) !== null;
     const value = isGiven ? given.get(name) : spec.default;
@@ -72,9 +57,10 @@ export function completeInputs(
       if (spec.required) problems.push(`inputs.${name} is required`);
       continue;
     }
-    const problem = typeProblem(spec.type, value);
+    const text = (isGiven ? texts.get(name) : memberText(spec, 'default')) ?? 'null';
+    const problem = valueProblem(spec, value, text);
     if (problem !== undefined) problems.push(`inputs.${name} ${problem}`);
-    else if (!isGiven) members.push([name, memberText(spec, 'default') ?? 'null']);
+    else if (!isGiven) members.push([name, text]);
   }
   return problems.length > 0 ? { problems } : { inputs: composeJson(members) };
 }

@@ -18,6 +18,8 @@ import { requirementIdOf, requirementsOf } from './requirements.js';
 
 /** A request to create a run; absent fields take the documented defaults. */
 export interface RunRequest extends RequestedExecutionOptions {
+  /** A new one unless given. */
+  readonly id?: string | undefined;
   readonly image: string;
   readonly priority?: number | undefined;
   readonly inputs?: JsonObject | undefined;
@@ -36,7 +38,7 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
   const { event_delivery: delivery, definition, start_at: startAt } = request;
   const options = toStoredExecutionOptions(request);
   return {
-    id: newId(),
+    id: request.id ?? newId(),
     attemptId: newId(),
     image: request.image,
     priority: request.priority ?? 0,

@@ -8,6 +8,7 @@ import type { UpdateLabelsDto } from './dto/labels.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
 import type { UpdateRunDto } from './dto/run-requests.dto.js';
 import { newRun, type RunRequest } from './new-run.js';
+import { createRun } from './machine/run.js';
 import type { Reporter, RunCommand } from './machine/run-command.js';
 import {
   MANUAL_RETRY,
@@ -106,6 +107,11 @@ export class RunsService {
     const command = eventCommand(checkedEvent(body), reporter);
     return answerOf(await this.journal.change(id, command, { ...options, wantsView: true }), this.reader);
   }
+}
+
+/** The run that a request would create now. Nothing is stored. */
+export function previewRun(request: RunRequest, trace: TraceContext | null): OpRunDto {
+  return toOpRunDto(createRun(newRun(request, trace), new Date()), []);
 }
 
 /**

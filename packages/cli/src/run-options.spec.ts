@@ -5,13 +5,7 @@ import { join } from 'node:path';
 import { describe, test } from 'vitest';
 import { Command } from 'commander';
 import { CliError, EXIT } from './cli-error.js';
-import {
-  readRunOptions,
-  type RunOptionFlags,
-  type RunOptions,
-  shellWords,
-  takesRunOptions,
-} from './run-options.js';
+import { readRunOptions, type RunOptionFlags, type RunOptions, takesRunOptions } from './run-options.js';
 
 /** What a command line says of a run. */
 async function optionsOf(...argv: readonly string[]): Promise<RunOptions & Pick<RunOptionFlags, 'retryOn'>> {
@@ -103,8 +97,4 @@ describe('the flags of a new run', () => {
       await rm(folder, { recursive: true });
     }
   });
-});
-
-test('words are shown as a shell would read them', () => {
-  assert.equal(shellWords(['sh', '-c', "echo 'a b'", '']), `sh -c 'echo '\\''a b'\\''' ''`);
 });

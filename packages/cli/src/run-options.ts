@@ -6,7 +6,6 @@ import { Option, type Command } from 'commander';
 import { usageError } from './cli-error.js';
 import { type CliContext, integerOption, several, time } from './command-kit.js';
 import { splitAssignment } from './inputs.js';
-import { oneLine } from './style.js';
 
 /** Flags for what a run may also say; those of {@link RUN_OPTIONS} are read by their names. */
 export interface RunOptionFlags {
@@ -121,14 +120,6 @@ export async function readRunOptions(
 /** Collects tags from an option that may be given several times, each time with a list that commas separate. */
 export function tags(text: string, before: readonly string[] = []): readonly string[] {
   return [...before, ...text.split(',').flatMap((tag) => (tag.trim() === '' ? [] : [tag.trim()]))];
-}
-
-/** A list of words as a shell would read it. */
-export function shellWords(words: readonly string[]): string {
-  return words
-    .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`))
-    .map(oneLine)
-    .join(' ');
 }
 
 /** @throws CliError for a file that cannot be read, SettingsError for a wrong line */

@@ -1,7 +1,7 @@
 import type { Schemas } from '@longshore/client';
 import { RUN_OPTIONS } from '@longshore/client/constants';
 import { jsonText, stringifyJson } from '@longshore/common/json/json-text';
-import { shellWords } from './run-options.js';
+import { shellWords } from '@longshore/common/shell-words';
 import { STATE_COLOURS, oneLine, paint } from './style.js';
 import { ago, type Column, formatFields } from './table.js';
 
@@ -66,6 +66,19 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
       ['error', summary.error_message === undefined ? undefined : oneLine(summary.error_message)],
       ['inputs', jsonText(run.inputs)],
       ['outputs', jsonText(run.outputs)],
+    ],
+    colours,
+  );
+}
+
+/** What a run would be: its image, options and inputs, one per line. */
+export function runPreview(run: Run, colours: boolean): string {
+  return formatFields(
+    [
+      ['image', oneLine(run.image)],
+      ['definition', definitionOf(run)],
+      ...optionFields(run),
+      ['inputs', jsonText(run.inputs)],
     ],
     colours,
   );

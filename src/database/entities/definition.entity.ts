@@ -9,6 +9,13 @@ export interface InputSpec {
   readonly required: boolean;
   /** null: no default. */
   readonly default: JsonValue;
+  readonly description?: string;
+  /** The values that are allowed. */
+  readonly enum?: readonly JsonValue[];
+  readonly minimum?: number;
+  readonly maximum?: number;
+  /** Characters of a string at most. */
+  readonly max_length?: number;
 }
 
 /** A row of `definitions`: one version of a template. */

@@ -1,3 +1,4 @@
+import type { Type } from '@nestjs/common';
 import { ApiSchema } from '@nestjs/swagger';
 import {
   IsJsonInteger,
@@ -20,6 +21,8 @@ import {
   RetryPolicyInputDto,
   TimeoutsInputDto,
 } from '../../runs/dto/run-options.dto.js';
+import type { Argument } from '../templates/argument.js';
+import { IsArgumentList } from './argument.dto.js';
 import { InputSpecInputDto, OutputSpecInputDto } from './specs.dto.js';
 
 const NAME = {
@@ -29,8 +32,16 @@ const NAME = {
   form: 'a name (letters, digits and . _ -, starting with a letter or digit)',
 } as const;
 
-@ApiSchema({ name: 'OpDefinitionCreate', description: 'A version of a definition to create or replace.' })
-export class CreateDefinitionDto extends ExecutionOptionsInputDto {
+/** The options of a run, with another form of `args`. */
+const OptionsInputDto: Type<Omit<ExecutionOptionsInputDto, 'args'>> = ExecutionOptionsInputDto;
+
+@ApiSchema({
+  name: 'OpDefinitionCreate',
+  description:
+    'A version of a definition to create or replace. In `command`, `args` and `env`, `${inputs.NAME}` and `${run.id}` stand for an ' +
+    'input and the id of a run: they are replaced when a run is created. `$${` is a literal `${`.',
+})
+export class CreateDefinitionDto extends OptionsInputDto {
   /** Name of the definition. @example word-count */
   @IsText(NAME)
   id: string;
@@ -52,6 +63,10 @@ export class CreateDefinitionDto extends ExecutionOptionsInputDto {
   @OptionalField()
   @NestedMap(() => InputSpecInputDto)
   input_specs?: Map<string, InputSpecInputDto>;
+
+  @OptionalField()
+  @IsArgumentList()
+  args?: Argument[];
 
   /** Outputs by name, for readers: outputs of runs are not checked. */
   @OptionalField()

@@ -1,3 +1,4 @@
+import type { Type } from '@nestjs/common';
 import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
@@ -12,14 +13,23 @@ import {
   toRetryPolicyDto,
   toTimeoutsDto,
 } from '../../runs/dto/run-options.dto.js';
+import type { Argument } from '../templates/argument.js';
+import { ApiArgumentList } from './argument.dto.js';
 import { InputSpecDto, OutputSpecDto } from './specs.dto.js';
 
 /** Default size of a page, except in the list of all versions. */
 export const DEFAULT_LIMIT = 100;
 
-@ApiSchema({ name: 'OpDefinition', description: 'A version of a definition: a template for runs.' })
+/** The options of a run, with another form of `args`. */
+const OptionsDto: Type<Omit<ExecutionOptionsDto, 'args'>> = ExecutionOptionsDto;
+
+@ApiSchema({
+  name: 'OpDefinition',
+  description:
+    'A version of a definition: a template for runs. Texts with references are as they were stored.',
+})
 @ApiExtraModels(InputSpecDto, OutputSpecDto)
-export class DefinitionDto extends ExecutionOptionsDto {
+export class DefinitionDto extends OptionsDto {
   /** Name of the definition. */
   id: string;
   version: string;
@@ -31,6 +41,9 @@ export class DefinitionDto extends ExecutionOptionsDto {
   input_specs: Record<string, InputSpecDto>;
   @ApiProperty({ type: 'object', additionalProperties: { $ref: getSchemaPath(OutputSpecDto) } })
   output_specs: Record<string, OutputSpecDto>;
+  /** Replaces the arguments of the image; null: it does not. */
+  @ApiArgumentList({ nullable: true })
+  args: readonly Argument[] | null;
   constraints: ConstraintsDto;
   retry_policy: RetryPolicyDto;
   /** Timeouts of its runs; absent when there are none. */
@@ -55,6 +68,13 @@ export class DefinitionVersionQueryDto {
   @IsOptional()
   @QueryString({ max: 128 })
   version?: string;
+}
+
+export class CreateDefinitionRunQueryDto extends DefinitionVersionQueryDto {
+  /** `true` creates nothing: the answer, 200, is the run that would be created. No idempotency key is used. */
+  @IsOptional()
+  @QueryBoolean()
+  dry_run?: boolean;
 }
 
 export class DeleteDefinitionQueryDto {
@@ -110,6 +130,7 @@ export class ListLatestQueryDto extends PageQueryDto {
 
 export function toDefinitionDto(row: DefinitionEntity): DefinitionDto {
   const timeouts = toTimeoutsDto(row);
+  const options = toExecutionOptionsDto(row);
   return {
     id: row.id,
     version: row.version,
@@ -121,7 +142,8 @@ export function toDefinitionDto(row: DefinitionEntity): DefinitionDto {
     retry_policy: toRetryPolicyDto(row),
     ...(timeouts && { timeouts }),
     event_delivery: toEventDeliveryDto(row),
-    ...toExecutionOptionsDto(row),
+    ...options,
+    args: options.args ?? null,
     createdAt: row.createdAt.toISOString(),
     updatedAt: row.updatedAt.toISOString(),
   };

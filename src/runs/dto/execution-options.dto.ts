@@ -14,7 +14,13 @@ import type { RunRecord } from '../machine/run.js';
 import { areTooMany, mergeLabels, MAX_LABELS, type LabelChanges } from '../machine/labels.js';
 import { RequestedOptionFields, ShownOptionFields } from '../options/option-fields.js';
 import { LabelsField, RUN_NAME } from './labels.dto.js';
-import { mergeOptions, pickOptions, showOptions, type RequestedOptions } from '../options/option-values.js';
+import {
+  mergeOptions,
+  pickOptions,
+  showOptions,
+  type DefinedOptions,
+  type RequestedOptions,
+} from '../options/option-values.js';
 
 /** Tags of a selector. */
 export const MAX_TAGS = 20;
@@ -99,15 +105,17 @@ type StoredOptions = Pick<
   'options' | 'selector' | 'concurrencyKey' | 'concurrencyLimit' | 'labels'
 >;
 
-/** Options of requests; absent ones take their defaults. */
-export interface RequestedExecutionOptions extends RequestedOptions {
+interface Placement {
   readonly selector?: readonly string[] | null | undefined;
   readonly concurrency?: ConcurrencyDto | null | undefined;
   readonly labels?: LabelChanges | null | undefined;
 }
 
+/** Options of requests; absent ones take their defaults. */
+export type RequestedExecutionOptions = RequestedOptions & Placement;
+
 /** The columns that hold the options. */
-export function toStoredExecutionOptions(request: RequestedExecutionOptions): StoredOptions {
+export function toStoredExecutionOptions(request: DefinedOptions & Placement): StoredOptions {
   const { selector, concurrency, labels } = request;
   return {
     options: pickOptions(request),

@@ -8,6 +8,11 @@ type ValueOf<N extends keyof Declarations> = Declarations[N] extends RunOption<i
 /** The options of a request; null and absent ones are not given. */
 export type RequestedOptions = { readonly [N in keyof Declarations]?: ValueOf<N> | null | undefined };
 
+/** The options of a definition, as its request has them: `args` may have entries of another form. */
+export type DefinedOptions = Omit<RequestedOptions, 'args'> & {
+  readonly args?: readonly (string | object)[] | null | undefined;
+};
+
 /** The options as answers show them. */
 export type ShownOptions = { readonly [N in keyof Declarations]?: ValueOf<N> | null };
 
@@ -20,7 +25,7 @@ const UNSET = Object.fromEntries(OPTIONS.map(([name, { unset }]) => [name, unset
 const CLAIMED = OPTIONS.flatMap(([name, { texts }]) => (texts.claim === undefined ? [] : [name]));
 
 /** The document that is stored of the options of a request: what is given, not empty and not the default. Null: nothing is. */
-export function pickOptions(request: RequestedOptions): JsonObject | null {
+export function pickOptions(request: DefinedOptions): JsonObject | null {
   const given = OPTIONS.flatMap(([name, { unset }]) => {
     const value = memberOf(request, name);
     return isSet(value) && value !== unset ? [[name, value] as const] : [];

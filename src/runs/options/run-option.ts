@@ -3,6 +3,7 @@ import {
   IsText,
   IsTextList,
   IsTextMap,
+  textListProblem,
   textMapProblem,
   type IntegerRange,
   type SizeLimit,
@@ -66,7 +67,14 @@ export function textListOption(
   declared: Declared<readonly string[]>,
 ): RunOption<readonly string[]> {
   const schema = { type: 'array', items: { type: 'string' } } as const;
-  return { field: IsTextList(shape, size), schema, unset: null, ...declared };
+  return {
+    field: IsTextList(shape, size),
+    schema,
+    unset: null,
+    ...declared,
+    problem: (value, all, path) =>
+      textListProblem(value, shape, size, path) ?? declared.problem?.(value, all, path),
+  };
 }
 
 /** An option that has a text for each name. Those of a run are added to those of its definition. */

@@ -14,8 +14,8 @@ const ENV: TextMapShape = { keys: VARIABLE_NAME, max: MAX_VARIABLES, maxBytes: 3
 const SECRETS: TextMapShape = { keys: VARIABLE_NAME, values: SECRET_NAME, max: MAX_VARIABLES };
 
 /** Strings of `command` and of `args`. */
-const ARGUMENT: TextShape = { max: 4096 };
-const MAX_ARGUMENTS = { max: 100 };
+export const ARGUMENT = { max: 4096 } as const;
+export const MAX_ARGUMENTS = { max: 100 } as const;
 
 const WORKDIR: TextShape = {
   max: 512,

@@ -44,7 +44,7 @@ describe('an option that is declared once', () => {
         { texts: { request: 'In requests.', answer: 'In answers.' }, example: 'a' },
       );
       const declared = await importOriginal<typeof import('../../../src/runs/options/run-options.js')>();
-      return { RUN_OPTIONS: { ...declared.RUN_OPTIONS, colour, memo } };
+      return { ...declared, RUN_OPTIONS: { ...declared.RUN_OPTIONS, colour, memo } };
     });
     const app = await import('../../support/app/test-app.js');
     const { RunSteps: Steps } = await import('../../support/runs/run-steps.js');

@@ -48,6 +48,28 @@ describe('options of runs and secrets on the command line', () => {
     return end;
   };
 
+  test('shows with --dry-run what a run of a definition would be, and creates none', async () => {
+    const body = {
+      id: 'dry',
+      version: '1',
+      image: 'one',
+      args: ['${inputs.text}', '-x'],
+      env: { T: '${inputs.text}' },
+      input_specs: { text: { type: 'string', required: true } },
+    };
+    assert.equal((await send('POST', '/definitions', { body })).status, 201);
+    const flags = ['-i', 'text=5  $(a)\nb', '--dry-run'];
+    const { stdout } = await ok('def', 'run', 'dry', ...flags);
+    assert.match(stdout, /^image +one$/m);
+    assert.match(stdout, /^env +\$'T=5 {2}\$\(a\)\\nb'\nargs +\$'5 {2}\$\(a\)\\nb' -x$/m);
+    const [shown] = jsonLines(await ok('def', 'run', 'dry', ...flags, '--json'));
+    assert.deepEqual(shown.args, ['5  $(a)\nb', '-x']);
+    assert.equal((await send('GET', '/runs?op_definition=dry')).body.data.length, 0);
+    const refused = await cli.run('def', 'run', 'dry', '--dry-run');
+    assert.equal(refused.stderr, 'longshore: Invalid inputs: inputs.text is required\n');
+    assert.equal((await cli.run('def', 'run', 'dry', '--dry-run', '--wait')).code, 2);
+  });
+
   test('creates a run with options for its container, worker, key and start, and shows them', async () => {
     const flags =
       '--env MODE=fast --secret TOKEN=hub --image-pull-secret registry --command sh --selector cli-gpu,eu ' +

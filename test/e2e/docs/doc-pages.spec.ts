@@ -134,6 +134,10 @@ describe('whoever follows a page in a fresh checkout', () => {
       /is COMPLETED/,
       /inputs\.text must be a string/,
       /inputs\.langage is not a declared/,
+      /^args +'--name=Ada & "Bo" \$\(id\)' --times 1 --loud '--tag=a b' --tag=c '\$\{HOME\}'$/m,
+      /^\[--name=Ada & "Bo" \$\(id\)\]\n\[--times\]\n\[1\]\n\[--loud\]\n\[--tag=a b\]\n\[--tag=c\]\n\[\$\{HOME\}\]$/m,
+      /^\$\(ID\); `ID`$/m,
+      /command\[2\]: \$\{inputs\.text\}: would become code of sh: pass it in env and use "\$NAME"/,
     ]) {
       assert.match(printed, said);
     }

@@ -6,11 +6,13 @@ import { usageError } from '../cli-error.js';
 import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
 import { readJsonFile } from '../inputs.js';
 import { makeRun, type NewRunFlags, readNewRun, takesNewRunFlags } from '../new-run.js';
+import { runPreview } from '../run-view.js';
 import { oneLine } from '../style.js';
 import { ago, type Column } from '../table.js';
 
 type Definition = Schemas['OpDefinition'];
 type VersionFlags = ServiceFlags & { readonly version?: string };
+type RunFlags = VersionFlags & NewRunFlags & { readonly dryRun?: true };
 
 const PAGE = 1000;
 const COLUMNS: readonly Column<Definition>[] = [
@@ -116,19 +118,35 @@ function addRun(parent: Command, context: CliContext): void {
     .command('run')
     .description('create a run from a definition, and print its id')
     .argument('<name>', 'id of the definition')
-    .option('--version <version>', 'its version (else the newest)');
+    .option('--version <version>', 'its version (else the newest)')
+    .addOption(
+      new Option('--dry-run', 'print the command, environment and inputs, and create nothing').conflicts([
+        'wait',
+        'idempotencyKey',
+      ]),
+    );
   takesNewRunFlags(command);
   callsService(
     command,
     'def run word-count --input text="to be" --wait',
+    'def run word-count --input text="to be" --dry-run',
     'def run nightly-report --env REGION=eu --start-at 2h',
-  ).action(async (name: string, args: readonly string[], flags: VersionFlags & NewRunFlags) => {
-    const { retryOn } = flags;
+  ).action(async (name: string, args: readonly string[], flags: RunFlags) => {
+    const { retryOn, dryRun } = flags;
     const body = {
       ...(await readNewRun(flags, args, context)),
       ...(retryOn === undefined ? {} : { retry_policy: { retry_on: [...retryOn] } }),
     };
     const session = await openSession(flags, context);
+    if (dryRun === true) {
+      const asked = { path: { name }, query: { ...versionOf(flags), dry_run: true } };
+      const run = await session.ask((init) =>
+        session.client.POST('/definitions/{name}/runs', { params: asked, body, ...init }),
+      );
+      const { output } = context;
+      await (flags.json ? output.json(run) : output.write(runPreview(run, output.colours)));
+      return;
+    }
     const params = { path: { name }, query: versionOf(flags) };
     await makeRun(session, context, flags, (init) =>
       session.client.POST('/definitions/{name}/runs', { params, body, ...init }),

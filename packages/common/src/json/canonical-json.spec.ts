@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import fc from 'fast-check';
-import { canonicalJson } from './canonical-json.js';
+import { canonicalJson, compareNumbers, isSameJson } from './canonical-json.js';
 import { changeable, lazyJson, readExactly } from './json-text.js';
 import type { JsonValue } from './json-value.js';
 
@@ -77,4 +77,45 @@ test('compares numbers with long exponents as text, in linear time', () => {
   // Quadratic code would take hours.
   const texts = [`1e${digits}`, `1e${digits}9`, `1e-${digits}`, `2e${digits}`, `${digits}e${digits}`, digits];
   assert.equal(new Set(texts.map((text) => canonicalJson(lazyJson(`[${text}]`)))).size, texts.length);
+});
+
+test('orders numbers by their exact decimal value', () => {
+  const ordered = [
+    '-1e99999999999999999999',
+    '-1e400',
+    '-12345678901234567891',
+    '-12345678901234567890.5',
+    '-2',
+    '-1e-400',
+    '0',
+    '1e-99999999999999999999',
+    '1e-400',
+    '0.1',
+    '0.10000000000000000001',
+    '2',
+    '10',
+    '12345678901234567890',
+    '12345678901234567890.5',
+    '1e400',
+    '1e99999999999999999999',
+  ];
+  for (const [left, a] of ordered.entries()) {
+    for (const [right, b] of ordered.entries()) {
+      assert.equal(Math.sign(compareNumbers(a, b)), Math.sign(left - right), `${a} ${b}`);
+    }
+  }
+  for (const [a, b] of [
+    ['1', '1.0'],
+    ['10', '1e1'],
+    ['0', '-0.0'],
+    ['0e99999999999999999999', '0'],
+  ] as const) {
+    assert.equal(compareNumbers(a, b), 0);
+  }
+});
+
+test('tells whether two texts are the same value', () => {
+  assert.equal(isSameJson('{"a": 1.0, "b": [2]}', '{"b":[2.00],"a":1}'), true);
+  assert.equal(isSameJson('12345678901234567890', '12345678901234567891'), false);
+  assert.equal(isSameJson('"1"', '1'), false);
 });

@@ -1,5 +1,5 @@
 import { isPrintedAs, type JsonPart } from './exact-parser.js';
-import { literalsOf, partOf } from './json-text.js';
+import { literalsOf, partOf, readExactly } from './json-text.js';
 import { isJsonObject, type JsonValue } from './json-value.js';
 
 /** The exponent has at most 15 digits, so that a double holds every sum with the number of digits of a text. */
@@ -23,6 +23,36 @@ export function canonicalJson(value: JsonValue): string {
       return [key, literal === undefined ? canonicalJson(member) : canonicalScalar(literal)];
     }),
   );
+}
+
+/** Whether two JSON texts are equal as {@link canonicalJson} compares values. */
+export function isSameJson(left: string, right: string): boolean {
+  return (
+    left === right || canonicalJson(readExactly(`[${left}]`)) === canonicalJson(readExactly(`[${right}]`))
+  );
+}
+
+/** Compares two JSON numbers by their exact decimal value. @returns negative, zero or positive */
+export function compareNumbers(left: string, right: string): number {
+  const [a, b] = [readDecimal(left), readDecimal(right)];
+  if (a.sign !== b.sign) return a.sign - b.sign;
+  if (a.sign === 0) return 0;
+  if (a.top !== b.top) return a.top < b.top ? -a.sign : a.sign;
+  return a.digits === b.digits ? 0 : a.digits < b.digits ? -a.sign : a.sign;
+}
+
+/** The sign of a number, the power of ten of its first digit, and its digits without zeros at the ends. */
+function readDecimal(literal: string): {
+  readonly sign: number;
+  readonly top: number;
+  readonly digits: string;
+} {
+  const sign = literal.startsWith('-') ? -1 : 1;
+  if (!/^-?[0.]*[1-9]/.test(literal)) return { sign: 0, top: 0, digits: '' };
+  const [, digits = '', power] = /^-?(\d+)e(-?\d+)$/.exec(decimalOf(literal)) ?? [];
+  const isTiny = /e-/i.test(literal);
+  if (power === undefined) return { sign, top: isTiny ? -Infinity : Infinity, digits: '' };
+  return { sign, top: digits.length + Number(power), digits };
 }
 
 function canonicalPart(part: JsonPart): string {

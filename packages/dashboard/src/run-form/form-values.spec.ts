@@ -59,6 +59,11 @@ describe('the form of a run', () => {
     assert.deepEqual(wordsOf('[]'), []);
   });
 
+  it('keeps flags among the arguments of a definition', () => {
+    const body = { args: ['a', { flag: '-b', input: 'b' }] };
+    assert.deepEqual(readForm(FIELDS, fillForm(FIELDS, body)), { body });
+  });
+
   it('says what cannot be sent, at its field', () => {
     assert.match(problemOf('priority', '1.5') ?? '', /whole number/);
     assert.match(problemOf('inputs', '[1]') ?? '', /JSON object/);

@@ -108,8 +108,9 @@ function readText(kind: Exclude<FieldKind, 'pairs'>, text: string): Read {
     case 'words':
     case 'list': {
       const items = text.split(SEPARATORS[kind]).map((item) => (kind === 'list' ? item.trim() : item));
+      const fits = kind === 'list' ? isTexts : isWords;
       return text.trimStart().startsWith('[')
-        ? readJson(text, isTexts, 'Enter a JSON list of texts, or one without brackets.')
+        ? readJson(text, fits, 'Enter a JSON list of texts, or one without brackets.')
         : { value: items.filter((item) => item !== '') };
     }
     case 'time':
@@ -162,6 +163,11 @@ function isObject(value: unknown): value is Json {
 
 function isTexts(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((item) => typeof item === 'string');
+}
+
+/** Arguments of a definition may have objects among them. */
+function isWords(value: unknown): boolean {
+  return Array.isArray(value) && value.every((item) => typeof item === 'string' || isObject(item));
 }
 
 function memberOf(body: unknown, [name = '', ...rest]: readonly string[]): unknown {

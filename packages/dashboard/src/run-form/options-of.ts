@@ -9,10 +9,10 @@ export function optionsOf(shown: Options): Options {
 }
 
 /** Those of them that are set; undefined when none is. */
-export function containerOf(shown: Options): object | undefined {
+export function containerOf(shown: Readonly<Record<RunOption['name'], unknown>>): object | undefined {
   const set = RUN_OPTIONS.flatMap(({ name, default: unset }) => {
     const value = shown[name];
-    const isEmpty = value === null || (typeof value === 'object' && Object.keys(value).length === 0);
+    const isEmpty = value === null || (typeof value === 'object' && Object.keys(Object(value)).length === 0);
     return isEmpty || value === unset ? [] : [[name, value] as const];
   });
   return set.length === 0 ? undefined : Object.fromEntries(set);

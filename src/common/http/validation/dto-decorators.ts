@@ -64,6 +64,20 @@ export function Check(name: string, validate: (value: unknown) => boolean, rule:
   return ValidateBy({ name, validator: { validate, defaultMessage: () => `$property ${rule}` } });
 }
 
+/** As {@link Check}, with a function that says what is wrong with a value at a path; undefined: nothing. */
+export function CheckBy(
+  name: string,
+  problemOf: (value: unknown, path: string) => string | undefined,
+): PropertyDecorator {
+  return ValidateBy({
+    name,
+    validator: {
+      validate: (value: unknown) => problemOf(value, '') === undefined,
+      defaultMessage: (args) => problemOf(args?.value, '$property') ?? '',
+    },
+  });
+}
+
 /** A field that may be absent. null counts as absent: the field keeps the initial value of its class. */
 export function OptionalField(): PropertyDecorator {
   return (target, name) => {
@@ -170,27 +184,28 @@ export function IsText(shape: TextShape = {}): PropertyDecorator {
 }
 
 /** A list of strings, each of the given shape. */
-export function IsTextList(
-  shape: TextShape = {},
-  { min = 0, max = Infinity }: SizeLimit = {},
-): PropertyDecorator {
+export function IsTextList(shape: TextShape = {}, size: SizeLimit = {}): PropertyDecorator {
   return applyDecorators(
-    Check(
-      'isTextList',
-      (value) =>
-        Array.isArray(value) &&
-        value.length >= min &&
-        value.length <= max &&
-        value.every((item) => hasShape(item, shape)),
-      `must be a list${describeBounds(min, max, 'items')}, each ${describeText(shape)}`,
-    ),
+    CheckBy('isTextList', (value, path) => textListProblem(value, shape, size, path)),
     ApiProperty({
       type: 'array',
       items: { type: 'string', ...schemaText(shape) },
-      ...(min === 0 ? {} : { minItems: min }),
-      ...(max === Infinity ? {} : { maxItems: max }),
+      ...defined({ minItems: size.min, maxItems: size.max }),
     }),
   );
+}
+
+/** Why a value is not a list of strings of this shape, in words; undefined: it is one. @param path of the value */
+export function textListProblem(
+  value: unknown,
+  shape: TextShape,
+  { min = 0, max = Infinity }: SizeLimit,
+  path = '',
+): string | undefined {
+  const isList = Array.isArray(value) && value.length >= min && value.length <= max;
+  return isList && value.every((item) => hasShape(item, shape))
+    ? undefined
+    : `${path} must be a list${describeBounds(min, max, 'items')}, each ${describeText(shape)}`;
 }
 
 /** A field that holds an object whose values are strings, passed on unchanged and by reference. */
@@ -198,13 +213,7 @@ export function IsTextMap(shape: TextMapShape = {}): PropertyDecorator {
   const { max, values = {}, nullable } = shape;
   return applyDecorators(
     PassByReference(),
-    ValidateBy({
-      name: 'isTextMap',
-      validator: {
-        validate: (value: unknown) => textMapProblem(value, shape) === undefined,
-        defaultMessage: (args) => textMapProblem(args?.value, shape, '$property') ?? '',
-      },
-    }),
+    CheckBy('isTextMap', (value, path) => textMapProblem(value, shape, path)),
     ApiProperty({
       type: 'object',
       additionalProperties: {

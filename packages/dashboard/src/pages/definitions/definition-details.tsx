@@ -6,6 +6,7 @@ import { formatCount, formatDuration, formatMb } from '../../lib/format.js';
 import { containerOf } from '../../run-form/options-of.js';
 import styles from './definition-page.module.css';
 import type { Definition } from './definition-view.js';
+import { limitsOf } from './run-inputs.js';
 
 /** Everything that a version says. */
 export function DefinitionDetails({ definition }: { readonly definition: Definition }) {
@@ -142,17 +143,23 @@ function Inputs({ definition: { input_specs: specs } }: { readonly definition: D
             <th scope="col">Type</th>
             <th scope="col">Required</th>
             <th scope="col">Default</th>
+            <th scope="col">Description</th>
           </tr>
         </thead>
         <tbody>
-          {entries.map(([name, { type, required, default: value }]) => (
+          {entries.map(([name, spec]) => (
             <tr key={name}>
               <th scope="row">{name}</th>
-              <td>{type}</td>
-              <td>{required ? 'yes' : <span className="muted">no</span>}</td>
+              <td>{[spec.type, limitsOf(spec)].filter((text) => text !== '').join(', ')}</td>
+              <td>{spec.required ? 'yes' : <span className="muted">no</span>}</td>
               <td>
-                {value === null ? <span className="muted">none</span> : <code>{JSON.stringify(value)}</code>}
+                {spec.default === null ? (
+                  <span className="muted">none</span>
+                ) : (
+                  <code>{JSON.stringify(spec.default)}</code>
+                )}
               </td>
+              <td>{spec.description}</td>
             </tr>
           ))}
         </tbody>

@@ -1,6 +1,6 @@
 import type { ControlProps } from '../../components/controls/field.js';
 import { Select, TextArea, TextInput } from '../../components/controls/inputs.js';
-import { kindOf, nameOfType, type InputSpec } from './run-inputs.js';
+import { kindOf, limitsOf, nameOfType, type InputSpec } from './run-inputs.js';
 
 interface Props {
   readonly control: ControlProps;
@@ -21,7 +21,20 @@ export function InputControl({ control, spec, text, onChange }: Props) {
     placeholder,
     'aria-required': spec.required,
   };
-  switch (kindOf(spec.type)) {
+  const kind = kindOf(spec.type);
+  if (spec.enum !== undefined && (kind === 'text' || kind === 'integer' || kind === 'number')) {
+    const values = spec.enum.map(String).filter((value) => value !== '');
+    return (
+      <Select
+        {...control}
+        aria-required={spec.required}
+        value={text ?? ''}
+        options={[['', notGiven(spec)], ...values.map((value) => [value, value] as const)]}
+        onChange={change}
+      />
+    );
+  }
+  switch (kind) {
     case 'text':
       return <TextInput {...shared} autoComplete="off" />;
     case 'integer':
@@ -35,7 +48,7 @@ export function InputControl({ control, spec, text, onChange }: Props) {
           aria-required={spec.required}
           value={text ?? ''}
           options={[
-            ['', spec.default === null ? 'Not given' : `Default (${JSON.stringify(spec.default)})`],
+            ['', notGiven(spec)],
             ['true', 'true'],
             ['false', 'false'],
           ]}
@@ -49,6 +62,11 @@ export function InputControl({ control, spec, text, onChange }: Props) {
   }
 }
 
+/** What holds when nothing is chosen. */
+function notGiven({ default: value }: InputSpec): string {
+  return value === null ? 'Not given' : `Default (${JSON.stringify(value)})`;
+}
+
 /** What an input has to be, in a line below its control. */
 export function hintOf(spec: InputSpec): string {
   const kind = kindOf(spec.type);
@@ -56,5 +74,7 @@ export function hintOf(spec: InputSpec): string {
   const form = kind === 'label' ? `${nameOfType(spec.type)}, JSON or else text` : spec.type;
   const absence = spec.required ? 'required' : 'optional';
   const need = spec.default === null ? absence : `default ${JSON.stringify(spec.default)}`;
-  return `${form}${isJson ? ', as JSON' : ''} · ${need}`;
+  return [spec.description ?? '', `${form}${isJson ? ', as JSON' : ''}`, limitsOf(spec), need]
+    .filter((part) => part !== '')
+    .join(' · ');
 }

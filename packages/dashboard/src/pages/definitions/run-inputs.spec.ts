@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import {
   kindOf,
+  limitsOf,
   nameOfType,
   readInput,
   readInputs,
@@ -26,6 +27,17 @@ describe('the type of an input', () => {
       'integer',
     ]);
     assert.deepEqual(['label:temperature', 'Integer'].map(nameOfType), ['temperature', 'Integer']);
+  });
+});
+
+describe('the limits of an input', () => {
+  it('are named in one line', () => {
+    assert.equal(limitsOf(spec('string')), '');
+    assert.equal(limitsOf({ ...spec('number'), minimum: 0, maximum: 1.5 }), 'at least 0, at most 1.5');
+    assert.equal(
+      limitsOf({ ...spec('string'), max_length: 3, enum: ['a', 'b'] }),
+      'at most 3 characters, one of "a", "b"',
+    );
   });
 });
 

@@ -39,6 +39,18 @@ export function nameOfType(type: string): string {
   return type.replace(/^label:/, '');
 }
 
+/** The limits of an input in words; empty without any. */
+export function limitsOf({ minimum, maximum, max_length: length, enum: values }: InputSpec): string {
+  return [
+    minimum === undefined ? '' : `at least ${minimum}`,
+    maximum === undefined ? '' : `at most ${maximum}`,
+    length === undefined ? '' : `at most ${length} characters`,
+    values === undefined ? '' : `one of ${values.map((value) => JSON.stringify(value)).join(', ')}`,
+  ]
+    .filter((limit) => limit !== '')
+    .join(', ');
+}
+
 /** Reads what was entered. */
 export function readInput(kind: InputKind, text: string): ReadInput {
   switch (kind) {

@@ -11,10 +11,11 @@ import { DefinitionLink } from '../../components/values/named-links.js';
 import { RunLink } from '../../components/values/run-link.js';
 import { showToast } from '../../components/feedback/toast-store.js';
 import { Advanced, More } from '../../run-form/form-rows.js';
-import { placeErrors } from '../../run-form/form-values.js';
+import { placeErrors, readForm } from '../../run-form/form-values.js';
 import { ADVANCED_RUN_ROWS } from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
 import { useShortcut } from '../../shell/shortcuts.js';
+import { CommandPreview } from './command-preview.js';
 import type { Definition } from './definition-view.js';
 import { hintOf, InputControl } from './input-control.js';
 import { newIdempotencyKey } from './idempotency-key.js';
@@ -61,6 +62,8 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
     if (draft.isComplete && given !== undefined && !start.isPending)
       start.mutate({ ...draft.body, ...given });
   };
+  const own = readForm(OPTIONS, options.values);
+  const body = draft.isComplete && 'body' in own ? { ...draft.body, ...own.body } : undefined;
   useShortcut('j', 'Inputs as JSON, or as a form', () => change(draft.turn));
 
   const names = Object.keys(specs);
@@ -69,7 +72,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
     draft.isJson ? [] : names,
     ['inputs', 'priority', 'outputs'],
   );
-  const own = isTried ? draft.problems : NO_PROBLEMS;
+  const problems = isTried ? draft.problems : NO_PROBLEMS;
   const { rest } = placeErrors(
     refused.rest,
     OPTIONS.map(({ path }) => path),
@@ -89,7 +92,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
         <Field
           label="Inputs as JSON"
           hint={names.length === 0 ? 'This version declares no inputs: all are accepted.' : undefined}
-          error={own.json ?? refused.fields.get('inputs')}
+          error={problems.json ?? refused.fields.get('inputs')}
         >
           {(control) => (
             <TextArea
@@ -106,7 +109,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
             key={input}
             label={input}
             hint={hintOf(spec)}
-            error={own.inputs.get(input) ?? refused.inputs.get(input)}
+            error={problems.inputs.get(input) ?? refused.inputs.get(input)}
           >
             {(control) => (
               <InputControl
@@ -123,7 +126,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
       <Field
         label="Priority"
         hint="Higher is claimed first."
-        error={own.priority ?? refused.fields.get('priority')}
+        error={problems.priority ?? refused.fields.get('priority')}
       >
         {(control) => (
           <TextInput
@@ -140,12 +143,12 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
       </Field>
       <More
         summary="Template of outputs"
-        hasError={(own.outputs ?? refused.fields.get('outputs')) !== undefined}
+        hasError={(problems.outputs ?? refused.fields.get('outputs')) !== undefined}
       >
         <Field
           label="Outputs as JSON"
           hint="Initial content of the output file; optional."
-          error={own.outputs ?? refused.fields.get('outputs')}
+          error={problems.outputs ?? refused.fields.get('outputs')}
         >
           {(control) => (
             <TextArea
@@ -159,6 +162,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
         </Field>
       </More>
       <Advanced rows={ADVANCED_RUN_ROWS} {...options} note="What is left empty is as the definition says." />
+      <CommandPreview definition={definition} body={body} />
       <p className={styles.error} role="alert">
         {start.isError && !isPlaced && describeError(start.error)}
         {start.isError && isPlaced && 'The service refused some items, see above.'}

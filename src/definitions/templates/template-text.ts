@@ -1,0 +1,69 @@
+import { clip } from '@longshore/common/json/text';
+
+/** What a text refers to. */
+export interface Reference {
+  /** As it is written, such as `${inputs.model}`. */
+  readonly text: string;
+  /** What stands between the braces. */
+  readonly name: string;
+}
+
+/** A part of a text: itself, or what it refers to. */
+export type Part = string | Reference;
+
+/** A word of a command line, or the value of a variable. */
+export type Parts = readonly Part[];
+
+/** Longest reference in a message, in characters. */
+const MAX_SHOWN = 128;
+const TOKEN = /\$\$\{|\$\{([^}]*)\}?/g;
+const INPUTS = 'inputs.';
+
+/** Splits a text at its references. `$${` is a literal `${`; a reference that is not closed goes to the end of the text. */
+export function parseTemplate(text: string): Parts {
+  const parts: Part[] = [];
+  let literal = '';
+  let from = 0;
+  for (const match of text.matchAll(TOKEN)) {
+    const [token, name] = match;
+    literal += text.slice(from, match.index);
+    from = match.index + token.length;
+    if (name === undefined) literal += '${';
+    else {
+      if (literal !== '') parts.push(literal);
+      literal = '';
+      parts.push({ text: token, name });
+    }
+  }
+  literal += text.slice(from);
+  return literal === '' ? parts : [...parts, literal];
+}
+
+/** The first reference of a text. */
+export function firstReference(parts: Parts): Reference | undefined {
+  return parts.find((part) => typeof part !== 'string');
+}
+
+/** A reference as messages show it. */
+export function showReference({ text }: Reference): string {
+  return clip(text, MAX_SHOWN);
+}
+
+/** The input that a reference names; undefined for one of another kind. */
+export function inputOf({ name }: Reference): string | undefined {
+  return name.startsWith(INPUTS) ? name.slice(INPUTS.length) : undefined;
+}
+
+/** The reference to an input. */
+export function inputReference(input: string): Reference {
+  return { text: `\${${INPUTS}${input}}`, name: INPUTS + input };
+}
+
+/** Whether a reference is well-formed and names an input or what every run has. */
+export function isKnown(reference: Reference): boolean {
+  if (!reference.text.endsWith('}')) return false;
+  return inputOf(reference) !== undefined || reference.name === 'run.id';
+}
+
+/** What texts may refer to, for messages. */
+export const KNOWN_REFERENCES = '${inputs.NAME} and ${run.id}';
