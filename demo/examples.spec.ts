@@ -21,6 +21,7 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     command: null,
     args: null,
     secrets: {},
+    secrets_from: [],
     image_pull_secret: null,
     workdir: null,
     user: null,

@@ -30,7 +30,7 @@ describe('the flags of a new run', () => {
 
   test('give every field that a run may have', async () => {
     const flags =
-      '-e A=1 --env B=x=y --secret TOKEN=hub --image-pull-secret registry --command sh --command -e --arg -c ' +
+      '-e A=1 --env B=x=y --secret TOKEN=hub --secrets-from s3 --secrets-from DB_=db --image-pull-secret registry --command sh --command -e --arg -c ' +
       '--selector gpu,eu --selector large --concurrency-key db --concurrency-limit 3 ' +
       '--start-at 2030-01-02T03:04:05.678Z --retry-on oom,exit:75 --retry-on image';
     assert.deepEqual(await optionsOf('i', ...flags.split(' '), '--', 'exit 1', '--env'), {
@@ -38,6 +38,7 @@ describe('the flags of a new run', () => {
       command: ['sh', '-e'],
       args: ['-c', 'exit 1', '--env'],
       secrets: { TOKEN: 'hub' },
+      secrets_from: [{ secret: 's3' }, { secret: 'db', prefix: 'DB_' }],
       image_pull_secret: 'registry',
       selector: ['gpu', 'eu', 'large'],
       concurrency: { key: 'db', limit: 3 },

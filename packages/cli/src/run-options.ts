@@ -30,11 +30,21 @@ const FLAGS: { readonly [N in RunOption['name']]?: readonly [flags: string, desc
   command: ['--command <word>', "a word of the command in place of the image's entrypoint"],
   args: ['--arg <word>', 'an argument, as after --'],
   secrets: ['--secret <variable=secret>', 'an environment variable with the value of a secret'],
+  secrets_from: [
+    '--secrets-from <secret>',
+    'all variables of a secret of kind map; PREFIX=secret: with a prefix',
+  ],
   image_pull_secret: ['--image-pull-secret <secret>', 'secret with the login for the registry of the image'],
 };
 
 /** What stands for the value in the help, by its kind. */
-const VALUES = { map: '<name=value>', list: '<word>', text: '<text>', integer: '<n>' } as const;
+const VALUES = {
+  map: '<name=value>',
+  list: '<word>',
+  'object-list': '<text>',
+  text: '<text>',
+  integer: '<n>',
+} as const;
 
 function toFlag({ name, kind, about }: RunOption): Option {
   const [flags, description] = FLAGS[name] ?? [
@@ -141,6 +151,19 @@ async function readEnvFiles(
 function readFlag(option: RunOption, flags: RunOptionFlags): object {
   const value: unknown = Reflect.get(flags, toFlag(option).attributeName());
   if (value === undefined) return {};
-  const isMap = option.kind === 'map' && Array.isArray(value);
-  return { [option.name]: isMap ? Object.fromEntries(value.map(splitAssignment)) : value };
+  const words = Array.isArray(value) ? value.map(String) : [];
+  switch (option.kind) {
+    case 'map':
+      return { [option.name]: Object.fromEntries(words.map(splitAssignment)) };
+    case 'object-list':
+      return { [option.name]: words.map(readSecretVariables) };
+    default:
+      return { [option.name]: value };
+  }
+}
+
+/** Reads `secret` and `prefix=secret`. */
+function readSecretVariables(text: string): NonNullable<RunOptions['secrets_from']>[number] {
+  const at = text.indexOf('=');
+  return at < 0 ? { secret: text } : { secret: text.slice(at + 1), prefix: text.slice(0, at) };
 }

@@ -21,9 +21,10 @@ const CLAIMED = OPTIONS.flatMap(([name, { texts }]) => (texts.claim === undefine
 
 /** The document that is stored of the options of a request: what is given, not empty and not the default. Null: nothing is. */
 export function pickOptions(request: RequestedOptions): JsonObject | null {
-  const given = OPTIONS.flatMap(([name, { unset }]) => {
+  const given = OPTIONS.flatMap(([name, option]) => {
     const value = memberOf(request, name);
-    return isSet(value) && value !== unset ? [[name, value] as const] : [];
+    if (!isSet(value) || value === option.unset) return [];
+    return [[name, option.store?.(value) ?? value] as const];
   });
   return given.length === 0 ? null : Object.fromEntries(given);
 }

@@ -1,3 +1,5 @@
+import { applyDecorators } from '@nestjs/common';
+import { ApiProperty } from '@nestjs/swagger';
 import {
   IsJsonInteger,
   IsText,
@@ -9,12 +11,15 @@ import {
   type TextMapShape,
   type TextShape,
 } from '../../common/http/validation/dto-decorators.js';
+import { PassByReference } from '../../common/http/validation/free-form-json.js';
+import { objectSchema, withoutNulls, type ObjectSchema, type TextObjectShape } from './text-object.js';
 
 type AnswerSchema =
   | { readonly type: 'string' }
   | { readonly type: 'integer' }
   | { readonly type: 'array'; readonly items: { readonly type: 'string' } }
-  | { readonly type: 'object'; readonly additionalProperties: { readonly type: 'string' } };
+  | { readonly type: 'array'; readonly items: ObjectSchema }
+  | { readonly type: 'object'; readonly additionalProperties: { readonly type: 'string' } | ObjectSchema };
 
 type TextMap = Readonly<Record<string, string>>;
 
@@ -29,10 +34,13 @@ export interface RunOption<T> {
   readonly example: T;
   /** What answers show of a run that does not have the option. */
   readonly unset: T | null;
+  /** The value as it is stored. Absent: as it is given. */
+  store?(value: T): T;
   /** Joins the values of a definition and of its run. Absent: that of the run replaces the other. */
   merge?(definition: T, run: T): T;
   /**
-   * What is wrong with a value of the right form, or with one that is merged; undefined: nothing.
+   * What is wrong with a value of the right form, or with one that is merged; undefined: nothing. Of an option of objects, with
+   * any value.
    * @param all the options of the request, which are not checked, or those of the definition and its run
    */
   problem?(value: T, all: object, path: string): string | undefined;
@@ -44,6 +52,8 @@ export interface RunOption<T> {
 
 /** What a declaration says beside the form of the value. */
 type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capability' | 'problem'>;
+
+type DeclaredObjects<T> = Declared<T> & Required<Pick<RunOption<T>, 'problem'>>;
 
 /** An option that is a text. */
 export function textOption(shape: TextShape, declared: Declared<string>): RunOption<string> {
@@ -78,5 +88,21 @@ export function textMapOption(shape: TextMapShape, declared: Declared<TextMap>):
     ...declared,
     merge: (definition, run) => ({ ...definition, ...run }),
     problem: (value, all, path) => textMapProblem(value, shape, path) ?? declared.problem?.(value, all, path),
+  };
+}
+
+/** An option that is a list of objects of texts, which `problem` checks. */
+export function objectListOption<T extends object>(
+  shape: TextObjectShape,
+  { max }: Required<Pick<SizeLimit, 'max'>>,
+  declared: DeclaredObjects<readonly T[]>,
+): RunOption<readonly T[]> {
+  const field = { type: 'array', maxItems: max, items: objectSchema(shape, 'request') } as const;
+  return {
+    field: applyDecorators(PassByReference(), ApiProperty(field)),
+    schema: { type: 'array', items: objectSchema(shape, 'answer') },
+    unset: [],
+    store: (value) => value.map(withoutNulls),
+    ...declared,
   };
 }

@@ -209,6 +209,7 @@ describe('section 2: resources and their fields', () => {
         command: ['c'],
         args: ['a'],
         secrets: { B: 'b' },
+        secrets_from: [{ secret: 'map' }],
         image_pull_secret: 'login',
         workdir: '/w',
         user: '1:2',

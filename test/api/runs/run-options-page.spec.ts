@@ -72,6 +72,19 @@ describe('the commands of docs/run-options.md', () => {
     assert.deepEqual([op.id, op.network], [id, 'db']);
   });
 
+  test('create a run with all variables of two secrets, for a worker that can read them', async () => {
+    const id = await create('secrets');
+    const capabilities = ['env', 'command', 'secrets'];
+    await steps.heartbeat('one-by-one', { capabilities });
+    assert.deepEqual(await steps.claim('one-by-one'), []);
+    await steps.heartbeat('all', { capabilities: [...capabilities, 'secrets_from'] });
+    const [op] = await steps.claim('all');
+    assert.deepEqual(
+      [op.id, op.secrets_from],
+      [id, [{ secret: 's3-credentials' }, { secret: 'database', prefix: 'DB_' }]],
+    );
+  });
+
   test('create a run for workers with tags', async () => {
     const id = await create('selector');
     await steps.heartbeat('plain');

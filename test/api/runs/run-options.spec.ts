@@ -9,6 +9,8 @@ const KIB_32 = 32 * 1024;
 const VARIABLE_RULE = 'must have as name letters, digits and _, not starting with a digit or SERVICE_';
 const SECRET_RULE =
   'must be a name of letters, digits, ".", "_" and "-" that starts with a letter or digit of 1 to 128 characters';
+const PREFIX_RULE =
+  'secrets_from[1].prefix must be letters, digits and _, not starting with a digit or SERVICE_, of at most 128 characters';
 const LIST_RULE = 'must be a list of at most 100 items, each a string of at most 4096 characters';
 const TAGS_RULE = 'must be a list of at most 20 items, each a string of 1 to 128 characters';
 const KEY_RULE = 'concurrency.key must be a string without control characters of 1 to 255 characters';
@@ -35,6 +37,17 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
   ['no secret', { secrets: {} }],
   ['secrets by variable', { secrets: { TOKEN: 'hub-token', _: 'A.b_c-9', B: 's'.repeat(128) } }],
   ['100 secrets', { secrets: variables(100, 'name') }],
+  ['no secret with variables', { secrets_from: [] }],
+  [
+    '20 secrets with variables',
+    { secrets_from: numbered(20, 'map').map((secret) => ({ secret, prefix: 'P_' })) },
+  ],
+  [
+    'a secret with variables without a prefix',
+    { secrets_from: [{ secret: 's', prefix: null }] },
+    { secrets_from: [{ secret: 's' }] },
+  ],
+  ['an empty prefix', { secrets_from: [{ secret: 's', prefix: '' }] }],
   ['a secret of the registry', { image_pull_secret: 'hub-login' }],
   ['a working directory', { workdir: '/' }],
   ['a working directory of 512 characters', { workdir: `/${'😀'.repeat(511)}` }],
@@ -55,6 +68,7 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
       command: null,
       args: null,
       secrets: null,
+      secrets_from: null,
       image_pull_secret: null,
       workdir: null,
       user: null,
@@ -69,6 +83,7 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
       command: null,
       args: null,
       secrets: {},
+      secrets_from: [],
       image_pull_secret: null,
       workdir: null,
       user: null,
@@ -128,6 +143,30 @@ const REFUSED: readonly (readonly [title: string, sent: object, errors: readonly
       [`image_pull_secret ${SECRET_RULE}`],
     ] as const,
   ]),
+  ...['s', { secret: 's' }, numbered(21, 'map').map((secret) => ({ secret }))].map(
+    (secrets_from) =>
+      [
+        `secrets_from ${JSON.stringify(secrets_from).slice(0, 20)}`,
+        { secrets_from },
+        ['secrets_from must be a list of at most 20 items'],
+      ] as const,
+  ),
+  ...(
+    [
+      ['s', 'secrets_from[1] must be an object'],
+      [{}, 'secrets_from[1].secret is required'],
+      [{ secret: 's', x: 1 }, 'secrets_from[1].x is not a known field'],
+      [{ secret: '-a' }, `secrets_from[1].secret ${SECRET_RULE}`],
+      ...['1', 'a b', 'SERVICE_', 'A-'].map((prefix) => [{ secret: 's', prefix }, PREFIX_RULE] as const),
+    ] as const
+  ).map(
+    ([item, problem]) =>
+      [
+        `${JSON.stringify(item)} of secrets_from`,
+        { secrets_from: [{ secret: 's' }, item] },
+        [problem],
+      ] as const,
+  ),
   ...['', 'work', './work', '/a\nb', `/${'a'.repeat(512)}`, 1].map(
     (workdir) =>
       [

@@ -68,6 +68,46 @@ describe('the secrets of a run', () => {
     }
   });
 
+  test('of secrets_from are those of each map, a later one and those of secrets above them, with their prefixes', async () => {
+    await put('map', { kind: 'map', value: { USER: 'ada', PASSWORD: 'of the map', toString: '' } });
+    await put('map-text', { kind: 'map', value: '{"USER": "\u{1F511}"}' });
+    const id = await held({
+      secrets: { PASSWORD: 'db' },
+      secrets_from: [{ secret: 'map' }, { secret: 'map-text' }, { secret: 'map', prefix: 'DB_' }],
+    });
+    assert.deepEqual((await read(id)).body, {
+      env: {
+        USER: '\u{1F511}',
+        PASSWORD: 'hunter2 \u{1F511}\n"',
+        toString: '',
+        DB_USER: 'ada',
+        DB_PASSWORD: 'of the map',
+        DB_toString: '',
+      },
+      registry: null,
+    });
+    assert.deepEqual((await readsOf(id))[0].after.secrets, ['db', 'map', 'map-text']);
+  });
+
+  test('of secrets_from are 404 when the secret is missing, of another kind, or gives a variable that no run may set', async () => {
+    await put('rest', { kind: 'map', value: { ERVICE_X: '1' } });
+    for (const [secret, detail] of [
+      ['no-map', "Secret 'no-map' not found"],
+      ['db', "Secret 'db' of kind 'map' not found: it is of kind 'opaque'"],
+      ['rest', "Secret 'rest' gives the variable 'SERVICE_X', which no run may set"],
+    ] as const) {
+      const id = await held({ secrets_from: [{ secret, prefix: 'S' }] });
+      assertError(await read(id), 404, detail);
+      assert.deepEqual(await readsOf(id), []);
+    }
+    await put('variables', { kind: 'map', value: {} });
+    assertError(
+      await read(await held({ secrets: { A: 'variables' } })),
+      404,
+      "Secret 'variables' of kind 'opaque' not found: it is of kind 'map'",
+    );
+  });
+
   test('need both fencing headers', async () => {
     const id = await held({ secrets: { PASSWORD: 'db' } });
     assertInvalid(await read(id, {}), [missing('X-Worker-Id'), missing('X-Run-Attempt')]);

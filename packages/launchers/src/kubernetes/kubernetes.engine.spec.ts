@@ -148,7 +148,7 @@ describe('the Kubernetes engine', () => {
     assert.deepEqual(await engine.readSecrets(job), { TOKEN: 'välue' });
     const call = scripted.api.calls.findLast(({ route }) => route === `GET ${path}`);
     assert.equal(call?.query['fieldSelector'], 'metadata.name=run-r1-1');
-    assert.deepEqual(await engine.readSecrets(job), {});
+    assert.equal(await engine.readSecrets(job), null);
     await assert.rejects(engine.readSecrets(job), { name: 'EngineFault' });
   });
 

@@ -113,11 +113,11 @@ export interface Engine {
    */
   readOutputs(job: EngineJob, signal: AbortSignal): Promise<Buffer | null>;
   /**
-   * The values of secrets that the job was submitted with, by environment variable, until the job is removed. Those that the
-   * engine no longer has are absent.
+   * The values of secrets that the job was submitted with, by environment variable, until the job is removed; null when the
+   * engine no longer has them.
    * @throws EngineFault when the engine does not answer
    */
-  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>>;
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null>;
   /**
    * Ends the job with SIGTERM, after the `stop_grace_s` of its run with SIGKILL, and removes it with all that belongs to it.
    * Resolves when its container has ended as far as the engine can know. Idempotent; also for a job that is gone.

@@ -83,6 +83,7 @@ export function readSecrets(answer: unknown): RunSecrets | null {
 const READ_OPTION = {
   map: (value: unknown) => readTexts(value) ?? undefined,
   list: readList,
+  'object-list': readObjects,
   text: (value: unknown = null) => (value === null || typeof value === 'string' ? value : undefined),
   integer: (value: unknown = null) => (value === null || Number.isInteger(value) ? value : undefined),
 } as const;
@@ -111,6 +112,13 @@ function readList(value: unknown = null): string[] | null | undefined {
   if (!Array.isArray(value)) return undefined;
   const texts = value.filter((text) => typeof text === 'string');
   return texts.length === value.length ? texts : undefined;
+}
+
+/** Maps of texts; absent: empty; undefined: it is something else. */
+function readObjects(value: unknown = []): readonly Record<string, string>[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const read = value.map((item) => readTexts(item));
+  return read.every((item) => item !== null) ? read : undefined;
 }
 
 /** Null: not of the documented shape. */

@@ -21,7 +21,14 @@ import { outputsScript } from './output-frame.js';
 import { INPUT_KEY, OUTPUT_KEY, secretKeyOf } from './secrets.js';
 
 /** What Jobs do for a run. */
-export const CAPABILITIES: readonly Capability[] = ['env', 'command', 'secrets', 'registry', 'container'];
+export const CAPABILITIES: readonly Capability[] = [
+  'env',
+  'command',
+  'secrets',
+  'secrets_from',
+  'registry',
+  'container',
+];
 
 /** Time after which the cluster deletes a finished Job that no launcher has removed, in seconds. */
 const SECONDS_TO_LIVE = 86_400;

@@ -31,7 +31,13 @@ interface KnownFields {
 
 type Patch = JobContext['patch'];
 
-const SAMPLE_VALUES = { map: { SAMPLE: 'value' }, list: ['sample'], text: 'sample', integer: 1 } as const;
+const SAMPLE_VALUES = {
+  map: { SAMPLE: 'value' },
+  list: ['sample'],
+  'object-list': [],
+  text: 'sample',
+  integer: 1,
+} as const;
 
 /** A run that uses everything that the launcher can put into a template. */
 const SAMPLE: JobSpec = {

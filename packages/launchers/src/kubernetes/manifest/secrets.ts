@@ -49,16 +49,18 @@ export function secretManifests(spec: JobSpec, labels: Readonly<Record<string, s
   return [files, secretOf(pullSecretName(spec), labels, type, { '.dockerconfigjson': login })];
 }
 
-/** The values of the run's secrets in the Secret of an attempt, by environment variable; empty when it is gone. */
+/** The values of the run's secrets in the Secret of an attempt, by environment variable; null when it is gone. */
 export async function readSecretValues(
   api: KubernetesApi,
   paths: Paths,
   key: JobKey,
-): Promise<Readonly<Record<string, string>>> {
+): Promise<Readonly<Record<string, string>> | null> {
   // A launcher may list Secrets, and not get them.
   const fieldSelector = `metadata.name=${jobName(key)}`;
   const { items } = await api.list<Secret>(paths.secrets(), { fieldSelector });
-  const values = Object.entries(items[0]?.data ?? {}).flatMap(([name, encoded]) =>
+  const [secret] = items;
+  if (secret === undefined) return null;
+  const values = Object.entries(secret.data ?? {}).flatMap(([name, encoded]) =>
     name.startsWith(VALUE_PREFIX)
       ? [[name.slice(VALUE_PREFIX.length), Buffer.from(encoded, 'base64').toString()]]
       : [],

@@ -102,11 +102,25 @@ describe('the job of a killed launcher, of a run with a secret', () => {
     assert.deepEqual(scene.service.logs.texts('run-1'), ['before', 'x ***', '<end>']);
   });
 
+  it('masks the variables of a secret that holds them, too, and shows no text when the engine has lost them', async () => {
+    for (const isLost of [false, true]) {
+      const scene = new KilledScene();
+      scene.run.container = { ...PLAIN, secrets_from: [{ secret: 'map' }] };
+      await scene.killed('before');
+      if (isLost) scene.cluster.job('run-1').keptSecrets = null;
+      const launcher = await scene.start();
+      scene.cluster.print('run-1', 'x first-value');
+      scene.cluster.exit('run-1', 3);
+      await scene.ended(launcher, 'FAILED');
+      assert.deepEqual(scene.service.logs.texts('run-1').slice(1, 2), [isLost ? '***' : 'x ***']);
+    }
+  });
+
   describe('when the engine has lost the values', () => {
     it('ends with its exit code, and without texts of its container', async () => {
       const scene = new KilledScene();
       await scene.killed('before');
-      scene.cluster.job('run-1').keptSecrets = {};
+      scene.cluster.job('run-1').keptSecrets = null;
       const launcher = await scene.start();
       scene.cluster.print('run-1', 'x first-value', '{"type":"NOTE","msg":"first-value"}');
       scene.cluster.exit('run-1', 3);
@@ -130,7 +144,7 @@ describe('the job of a killed launcher, of a run with a secret', () => {
         const scene = new KilledScene();
         await scene.killed('before');
         const job = scene.cluster.job('run-1');
-        job.keptSecrets = {};
+        job.keptSecrets = null;
         job.outputs = outputs;
         const launcher = await scene.start();
         scene.cluster.exit('run-1');
@@ -142,7 +156,7 @@ describe('the job of a killed launcher, of a run with a secret', () => {
     it('shows no words of the engine about its failure', async () => {
       const scene = new KilledScene();
       await scene.killed('before');
-      scene.cluster.job('run-1').keptSecrets = {};
+      scene.cluster.job('run-1').keptSecrets = null;
       const launcher = await scene.start();
       scene.cluster.set('run-1', { kind: 'failed', cause: 'error', message: 'cannot exec first-value' });
       assert.doesNotMatch(await scene.ended(launcher, 'FAILED'), /first-value/);

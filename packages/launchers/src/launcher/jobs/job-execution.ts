@@ -193,11 +193,12 @@ export class JobExecution extends RunExecution {
    * nothing that the container says is reported.
    */
   private async readSecretsOf(job: EngineJob): Promise<void> {
-    const variables = Object.keys(this.claimed.container.secrets);
-    if (variables.length === 0) return;
+    const { secrets, secrets_from: maps } = this.claimed.container;
+    const variables = Object.keys(secrets);
+    if (variables.length === 0 && maps.length === 0) return;
     const values = await this.engineRequests.readSecrets(job);
-    this.mask = SecretMask.of(values);
-    this.isHeldBack = !variables.every((variable) => Object.hasOwn(values, variable));
+    this.mask = SecretMask.of(values ?? {});
+    this.isHeldBack = values === null || !variables.every((variable) => Object.hasOwn(values, variable));
     if (this.isHeldBack) this.logger.warn({ engineId: job.engineId }, HELD_BACK);
   }
 

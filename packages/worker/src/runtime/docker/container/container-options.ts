@@ -12,6 +12,7 @@ export const CAPABILITIES = [
   'env',
   'command',
   'secrets',
+  'secrets_from',
   'registry',
   'container',
 ] as const satisfies Capability[];
