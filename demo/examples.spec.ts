@@ -22,6 +22,7 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     args: null,
     secrets: {},
     secrets_from: [],
+    files: {},
     image_pull_secret: null,
     workdir: null,
     user: null,

@@ -38,6 +38,8 @@ const FIND = `select ${RUNS.select('r', ['state', 'workerId', 'attempt', 'select
                            union all
                           select value ->> 'secret' from json_array_elements(${OPTIONS} -> 'secrets_from')
                            union all
+                          select value ->> 'secret' from json_each(${OPTIONS} -> 'files')
+                           union all
                           select ${OPTIONS} ->> 'image_pull_secret')) as found
   from ${RUNS.name} r
  where r.id = $1::uuid`;

@@ -45,13 +45,18 @@ export class RunSecretsService {
     }
     if (run.attempt !== attempt) throw new RunRejected(runId, { reason: 'stale-attempt', attempt });
     assertCovers(caller, requirementsOf(run.selector, run.options));
-    const { secrets_from: maps, secrets, image_pull_secret: login } = showOptions(run.options);
+    const { secrets_from: maps, secrets, files, image_pull_secret: login } = showOptions(run.options);
     const registry = login ?? null;
     const opaque = Object.entries(secrets ?? {}).map(
       ([variable, name]) => [variable, this.#decrypt(run, name, 'opaque')] as const,
     );
     const answer = {
       env: Object.fromEntries([...(maps ?? []).flatMap((map) => this.#variables(run, map)), ...opaque]),
+      files: Object.fromEntries(
+        Object.entries(files ?? {}).flatMap(([path, { secret }]) =>
+          secret === undefined ? [] : [[path, this.#decrypt(run, secret, 'opaque')] as const],
+        ),
+      ),
       registry: registry === null ? null : toLogin(this.#decrypt(run, registry, 'registry')),
     };
     // It uses all that were found: another one would have been missed above.

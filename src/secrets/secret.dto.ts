@@ -97,6 +97,10 @@ export class RunSecretsDto {
   @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
   env: Record<string, string>;
 
+  /** Values of the files with a secret, by path. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
+  files: Record<string, string>;
+
   /** The login for the pull of the image; null: the run has none. */
   @ApiProperty({ type: RegistryLoginDto, nullable: true })
   registry: RegistryLoginDto | null;

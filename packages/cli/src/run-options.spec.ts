@@ -86,6 +86,28 @@ describe('the flags of a new run', () => {
     assert.deepEqual(await optionsOf('i', '--', '--', '-x'), { args: ['--', '-x'] });
   });
 
+  test('read the content of files, which may be executed if the file may, and what else is said of them as JSON', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'longshore-files-'));
+    try {
+      const [script, text, binary] = [join(folder, 'run=1.sh'), join(folder, 'a'), join(folder, 'b')];
+      await writeFile(script, '#!/bin/sh\n', { mode: 0o755 });
+      await writeFile(text, 'ü\n');
+      await writeFile(binary, Buffer.from([0xff]));
+      const key = { secret: 'gcp-key', env: 'KEY_FILE' };
+      const flags = [`/etc/run.sh=@${script}`, `/etc/a=@${text}`, `/run/key=${JSON.stringify(key)}`];
+      const { files } = await optionsOf('i', ...flags.flatMap((flag) => ['--file', flag]));
+      assert.deepEqual(files, {
+        '/etc/run.sh': { content: '#!/bin/sh\n', mode: '0555' },
+        '/etc/a': { content: 'ü\n' },
+        '/run/key': key,
+      });
+      for (const wrong of ['/a', '/a=text', '/a=[1]', `/a=@${folder}/none`, `/a=@${binary}`])
+        await assert.rejects(optionsOf('i', '--file', wrong), isUsage, wrong);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
   test('read variables from files, which --env overrides', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'longshore-env-'));
     try {

@@ -57,6 +57,16 @@ export function showOptions(stored: JsonObject | null): ShownOptions {
   return Object({ ...UNSET, ...stored });
 }
 
+/** The document as lists of runs show it. */
+export function listOptions(stored: JsonObject | null): JsonObject | null {
+  if (stored === null) return null;
+  const entries = OPTIONS.flatMap(([name, option]) => {
+    const value = stored[name];
+    return value === undefined ? [] : [[name, option.list?.(value) ?? value] as const];
+  });
+  return Object.fromEntries(entries);
+}
+
 /** What the answer of a claim has of a stored document. */
 export function claimOptions(stored: JsonObject | null): ShownOptions {
   if (stored === null) return {};

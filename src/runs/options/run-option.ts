@@ -1,5 +1,6 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
+import type { JsonValue } from '@longshore/common/json/json-value';
 import {
   IsJsonInteger,
   IsText,
@@ -36,6 +37,8 @@ export interface RunOption<T> {
   readonly unset: T | null;
   /** The value as it is stored. Absent: as it is given. */
   store?(value: T): T;
+  /** What lists of runs show instead of the value. Absent: the value. */
+  list?(value: T): JsonValue;
   /** Joins the values of a definition and of its run. Absent: that of the run replaces the other. */
   merge?(definition: T, run: T): T;
   /**
@@ -51,7 +54,7 @@ export interface RunOption<T> {
 }
 
 /** What a declaration says beside the form of the value. */
-type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capability' | 'problem'>;
+type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capability' | 'problem' | 'list'>;
 
 type DeclaredObjects<T> = Declared<T> & Required<Pick<RunOption<T>, 'problem'>>;
 
@@ -103,6 +106,33 @@ export function objectListOption<T extends object>(
     schema: { type: 'array', items: objectSchema(shape, 'answer') },
     unset: [],
     store: (value) => value.map(withoutNulls),
+    ...declared,
+  };
+}
+
+/**
+ * An option that has an object of texts for each name, which `problem` checks. Those of a run are added to those of its
+ * definition.
+ * @param listed members that only lists of runs show
+ */
+export function objectMapOption<T extends object>(
+  shape: TextObjectShape,
+  { max, listed }: Required<Pick<SizeLimit, 'max'>> & { readonly listed: ObjectSchema['properties'] },
+  declared: DeclaredObjects<Readonly<Record<string, T>>>,
+): RunOption<Readonly<Record<string, T>>> {
+  const field = {
+    type: 'object',
+    maxProperties: max,
+    additionalProperties: objectSchema(shape, 'request'),
+  } as const;
+  const { properties, ...shown } = objectSchema(shape, 'answer');
+  return {
+    field: applyDecorators(PassByReference(), ApiProperty(field)),
+    schema: { type: 'object', additionalProperties: { ...shown, properties: { ...properties, ...listed } } },
+    unset: {},
+    store: (value) =>
+      Object.fromEntries(Object.entries(value).map(([name, item]) => [name, withoutNulls(item)])),
+    merge: (definition, run) => ({ ...definition, ...run }),
     ...declared,
   };
 }

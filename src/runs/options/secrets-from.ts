@@ -13,12 +13,18 @@ export interface SecretVariables {
 const MAX_SECRETS = 20;
 
 const SHAPE: TextObjectShape = {
-  secret: { ...SECRET_NAME, about: 'Name of a secret of kind `map`.', isRequired: true },
+  secret: {
+    ...SECRET_NAME,
+    about: 'Name of a secret of kind `map`.',
+    example: 's3-credentials',
+    isRequired: true,
+  },
   prefix: {
     max: 128,
     pattern: /^(?:(?!SERVICE_)[A-Za-z_][A-Za-z0-9_]*)?$/,
     form: 'letters, digits and _, not starting with a digit or SERVICE_,',
     about: 'Stands before each name of its variables. Default: nothing.',
+    example: 'S3_',
   },
 };
 

@@ -5,6 +5,7 @@ import { fieldPath, keyPath } from '../../common/http/validation/problems.js';
 /** A member of an object of texts. */
 export interface TextMember extends TextShape {
   readonly about: string;
+  readonly example: string;
   readonly isRequired?: boolean;
 }
 
@@ -21,9 +22,9 @@ export interface ObjectSchema {
 /** @param place answers have no limits */
 export function objectSchema(shape: TextObjectShape, place: 'request' | 'answer'): ObjectSchema {
   const required = Object.keys(shape).filter((name) => shape[name]?.isRequired === true);
-  const properties = Object.entries(shape).map(([name, { about: description, ...text }]) => [
+  const properties = Object.entries(shape).map(([name, { about: description, example, ...text }]) => [
     name,
-    { type: 'string', description, ...(place === 'request' && schemaText(text)) },
+    { type: 'string', description, example, ...(place === 'request' && schemaText(text)) },
   ]);
   return {
     type: 'object',

@@ -7,6 +7,7 @@ import { Settings } from '../../config/settings.js';
 import { rows } from '../../database/sql/sql.js';
 import { toTimelineEventDto } from '../dto/event.dto.js';
 import { toOpRunDto } from '../dto/op-run.dto.js';
+import { listOptions } from '../options/option-values.js';
 import { RunViews } from '../storage/run-views.js';
 import { isInExecution, isTerminal, TERMINAL_STATES } from '../machine/run-state.js';
 import { EXECUTIONS, RECORD_COLUMNS, RUN_BYTES, RUNS } from '../storage/run-columns.js';
@@ -69,7 +70,12 @@ export class RunListReader {
     const events = query.include_events === false ? undefined : await this.views.newestEvents(manager, page);
     return {
       object: 'list',
-      data: page.map((run) => toOpRunDto(run, events?.get(run.id)?.map(toTimelineEventDto) ?? [])),
+      data: page.map((run) =>
+        toOpRunDto(
+          { ...run, options: listOptions(run.options) },
+          events?.get(run.id)?.map(toTimelineEventDto) ?? [],
+        ),
+      ),
       has_more: hasMore,
       url: '/runs',
     };

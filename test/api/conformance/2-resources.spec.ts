@@ -210,6 +210,7 @@ describe('section 2: resources and their fields', () => {
         args: ['a'],
         secrets: { B: 'b' },
         secrets_from: [{ secret: 'map' }],
+        files: { '/etc/key': { secret: 'key', env: 'KEY_FILE' } },
         image_pull_secret: 'login',
         workdir: '/w',
         user: '1:2',

@@ -54,6 +54,7 @@ describe('the secrets of a run', () => {
         TOKEN: '',
         __proto__x: 'built',
       },
+      files: {},
       registry: LOGIN,
     });
     assert.equal(answer.headers.get('cache-control'), 'no-store');
@@ -64,7 +65,7 @@ describe('the secrets of a run', () => {
 
   test('are empty for a run that uses none', async () => {
     for (const used of [{}, { secrets: {} }]) {
-      assert.deepEqual((await read(await held(used))).body, { env: {}, registry: null });
+      assert.deepEqual((await read(await held(used))).body, { env: {}, files: {}, registry: null });
     }
   });
 
@@ -84,6 +85,7 @@ describe('the secrets of a run', () => {
         DB_PASSWORD: 'of the map',
         DB_toString: '',
       },
+      files: {},
       registry: null,
     });
     assert.deepEqual((await readsOf(id))[0].after.secrets, ['db', 'map', 'map-text']);
@@ -106,6 +108,25 @@ describe('the secrets of a run', () => {
       404,
       "Secret 'variables' of kind 'opaque' not found: it is of kind 'map'",
     );
+  });
+
+  test('of files are given by path, and are 404 like others', async () => {
+    const id = await held({
+      files: {
+        '/etc/a': { content: 'a' },
+        '/etc/key': { secret: 'db', env: 'KEY' },
+        '/token': { secret: 'token' },
+      },
+    });
+    const files = { '/etc/key': 'hunter2 \u{1F511}\n"', '/token': '' };
+    assert.deepEqual((await read(id)).body, { env: {}, files, registry: null });
+    assert.deepEqual((await readsOf(id))[0].after.secrets, ['db', 'token']);
+    for (const [secret, detail] of [
+      ['no-file', "Secret 'no-file' not found"],
+      ['login', "Secret 'login' of kind 'opaque' not found: it is of kind 'registry'"],
+    ] as const) {
+      assertError(await read(await held({ files: { '/a': { secret } } })), 404, detail);
+    }
   });
 
   test('need both fencing headers', async () => {
@@ -263,7 +284,7 @@ describe('the secrets of a run', () => {
         const options = { key: KEYS.worker, headers: fence() };
         assertError(await second.send('GET', `/runs/${id}/secrets`, options), 503, detail);
         const empty = await second.send('GET', `/runs/${without}/secrets`, options);
-        assert.deepEqual(empty.body, { env: {}, registry: null });
+        assert.deepEqual(empty.body, { env: {}, files: {}, registry: null });
       } finally {
         await second.close();
       }

@@ -64,7 +64,9 @@ function shapeOf(schema: (typeof OPTIONS)[number][1]['schema'] | ObjectSchema): 
       return listOf(shapeOf(schema.items));
     case 'object': {
       if ('additionalProperties' in schema) return mapOf(shapeOf(schema.additionalProperties));
-      const members = Object.keys(schema.properties).map((name) => [name, text] as const);
+      const members = Object.keys(schema.properties).map(
+        (name) => [name, name === 'size' ? integer : text] as const,
+      );
       const isAlways = ([name]: readonly [string, Check]): boolean =>
         schema.required?.includes(name) ?? false;
       const sometimes = members.filter((member) => !isAlways(member));

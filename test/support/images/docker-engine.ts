@@ -188,10 +188,10 @@ export class TestEngine {
     return this.publish(name, this.scriptFolder(name, script, dockerfile));
   }
 
-  /** Builds an image of a shell script and leaves it in the engine, in no registry. */
-  async buildScript(name: string, script: string): Promise<string> {
+  /** Builds an image of a shell script and leaves it in the engine, in no registry. @param dockerfile as above */
+  async buildScript(name: string, script: string, dockerfile: readonly string[] = []): Promise<string> {
     const reference = `longshore-test/${name}:latest`;
-    await this.build(reference, this.scriptFolder(name, script, []));
+    await this.build(reference, this.scriptFolder(name, script, dockerfile));
     return reference;
   }
 

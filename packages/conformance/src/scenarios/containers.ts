@@ -27,6 +27,7 @@ const FIELDS: Readonly<Record<Capability, ContainerExtras>> = {
   command: { args: ['a'] },
   secrets: { secrets: { KIT_A: 'kit-none' } },
   secrets_from: { secrets_from: [{ secret: 'kit-none' }] },
+  files: { files: { '/etc/kit': { content: 'kit' } } },
   registry: { image_pull_secret: 'kit-none' },
   container: { workdir: '/' },
   'network:kit-none': { network: 'kit-none' },
@@ -126,6 +127,7 @@ export const CONTAINERS: readonly Scenario[] = [
       const used: readonly (readonly [string, ContainerExtras])[] = [
         ['secrets', { secrets: { KIT_A: 'kit-missing' } }],
         ['secrets_from', { secrets_from: [{ secret: 'kit-missing' }] }],
+        ['files', { files: { '/etc/kit': { secret: 'kit-missing' } } }],
         ['registry', { image_pull_secret: 'kit-missing' }],
       ];
       for (const [capability, extras] of used) {

@@ -77,6 +77,10 @@ const LABELS: { readonly [N in RunOption['name']]?: Pick<FormField, 'label' | 'h
     label: 'Secrets with all their variables',
     hint: 'Secrets of kind map as a JSON list: [{"secret": "name", "prefix": ""}]',
   },
+  files: {
+    label: 'Files',
+    hint: 'A JSON object by path: {"/etc/run.sh": {"content": "…", "mode": "0555"}, "/etc/key": {"secret": "name"}}',
+  },
   command: { label: 'Command', hint: "One word per line, in place of the image's entrypoint" },
   args: { label: 'Arguments', hint: "One per line, in place of the image's own" },
 };
@@ -85,6 +89,7 @@ const FIELD_KINDS = {
   map: 'pairs',
   list: 'words',
   'object-list': 'objects',
+  'object-map': 'object',
   text: 'text',
   integer: 'integer',
 } as const;

@@ -60,6 +60,9 @@ export class FakeCluster {
   add(spec: JobSpec, workerId: string): FakeJob {
     this.created += 1;
     const status: JobStatus = { kind: 'pending', reason: '' };
+    const secretFiles = spec.files.flatMap(({ path, content, isSecret }) =>
+      isSecret ? [[path, content]] : [],
+    );
     const job = {
       spec,
       workerId,
@@ -69,7 +72,7 @@ export class FakeCluster {
       outputs: undefined,
       readings: 0,
       isSilent: false,
-      keptSecrets: spec.secrets,
+      keptSecrets: { ...spec.secrets, ...Object.fromEntries(secretFiles) },
     };
     this.jobs.set(nameOf(spec), job);
     this.submitted.push(nameOf(spec));

@@ -72,7 +72,10 @@ export type RunContainer = { readonly [N in RunOption['name']]: Unchanging<Schem
 type Unchanging<T> = T extends (infer E)[] ? readonly E[] : Readonly<T>;
 
 /** The options that reach a container as they are; the others reach it with the values of secrets. */
-export type CarriedOptions = Omit<RunContainer, 'env' | 'secrets' | 'secrets_from' | 'image_pull_secret'>;
+export type CarriedOptions = Omit<
+  RunContainer,
+  'env' | 'secrets' | 'secrets_from' | 'files' | 'image_pull_secret'
+>;
 
 /** A login at an image registry. */
 export interface RegistryLogin {
@@ -86,6 +89,8 @@ export interface RegistryLogin {
 export interface RunSecrets {
   /** By environment variable. */
   readonly env: Readonly<Record<string, string>>;
+  /** Of files, by path. */
+  readonly files: Readonly<Record<string, string>>;
   /** Null: the run has no pull secret. */
   readonly registry: RegistryLogin | null;
 }
@@ -279,13 +284,10 @@ function isSet(value: RunContainer[RunOption['name']]): boolean {
 }
 
 /** Names of the secrets that a run uses. */
-export function secretNames({
-  secrets,
-  secrets_from: maps,
-  image_pull_secret: login,
-}: RunContainer): string[] {
-  const names = [...Object.values(secrets), ...maps.map(({ secret }) => secret)];
-  return [...new Set([...names, ...(login === null ? [] : [login])])];
+export function secretNames(container: RunContainer): string[] {
+  const { secrets, secrets_from: maps, files, image_pull_secret: login } = container;
+  const listed = [...maps, ...Object.values(files)].flatMap(({ secret }) => secret ?? []);
+  return [...new Set([...Object.values(secrets), ...listed, ...(login === null ? [] : [login])])];
 }
 
 /** What of the options the container gets as it is. */
@@ -294,6 +296,7 @@ export function carriedOptions(container: RunContainer): CarriedOptions {
     env: _env,
     secrets: _secrets,
     secrets_from: _maps,
+    files: _files,
     image_pull_secret: _login,
     ...carried
   } = container;

@@ -18,6 +18,7 @@ const VALUES = {
   map: { MODE: 'fast' },
   list: ['sh'],
   'object-list': [{ secret: 'map', prefix: 'P_' }],
+  'object-map': { '/etc/a': { content: 'a', mode: '0400' } },
   text: 'registry',
   integer: 3,
 };

@@ -35,6 +35,7 @@ const SAMPLE_VALUES = {
   map: { SAMPLE: 'value' },
   list: ['sample'],
   'object-list': [],
+  'object-map': {},
   text: 'sample',
   integer: 1,
 } as const;
@@ -53,6 +54,7 @@ const SAMPLE: JobSpec = {
   selector: [],
   env: { SAMPLE: 'value' },
   secrets: { SAMPLE_SECRET: 'value' },
+  files: [{ path: '/sample', content: '', mode: 0o444, isSecret: false }],
   registry: null,
   trace: null,
 };

@@ -19,7 +19,7 @@ import {
   removeContainer,
   type ContainerTiming,
 } from './container/docker.container.js';
-import { putInputs } from './container/container-files.js';
+import { putFiles, putInputs } from './container/container-files.js';
 import { readEngineAddress, type EngineAddress } from './engine/engine-address.js';
 import { readFeatures, type EngineFeatures } from './engine/engine-features.js';
 import { createContainer, probeEngine } from './engine-probe.js';
@@ -214,7 +214,7 @@ export class DockerRuntime implements Runtime {
       const choices = { network, pids, engine: await this.featuresOf(engine) };
       const options = containerOptions(spec, this.options, choices);
       const container = (created = await createContainer(engine, options, timing.startMs));
-      await this.putInputs(container, spec);
+      await this.fill(container, spec);
       attached = await attachOutput(container, timing.callMs);
       signal?.throwIfAborted();
       await withLimit(timing.startMs, 'start', (abortSignal) => container.start({ abortSignal }));
@@ -254,13 +254,14 @@ export class DockerRuntime implements Runtime {
     return null;
   }
 
-  /** Repeats a call whose connection broke: it may be made twice. */
-  private async putInputs(container: Dockerode.Container, spec: ContainerSpec): Promise<void> {
+  /** Repeats calls whose connection broke: they may be made twice. */
+  private async fill(container: Dockerode.Container, spec: ContainerSpec): Promise<void> {
     for (let tries = 1; ; tries++) {
       try {
-        await withLimit(this.timing.startMs, 'archive', (abortSignal) =>
-          putInputs(container, spec, abortSignal),
-        );
+        await withLimit(this.timing.startMs, 'archive', async (abortSignal) => {
+          await putInputs(container, spec, abortSignal);
+          await putFiles(container, spec, abortSignal);
+        });
         return;
       } catch (error) {
         if (engineStatus(error) !== null || tries === PUT_TRIES) throw error;

@@ -13,6 +13,7 @@ export const CAPABILITIES = [
   'command',
   'secrets',
   'secrets_from',
+  'files',
   'registry',
   'container',
 ] as const satisfies Capability[];
