@@ -21,6 +21,8 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     command: null,
     args: null,
     secrets: {},
+    secrets_from: [],
+    files: {},
     image_pull_secret: null,
     workdir: null,
     user: null,

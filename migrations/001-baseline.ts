@@ -575,7 +575,7 @@ export class Baseline1795000000001 implements MigrationInterface {
 
       create table secrets (
         name text primary key,
-        kind text not null check (kind in ('opaque', 'registry')),
+        kind text not null check (kind in ('opaque', 'registry', 'map')),
         ciphertext bytea not null,
         created_at timestamptz(3) not null,
         updated_at timestamptz(3) not null

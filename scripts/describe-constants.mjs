@@ -57,9 +57,9 @@ const OPTIONS = ${JSON.stringify(options)} as const;
 /** An option of a run that only the worker reads. */
 export interface RunOption {
   readonly name: (typeof OPTIONS)[number]['name'];
-  /** A text, an integer, a list of texts, or a map of texts. */
-  readonly kind: 'text' | 'integer' | 'list' | 'map';
-  /** What a run has that gives nothing; absent: null or an empty map. */
+  /** A text, an integer, a list of texts, a map of texts, or a list or map of maps of texts. */
+  readonly kind: 'text' | 'integer' | 'list' | 'map' | 'object-list' | 'object-map';
+  /** What a run has that gives nothing; absent: null, or an empty map or list. */
   readonly default?: number;
   /** What a worker needs for it; null: nothing. One that ends in a colon goes on with the value. */
   readonly capability: Capability | null;
@@ -82,6 +82,8 @@ function kindOf(name, { type, items, additionalProperties }) {
   if (valueType === 'string') return 'text';
   if (valueType === 'integer') return 'integer';
   if (valueType === 'array' && items.type === 'string') return 'list';
+  if (valueType === 'array' && items.type === 'object') return 'object-list';
   if (valueType === 'object' && additionalProperties.type === 'string') return 'map';
+  if (valueType === 'object' && additionalProperties.type === 'object') return 'object-map';
   throw new Error(`scripts/describe-constants.mjs: the schema of ${name} has no kind of its own yet`);
 }

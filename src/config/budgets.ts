@@ -25,7 +25,7 @@ export abstract class Budgets {
 
   @IntegerSetting(
     'SERVICE_MAX_DEFINITION_BYTES',
-    { min: 1024, max: 268_435_456, default: 262_144 },
+    { min: 1024, max: 268_435_456, default: 524_288 },
     'Bytes of one version of a definition; a larger one is refused with 429.',
   )
   readonly maxDefinitionBytes: number;

@@ -9,14 +9,11 @@ import type { Fence } from '../runs/http/request-headers.js';
 import type { RunRecord } from '../runs/machine/run.js';
 import { RUNS } from '../runs/storage/run-columns.js';
 
-/** Who holds a run, the names of its secrets and those of them that exist. */
+/** Who holds a run, and those of its secrets that exist. */
 export interface RunSecrets extends Pick<
   RunRecord,
   'state' | 'workerId' | 'attempt' | 'selector' | 'options'
 > {
-  /** Names by environment variable; null: none. */
-  readonly env: Readonly<Record<string, string>> | null;
-  readonly registry: string | null;
   /** By name; empty unless the worker holds the run at the attempt. */
   readonly secrets: ReadonlyMap<string, Pick<SecretEntity, 'kind' | 'ciphertext'>>;
 }
@@ -32,14 +29,16 @@ const OPTIONS = `r."${RUNS.column('options')}"`;
 
 /** One statement, so that the run is held at the moment at which its secrets are read. */
 const FIND = `select ${RUNS.select('r', ['state', 'workerId', 'attempt', 'selector', 'options'])},
-       ${OPTIONS} -> 'secrets' as env,
-       ${OPTIONS} ->> 'image_pull_secret' as registry,
        (select json_object_agg(s.name, json_build_object('kind', s.kind, 'base64', encode(s.ciphertext, 'base64')))
           from ${SECRETS.name} s
          where r.state in ('ASSIGNED', 'RUNNING')
            and r.worker_id = $2::text
            and r.attempt = $3::integer
            and s.name in (select value from json_each_text(${OPTIONS} -> 'secrets')
+                           union all
+                          select value ->> 'secret' from json_array_elements(${OPTIONS} -> 'secrets_from')
+                           union all
+                          select value ->> 'secret' from json_each(${OPTIONS} -> 'files')
                            union all
                           select ${OPTIONS} ->> 'image_pull_secret')) as found
   from ${RUNS.name} r

@@ -3,6 +3,9 @@ import type { Caller } from '../auth/access.js';
 import { assertCovers } from '../auth/api-key.guard.js';
 import type { SecretKind } from '../database/entities/secret.entity.js';
 import type { Fence } from '../runs/http/request-headers.js';
+import { showOptions } from '../runs/options/option-values.js';
+import type { SecretVariables } from '../runs/options/secrets-from.js';
+import { VARIABLE_NAME } from '../runs/options/variable-name.js';
 import { isInExecution } from '../runs/machine/run-state.js';
 import { requirementsOf } from '../runs/requirements.js';
 import { RunNotFound, RunRejected } from '../runs/run.errors.js';
@@ -10,7 +13,12 @@ import { isRunId } from '../runs/machine/new-id.js';
 import { RunSecretsRepository, type RunSecrets } from './run-secrets.repository.js';
 import type { RegistryLoginDto, RunSecretsDto } from './secret.dto.js';
 import { SecretCipher } from './secret-cipher.js';
-import { SecretNotFound, SecretOfOtherKind, SecretUndecryptable } from './secrets.errors.js';
+import {
+  SecretNotFound,
+  SecretOfOtherKind,
+  SecretUndecryptable,
+  SecretVariableRefused,
+} from './secrets.errors.js';
 
 /** Gives the values of a run's secrets to the worker that holds the run. */
 @Injectable()
@@ -26,7 +34,8 @@ export class RunSecretsService {
    * A run without secrets has an empty answer even when secrets are not configured. Values are given only after the audit
    * log has an entry of it.
    * @throws RunNotFound; RunRejected unless the worker holds the run at this attempt; KeyOfOtherTags; SecretsNotConfigured;
-   * SecretNotFound and SecretOfOtherKind, which name the first such secret; SecretUndecryptable; errors of the database
+   * SecretNotFound, SecretOfOtherKind and SecretVariableRefused, which name the first such secret; SecretUndecryptable; errors
+   * of the database
    */
   async get(runId: string, { workerId, attempt }: Fence, caller: Caller): Promise<RunSecretsDto> {
     const run = isRunId(runId) ? await this.runs.find(runId, { workerId, attempt }) : null;
@@ -36,18 +45,38 @@ export class RunSecretsService {
     }
     if (run.attempt !== attempt) throw new RunRejected(runId, { reason: 'stale-attempt', attempt });
     assertCovers(caller, requirementsOf(run.selector, run.options));
-    const { env, registry } = run;
+    const { secrets_from: maps, secrets, files, image_pull_secret: login } = showOptions(run.options);
+    const registry = login ?? null;
+    const opaque = Object.entries(secrets ?? {}).map(
+      ([variable, name]) => [variable, this.#decrypt(run, name, 'opaque')] as const,
+    );
     const answer = {
-      env: Object.fromEntries(
-        Object.entries(env ?? {}).map(([variable, name]) => [variable, this.#decrypt(run, name, 'opaque')]),
+      env: Object.fromEntries([...(maps ?? []).flatMap((map) => this.#variables(run, map)), ...opaque]),
+      files: Object.fromEntries(
+        Object.entries(files ?? {}).flatMap(([path, { secret }]) =>
+          secret === undefined ? [] : [[path, this.#decrypt(run, secret, 'opaque')] as const],
+        ),
       ),
       registry: registry === null ? null : toLogin(this.#decrypt(run, registry, 'registry')),
     };
-    const names = new Set([...Object.values(env ?? {}), ...(registry === null ? [] : [registry])]);
-    if (names.size > 0) {
-      await this.runs.recordRead({ runId, attempt, workerId, names: [...names].toSorted() }, caller);
+    // It uses all that were found: another one would have been missed above.
+    const names = [...run.secrets.keys()];
+    if (names.length > 0) {
+      await this.runs.recordRead({ runId, attempt, workerId, names: names.toSorted() }, caller);
     }
     return answer;
+  }
+
+  /** @throws SecretVariableRefused when the prefix makes a name that no run may set */
+  #variables(
+    run: RunSecrets,
+    { secret, prefix = '' }: SecretVariables,
+  ): readonly (readonly [name: string, value: string])[] {
+    const variables: Readonly<Record<string, string>> = JSON.parse(this.#decrypt(run, secret, 'map'));
+    return Object.entries(variables).map(([name, value]) => {
+      if (!VARIABLE_NAME.pattern.test(prefix + name)) throw new SecretVariableRefused(secret, prefix + name);
+      return [prefix + name, value];
+    });
   }
 
   #decrypt({ secrets }: RunSecrets, name: string, kind: SecretKind): string {

@@ -5,6 +5,7 @@ import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import { Check, IsText, QueryInteger, QueryString } from '../common/http/validation/dto-decorators.js';
 import { PassByReference } from '../common/http/validation/free-form-json.js';
 import { SECRET_KINDS, type SecretEntity, type SecretKind } from '../database/entities/secret.entity.js';
+import { MAX_VARIABLES } from '../runs/options/variable-name.js';
 import { SECRET_NAME } from '../runs/secret-name.js';
 
 /** Largest and default number of secrets on a page. */
@@ -31,20 +32,27 @@ export class RegistryLoginDto {
 @ApiSchema({ name: 'SecretInput', description: 'A kind and a value.' })
 @ApiExtraModels(RegistryLoginDto)
 export class PutSecretDto {
-  /** `opaque` is any text; `registry` is the login of a container registry. */
+  /** `opaque` is any text; `registry` is the login of a container registry; `map` is environment variables. */
   @IsIn(SECRET_KINDS, { message: `$property must be one of ${SECRET_KINDS.join(', ')}` })
   @ApiProperty({ enum: SECRET_KINDS, enumName: 'SecretKind' })
   kind: SecretKind;
 
-  /** At most 65,536 bytes of UTF-8. Of kind `registry` an object, or its JSON text. No response shows it. */
+  /**
+   * At most 65,536 bytes of UTF-8. Of kind `registry` an object, or its JSON text; of kind `map` an object of at most 100
+   * variables to texts, or its JSON text. No response shows it.
+   */
   @Check(
     'isSecretValue',
     (value) => typeof value === 'string' || isJsonObject(value),
-    'must be a string, or an object for kind registry',
+    'must be a string, or an object for the kinds registry and map',
   )
   @PassByReference()
   @ApiProperty({
-    oneOf: [{ type: 'string', maxLength: MAX_SECRET_BYTES }, { $ref: getSchemaPath(RegistryLoginDto) }],
+    anyOf: [
+      { type: 'string', maxLength: MAX_SECRET_BYTES },
+      { $ref: getSchemaPath(RegistryLoginDto) },
+      { type: 'object', maxProperties: MAX_VARIABLES, additionalProperties: { type: 'string' } },
+    ],
   })
   value: string | object;
 }
@@ -85,9 +93,13 @@ export class SecretRotationDto {
 
 @ApiSchema({ name: 'RunSecrets', description: 'The values of the secrets that a run uses.' })
 export class RunSecretsDto {
-  /** Values by environment variable. */
+  /** Values by environment variable: those of `secrets_from`, and above them those of `secrets`. */
   @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
   env: Record<string, string>;
+
+  /** Values of the files with a secret, by path. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'string' } })
+  files: Record<string, string>;
 
   /** The login for the pull of the image; null: the run has none. */
   @ApiProperty({ type: RegistryLoginDto, nullable: true })

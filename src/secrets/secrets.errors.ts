@@ -28,6 +28,15 @@ export class SecretOfOtherKind extends DomainError {
   }
 }
 
+/** A secret of kind `map` has a variable that with the prefix of the run is none that a run may set. */
+export class SecretVariableRefused extends DomainError {
+  readonly kind = 'not-found';
+
+  constructor(secret: string, variable: string) {
+    super(`Secret '${secret}' gives the variable '${variable}', which no run may set`);
+  }
+}
+
 /** A secret exists, but this process cannot decrypt it. */
 export class SecretUndecryptable extends DomainError {
   readonly kind = 'switched-off';

@@ -1,11 +1,15 @@
 import { Injectable } from '@nestjs/common';
+import { assertNever } from '@longshore/common/json/assert-never';
 import { JsonRefused, readJson } from '@longshore/common/json/read-json';
 import type { Author } from '../auth/audit-log.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
+import { textMapProblem } from '../common/http/validation/dto-decorators.js';
 import { DtoPlan } from '../common/http/validation/dto-plan.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Log } from '../common/logging/logger.js';
+import type { SecretKind } from '../database/entities/secret.entity.js';
 import type { Page } from '../database/sql/read-page.js';
+import { MAX_VARIABLES, VARIABLE_NAME } from '../runs/options/variable-name.js';
 import { SECRET_NAME } from '../runs/secret-name.js';
 import { SecretCipher } from './secret-cipher.js';
 import {
@@ -41,7 +45,7 @@ export class SecretsService {
     if (!pattern.test(name) || name.length > max) {
       throw new InvalidRequest(VALIDATION_FAILED, [`name must be ${form} of 1 to ${max} characters`]);
     }
-    const text = kind === 'registry' ? JSON.stringify(readLogin(value)) : value;
+    const text = textOf(kind, value);
     if (typeof text !== 'string' || Buffer.byteLength(text) > MAX_SECRET_BYTES) {
       const rule = `must be a string of at most ${MAX_SECRET_BYTES} bytes`;
       throw new InvalidRequest(VALIDATION_FAILED, [`value ${rule}`]);
@@ -96,7 +100,27 @@ export class SecretsService {
   }
 }
 
-/** @throws InvalidRequest that repeats nothing of the value */
+/** What is encrypted. @throws InvalidRequest that repeats nothing of the value */
+function textOf(kind: SecretKind, value: string | object): unknown {
+  switch (kind) {
+    case 'opaque':
+      return value;
+    case 'registry':
+      return JSON.stringify(readLogin(value));
+    case 'map':
+      return JSON.stringify(readVariables(value));
+    default:
+      return assertNever(kind);
+  }
+}
+
+function readVariables(value: string | object): unknown {
+  const variables = typeof value === 'string' ? parsed(value) : value;
+  if (textMapProblem(variables, { keys: VARIABLE_NAME, max: MAX_VARIABLES }) === undefined) return variables;
+  const rule = `must be an object of at most ${MAX_VARIABLES} variables to strings, or its JSON text`;
+  throw new InvalidRequest(VALIDATION_FAILED, [`value ${rule}; a name has ${VARIABLE_NAME.form}`]);
+}
+
 function readLogin(value: string | object): object {
   return DtoPlan.of(RegistryLoginDto).read(typeof value === 'string' ? parsed(value) : value, {
     notAnObject: 'value must be an object {server, username, password}, or its JSON text',

@@ -24,7 +24,7 @@ describe('the flags of a new run', () => {
 
   test('give every field that a run may have', async () => {
     const flags =
-      '-e A=1 --env B=x=y --secret TOKEN=hub --image-pull-secret registry --command sh --command -e --arg -c ' +
+      '-e A=1 --env B=x=y --secret TOKEN=hub --secrets-from s3 --secrets-from DB_=db --image-pull-secret registry --command sh --command -e --arg -c ' +
       '--selector gpu,eu --selector large --concurrency-key db --concurrency-limit 3 ' +
       '--start-at 2030-01-02T03:04:05.678Z --retry-on oom,exit:75 --retry-on image';
     assert.deepEqual(await optionsOf('i', ...flags.split(' '), '--', 'exit 1', '--env'), {
@@ -32,6 +32,7 @@ describe('the flags of a new run', () => {
       command: ['sh', '-e'],
       args: ['-c', 'exit 1', '--env'],
       secrets: { TOKEN: 'hub' },
+      secrets_from: [{ secret: 's3' }, { secret: 'db', prefix: 'DB_' }],
       image_pull_secret: 'registry',
       selector: ['gpu', 'eu', 'large'],
       concurrency: { key: 'db', limit: 3 },
@@ -77,6 +78,28 @@ describe('the flags of a new run', () => {
     await assert.rejects(optionsOf('i', 'echo'), isUsage);
     await assert.rejects(optionsOf('i', 'echo', '--', 'hi'), isUsage);
     assert.deepEqual(await optionsOf('i', '--', '--', '-x'), { args: ['--', '-x'] });
+  });
+
+  test('read the content of files, which may be executed if the file may, and what else is said of them as JSON', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'longshore-files-'));
+    try {
+      const [script, text, binary] = [join(folder, 'run=1.sh'), join(folder, 'a'), join(folder, 'b')];
+      await writeFile(script, '#!/bin/sh\n', { mode: 0o755 });
+      await writeFile(text, 'ü\n');
+      await writeFile(binary, Buffer.from([0xff]));
+      const key = { secret: 'gcp-key', env: 'KEY_FILE' };
+      const flags = [`/etc/run.sh=@${script}`, `/etc/a=@${text}`, `/run/key=${JSON.stringify(key)}`];
+      const { files } = await optionsOf('i', ...flags.flatMap((flag) => ['--file', flag]));
+      assert.deepEqual(files, {
+        '/etc/run.sh': { content: '#!/bin/sh\n', mode: '0555' },
+        '/etc/a': { content: 'ü\n' },
+        '/run/key': key,
+      });
+      for (const wrong of ['/a', '/a=text', '/a=[1]', `/a=@${folder}/none`, `/a=@${binary}`])
+        await assert.rejects(optionsOf('i', '--file', wrong), isUsage, wrong);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 
   test('read variables from files, which --env overrides', async () => {

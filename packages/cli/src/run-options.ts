@@ -1,4 +1,6 @@
-import { readFile } from 'node:fs/promises';
+import { isUtf8 } from 'node:buffer';
+import { readFile, stat } from 'node:fs/promises';
+import { isJsonObject } from '@longshore/common/json/json-value';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
 import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import type { Schemas } from '@longshore/client';
@@ -34,11 +36,26 @@ const FLAGS: { readonly [N in RunOption['name']]?: readonly [flags: string, desc
   command: ['--command <word>', "a word of the command in place of the image's entrypoint"],
   args: ['--arg <word>', 'an argument, as after --'],
   secrets: ['--secret <variable=secret>', 'an environment variable with the value of a secret'],
+  secrets_from: [
+    '--secrets-from <secret>',
+    'all variables of a secret of kind map; PREFIX=secret: with a prefix',
+  ],
+  files: [
+    '--file <path=value>',
+    'a file of the container: @FILE has its content, a JSON object says more, such as {"secret": "gcp-key", "env": "KEY_FILE"}',
+  ],
   image_pull_secret: ['--image-pull-secret <secret>', 'secret with the login for the registry of the image'],
 };
 
 /** What stands for the value in the help, by its kind. */
-const VALUES = { map: '<name=value>', list: '<word>', text: '<text>', integer: '<n>' } as const;
+const VALUES = {
+  map: '<name=value>',
+  list: '<word>',
+  'object-list': '<text>',
+  'object-map': '<name=value>',
+  text: '<text>',
+  integer: '<n>',
+} as const;
 
 function toFlag({ name, kind, about }: RunOption): Option {
   const [flags, description] = FLAGS[name] ?? [
@@ -100,7 +117,10 @@ export async function readRunOptions(
   if (concurrencyLimit !== undefined && concurrencyKey === undefined) {
     throw usageError('--concurrency-limit needs --concurrency-key');
   }
-  const given: RunOptions = Object.assign({}, ...RUN_OPTIONS.map((option) => readFlag(option, flags)));
+  const given: RunOptions = Object.assign(
+    {},
+    ...(await Promise.all(RUN_OPTIONS.map((option) => readFlag(option, flags)))),
+  );
   const env = { ...(await readEnvFiles(flags.envFile ?? [], ownEnv)), ...given.env };
   const args = [...(given.args ?? []), ...operands];
   return {
@@ -128,19 +148,58 @@ async function readEnvFiles(
   env: Readonly<NodeJS.ProcessEnv>,
 ): Promise<Record<string, string>> {
   let all: Record<string, string> = {};
-  for (const file of files) {
-    const bytes = await readFile(file).catch((error: unknown) => {
-      throw usageError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
-    });
-    all = { ...all, ...parseEnvFile(bytes, file, env) };
-  }
+  for (const file of files) all = { ...all, ...parseEnvFile(await readBytes(file), file, env) };
   return all;
 }
 
-/** The member of a request that the flag of an option gives; none without the flag. */
-function readFlag(option: RunOption, flags: RunOptionFlags): object {
+async function readBytes(file: string): Promise<Buffer> {
+  try {
+    return await readFile(file);
+  } catch (error) {
+    throw usageError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** The member of a request that the flag of an option gives; none without the flag. @throws CliError for a file that cannot be read */
+async function readFlag(option: RunOption, flags: RunOptionFlags): Promise<object> {
   const value: unknown = Reflect.get(flags, toFlag(option).attributeName());
   if (value === undefined) return {};
-  const isMap = option.kind === 'map' && Array.isArray(value);
-  return { [option.name]: isMap ? Object.fromEntries(value.map(splitAssignment)) : value };
+  const words = Array.isArray(value) ? value.map(String) : [];
+  switch (option.kind) {
+    case 'map':
+      return { [option.name]: Object.fromEntries(words.map(splitAssignment)) };
+    case 'object-list':
+      return { [option.name]: words.map(readSecretVariables) };
+    case 'object-map':
+      return { [option.name]: Object.fromEntries(await Promise.all(words.map(readRunFile))) };
+    default:
+      return { [option.name]: value };
+  }
+}
+
+/** Reads `path=@file` and `path={...}`. A file that may be executed here may be there. @throws CliError */
+async function readRunFile(text: string): Promise<readonly [string, object]> {
+  const [path, value] = splitAssignment(text);
+  if (!value.startsWith('@')) return [path, parseObject(value, path)];
+  const local = value.slice(1);
+  const bytes = await readBytes(local);
+  if (!isUtf8(bytes)) throw usageError(`${local} is not UTF-8 text, which the content of a file must be`);
+  const isExecutable = ((await stat(local)).mode & 0o100) !== 0;
+  return [path, { content: bytes.toString(), ...(isExecutable && { mode: '0555' }) }];
+}
+
+function parseObject(text: string, path: string): object {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (isJsonObject(value)) return value;
+  } catch {
+    // Reported below.
+  }
+  throw usageError(`expected ${path}=@FILE, or ${path}= and a JSON object`);
+}
+
+/** Reads `secret` and `prefix=secret`. */
+function readSecretVariables(text: string): NonNullable<RunOptions['secrets_from']>[number] {
+  const at = text.indexOf('=');
+  return at < 0 ? { secret: text } : { secret: text.slice(at + 1), prefix: text.slice(0, at) };
 }

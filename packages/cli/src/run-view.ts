@@ -1,5 +1,5 @@
 import type { Schemas } from '@longshore/client';
-import { RUN_OPTIONS } from '@longshore/client/constants';
+import { RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import { jsonText, stringifyJson } from '@longshore/common/json/json-text';
 import { shellWords } from '@longshore/common/shell-words';
 import { STATE_COLOURS, oneLine, paint } from './style.js';
@@ -102,14 +102,16 @@ function optionFields(run: Run): readonly (readonly [string, string | undefined]
   ];
 }
 
-/** Lists and maps as a shell would read them; undefined when there is nothing. */
-function optionText(
-  value: string | number | readonly string[] | Readonly<Record<string, string>> | null,
-): string | undefined {
+/** Lists and maps as a shell would read them, objects as JSON; undefined when there is nothing. */
+function optionText(value: Run[RunOption['name']]): string | undefined {
   if (value === null) return undefined;
   if (typeof value !== 'object') return oneLine(String(value));
-  if (Array.isArray(value)) return shellWords(value);
-  return shellWords(Object.entries(value).map(([name, text]) => `${name}=${text}`)) || undefined;
+  if (Array.isArray(value)) return shellWords(value.map(wordOf)) || undefined;
+  return shellWords(Object.entries(value).map(([name, item]) => `${name}=${wordOf(item)}`)) || undefined;
+}
+
+function wordOf(item: string | object): string {
+  return typeof item === 'string' ? item : JSON.stringify(item);
 }
 
 /** An event of a timeline on one line. */

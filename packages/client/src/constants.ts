@@ -31,7 +31,15 @@ export const EVENT_TYPES = [
 export type EventType = (typeof EVENT_TYPES)[number];
 
 /** What a worker may be able to do beyond executing images as they are, whatever the value of the option. */
-export const CAPABILITIES = ['env', 'command', 'secrets', 'registry', 'container'] as const;
+export const CAPABILITIES = [
+  'env',
+  'command',
+  'secrets',
+  'secrets_from',
+  'files',
+  'registry',
+  'container',
+] as const;
 export type Capability = (typeof CAPABILITIES)[number] | `network:${string}`;
 
 const OPTIONS = [
@@ -44,6 +52,13 @@ const OPTIONS = [
     capability: 'secrets',
     about: 'Names of secrets by the environment variable that holds the value',
   },
+  {
+    name: 'secrets_from',
+    kind: 'object-list',
+    capability: 'secrets_from',
+    about: 'Secrets whose variables the container gets',
+  },
+  { name: 'files', kind: 'object-map', capability: 'files', about: 'Files of the container by path' },
   {
     name: 'image_pull_secret',
     kind: 'text',
@@ -70,9 +85,9 @@ const OPTIONS = [
 /** An option of a run that only the worker reads. */
 export interface RunOption {
   readonly name: (typeof OPTIONS)[number]['name'];
-  /** A text, an integer, a list of texts, or a map of texts. */
-  readonly kind: 'text' | 'integer' | 'list' | 'map';
-  /** What a run has that gives nothing; absent: null or an empty map. */
+  /** A text, an integer, a list of texts, a map of texts, or a list or map of maps of texts. */
+  readonly kind: 'text' | 'integer' | 'list' | 'map' | 'object-list' | 'object-map';
+  /** What a run has that gives nothing; absent: null, or an empty map or list. */
   readonly default?: number;
   /** What a worker needs for it; null: nothing. One that ends in a colon goes on with the value. */
   readonly capability: Capability | null;

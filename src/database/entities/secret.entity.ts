@@ -1,12 +1,12 @@
 import { Check, Column, Entity, PrimaryColumn } from 'typeorm';
 
-/** What a secret's value is: any text, or the login of a container registry. */
-export const SECRET_KINDS = ['opaque', 'registry'] as const;
+/** What a secret's value is: any text, the login of a container registry, or environment variables with their names. */
+export const SECRET_KINDS = ['opaque', 'registry', 'map'] as const;
 export type SecretKind = (typeof SECRET_KINDS)[number];
 
 /** A row of `secrets`. */
 @Entity('secrets')
-@Check('secrets_kind_check', "kind in ('opaque', 'registry')")
+@Check('secrets_kind_check', "kind in ('opaque', 'registry', 'map')")
 export class SecretEntity {
   @PrimaryColumn('text', { primaryKeyConstraintName: 'secrets_pkey' }) name: string;
   @Column('text') kind: SecretKind;

@@ -98,7 +98,7 @@ export class CreateDefinitionDto extends OptionsInputDto {
   name: 'DefinitionRunCreate',
   description:
     'A run to create from a definition. An option that is given replaces that of the definition; `env` and `secrets` are ' +
-    'merged variable by variable, `retry_policy` field by field.',
+    'merged variable by variable, `files` path by path, `retry_policy` field by field.',
 })
 export class CreateDefinitionRunDto extends RunExecutionOptionsInputDto {
   /** Inputs that the definition declares; its defaults fill in the rest. @example {"text": "to be or not to be"} */

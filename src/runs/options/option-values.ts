@@ -26,9 +26,10 @@ const CLAIMED = OPTIONS.flatMap(([name, { texts }]) => (texts.claim === undefine
 
 /** The document that is stored of the options of a request: what is given, not empty and not the default. Null: nothing is. */
 export function pickOptions(request: DefinedOptions): JsonObject | null {
-  const given = OPTIONS.flatMap(([name, { unset }]) => {
+  const given = OPTIONS.flatMap(([name, option]) => {
     const value = memberOf(request, name);
-    return isSet(value) && value !== unset ? [[name, value] as const] : [];
+    if (!isSet(value) || value === option.unset) return [];
+    return [[name, option.store?.(value) ?? value] as const];
   });
   return given.length === 0 ? null : Object.fromEntries(given);
 }
@@ -59,6 +60,16 @@ export function mergeOptions(
 /** What answers show of a stored document: every option, with its default where it is not set. */
 export function showOptions(stored: JsonObject | null): ShownOptions {
   return Object({ ...UNSET, ...stored });
+}
+
+/** The document as lists of runs show it. */
+export function listOptions(stored: JsonObject | null): JsonObject | null {
+  if (stored === null) return null;
+  const entries = OPTIONS.flatMap(([name, option]) => {
+    const value = stored[name];
+    return value === undefined ? [] : [[name, option.list?.(value) ?? value] as const];
+  });
+  return Object.fromEntries(entries);
 }
 
 /** What the answer of a claim has of a stored document. */

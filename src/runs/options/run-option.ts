@@ -1,3 +1,6 @@
+import { applyDecorators } from '@nestjs/common';
+import { ApiProperty } from '@nestjs/swagger';
+import type { JsonValue } from '@longshore/common/json/json-value';
 import {
   IsJsonInteger,
   IsText,
@@ -10,12 +13,15 @@ import {
   type TextMapShape,
   type TextShape,
 } from '../../common/http/validation/dto-decorators.js';
+import { PassByReference } from '../../common/http/validation/free-form-json.js';
+import { objectSchema, withoutNulls, type ObjectSchema, type TextObjectShape } from './text-object.js';
 
 type AnswerSchema =
   | { readonly type: 'string' }
   | { readonly type: 'integer' }
   | { readonly type: 'array'; readonly items: { readonly type: 'string' } }
-  | { readonly type: 'object'; readonly additionalProperties: { readonly type: 'string' } };
+  | { readonly type: 'array'; readonly items: ObjectSchema }
+  | { readonly type: 'object'; readonly additionalProperties: { readonly type: 'string' } | ObjectSchema };
 
 type TextMap = Readonly<Record<string, string>>;
 
@@ -30,10 +36,15 @@ export interface RunOption<T> {
   readonly example: T;
   /** What answers show of a run that does not have the option. */
   readonly unset: T | null;
+  /** The value as it is stored. Absent: as it is given. */
+  store?(value: T): T;
+  /** What lists of runs show instead of the value. Absent: the value. */
+  list?(value: T): JsonValue;
   /** Joins the values of a definition and of its run. Absent: that of the run replaces the other. */
   merge?(definition: T, run: T): T;
   /**
-   * What is wrong with a value of the right form, or with one that is merged; undefined: nothing.
+   * What is wrong with a value of the right form, or with one that is merged; undefined: nothing. Of an option of objects, with
+   * any value.
    * @param all the options of the request, which are not checked, or those of the definition and its run
    */
   problem?(value: T, all: object, path: string): string | undefined;
@@ -44,7 +55,9 @@ export interface RunOption<T> {
 }
 
 /** What a declaration says beside the form of the value. */
-type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capability' | 'problem'>;
+type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capability' | 'problem' | 'list'>;
+
+type DeclaredObjects<T> = Declared<T> & Required<Pick<RunOption<T>, 'problem'>>;
 
 /** An option that is a text. */
 export function textOption(shape: TextShape, declared: Declared<string>): RunOption<string> {
@@ -86,5 +99,48 @@ export function textMapOption(shape: TextMapShape, declared: Declared<TextMap>):
     ...declared,
     merge: (definition, run) => ({ ...definition, ...run }),
     problem: (value, all, path) => textMapProblem(value, shape, path) ?? declared.problem?.(value, all, path),
+  };
+}
+
+/** An option that is a list of objects of texts, which `problem` checks. */
+export function objectListOption<T extends object>(
+  shape: TextObjectShape,
+  { max }: Required<Pick<SizeLimit, 'max'>>,
+  declared: DeclaredObjects<readonly T[]>,
+): RunOption<readonly T[]> {
+  const field = { type: 'array', maxItems: max, items: objectSchema(shape, 'request') } as const;
+  return {
+    field: applyDecorators(PassByReference(), ApiProperty(field)),
+    schema: { type: 'array', items: objectSchema(shape, 'answer') },
+    unset: [],
+    store: (value) => value.map(withoutNulls),
+    ...declared,
+  };
+}
+
+/**
+ * An option that has an object of texts for each name, which `problem` checks. Those of a run are added to those of its
+ * definition.
+ * @param listed members that only lists of runs show
+ */
+export function objectMapOption<T extends object>(
+  shape: TextObjectShape,
+  { max, listed }: Required<Pick<SizeLimit, 'max'>> & { readonly listed: ObjectSchema['properties'] },
+  declared: DeclaredObjects<Readonly<Record<string, T>>>,
+): RunOption<Readonly<Record<string, T>>> {
+  const field = {
+    type: 'object',
+    maxProperties: max,
+    additionalProperties: objectSchema(shape, 'request'),
+  } as const;
+  const { properties, ...shown } = objectSchema(shape, 'answer');
+  return {
+    field: applyDecorators(PassByReference(), ApiProperty(field)),
+    schema: { type: 'object', additionalProperties: { ...shown, properties: { ...properties, ...listed } } },
+    unset: {},
+    store: (value) =>
+      Object.fromEntries(Object.entries(value).map(([name, item]) => [name, withoutNulls(item)])),
+    merge: (definition, run) => ({ ...definition, ...run }),
+    ...declared,
   };
 }

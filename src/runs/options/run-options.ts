@@ -2,14 +2,10 @@ import { isJsonObject } from '@longshore/common/json/json-value';
 import type { TextMapShape, TextShape } from '../../common/http/validation/dto-decorators.js';
 import { integerOption, textListOption, textMapOption, textOption } from './run-option.js';
 import { SECRET_NAME } from '../secret-name.js';
+import { FILES } from './run-files.js';
+import { SECRETS_FROM } from './secrets-from.js';
+import { MAX_VARIABLES, VARIABLE_NAME } from './variable-name.js';
 
-/** Entries of `env`, and of `secrets`, at most. */
-const MAX_VARIABLES = 100;
-
-const VARIABLE_NAME: TextShape = {
-  pattern: /^(?!SERVICE_)[A-Za-z_][A-Za-z0-9_]*$/,
-  form: 'letters, digits and _, not starting with a digit or SERVICE_',
-};
 const ENV: TextMapShape = { keys: VARIABLE_NAME, max: MAX_VARIABLES, maxBytes: 32 * 1024 };
 const SECRETS: TextMapShape = { keys: VARIABLE_NAME, values: SECRET_NAME, max: MAX_VARIABLES };
 
@@ -90,6 +86,8 @@ export const RUN_OPTIONS = {
       return common === undefined ? undefined : `${path}.${common} must not be in env as well`;
     },
   }),
+  secrets_from: SECRETS_FROM,
+  files: FILES,
   image_pull_secret: textOption(SECRET_NAME, {
     texts: {
       request: 'Name of the secret, of kind `registry`, with the login for the registry of the image.',

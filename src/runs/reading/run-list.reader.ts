@@ -7,6 +7,7 @@ import { toTimelineEventDto } from '../dto/event.dto.js';
 import type { ListRunsQueryDto, OpRunListDto } from '../dto/list-runs.dto.js';
 import { toOpRunDto } from '../dto/op-run.dto.js';
 import { isIssuedId, isRunId } from '../machine/new-id.js';
+import { listOptions } from '../options/option-values.js';
 import { RUNS } from '../storage/run-columns.js';
 import { RunViews } from '../storage/run-views.js';
 import { findDriver } from './list-driver.js';
@@ -35,7 +36,12 @@ export class RunListReader {
     const events = query.include_events === false ? undefined : await this.views.newestEvents(manager, page);
     return {
       object: 'list',
-      data: page.map((run) => toOpRunDto(run, events?.get(run.id)?.map(toTimelineEventDto) ?? [])),
+      data: page.map((run) =>
+        toOpRunDto(
+          { ...run, options: listOptions(run.options) },
+          events?.get(run.id)?.map(toTimelineEventDto) ?? [],
+        ),
+      ),
       has_more: hasMore,
       url: '/runs',
     };

@@ -88,7 +88,7 @@ for (const pool of ['memory', 'shared']) {
           [id],
         );
         const read = await send('GET', `/runs/${id}/secrets`, { headers: fence('w-1') });
-        assert.deepEqual(read.body, { env: { A: 'hunter2' }, registry: null });
+        assert.deepEqual(read.body, { env: { A: 'hunter2' }, files: {}, registry: null });
         const started = { type: 'STARTED', msg: '', payload: { worker_id: 'w-1' } };
         assert.equal((await mine.report(id, started, { worker: 'w-1', attempt: 1 })).status, 200);
         assert.equal((await mine.get(id)).state, 'RUNNING');

@@ -211,6 +211,8 @@ describe('section 2: resources and their fields', () => {
         command: ['c'],
         args: ['a'],
         secrets: { B: 'b' },
+        secrets_from: [{ secret: 'map' }],
+        files: { '/etc/key': { secret: 'key', env: 'KEY_FILE' } },
         image_pull_secret: 'login',
         workdir: '/w',
         user: '1:2',

@@ -54,6 +54,7 @@ describe('the secrets of a run', () => {
         TOKEN: '',
         __proto__x: 'built',
       },
+      files: {},
       registry: LOGIN,
     });
     assert.equal(answer.headers.get('cache-control'), 'no-store');
@@ -64,7 +65,67 @@ describe('the secrets of a run', () => {
 
   test('are empty for a run that uses none', async () => {
     for (const used of [{}, { secrets: {} }]) {
-      assert.deepEqual((await read(await held(used))).body, { env: {}, registry: null });
+      assert.deepEqual((await read(await held(used))).body, { env: {}, files: {}, registry: null });
+    }
+  });
+
+  test('of secrets_from are those of each map, a later one and those of secrets above them, with their prefixes', async () => {
+    await put('map', { kind: 'map', value: { USER: 'ada', PASSWORD: 'of the map', toString: '' } });
+    await put('map-text', { kind: 'map', value: '{"USER": "\u{1F511}"}' });
+    const id = await held({
+      secrets: { PASSWORD: 'db' },
+      secrets_from: [{ secret: 'map' }, { secret: 'map-text' }, { secret: 'map', prefix: 'DB_' }],
+    });
+    assert.deepEqual((await read(id)).body, {
+      env: {
+        USER: '\u{1F511}',
+        PASSWORD: 'hunter2 \u{1F511}\n"',
+        toString: '',
+        DB_USER: 'ada',
+        DB_PASSWORD: 'of the map',
+        DB_toString: '',
+      },
+      files: {},
+      registry: null,
+    });
+    assert.deepEqual((await readsOf(id))[0].after.secrets, ['db', 'map', 'map-text']);
+  });
+
+  test('of secrets_from are 404 when the secret is missing, of another kind, or gives a variable that no run may set', async () => {
+    await put('rest', { kind: 'map', value: { ERVICE_X: '1' } });
+    for (const [secret, detail] of [
+      ['no-map', "Secret 'no-map' not found"],
+      ['db', "Secret 'db' of kind 'map' not found: it is of kind 'opaque'"],
+      ['rest', "Secret 'rest' gives the variable 'SERVICE_X', which no run may set"],
+    ] as const) {
+      const id = await held({ secrets_from: [{ secret, prefix: 'S' }] });
+      assertError(await read(id), 404, detail);
+      assert.deepEqual(await readsOf(id), []);
+    }
+    await put('variables', { kind: 'map', value: {} });
+    assertError(
+      await read(await held({ secrets: { A: 'variables' } })),
+      404,
+      "Secret 'variables' of kind 'opaque' not found: it is of kind 'map'",
+    );
+  });
+
+  test('of files are given by path, and are 404 like others', async () => {
+    const id = await held({
+      files: {
+        '/etc/a': { content: 'a' },
+        '/etc/key': { secret: 'db', env: 'KEY' },
+        '/token': { secret: 'token' },
+      },
+    });
+    const files = { '/etc/key': 'hunter2 \u{1F511}\n"', '/token': '' };
+    assert.deepEqual((await read(id)).body, { env: {}, files, registry: null });
+    assert.deepEqual((await readsOf(id))[0].after.secrets, ['db', 'token']);
+    for (const [secret, detail] of [
+      ['no-file', "Secret 'no-file' not found"],
+      ['login', "Secret 'login' of kind 'opaque' not found: it is of kind 'registry'"],
+    ] as const) {
+      assertError(await read(await held({ files: { '/a': { secret } } })), 404, detail);
     }
   });
 
@@ -223,7 +284,7 @@ describe('the secrets of a run', () => {
         const options = { key: KEYS.worker, headers: fence() };
         assertError(await second.send('GET', `/runs/${id}/secrets`, options), 503, detail);
         const empty = await second.send('GET', `/runs/${without}/secrets`, options);
-        assert.deepEqual(empty.body, { env: {}, registry: null });
+        assert.deepEqual(empty.body, { env: {}, files: {}, registry: null });
       } finally {
         await second.close();
       }

@@ -49,6 +49,8 @@ describe('the value of a secret', () => {
       { kind: 'registry', value: `{"server":"${VALUE}` },
       { kind: 'registry', value: { ...LOGIN, [VALUE]: VALUE } },
       { kind: 'registry', value: { ...LOGIN, server: `${VALUE} ${VALUE}`, username: [VALUE] } },
+      { kind: 'map', value: VALUE },
+      { kind: 'map', value: { [`${VALUE} `]: VALUE } },
       { kind: 'opaque', value: [VALUE] },
       { kind: 'opaque', value: VALUE.repeat(10_000) },
       { kind: 'opaque', value: VALUE.repeat(100_000) },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
+import { variables } from '../../support/runs/run-options.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
 import {
   KEYS,
@@ -89,11 +90,22 @@ describe('secrets', () => {
 
   const bytes = `value must be a string of at most ${LIMIT} bytes`;
   const object = 'value must be an object {server, username, password}, or its JSON text';
+  const map =
+    'value must be an object of at most 100 variables to strings, or its JSON text; a name has letters, digits and _, not ' +
+    'starting with a digit or SERVICE_';
   for (const [title, body, problems] of [
+    ...['no JSON', '["a"]', { A: 1 }, { [VALUE]: VALUE }, { SERVICE_A: VALUE }, variables(101)].map(
+      (value) => [`${JSON.stringify(value).slice(0, 20)} for map`, { kind: 'map', value }, [map]] as const,
+    ),
+    ['a map that is too long', { kind: 'map', value: { A: 'x'.repeat(LIMIT) } }, [bytes]],
     ['no kind', { value: VALUE }, ['kind is required']],
-    ['another kind', { kind: VALUE, value: VALUE }, ['kind must be one of opaque, registry']],
+    ['another kind', { kind: VALUE, value: VALUE }, ['kind must be one of opaque, registry, map']],
     ['no value', { kind: 'opaque' }, ['value is required']],
-    ['a number', { kind: 'opaque', value: 7 }, ['value must be a string, or an object for kind registry']],
+    [
+      'a number',
+      { kind: 'opaque', value: 7 },
+      ['value must be a string, or an object for the kinds registry and map'],
+    ],
     ['another field', { kind: 'opaque', value: VALUE, more: 1 }, ['more is not a known field']],
     ['an object for opaque', { kind: 'opaque', value: { a: VALUE } }, [bytes]],
     ['a text that is too long', { kind: 'opaque', value: 'é'.repeat(LIMIT / 2 + 1) }, [bytes]],
@@ -132,11 +144,13 @@ describe('secrets', () => {
     });
   }
 
-  test('may have any text up to 64 KiB, and a login as JSON text', async () => {
+  test('may have any text up to 64 KiB, and a login and variables as JSON text', async () => {
     for (const body of [
       { kind: 'opaque', value: 'é'.repeat(LIMIT / 2) },
       { kind: 'opaque', value: 'two\nlines\t"\\' },
       { kind: 'registry', value: JSON.stringify(LOGIN) },
+      { kind: 'map', value: JSON.stringify({ A: 'x'.repeat(LIMIT - 8) }) },
+      { kind: 'map', value: variables(100) },
     ]) {
       assert.ok((await put('any', body)).status < 300);
     }

@@ -107,6 +107,39 @@ describe('secrets with a container engine', skipFor(forTests.skip), () => {
     return (await read()).body;
   }
 
+  test('a file with a secret is found by its variable, lists show no content, and nothing of it stays', async () => {
+    const content = 'shown to all who see the run';
+    const files = {
+      '/etc/job/greeting': { content, mode: '0440' },
+      '/run/keys/token': { secret: 'api-token', env: 'TOKEN_FILE', mode: '0400' },
+    };
+    const script =
+      'cat /etc/job/greeting; echo; stat -c "%a %u %g" $TOKEN_FILE /etc/job/greeting; cat "$TOKEN_FILE"; exit 7';
+    const run = await endOf({
+      files,
+      image_pull_secret: 'login',
+      user: '1000:100',
+      command: ['sh', '-c', script],
+    });
+    const { error_message: message } = run.execution_summary;
+    assert.match(
+      message,
+      /shown to all who see the run\n400 1000 100\n440 1000 100\n\*\*\*$/,
+      JSON.stringify(run),
+    );
+    assert.deepEqual(run.files, files);
+    const { body } = await send('GET', '/runs?limit=1');
+    const sha256 = createHash('sha256').update(content).digest('hex');
+    assert.deepEqual(body.data[0].files, {
+      ...files,
+      '/etc/job/greeting': { size: content.length, sha256, mode: '0440' },
+    });
+    const { text: log } = await send('GET', `/runs/${run.id}/logs`);
+    assert.ok(log.endsWith('***') || log.includes('***'), log);
+    assert.ok(!log.includes(TOKEN), log);
+    assert.deepEqual(await forTests.engine.containerIds(), []);
+  });
+
   test('a private image is pulled with its login and gets variables, arguments and secrets', async () => {
     const run = await endOf({ ...USED, args: ['a b'] });
     const { cause, exit_code: exitCode, error_message: message } = run.execution_summary;

@@ -8,12 +8,14 @@ export function newSecretsKey(): string {
 }
 
 /** What the heartbeat of a worker says that may get a run with secrets. */
-export const CAPABLE = { capabilities: ['secrets', 'registry'] } as const;
+export const CAPABLE = { capabilities: ['secrets', 'secrets_from', 'files', 'registry'] } as const;
 
 /** What a run says about secrets. */
 export interface UsedSecrets {
   /** Names by environment variable. */
   readonly secrets?: Readonly<Record<string, string>>;
+  readonly secrets_from?: readonly { readonly secret: string; readonly prefix?: string }[];
+  readonly files?: Readonly<Record<string, object>>;
   readonly image_pull_secret?: string;
 }
 

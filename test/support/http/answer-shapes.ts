@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { FAILURE_CAUSES } from '../../../src/runs/machine/event-types.js';
 import { RUN_STATES } from '../../../src/runs/machine/run-state.js';
 import { OPTIONS } from '../../../src/runs/options/option-values.js';
+import type { ObjectSchema } from '../../../src/runs/options/text-object.js';
 import { CAPACITY_REPORT, NOT_CLAIMING, RUN_EXPLANATION } from './report-shapes.js';
 import {
   free,
@@ -51,10 +52,28 @@ const TIMELINE_EVENT = objectOf({
 
 /** The members of an answer that show the options. @param of the shape of a value that is set */
 function optionShapes(of: (shape: Check, unset: unknown) => Check): Record<string, Check> {
-  const shapes = { string: text, integer, array: listOf(text), object: mapOf(text) };
-  return Object.fromEntries(
-    OPTIONS.map(([name, { schema, unset }]) => [name, of(shapes[schema.type], unset)]),
-  );
+  return Object.fromEntries(OPTIONS.map(([name, { schema, unset }]) => [name, of(shapeOf(schema), unset)]));
+}
+
+function shapeOf(schema: (typeof OPTIONS)[number][1]['schema'] | ObjectSchema): Check {
+  switch (schema.type) {
+    case 'string':
+      return text;
+    case 'integer':
+      return integer;
+    case 'array':
+      return listOf(shapeOf(schema.items));
+    case 'object': {
+      if ('additionalProperties' in schema) return mapOf(shapeOf(schema.additionalProperties));
+      const members = Object.keys(schema.properties).map(
+        (name) => [name, name === 'size' ? integer : text] as const,
+      );
+      const isAlways = ([name]: readonly [string, Check]): boolean =>
+        schema.required?.includes(name) ?? false;
+      const sometimes = members.filter((member) => !isAlways(member));
+      return objectOf(Object.fromEntries(members.filter(isAlways)), Object.fromEntries(sometimes));
+    }
+  }
 }
 
 const OP_RUN = objectOf(

@@ -50,6 +50,7 @@ interface SetFlags extends ServiceFlags {
   readonly file?: string;
   readonly server?: string;
   readonly username?: string;
+  readonly map?: true;
 }
 
 function addSet(parent: Command, context: CliContext): void {
@@ -59,21 +60,24 @@ function addSet(parent: Command, context: CliContext): void {
     .argument('<name>', 'name of the secret')
     .option('-f, --file <file>', 'read the value from this file, to its last byte')
     .option('--server <host>', 'a login for this registry, for --image-pull-secret')
-    .option('--username <name>', 'user of the login; its password is the value');
+    .option('--username <name>', 'user of the login; its password is the value')
+    .option('--map', 'the value is a JSON object of environment variables, for --secrets-from');
   callsService(
     command,
     'secrets set hub-token < token.txt',
     'secrets set tls-key --file key.pem',
     'secrets set registry --server ghcr.io --username ada < password.txt',
+    'secrets set s3-credentials --map --file variables.json',
   ).action(async (name: string, flags: SetFlags) => {
-    const { server, username } = flags;
+    const { server, username, map = false } = flags;
+    if (map && server !== undefined) throw usageError('only one of --map and --server may be given');
     if ((server === undefined) !== (username === undefined)) {
       throw usageError('a login needs both --server and --username');
     }
     const value = await readValue(flags, context);
     const body: Schemas['SecretInput'] =
       server === undefined || username === undefined
-        ? { kind: 'opaque', value }
+        ? { kind: map ? 'map' : 'opaque', value }
         : { kind: 'registry', value: { server, username, password: value } };
     const session = await openSession(flags, context);
     const { secret, isNew } = await session.ask(async (init) => {

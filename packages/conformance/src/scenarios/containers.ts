@@ -26,6 +26,8 @@ const FIELDS: Readonly<Record<Capability, ContainerExtras>> = {
   env: { env: { KIT_A: 'a' } },
   command: { args: ['a'] },
   secrets: { secrets: { KIT_A: 'kit-none' } },
+  secrets_from: { secrets_from: [{ secret: 'kit-none' }] },
+  files: { files: { '/etc/kit': { content: 'kit' } } },
   registry: { image_pull_secret: 'kit-none' },
   container: { workdir: '/' },
   'network:kit-none': { network: 'kit-none' },
@@ -124,6 +126,8 @@ export const CONTAINERS: readonly Scenario[] = [
       await context.startWorker();
       const used: readonly (readonly [string, ContainerExtras])[] = [
         ['secrets', { secrets: { KIT_A: 'kit-missing' } }],
+        ['secrets_from', { secrets_from: [{ secret: 'kit-missing' }] }],
+        ['files', { files: { '/etc/kit': { secret: 'kit-missing' } } }],
         ['registry', { image_pull_secret: 'kit-missing' }],
       ];
       for (const [capability, extras] of used) {

@@ -115,7 +115,7 @@ function controlOf(
   onChange: (text: string) => void,
 ): ReactNode {
   const shared = { ...control, value, onChange };
-  if (kind === 'object') return <TextArea {...shared} rows={5} />;
+  if (kind === 'object' || kind === 'objects') return <TextArea {...shared} rows={5} />;
   if (kind === 'words') return <TextArea {...shared} rows={2} className={styles.words} />;
   if (kind === 'time') return <TextInput {...shared} type="datetime-local" step={1} />;
   return (

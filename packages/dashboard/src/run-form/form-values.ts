@@ -2,9 +2,9 @@ import { readLocalInput, toLocalInput } from '../lib/local-time.js';
 
 /**
  * How a field is entered: `words` one per line and `list` separated by commas, or both as a JSON list; `pairs` in rows; `time`
- * local, as the browser's input has it.
+ * local, as the browser's input has it; `object` and `objects` as JSON.
  */
-export type FieldKind = 'text' | 'integer' | 'object' | 'words' | 'list' | 'pairs' | 'time';
+export type FieldKind = 'text' | 'integer' | 'object' | 'objects' | 'words' | 'list' | 'pairs' | 'time';
 
 /** A field of a form that makes a body of the API. */
 export interface FormField {
@@ -105,6 +105,8 @@ function readText(kind: Exclude<FieldKind, 'pairs'>, text: string): Read {
       return /^[+-]?\d+$/.test(text.trim()) ? { value: Number(text) } : { problem: 'Enter a whole number.' };
     case 'object':
       return readJson(text, isObject, 'Enter a JSON object: { … }');
+    case 'objects':
+      return readJson(text, isObjects, 'Enter a JSON list of objects: [{ … }]');
     case 'words':
     case 'list': {
       const items = text.split(SEPARATORS[kind]).map((item) => (kind === 'list' ? item.trim() : item));
@@ -144,6 +146,7 @@ function write(kind: FieldKind, value: unknown): FieldValue {
       : [];
   }
   if (value === undefined || value === null) return '';
+  if (kind === 'objects' && Array.isArray(value) && value.length === 0) return '';
   if (kind === 'time') return typeof value === 'string' ? toLocalInput(value) : '';
   if ((kind === 'words' || kind === 'list') && isTexts(value)) {
     const isPlain = !value.some(
@@ -159,6 +162,10 @@ function write(kind: FieldKind, value: unknown): FieldValue {
 
 function isObject(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isObjects(value: unknown): boolean {
+  return Array.isArray(value) && value.every(isObject);
 }
 
 function isTexts(value: unknown): value is readonly string[] {

@@ -73,11 +73,26 @@ const LABELS: { readonly [N in RunOption['name']]?: Pick<FormField, 'label' | 'h
     label: 'Secrets',
     hint: 'Environment variables, each with the name of the secret that has its value.',
   },
+  secrets_from: {
+    label: 'Secrets with all their variables',
+    hint: 'Secrets of kind map as a JSON list: [{"secret": "name", "prefix": ""}]',
+  },
+  files: {
+    label: 'Files',
+    hint: 'A JSON object by path: {"/etc/run.sh": {"content": "…", "mode": "0555"}, "/etc/key": {"secret": "name"}}',
+  },
   command: { label: 'Command', hint: "One word per line, in place of the image's entrypoint" },
   args: { label: 'Arguments', hint: "One per line, in place of the image's own" },
 };
 
-const FIELD_KINDS = { map: 'pairs', list: 'words', text: 'text', integer: 'integer' } as const;
+const FIELD_KINDS = {
+  map: 'pairs',
+  list: 'words',
+  'object-list': 'objects',
+  'object-map': 'object',
+  text: 'text',
+  integer: 'integer',
+} as const;
 
 /** The fields of the options that only the worker reads. */
 const OPTION_FIELDS = RUN_OPTIONS.map(({ name, kind, about: hint }): FormField => {

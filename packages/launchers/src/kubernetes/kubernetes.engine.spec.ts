@@ -138,17 +138,23 @@ describe('the Kubernetes engine', () => {
   it('gives the values of secrets that a job was submitted with, by a list of one Secret', async () => {
     const job = await open(RUNNING);
     const path = '/api/v1/namespaces/runs/secrets';
-    const data = { 'input.json': encoded('{}'), 'env.TOKEN': encoded('välue') };
+    const data = {
+      'input.json': encoded('{}'),
+      'env.TOKEN': encoded('välue'),
+      'file.0': encoded('no secret'),
+      'file.1': encoded('key'),
+    };
+    const metadata = { annotations: { 'longshore.files': '{"file.1":"/run/key"}' } };
     scripted.api.on(
       `GET ${path}`,
-      { body: { items: [{ data }] } },
+      { body: { items: [{ metadata, data }] } },
       { body: { items: [] } },
       status(500, '', 'x'),
     );
-    assert.deepEqual(await engine.readSecrets(job), { TOKEN: 'välue' });
+    assert.deepEqual(await engine.readSecrets(job), { TOKEN: 'välue', '/run/key': 'key' });
     const call = scripted.api.calls.findLast(({ route }) => route === `GET ${path}`);
     assert.equal(call?.query['fieldSelector'], 'metadata.name=run-r1-1');
-    assert.deepEqual(await engine.readSecrets(job), {});
+    assert.equal(await engine.readSecrets(job), null);
     await assert.rejects(engine.readSecrets(job), { name: 'EngineFault' });
   });
 

@@ -2,7 +2,7 @@ import type { Capability } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { ContainerTimes } from '@longshore/worker/execution/container-times';
-import type { LogLine } from '@longshore/worker/runtime/runtime';
+import type { ContainerFile, LogLine } from '@longshore/worker/runtime/runtime';
 import type {
   CarriedOptions,
   Constraints,
@@ -30,6 +30,7 @@ export interface JobSpec extends JobKey, CarriedOptions {
   readonly env: Readonly<Record<string, string>>;
   /** Values of the run's secrets by environment variable; above `env`. Never log them. */
   readonly secrets: Readonly<Record<string, string>>;
+  readonly files: readonly ContainerFile[];
   /** Login for the pull; null: the engine's own. */
   readonly registry: RegistryLogin | null;
   /** Null: the run is not traced. */
@@ -113,11 +114,12 @@ export interface Engine {
    */
   readOutputs(job: EngineJob, signal: AbortSignal): Promise<Buffer | null>;
   /**
-   * The values of secrets that the job was submitted with, by environment variable, until the job is removed. Those that the
-   * engine no longer has are absent.
+   * The values of secrets that the job was submitted with, by environment variable and those of
+   * files by path, until the job is removed; null when the
+   * engine no longer has them.
    * @throws EngineFault when the engine does not answer
    */
-  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>>;
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null>;
   /**
    * Ends the job with SIGTERM, after the `stop_grace_s` of its run with SIGKILL, and removes it with all that belongs to it.
    * Resolves when its container has ended as far as the engine can know. Idempotent; also for a job that is gone.

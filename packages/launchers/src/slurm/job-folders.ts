@@ -171,16 +171,17 @@ export class JobFolders {
     }
   }
 
-  /** The values of secrets of an attempt by variable; empty when there are none, or the file is damaged. */
-  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {
+  /** The values of secrets of an attempt by variable; null when there are none, or the file is damaged. */
+  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
     try {
       const value = parseJson(await readFile(join(this.pathOf(key), SECRETS), 'utf8'));
-      const pairs = Object.entries(isJsonObject(value) ? value : {});
+      if (!isJsonObject(value)) return null;
+      const pairs = Object.entries(value);
       return Object.fromEntries(
         pairs.filter((pair): pair is [string, string] => typeof pair[1] === 'string'),
       );
     } catch (error) {
-      if (codeOf(error) === 'ENOENT') return {};
+      if (codeOf(error) === 'ENOENT') return null;
       throw error;
     }
   }

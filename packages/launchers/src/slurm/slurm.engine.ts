@@ -66,7 +66,7 @@ interface Place {
  */
 export class SlurmEngine implements Engine {
   readonly name = 'slurm';
-  readonly capabilities = ['env', 'command', 'secrets'] as const;
+  readonly capabilities = ['env', 'command', 'secrets', 'secrets_from'] as const;
   readonly tags: readonly string[];
   private readonly commands: SlurmCommands;
   private readonly folders: JobFolders;
@@ -180,7 +180,7 @@ export class SlurmEngine implements Engine {
     }
   }
 
-  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
     return this.inFolder(() => this.folders.readSecrets(key));
   }
 

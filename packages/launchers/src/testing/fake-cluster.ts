@@ -28,8 +28,8 @@ export interface FakeJob {
   readings: number;
   /** Whether its node gives neither log nor outputs. */
   isSilent: boolean;
-  /** Values of secrets that the cluster has kept. */
-  keptSecrets: Readonly<Record<string, string>>;
+  /** Values of secrets that the cluster has kept; null: it has lost them. */
+  keptSecrets: Readonly<Record<string, string>> | null;
 }
 
 /** The state of a cluster, which survives its launchers. Tests control its jobs and inject faults. */
@@ -60,6 +60,9 @@ export class FakeCluster {
   add(spec: JobSpec, workerId: string): FakeJob {
     this.created += 1;
     const status: JobStatus = { kind: 'pending', reason: '' };
+    const secretFiles = spec.files.flatMap(({ path, content, isSecret }) =>
+      isSecret ? [[path, content]] : [],
+    );
     const job = {
       spec,
       workerId,
@@ -69,7 +72,7 @@ export class FakeCluster {
       outputs: undefined,
       readings: 0,
       isSilent: false,
-      keptSecrets: spec.secrets,
+      keptSecrets: { ...spec.secrets, ...Object.fromEntries(secretFiles) },
     };
     this.jobs.set(nameOf(spec), job);
     this.submitted.push(nameOf(spec));
@@ -173,9 +176,9 @@ export class FakeEngine implements Engine {
     return job.outputs === undefined ? null : Buffer.from(jsonText(job.outputs));
   }
 
-  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {
+  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
     this.check();
-    return this.cluster.jobs.get(nameOf(key))?.keptSecrets ?? {};
+    return this.cluster.jobs.get(nameOf(key))?.keptSecrets ?? null;
   }
 
   async remove(key: JobKey): Promise<void> {

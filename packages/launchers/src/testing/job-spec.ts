@@ -15,6 +15,7 @@ export function jobSpec(more: Partial<JobSpec> = {}): JobSpec {
     selector: [],
     env: {},
     secrets: {},
+    files: [],
     registry: null,
     trace: null,
     ...more,

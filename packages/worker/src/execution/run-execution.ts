@@ -189,7 +189,7 @@ export abstract class RunExecution {
   /** Reads the values of the run's secrets and masks them from now on. */
   protected async readSecrets(): Promise<RunSecrets> {
     const secrets = await this.requests.getSecrets(this.attempt);
-    this.mask = SecretMask.of(secrets.env);
+    this.mask = SecretMask.of({ ...secrets.env, ...secrets.files });
     return secrets;
   }
 

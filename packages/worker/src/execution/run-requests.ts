@@ -26,7 +26,7 @@ const UNAVAILABLE = /Secrets are not configured|Secret '.*' cannot be decrypted/
 /** Why an answer cannot be read, however often the service is asked. */
 const TOO_LARGE = /larger than SERVICE_WORKER_MAX_ANSWER_BYTES/;
 
-const NO_SECRETS: RunSecrets = { env: {}, registry: null };
+const NO_SECRETS: RunSecrets = { env: {}, files: {}, registry: null };
 
 /** What an execution asks the service for before its container starts. */
 export class RunRequests {

@@ -3,6 +3,7 @@ import type { EnginePause } from '../claims/engine-pause.js';
 import { NO_TIMES, type ContainerTimes } from '../execution/container-times.js';
 import type { TracedStep } from '../execution/execution-trace.js';
 import type { Outcome } from '../execution/outcome.js';
+import { containerFiles, pathVariables } from '../execution/run-files.js';
 import { retryCleanup, type CleanupContext } from '../execution/retry-cleanup.js';
 import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
 import type { ContainerSpec, RunningContainer, Runtime } from '../runtime/runtime.js';
@@ -51,7 +52,7 @@ export class ContainerExecution extends RunExecution {
       const { currentAttempt: attempt, outputs: outputTemplate } = await this.prepare();
       const { gpuId, secrets, image } = await this.stopSignal.abortable(pulled);
       await this.reportStart(gpuId === null ? {} : { gpu_id: gpuId });
-      const env = { ...container.env, ...secrets.env };
+      const env = { ...container.env, ...pathVariables(container), ...secrets.env };
       const limits = { ...constraints, gpuId };
       const spec = {
         ...carriedOptions(container),
@@ -62,6 +63,7 @@ export class ContainerExecution extends RunExecution {
         outputTemplate,
         limits,
         env,
+        files: containerFiles(container, secrets),
       };
       return await this.trace.step('container', (step) =>
         this.runContainer({ ...spec, trace: step.context }, step),

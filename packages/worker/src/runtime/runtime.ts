@@ -17,6 +17,17 @@ export interface ContainerLimits {
   readonly vramMb: number;
 }
 
+/** A file that a container finds at its start. */
+export interface ContainerFile {
+  /** Absolute. Folders that are missing are created. */
+  readonly path: string;
+  readonly content: string;
+  /** Permissions. */
+  readonly mode: number;
+  /** Whether the content is the value of a secret: never log it. */
+  readonly isSecret: boolean;
+}
+
 /** The container of one attempt. A list of its options that is empty is not set. */
 export interface ContainerSpec extends CarriedOptions {
   readonly runId: string;
@@ -30,6 +41,8 @@ export interface ContainerSpec extends CarriedOptions {
   readonly limits: ContainerLimits;
   /** Environment variables of the run, values of secrets among them; the worker's own take precedence. */
   readonly env: Readonly<Record<string, string>>;
+  /** Of the user that the run names, else of root. */
+  readonly files: readonly ContainerFile[];
   /** Passed to the container as TRACEPARENT; null: the run is not traced. */
   readonly trace: TraceContext | null;
 }

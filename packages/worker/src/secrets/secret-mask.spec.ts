@@ -57,6 +57,19 @@ test('replaces each line of a value, without the spaces around it, and no blank 
   assert.equal(mask.text('it was padded'), 'it was ***');
 });
 
+test('replaces each string of a value that is JSON, also its lines and nested ones, and no key, number or short one', () => {
+  const value = JSON.stringify({
+    type: 'abc',
+    client_id: 'ada@example.com',
+    key: 'first line\nsecond line\n',
+    list: [{ inner: 'hunter"22' }, 12345, true, null],
+  });
+  const mask = new SecretMask([value, '"quoted"', '{ no JSON: "plain"', `${'['.repeat(30_000)}`]);
+  assert.equal(mask.text('type abc client_id 12345 true plain'), 'type abc client_id 12345 true plain');
+  assert.equal(mask.text('ada@example.com, second line; hunter"22 quoted'), '***, ***; *** ***');
+  assert.equal(mask.text(`<${value}> { no JSON: "plain"`), '<***> ***');
+});
+
 test('replaces a value as it is written in a JSON string, with and without escapes of other characters', () => {
   const value = 'pa"ss\\wörd\nnext line';
   const mask = new SecretMask([value]);

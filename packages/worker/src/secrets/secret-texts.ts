@@ -3,13 +3,41 @@ const MIN_LENGTH = 4;
 
 const LINE_BREAK = /\r\n|\r|\n/;
 
+/** How a JSON text begins that has strings. */
+const JSON_BEGIN = /^\s*[[{"]/;
+
 /**
- * What is replaced for the values of secrets, without doubles: each value, each of its lines, and lines that are too short alone
- * together with those beside them. Lines are without white space around them and separated by a line feed; blank ones are left
+ * What is replaced for the values of secrets, without doubles: each value, each string of one that is JSON, each of their lines,
+ * and lines that are too short alone together with those beside them. Lines are without white space around them and separated by a line feed; blank ones are left
  * out. Thus no text begins or ends with white space.
  */
 export function textsOf(values: readonly string[]): string[] {
-  return [...new Set(values)].flatMap(textsOfValue).filter(isFirst(new Set()));
+  return [...new Set(values)]
+    .flatMap((value) => [value, ...stringsOf(value)])
+    .flatMap(textsOfValue)
+    .filter(isFirst(new Set()));
+}
+
+/** The strings of a JSON text, without its keys; empty for another text. */
+function stringsOf(text: string): string[] {
+  if (!JSON_BEGIN.test(text)) return [];
+  const strings: string[] = [];
+  const left: unknown[] = [parsed(text)];
+  while (left.length > 0) {
+    const value = left.pop();
+    if (typeof value === 'string') strings.push(value);
+    else if (typeof value === 'object' && value !== null)
+      for (const item of Object.values(value)) left.push(item);
+  }
+  return strings;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 /** The lines that are not blank, without the white space around them. */

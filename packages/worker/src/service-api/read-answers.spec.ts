@@ -23,6 +23,8 @@ test('a run is read with all that its execution needs, as a claim gives it', () 
       command: null,
       args: ['-x'],
       secrets: { TOKEN: 'token' },
+      secrets_from: [{ secret: 'map' }],
+      files: { '/a': { content: 'a' } },
       image_pull_secret: 'login',
       selector: ['ssd'],
       traceparent,
@@ -43,6 +45,8 @@ test('a run is read with all that its execution needs, as a claim gives it', () 
       command: null,
       args: ['-x'],
       secrets: { TOKEN: 'token' },
+      secrets_from: [{ secret: 'map' }],
+      files: { '/a': { content: 'a' } },
       image_pull_secret: 'login',
     },
     selector: ['ssd'],
@@ -51,7 +55,17 @@ test('a run is read with all that its execution needs, as a claim gives it', () 
 });
 
 test('a run whose container options or selector are of another shape is not read', () => {
-  for (const wrong of [{ env: { A: 1 } }, { args: 'x' }, { image_pull_secret: 1 }, { selector: ['a', 2] }]) {
+  for (const wrong of [
+    { env: { A: 1 } },
+    { secrets_from: {} },
+    { secrets_from: [{ secret: 1 }] },
+    { files: [] },
+    { files: { '/a': 'a' } },
+    { files: { '/a': { mode: 7 } } },
+    { args: 'x' },
+    { image_pull_secret: 1 },
+    { selector: ['a', 2] },
+  ]) {
     assert.equal(readRun({ ...RUN, ...wrong }, 'r'), null, JSON.stringify(wrong));
   }
 });

@@ -69,20 +69,22 @@ export function readKey(answer: unknown): KeyView | null {
 /** Null: not of the documented shape. */
 export function readSecrets(answer: unknown): RunSecrets | null {
   if (!isJsonObject(answer) || answer['env'] === undefined) return null;
-  const env = readTexts(answer['env']);
-  if (env === null) return null;
+  const [env, files] = [readTexts(answer['env']), readTexts(answer['files'])];
+  if (env === null || files === null) return null;
   const { registry } = answer;
-  if (registry === undefined || registry === null) return { env, registry: null };
+  if (registry === undefined || registry === null) return { env, files, registry: null };
   if (!isJsonObject(registry)) return null;
   const { server, username, password } = registry;
   const isLogin = typeof server === 'string' && typeof username === 'string' && typeof password === 'string';
-  return isLogin ? { env, registry: { server, username, password } } : null;
+  return isLogin ? { env, files, registry: { server, username, password } } : null;
 }
 
 /** Reads the value of an option by its kind; undefined: it is something else. */
 const READ_OPTION = {
   map: (value: unknown) => readTexts(value) ?? undefined,
   list: readList,
+  'object-list': readObjects,
+  'object-map': readObjectMap,
   text: (value: unknown = null) => (value === null || typeof value === 'string' ? value : undefined),
   integer: (value: unknown = null) => (value === null || Number.isInteger(value) ? value : undefined),
 } as const;
@@ -112,6 +114,21 @@ function readList(value: unknown = null): string[] | null | undefined {
   if (!Array.isArray(value)) return undefined;
   const texts = value.filter((text) => typeof text === 'string');
   return texts.length === value.length ? texts : undefined;
+}
+
+/** Maps of texts; absent: empty; undefined: it is something else. */
+function readObjects(value: unknown = []): readonly Record<string, string>[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const read = value.map((item) => readTexts(item));
+  return read.every((item) => item !== null) ? read : undefined;
+}
+
+/** Maps of texts by name; absent: empty; undefined: it is something else. */
+function readObjectMap(value: unknown = {}): Readonly<Record<string, Record<string, string>>> | undefined {
+  if (!isJsonObject(value)) return undefined;
+  const names = Object.keys(value);
+  const items = readObjects(Object.values(value));
+  return items && Object.fromEntries(items.map((item, index) => [names[index], item]));
 }
 
 /** Null: not of the documented shape. */

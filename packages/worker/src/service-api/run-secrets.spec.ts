@@ -53,8 +53,8 @@ test('reads secrets with both fencing headers', async () => {
   assert.equal(request?.url, 'http://service.test/runs/r/secrets');
   assert.equal(request.headers.get('X-Worker-Id'), 'rack/7:a');
   assert.equal(request.headers.get('X-Run-Attempt'), '3');
-  const without = await answering({ env: { A: 'value' }, registry: null }).getSecrets('r', HOLDER);
-  assert.deepEqual(without, { kind: 'ok', value: { env: { A: 'value' }, registry: null } });
+  const without = await answering({ env: { A: 'value' }, files: {}, registry: null }).getSecrets('r', HOLDER);
+  assert.deepEqual(without, { kind: 'ok', value: { env: { A: 'value' }, files: {}, registry: null } });
 });
 
 for (const odd of [{ env: { A: ['value'] } }, { env: {}, registry: { server: 'value' } }, ['value']]) {

@@ -74,7 +74,10 @@ export type RunContainer = {
 type Unchanging<T> = T extends (infer E)[] ? readonly E[] : Readonly<T>;
 
 /** The options that reach a container as they are; the others reach it with the values of secrets. */
-export type CarriedOptions = Omit<RunContainer, 'env' | 'secrets' | 'image_pull_secret'>;
+export type CarriedOptions = Omit<
+  RunContainer,
+  'env' | 'secrets' | 'secrets_from' | 'files' | 'image_pull_secret'
+>;
 
 /** A login at an image registry. */
 export interface RegistryLogin {
@@ -88,6 +91,8 @@ export interface RegistryLogin {
 export interface RunSecrets {
   /** By environment variable. */
   readonly env: Readonly<Record<string, string>>;
+  /** Of files, by path. */
+  readonly files: Readonly<Record<string, string>>;
   /** Null: the run has no pull secret. */
   readonly registry: RegistryLogin | null;
 }
@@ -274,20 +279,29 @@ export function neededCapabilities(container: RunContainer): string[] {
   return [...new Set(needed)];
 }
 
-/** An empty map is not set; an empty list is. */
+/** An empty map or list is not set. */
 function isSet(value: RunContainer[RunOption['name']]): boolean {
-  if (typeof value !== 'object' || Array.isArray(value)) return true;
+  if (typeof value !== 'object') return true;
   return value !== null && Object.keys(value).length > 0;
 }
 
 /** Names of the secrets that a run uses. */
-export function secretNames({ secrets, image_pull_secret: login }: RunContainer): string[] {
-  return [...new Set([...Object.values(secrets), ...(login === null ? [] : [login])])];
+export function secretNames(container: RunContainer): string[] {
+  const { secrets, secrets_from: maps, files, image_pull_secret: login } = container;
+  const listed = [...maps, ...Object.values(files)].flatMap(({ secret }) => secret ?? []);
+  return [...new Set([...Object.values(secrets), ...listed, ...(login === null ? [] : [login])])];
 }
 
 /** What of the options the container gets as it is. */
 export function carriedOptions(container: RunContainer): CarriedOptions {
-  const { env: _env, secrets: _secrets, image_pull_secret: _login, ...carried } = container;
+  const {
+    env: _env,
+    secrets: _secrets,
+    secrets_from: _maps,
+    files: _files,
+    image_pull_secret: _login,
+    ...carried
+  } = container;
   return carried;
 }
 

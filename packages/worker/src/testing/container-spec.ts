@@ -60,6 +60,7 @@ export function containerSpec(
     outputTemplate: {},
     limits: { ...NO_LIMITS, ...limits },
     env: {},
+    files: [],
     trace: null,
   };
 }

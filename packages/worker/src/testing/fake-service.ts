@@ -111,7 +111,7 @@ export class FakeService implements ServiceApi {
   /** What it answers to GET /whoami. */
   key: KeyView = { scopes: ['worker'], workerIds: null };
   /** What it answers to requests for secrets. */
-  secrets: RunSecrets = { env: {}, registry: null };
+  secrets: RunSecrets = { env: {}, files: {}, registry: null };
   private workAdded = new AbortController();
   private readonly claimsByKey = new Map<string, readonly ClaimedRun[]>();
   /** Bodies of events by run and key. */

@@ -285,8 +285,13 @@ export function QueryString({ oneOf, ...shape }: QueryText = {}): PropertyDecora
   );
 }
 
+/** Why a value is not a text of this shape, in words; undefined: it is one. @param path of the value */
+export function textProblem(value: unknown, shape: TextShape, path: string): string | undefined {
+  return hasShape(value, shape) ? undefined : `${path} must be ${describeText(shape)}`;
+}
+
 /** The shape as OpenAPI keywords. */
-function schemaText({ min, max, pattern }: TextShape): object {
+export function schemaText({ min, max, pattern }: TextShape): object {
   return defined({ minLength: min, maxLength: max, pattern: pattern?.source });
 }
 

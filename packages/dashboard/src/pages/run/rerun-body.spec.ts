@@ -14,7 +14,14 @@ const DOCUMENT: { components: { schemas: Record<string, ObjectSchema> } } = JSON
   readFileSync(join(import.meta.dirname, '../../../../../openapi.json'), 'utf8'),
 );
 
-const VALUES = { map: { MODE: 'fast' }, list: ['sh'], text: 'registry', integer: 3 };
+const VALUES = {
+  map: { MODE: 'fast' },
+  list: ['sh'],
+  'object-list': [{ secret: 'map', prefix: 'P_' }],
+  'object-map': { '/etc/a': { content: 'a', mode: '0400' } },
+  text: 'registry',
+  integer: 3,
+};
 const OPTIONS: Pick<Schemas['OpRun'], RunOption['name']> = Object(
   Object.fromEntries(RUN_OPTIONS.map(({ name, kind }) => [name, VALUES[kind]])),
 );

@@ -50,7 +50,7 @@ function SecretForm({ replaced, onClose }: FormProps) {
   const storing = useStore(name.trim(), onClose, async () => {
     const chosen = file.current?.files?.[0];
     const value = chosen === undefined ? (typed.current?.value ?? '') : toText(await chosen.arrayBuffer());
-    return kind === 'opaque' ? { kind, value } : { kind, value: { ...login, password: value } };
+    return kind === 'registry' ? { kind, value: { ...login, password: value } } : { kind, value };
   });
   const { error } = storing;
   const lines = error instanceof ApiError ? error.errors : [];

@@ -6,5 +6,6 @@ export type SecretKind = Secret['kind'];
 
 export const KINDS = [
   ['opaque', 'Opaque: any text, for an environment variable'],
+  ['map', 'Map: a JSON object of environment variables'],
   ['registry', 'Registry: a login for the pull of an image'],
 ] as const satisfies readonly (readonly [SecretKind, string])[];

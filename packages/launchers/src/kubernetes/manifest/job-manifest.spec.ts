@@ -188,6 +188,37 @@ describe('the Job of an attempt', () => {
     assert.equal(runOf(jobSpec({ workdir: '/a $(B)' }), CONTEXT)?.workingDir, '/a $(B)');
   });
 
+  it('puts the files of a run at their paths, with modes and owner, from memory and read-only', () => {
+    const files = [
+      { path: '/etc/job/a', content: 'a', mode: 0o555, isSecret: false },
+      { path: '/key', content: 'k', mode: 0o400, isSecret: true },
+    ];
+    const pod = podOf(jobSpec({ files, user: '1000:7' }), CONTEXT);
+    const [inputs, run] = pod?.initContainers ?? [];
+    assert.ok(
+      inputs?.command?.[2]?.endsWith(
+        ' && cp /longshore-secret/file.0 /longshore-run-files/file.0 && chmod 555 /longshore-run-files/file.0 && ' +
+          'chown 1000:7 /longshore-run-files/file.0 && cp /longshore-secret/file.1 /longshore-run-files/file.1 && ' +
+          'chmod 400 /longshore-run-files/file.1 && chown 1000:7 /longshore-run-files/file.1',
+      ),
+      inputs?.command?.[2],
+    );
+    assert.deepEqual(inputs?.securityContext?.capabilities?.add, ['CHOWN']);
+    assert.deepEqual(run?.volumeMounts?.slice(1), [
+      { name: 'longshore-run-files', mountPath: '/etc/job/a', subPath: 'file.0', readOnly: true },
+      { name: 'longshore-run-files', mountPath: '/key', subPath: 'file.1', readOnly: true },
+    ]);
+    assert.deepEqual(pod?.volumes?.[1], { name: 'longshore-run-files', emptyDir: { medium: 'Memory' } });
+    assert.deepEqual(
+      pod.volumes.at(-1)?.secret?.items?.map(({ key }) => key),
+      ['input.json', 'output.json', 'file.0', 'file.1'],
+    );
+    assert.equal(pod.containers[0]?.volumeMounts?.length, 1);
+    const ofRoot = podOf(jobSpec({ files }), CONTEXT)?.initContainers?.[0];
+    assert.doesNotMatch(ofRoot?.command?.[2] ?? '', /chown/);
+    assert.equal(ofRoot?.securityContext?.capabilities?.add, undefined);
+  });
+
   it('gives the pod the time of the run to stop, and never none', () => {
     const pods = [0, 10, 3600].map((stop_grace_s) => podOf(jobSpec({ stop_grace_s }), CONTEXT));
     assert.deepEqual(
@@ -254,6 +285,19 @@ describe('the Secrets of an attempt', () => {
     });
     assert.deepEqual(others, []);
     assert.equal(textsOf(secretManifests(jobSpec(), LABELS)[0]?.data)['output.json'], '');
+  });
+
+  it('hold the files, and the paths of those that have the value of a secret', () => {
+    const files = ['/a', '/key'].map((path) => ({
+      path,
+      content: path,
+      mode: 0o444,
+      isSecret: path === '/key',
+    }));
+    const [secret] = secretManifests(jobSpec({ files }), LABELS);
+    const { 'file.0': first, 'file.1': second } = textsOf(secret?.data);
+    assert.deepEqual([first, second], ['/a', '/key']);
+    assert.deepEqual(secret?.metadata?.annotations, { 'longshore.files': '{"file.1":"/key"}' });
   });
 
   it('hold the login at the registry of the image', () => {

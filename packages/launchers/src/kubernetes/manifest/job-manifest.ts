@@ -20,10 +20,18 @@ import {
   WORKER_LABEL,
 } from './names.js';
 import { outputsScript } from './output-frame.js';
-import { INPUT_KEY, OUTPUT_KEY, secretKeyOf } from './secrets.js';
+import { fileKeyOf, INPUT_KEY, OUTPUT_KEY, secretKeyOf } from './secrets.js';
 
 /** What Jobs do for a run. */
-export const CAPABILITIES: readonly Capability[] = ['env', 'command', 'secrets', 'registry', 'container'];
+export const CAPABILITIES: readonly Capability[] = [
+  'env',
+  'command',
+  'secrets',
+  'secrets_from',
+  'files',
+  'registry',
+  'container',
+];
 
 /** Time after which the cluster deletes a finished Job that no launcher has removed, in seconds. */
 const SECONDS_TO_LIVE = 86_400;
@@ -32,6 +40,9 @@ const FOLDER = '/longshore';
 const SECRET_FOLDER = '/longshore-secret';
 const FILES_VOLUME = 'longshore-files';
 const SECRET_VOLUME = 'longshore-secret';
+/** Where the files of a run get their owners and modes, which those of a Secret cannot have. */
+const RUN_FILES_FOLDER = '/longshore-run-files';
+const RUN_FILES_VOLUME = 'longshore-run-files';
 
 /** What is the same for all Jobs of a launcher. */
 export interface JobContext {
@@ -110,10 +121,11 @@ function podSpec(spec: JobSpec, { settings }: JobContext): PodSpec {
       : { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
     ...(Object.keys(nodeSelector).length === 0 ? {} : { nodeSelector }),
     ...affinityOf(spec.constraints, settings.vramLabel),
-    initContainers: [inputsContainer(helperImage), runContainer(spec, settings)],
+    initContainers: [inputsContainer(spec, helperImage), runContainer(spec, settings)],
     containers: [outputsContainer(helperImage)],
     volumes: [
       { name: FILES_VOLUME, emptyDir: {} },
+      ...(spec.files.length === 0 ? [] : [{ name: RUN_FILES_VOLUME, emptyDir: { medium: 'Memory' } }]),
       {
         name: SECRET_VOLUME,
         secret: {
@@ -121,20 +133,41 @@ function podSpec(spec: JobSpec, { settings }: JobContext): PodSpec {
           defaultMode: 0o444,
           // A node that waits for a Secret that was deleted with its Job does not end the pod for minutes.
           optional: true,
-          items: [INPUT_KEY, OUTPUT_KEY].map((key) => ({ key, path: key })),
+          items: [INPUT_KEY, OUTPUT_KEY, ...spec.files.map((_, index) => fileKeyOf(index))].map((key) => ({
+            key,
+            path: key,
+          })),
         },
       },
     ],
   };
 }
 
-/** The files are open to every user, because the image decides which user the program runs as. */
-function inputsContainer(image: string): Container {
-  const script = `cp ${SECRET_FOLDER}/${INPUT_KEY} ${SECRET_FOLDER}/${OUTPUT_KEY} ${FOLDER}/ && chmod 644 ${FOLDER}/${INPUT_KEY} && chmod 666 ${FOLDER}/${OUTPUT_KEY}`;
+/** Inputs and outputs are open to every user, because the image decides which user the program runs as. */
+function inputsContainer({ files, user }: JobSpec, image: string): Container {
+  const commands = [
+    `cp ${SECRET_FOLDER}/${INPUT_KEY} ${SECRET_FOLDER}/${OUTPUT_KEY} ${FOLDER}/`,
+    `chmod 644 ${FOLDER}/${INPUT_KEY}`,
+    `chmod 666 ${FOLDER}/${OUTPUT_KEY}`,
+    ...files.flatMap(({ mode }, index) => {
+      const file = `${RUN_FILES_FOLDER}/${fileKeyOf(index)}`;
+      // The new owner comes last: without capabilities, nobody else may change the mode.
+      return [
+        `cp ${SECRET_FOLDER}/${fileKeyOf(index)} ${file}`,
+        `chmod ${mode.toString(8)} ${file}`,
+        ...(user === null ? [] : [`chown ${user} ${file}`]),
+      ];
+    }),
+  ];
+  const runFiles = { name: RUN_FILES_VOLUME, mountPath: RUN_FILES_FOLDER };
   return {
-    ...helper(INPUTS_CONTAINER, image, script),
-    securityContext: restricted(),
-    volumeMounts: [filesMount(), { name: SECRET_VOLUME, mountPath: SECRET_FOLDER, readOnly: true }],
+    ...helper(INPUTS_CONTAINER, image, commands.join(' && ')),
+    securityContext: files.length > 0 && user !== null ? restricted('CHOWN') : restricted(),
+    volumeMounts: [
+      filesMount(),
+      { name: SECRET_VOLUME, mountPath: SECRET_FOLDER, readOnly: true },
+      ...(files.length === 0 ? [] : [runFiles]),
+    ],
   };
 }
 
@@ -160,7 +193,7 @@ function helper(name: string, image: string, script: string): Container {
 }
 
 function runContainer(spec: JobSpec, { pullPolicy }: KubernetesSettings): Container {
-  const { image, command, args, workdir, user, constraints } = spec;
+  const { image, command, args, workdir, user, files, constraints } = spec;
   const resources = resourcesOf(constraints);
   return {
     name: RUN_CONTAINER,
@@ -172,7 +205,15 @@ function runContainer(spec: JobSpec, { pullPolicy }: KubernetesSettings): Contai
     env: environmentOf(spec),
     ...(Object.keys(resources).length === 0 ? {} : { resources: { requests: resources, limits: resources } }),
     securityContext: { ...restricted(), ...(user === null ? {} : userOf(user)) },
-    volumeMounts: [filesMount()],
+    volumeMounts: [
+      filesMount(),
+      ...files.map(({ path: mountPath }, index) => ({
+        name: RUN_FILES_VOLUME,
+        mountPath,
+        subPath: fileKeyOf(index),
+        readOnly: true,
+      })),
+    ],
   };
 }
 

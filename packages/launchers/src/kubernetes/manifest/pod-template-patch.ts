@@ -31,7 +31,14 @@ interface KnownFields {
 
 type Patch = JobContext['patch'];
 
-const SAMPLE_VALUES = { map: { SAMPLE: 'value' }, list: ['sample'], text: 'sample', integer: 1 } as const;
+const SAMPLE_VALUES = {
+  map: { SAMPLE: 'value' },
+  list: ['sample'],
+  'object-list': [],
+  'object-map': {},
+  text: 'sample',
+  integer: 1,
+} as const;
 
 /** A run that uses everything that the launcher can put into a template. */
 const SAMPLE: JobSpec = {
@@ -51,6 +58,7 @@ const SAMPLE: JobSpec = {
   selector: [],
   env: { SAMPLE: 'value' },
   secrets: { SAMPLE_SECRET: 'value' },
+  files: [{ path: '/sample', content: '', mode: 0o444, isSecret: false }],
   registry: null,
   trace: null,
 };

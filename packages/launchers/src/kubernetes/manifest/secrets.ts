@@ -16,6 +16,10 @@ export const INPUT_KEY = 'input.json';
 export const OUTPUT_KEY = 'output.json';
 
 const VALUE_PREFIX = 'env.';
+const FILE_PREFIX = 'file.';
+
+/** Annotation of the Secret with the paths of the files that have the value of a secret, by the key of their content. */
+const PATHS_ANNOTATION = 'longshore.files';
 
 /** Limit of the data of one Secret, in bytes, that every API server sets. */
 const MAX_SECRET_BYTES = 2 ** 20;
@@ -25,8 +29,13 @@ export function secretKeyOf(variable: string): string {
   return VALUE_PREFIX + variable;
 }
 
+/** Key of the Secret with the content of a file. A path can be too long for a key. @param index of the file in the spec */
+export function fileKeyOf(index: number): string {
+  return FILE_PREFIX + String(index);
+}
+
 /**
- * The Secrets of an attempt: its input, its template and the values of its secrets; and the login at the registry if it has
+ * The Secrets of an attempt: its input, its template, the values of its secrets and its files; and the login at the registry if it has
  * one.
  * @throws RunFault when they are too large, or when the login is for another registry than the image's
  */
@@ -35,34 +44,44 @@ export function secretManifests(spec: JobSpec, labels: Readonly<Record<string, s
     [INPUT_KEY]: jsonText(spec.inputs),
     [OUTPUT_KEY]: templateText(spec.outputTemplate),
     ...Object.fromEntries(Object.entries(spec.secrets).map(([name, text]) => [secretKeyOf(name), text])),
+    ...Object.fromEntries(spec.files.map(({ content }, index) => [fileKeyOf(index), content])),
   };
   const bytes = Object.values(texts).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   if (bytes > MAX_SECRET_BYTES) {
     throw new RunFault(
-      `Inputs, outputs template and secrets have ${bytes} bytes together; the limit on Kubernetes is ${MAX_SECRET_BYTES} bytes`,
+      `Inputs, outputs template, secrets and files have ${bytes} bytes together; the limit on Kubernetes is ${MAX_SECRET_BYTES} bytes`,
     );
   }
-  const files = secretOf(jobName(spec), labels, 'Opaque', texts);
+  const paths = spec.files.flatMap(({ path, isSecret }, index) =>
+    isSecret ? [[fileKeyOf(index), path]] : [],
+  );
+  const annotations = { [PATHS_ANNOTATION]: JSON.stringify(Object.fromEntries(paths)) };
+  const metadata = { name: jobName(spec), labels, ...(paths.length > 0 && { annotations }) };
+  const files = secretOf(metadata, 'Opaque', texts);
   const login = loginText(spec);
   if (login === null) return [files];
   const type = 'kubernetes.io/dockerconfigjson';
-  return [files, secretOf(pullSecretName(spec), labels, type, { '.dockerconfigjson': login })];
+  return [files, secretOf({ name: pullSecretName(spec), labels }, type, { '.dockerconfigjson': login })];
 }
 
-/** The values of the run's secrets in the Secret of an attempt, by environment variable; empty when it is gone. */
+/** The values of the run's secrets in the Secret of an attempt, by environment variable and by path; null when it is gone. */
 export async function readSecretValues(
   api: KubernetesApi,
   paths: Paths,
   key: JobKey,
-): Promise<Readonly<Record<string, string>>> {
+): Promise<Readonly<Record<string, string>> | null> {
   // A launcher may list Secrets, and not get them.
   const fieldSelector = `metadata.name=${jobName(key)}`;
   const { items } = await api.list<Secret>(paths.secrets(), { fieldSelector });
-  const values = Object.entries(items[0]?.data ?? {}).flatMap(([name, encoded]) =>
-    name.startsWith(VALUE_PREFIX)
-      ? [[name.slice(VALUE_PREFIX.length), Buffer.from(encoded, 'base64').toString()]]
-      : [],
+  const [secret] = items;
+  if (secret === undefined) return null;
+  const pathOf: Readonly<Record<string, string>> = JSON.parse(
+    secret.metadata?.annotations?.[PATHS_ANNOTATION] ?? '{}',
   );
+  const values = Object.entries(secret.data ?? {}).flatMap(([key, encoded]) => {
+    const name = key.startsWith(VALUE_PREFIX) ? key.slice(VALUE_PREFIX.length) : pathOf[key];
+    return name === undefined ? [] : [[name, Buffer.from(encoded, 'base64').toString()] as const];
+  });
   return Object.fromEntries(values);
 }
 
@@ -72,8 +91,7 @@ export function ownedBy({ metadata: { name = '', uid = '' } = {} }: Job): Pick<S
 }
 
 function secretOf(
-  name: string,
-  labels: Readonly<Record<string, string>>,
+  metadata: Secret['metadata'],
   type: string,
   texts: Readonly<Record<string, string>>,
 ): Secret {
@@ -81,7 +99,7 @@ function secretOf(
   return {
     apiVersion: 'v1',
     kind: 'Secret',
-    metadata: { name, labels },
+    metadata,
     type,
     data: Object.fromEntries(encoded),
   };

@@ -20,7 +20,7 @@ class KilledScene extends LauncherHarness {
   constructor() {
     super();
     this.run = this.service.add('run-1', { container: { ...PLAIN, secrets: { TOKEN: 'token' } } });
-    this.service.secrets = { env: { TOKEN: 'first-value' }, registry: null };
+    this.service.secrets = { env: { TOKEN: 'first-value' }, files: {}, registry: null };
   }
 
   /** @param line printed before */
@@ -72,7 +72,7 @@ describe('the job of a killed launcher, of a run with a secret', () => {
   it('shows the value that its container has nowhere, after another value was stored', async () => {
     const scene = new KilledScene();
     await scene.killed('{"type":"NOTE","msg":"first-value"}');
-    scene.service.secrets = { env: { TOKEN: 'second-value' }, registry: null };
+    scene.service.secrets = { env: { TOKEN: 'second-value' }, files: {}, registry: null };
     const launcher = await scene.start();
     scene.cluster.print('run-1', 'x first-value', '{"type":"NOTE","msg":"y first-value"}');
     scene.cluster.exit('run-1', 3);
@@ -102,11 +102,32 @@ describe('the job of a killed launcher, of a run with a secret', () => {
     assert.deepEqual(scene.service.logs.texts('run-1'), ['before', 'x ***', '<end>']);
   });
 
+  for (const [what, container] of [
+    ['the variables of a secret that holds them', { secrets_from: [{ secret: 'map' }] }],
+    ['the value of a file', { files: { '/key': { secret: 'key' } } }],
+  ] as const) {
+    it(`masks ${what}, too, and shows no text when the engine has lost it`, async () => {
+      for (const isLost of [false, true]) {
+        const scene = new KilledScene();
+        scene.run.container = { ...PLAIN, ...container };
+        if ('files' in container)
+          scene.service.secrets = { env: {}, files: { '/key': 'first-value' }, registry: null };
+        await scene.killed('before');
+        if (isLost) scene.cluster.job('run-1').keptSecrets = null;
+        const launcher = await scene.start();
+        scene.cluster.print('run-1', 'x first-value');
+        scene.cluster.exit('run-1', 3);
+        await scene.ended(launcher, 'FAILED');
+        assert.deepEqual(scene.service.logs.texts('run-1').slice(1, 2), [isLost ? '***' : 'x ***']);
+      }
+    });
+  }
+
   describe('when the engine has lost the values', () => {
     it('ends with its exit code, and without texts of its container', async () => {
       const scene = new KilledScene();
       await scene.killed('before');
-      scene.cluster.job('run-1').keptSecrets = {};
+      scene.cluster.job('run-1').keptSecrets = null;
       const launcher = await scene.start();
       scene.cluster.print('run-1', 'x first-value', '{"type":"NOTE","msg":"first-value"}');
       scene.cluster.exit('run-1', 3);
@@ -130,7 +151,7 @@ describe('the job of a killed launcher, of a run with a secret', () => {
         const scene = new KilledScene();
         await scene.killed('before');
         const job = scene.cluster.job('run-1');
-        job.keptSecrets = {};
+        job.keptSecrets = null;
         job.outputs = outputs;
         const launcher = await scene.start();
         scene.cluster.exit('run-1');
@@ -142,7 +163,7 @@ describe('the job of a killed launcher, of a run with a secret', () => {
     it('shows no words of the engine about its failure', async () => {
       const scene = new KilledScene();
       await scene.killed('before');
-      scene.cluster.job('run-1').keptSecrets = {};
+      scene.cluster.job('run-1').keptSecrets = null;
       const launcher = await scene.start();
       scene.cluster.set('run-1', { kind: 'failed', cause: 'error', message: 'cannot exec first-value' });
       assert.doesNotMatch(await scene.ended(launcher, 'FAILED'), /first-value/);

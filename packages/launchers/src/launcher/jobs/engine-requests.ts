@@ -47,7 +47,7 @@ export class EngineRequests {
   }
 
   /** As `Engine.readSecrets`. @throws Stopped */
-  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>>> {
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
     const read = () => this.stopSignal.abortable(this.parts.engine.readSecrets(key));
     return this.untilAnswered('read the secrets of the job', read);
   }

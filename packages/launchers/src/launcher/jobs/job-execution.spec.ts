@@ -52,7 +52,7 @@ describe('a job of a launcher', () => {
       },
     });
     const login = { server: 'ghcr.io', username: 'bot', password: 'pw' };
-    service.secrets = { env: { T: 'secret-value' }, registry: login };
+    service.secrets = { env: { T: 'secret-value' }, files: {}, registry: login };
     const launcher = await harness.start();
     await harness.untilSubmitted('run-1');
     const { spec, engineId } = cluster.job('run-1');
@@ -69,6 +69,7 @@ describe('a job of a launcher', () => {
       secrets: { T: 'secret-value' },
       command: ['run'],
       args: ['-x'],
+      files: [],
       registry: login,
       trace: null,
     });

@@ -4,6 +4,7 @@ import type { TracedStep } from '@longshore/worker/execution/execution-trace';
 import { clipMessage } from '@longshore/worker/execution/failure-message';
 import type { Outcome } from '@longshore/worker/execution/outcome';
 import { retryCleanup } from '@longshore/worker/execution/retry-cleanup';
+import { containerFiles, pathVariables } from '@longshore/worker/execution/run-files';
 import type { RunEnd } from '@longshore/worker/execution/run-end';
 import {
   missingCapabilities,
@@ -177,8 +178,9 @@ export class JobExecution extends RunExecution {
       outputTemplate,
       constraints,
       selector,
-      env: container.env,
+      env: { ...container.env, ...pathVariables(container) },
       secrets: secrets.env,
+      files: containerFiles(container, secrets),
       registry: secrets.registry,
       trace: this.trace.context ?? trace,
     });
@@ -193,11 +195,15 @@ export class JobExecution extends RunExecution {
    * nothing that the container says is reported.
    */
   private async readSecretsOf(job: EngineJob): Promise<void> {
-    const variables = Object.keys(this.claimed.container.secrets);
-    if (variables.length === 0) return;
+    const { secrets, secrets_from: maps, files } = this.claimed.container;
+    const names = [
+      ...Object.keys(secrets),
+      ...Object.keys(files).filter((path) => files[path]?.secret !== undefined),
+    ];
+    if (names.length === 0 && maps.length === 0) return;
     const values = await this.engineRequests.readSecrets(job);
-    this.mask = SecretMask.of(values);
-    this.isHeldBack = !variables.every((variable) => Object.hasOwn(values, variable));
+    this.mask = SecretMask.of(values ?? {});
+    this.isHeldBack = values === null || !names.every((name) => Object.hasOwn(values, name));
     if (this.isHeldBack) this.logger.warn({ engineId: job.engineId }, HELD_BACK);
   }
 

@@ -21,7 +21,7 @@ import {
   removeContainer,
   type ContainerTiming,
 } from './container/docker.container.js';
-import { putInputs } from './container/container-files.js';
+import { putFiles, putInputs } from './container/container-files.js';
 import { readEngineAddress, type EngineAddress } from './engine/engine-address.js';
 import { readFeatures, type EngineFeatures } from './engine/engine-features.js';
 import { createContainer, probeEngine } from './engine-probe.js';
@@ -215,11 +215,12 @@ export class DockerRuntime implements Runtime {
     let attached: Readable | null = null;
     try {
       const { pids, user = null } = this.options;
-      const choices = { network, pids, user, engine: await this.featuresOf(engine) };
-      const options = containerOptions(spec, this.options, choices);
+      const choices = { network, pids, engine: await this.featuresOf(engine) };
+      const executed = user === null || user === NON_ROOT ? spec : { ...spec, user };
+      const options = containerOptions(executed, this.options, choices);
       const container = (created = await createContainer(engine, options, timing.startMs));
       if (user === NON_ROOT) await checkUser(container, timing.callMs);
-      await this.putInputs(container, spec);
+      await this.fill(container, executed);
       attached = await attachOutput(container, timing.callMs);
       signal?.throwIfAborted();
       await withLimit(timing.startMs, 'start', (abortSignal) => container.start({ abortSignal }));
@@ -260,13 +261,14 @@ export class DockerRuntime implements Runtime {
     return null;
   }
 
-  /** Repeats a call whose connection broke: it may be made twice. */
-  private async putInputs(container: Dockerode.Container, spec: ContainerSpec): Promise<void> {
+  /** Repeats calls whose connection broke: they may be made twice. */
+  private async fill(container: Dockerode.Container, spec: ContainerSpec): Promise<void> {
     for (let tries = 1; ; tries++) {
       try {
-        await withLimit(this.timing.startMs, 'archive', (abortSignal) =>
-          putInputs(container, spec, abortSignal),
-        );
+        await withLimit(this.timing.startMs, 'archive', async (abortSignal) => {
+          await putInputs(container, spec, abortSignal);
+          await putFiles(container, spec, abortSignal);
+        });
         return;
       } catch (error) {
         if (engineStatus(error) !== null || tries === PUT_TRIES) throw error;

@@ -44,7 +44,7 @@ export interface ProcessRuntimeOptions {
  */
 export class ProcessRuntime implements Runtime {
   readonly name = 'process';
-  readonly capabilities = ['env', 'command', 'secrets'] as const;
+  readonly capabilities = ['env', 'command', 'secrets', 'secrets_from'] as const;
   private readonly imagesDir: string;
   private readonly notes: ProcessNotes;
   private readonly running = new Set<number>();

@@ -24,7 +24,7 @@ test('announces what its runtime can do', async () => {
 
 test('starts the container with environment, command, arguments and secrets, and pulls with the login', async () => {
   const harness = makeHarness();
-  harness.service.secrets = { env: { TOKEN: VALUE }, registry: LOGIN };
+  harness.service.secrets = { env: { TOKEN: VALUE }, files: {}, registry: LOGIN };
   const run = harness.service.add('run-1', { container: NEEDS_ALL });
   await harness.start();
   const container = await harness.container();
@@ -40,9 +40,48 @@ test('starts the container with environment, command, arguments and secrets, and
   await harness.end();
 });
 
+test('gives the container the files of the run, their paths in variables, and masks the values of secrets in them', async () => {
+  const harness = makeHarness();
+  const key = JSON.stringify({ private_key: VALUE });
+  harness.service.secrets = { env: {}, files: { '/run/key.json': key }, registry: null };
+  const files = {
+    '/etc/job/a': { content: 'text', mode: '0555', env: 'A' },
+    '/run/key.json': { secret: 'key', env: 'KEY_FILE' },
+  };
+  const run = harness.service.add('run-1', { container: { ...PLAIN, env: { MODE: 'fast' }, files } });
+  await harness.start();
+  const container = await harness.container();
+  assert.deepEqual(container.spec.files, [
+    { path: '/etc/job/a', content: 'text', mode: 0o555, isSecret: false },
+    { path: '/run/key.json', content: key, mode: 0o444, isSecret: true },
+  ]);
+  assert.deepEqual(container.spec.env, { MODE: 'fast', A: '/etc/job/a', KEY_FILE: '/run/key.json' });
+  container.print(`text of ${VALUE}, ${key}`);
+  container.writeOutputs(JSON.stringify({ key: VALUE }));
+  container.end(0);
+  await harness.untilState(run, 'COMPLETED');
+  await harness.end();
+  assert.deepEqual(harness.service.logs.texts('run-1').slice(0, 1), ['text of ***, ***']);
+  assert.deepEqual(run.timeline.at(-1)?.payload?.['outputs_changed'], {
+    masked: [{ path: '/key', key: false, secrets: ['/run/key.json'] }],
+    replaced: 0,
+  });
+});
+
+test('fails a run whose file gets no value, before its container is created', async () => {
+  const harness = makeHarness();
+  const container = { ...PLAIN, files: { '/key': { secret: 'key' } } };
+  const run = harness.service.add('run-1', { container });
+  await harness.start();
+  await harness.untilState(run, 'FAILED');
+  assert.match(errorMessage(run), /gave no value for the file '\/key'/);
+  await harness.end();
+});
+
 test('asks for no secrets for a run without them', async () => {
   const harness = makeHarness();
-  harness.service.add('run-1', { container: { ...NEEDS_ALL, secrets: {}, image_pull_secret: null } });
+  const files = { '/a': { content: 'a' } };
+  harness.service.add('run-1', { container: { ...NEEDS_ALL, secrets: {}, image_pull_secret: null, files } });
   await harness.start();
   await harness.container();
   assert.equal(harness.service.callsOf('getSecrets').length, 0);
@@ -51,7 +90,7 @@ test('asks for no secrets for a run without them', async () => {
 
 test('shows no value in log, events, error message, outputs or its own log', async () => {
   const harness = makeHarness({ env: { SERVICE_LOG_LEVEL: 'debug' } });
-  harness.service.secrets = { env: { TOKEN: VALUE, KEY: 'line one\nline two' }, registry: LOGIN };
+  harness.service.secrets = { env: { TOKEN: VALUE, KEY: 'line one\nline two' }, files: {}, registry: LOGIN };
   const failing = harness.service.add('run-1', { container: ONE_SECRET });
   const completing = harness.service.add('run-2', { container: ONE_SECRET });
   await harness.start();
@@ -80,7 +119,7 @@ test('shows no value in log, events, error message, outputs or its own log', asy
 
 test('hides a value in the error of the engine', async () => {
   const harness = makeHarness();
-  harness.service.secrets = { env: { TOKEN: VALUE }, registry: null };
+  harness.service.secrets = { env: { TOKEN: VALUE }, files: {}, registry: null };
   harness.runtime.onStart = () => {
     throw new Error(`cannot start with TOKEN=${VALUE}`);
   };
@@ -174,7 +213,7 @@ function assertFailed(run: FakeRun, cause: string, message: string): void {
 
 test('keeps events and outputs with numbers and literals that are values of secrets, and tells what it masked', async () => {
   const harness = makeHarness();
-  harness.service.secrets = { env: { FLAG: 'true', YEAR: '2026' }, registry: null };
+  harness.service.secrets = { env: { FLAG: 'true', YEAR: '2026' }, files: {}, registry: null };
   const run = harness.service.add('run-1', {
     container: { ...PLAIN, secrets: { FLAG: 'flag', YEAR: 'year' } },
   });
@@ -201,7 +240,7 @@ test('keeps events and outputs with numbers and literals that are values of secr
 
 test('tells briefly that outputs were changed when the service does not take more than the outputs', async () => {
   const harness = makeHarness();
-  harness.service.secrets = { env: { YEAR: '2026' }, registry: null };
+  harness.service.secrets = { env: { YEAR: '2026' }, files: {}, registry: null };
   harness.service.onCall = ({ event }) =>
     event?.type === 'COMPLETED' && JSON.stringify(event).length > 170
       ? { kind: 'refused', status: 413, detail: 'too large' }

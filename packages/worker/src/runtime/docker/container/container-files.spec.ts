@@ -6,7 +6,7 @@ import { extract, pack, type Header } from 'tar-stream';
 import { containerSpec, runtimeOn } from '../../../testing/container-spec.js';
 import { cut, FakeDockerEngine, refuse, type Answer } from '../../../testing/fake-docker-engine.js';
 import { MAX_OUTPUT_BYTES, parseOutputs } from '../../outputs.js';
-import type { RunningContainer } from '../../runtime.js';
+import type { ContainerSpec, RunningContainer } from '../../runtime.js';
 
 const ROUTE = 'GET /containers/ID/archive';
 const MB = 2 ** 20;
@@ -21,8 +21,12 @@ describe('files of a container', () => {
   afterEach(() => engine.stop());
 
   async function ended(...answers: Answer[]): Promise<RunningContainer> {
+    return endedWith({}, ...answers);
+  }
+
+  async function endedWith(more: Partial<ContainerSpec>, ...answers: Answer[]): Promise<RunningContainer> {
     const runtime = runtimeOn(engine);
-    const spec = { ...containerSpec('tool', { text: 'ü' }), outputTemplate: { url: 'u' } };
+    const spec = { ...containerSpec('tool', { text: 'ü' }), outputTemplate: { url: 'u' }, ...more };
     const container = await runtime.start(spec);
     engine.end(0);
     await container.exit;
@@ -30,30 +34,61 @@ describe('files of a container', () => {
     return container;
   }
 
-  it('puts inputs and template into the container, writable for every user', async () => {
-    await ended();
-    const put = engine.calls.find(({ route }) => route.startsWith('PUT'));
-    assert.deepEqual(put?.query, { path: '/' });
-    const found: unknown[] = [];
+  /** What was put into the container. */
+  async function put(): Promise<readonly (Header & { readonly text: string })[]> {
+    const found: (Header & { readonly text: string })[] = [];
     const entries = extract();
-    entries.on('entry', ({ name, mode, type }, body, next) => {
+    entries.on('entry', ({ name, mode, type, pax }, body, next) => {
       let text = '';
       body.on('data', (bytes: Buffer) => {
         text += bytes.toString();
       });
       body.on('end', () => {
-        found.push({ name, mode, type, text });
+        found.push({ name, mode, type, text, ...(pax && { pax }) });
         next();
       });
     });
     const finished = once(entries, 'finish');
     entries.end(engine.container().files);
     await finished;
-    assert.deepEqual(found, [
+    return found;
+  }
+
+  it('puts inputs and template into the container, writable for every user', async () => {
+    await ended();
+    const puts = engine.calls.filter(({ route }) => route.startsWith('PUT'));
+    assert.deepEqual(
+      puts.map(({ query }) => query),
+      [{ path: '/' }],
+    );
+    assert.deepEqual(await put(), [
       { name: 'longshore', mode: 0o777, type: 'directory', text: '' },
       { name: 'longshore/input.json', mode: 0o644, type: 'file', text: '{"text":"ü"}' },
       { name: 'longshore/output.json', mode: 0o666, type: 'file', text: '{"url":"u"}' },
     ]);
+  });
+
+  it('puts the files of the run into the container, of its user, and no entry for a folder', async () => {
+    const file = { content: 'ü', mode: 0o400, isSecret: false };
+    for (const [user, owner] of [
+      [null, {}],
+      ['7', { pax: { uid: '7', gid: '0' } }],
+      ['2147483647:9', { pax: { uid: '2147483647', gid: '9' } }],
+    ] as const) {
+      engine.calls.length = 0;
+      engine.containers.clear();
+      await endedWith({ user, files: [{ ...file, path: '/etc/job/a' }] });
+      const files = await put();
+      const [, second] = engine.calls.filter(({ route }) => route.startsWith('PUT'));
+      assert.deepEqual(second?.query, { path: '/', noOverwriteDirNonDir: 'true' });
+      assert.deepEqual(
+        files.map(({ pax, ...rest }) => ({
+          ...rest,
+          ...(pax && { pax: { uid: pax['uid'], gid: pax['gid'] } }),
+        })),
+        [{ name: 'etc/job/a', mode: 0o400, type: 'file', text: 'ü', ...owner }],
+      );
+    }
   });
 
   it('puts them again when the engine closed the connection', async () => {

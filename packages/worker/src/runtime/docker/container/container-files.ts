@@ -5,6 +5,7 @@ import { jsonText } from '@longshore/common/json/json-text';
 import { extract, pack, type Header } from 'tar-stream';
 import { CONTAINER_FOLDER } from './container-options.js';
 import { engineStatus } from '../engine/docker-engine.js';
+import { FilesError } from '../engine/engine-verdict.js';
 import { MAX_OUTPUT_BYTES, refusedOutputs, templateText } from '../../outputs.js';
 import type { ContainerSpec } from '../../runtime.js';
 
@@ -27,6 +28,36 @@ export async function putInputs(
   archive.entry({ name: `${folder}/output.json`, mode: 0o666 }, templateText(outputTemplate));
   archive.finalize();
   await container.putArchive(await buffer(archive), { path: '/', abortSignal });
+}
+
+/**
+ * Copies the files of a run into a created container. The engine follows links of the image in the folders of a path, within
+ * the container; a file or a link at its end is replaced, and a folder there is refused.
+ * @throws FilesError when the engine refuses
+ */
+export async function putFiles(
+  container: Dockerode.Container,
+  { files, user }: ContainerSpec,
+  abortSignal: AbortSignal,
+): Promise<void> {
+  if (files.length === 0) return;
+  const archive = pack();
+  // Folders are not in the archive: an entry would replace a link of the image. The engine creates those that are missing.
+  for (const { path, content, mode } of files)
+    archive.entry({ name: path.slice(1), mode, ...ownerOf(user) }, content);
+  archive.finalize();
+  try {
+    const options = { path: '/', noOverwriteDirNonDir: true, abortSignal };
+    await container.putArchive(await buffer(archive), options);
+  } catch (error) {
+    throw engineStatus(error) === null ? error : new FilesError(error);
+  }
+}
+
+/** In extended attributes: the fields of a header hold no ids above 2097151. */
+function ownerOf(user: string | null): Pick<Header, 'pax'> {
+  const [uid, gid = '0'] = user?.split(':') ?? [];
+  return uid === undefined ? {} : { pax: { uid, gid } };
 }
 
 /**

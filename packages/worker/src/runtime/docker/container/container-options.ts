@@ -13,6 +13,8 @@ export const CAPABILITIES = [
   'env',
   'command',
   'secrets',
+  'secrets_from',
+  'files',
   'registry',
   'container',
 ] as const satisfies Capability[];
@@ -70,8 +72,6 @@ export interface EngineChoices {
   readonly network?: string | undefined;
   /** Absent: everything, and one core. */
   readonly engine?: EngineFeatures;
-  /** SERVICE_WORKER_USER; null: that of the run or the image. */
-  readonly user?: string | null;
   /** SERVICE_WORKER_PIDS; null: it follows the cores. */
   readonly pids?: number | null;
 }
@@ -86,9 +86,8 @@ const ALL_FEATURES: EngineFeatures = { hasLog: true, hasInit: true, cores: 1 };
 export function containerOptions(
   spec: ContainerSpec,
   owner: WorkerIdentity,
-  { network, engine = ALL_FEATURES, pids = null, user = null }: EngineChoices = {},
+  { network, engine = ALL_FEATURES, pids = null }: EngineChoices = {},
 ): Dockerode.ContainerCreateOptions {
-  const User = user === null || user === NON_ROOT ? spec.user : user;
   return {
     Image: spec.image,
     AttachStdin: false,
@@ -99,7 +98,7 @@ export function containerOptions(
     Env: environmentOf(spec),
     ...commandOf(spec),
     ...(spec.workdir === null ? {} : { WorkingDir: spec.workdir }),
-    ...(User === null ? {} : { User }),
+    ...(spec.user === null ? {} : { User: spec.user }),
     StopTimeout: spec.stop_grace_s,
     ...OVERRIDES,
     Labels: {

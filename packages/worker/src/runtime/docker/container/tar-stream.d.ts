@@ -9,6 +9,8 @@ declare module 'tar-stream' {
     /** In bytes. */
     readonly size?: number;
     readonly type?: string;
+    /** Extended attributes, which replace fields of the header. */
+    readonly pax?: Readonly<Record<string, string>>;
     /** Target of a link. */
     readonly linkname?: string;
   }

@@ -98,6 +98,16 @@ const LACKS_GPU: Rule<'machine'> = [
 /** An error that a pull reported after it had begun. */
 export class PullError extends Error {}
 
+/** An answer of the engine to the files of a run. */
+export class FilesError extends Error {
+  readonly statusCode: number | null;
+
+  constructor(answer: unknown) {
+    super(engineMessage(answer), { cause: answer });
+    this.statusCode = engineStatus(answer);
+  }
+}
+
 /** The login of the worker at a registry cannot be read. The message is for the operator. */
 export class LoginError extends Error {}
 
@@ -125,7 +135,9 @@ export function startVerdict(error: unknown, { cpu, gpuId, vramMb }: ContainerLi
   const rules = [...(cpu > 0 ? [LACKS_CPU] : []), ...(needsGpu ? [LACKS_GPU] : []), ...START_RULES];
   const known = firstOf(rules, error);
   if (known !== null && known.blame !== 'unproven') return known;
-  const reason = known?.reason ?? `the container engine answered ${status}`;
+  const other = known?.reason ?? `the container engine answered ${status}`;
+  const reason =
+    error instanceof FilesError ? 'the image has something else at the path of one of its files' : other;
   switch (status) {
     case 400:
       return { blame: 'run', reason };

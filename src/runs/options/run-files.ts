@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto';
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { keyPath } from '../../common/http/validation/problems.js';
+import { SECRET_NAME } from '../secret-name.js';
+import { containerPathsProblem } from './container-path.js';
+import { objectMapOption, type RunOption } from './run-option.js';
+import { objectProblem, type TextObjectShape } from './text-object.js';
+import { VARIABLE_NAME } from './variable-name.js';
+
+/** A file of a run: with a content or, in its place, with the value of a secret. */
+export interface RunFile {
+  readonly content?: string;
+  readonly secret?: string;
+  /** The variable that gets the path. */
+  readonly env?: string;
+  /** Permissions in octal digits. */
+  readonly mode?: string;
+}
+
+type RunFiles = Readonly<Record<string, RunFile>>;
+
+const MAX_FILES = 20;
+const MAX_BYTES = 64 * 1024;
+const MAX_BYTES_TOGETHER = 256 * 1024;
+
+const SHAPE: TextObjectShape = {
+  content: {
+    max: MAX_BYTES,
+    about: 'Text of the file: at most 64 KiB of UTF-8. Either this or `secret`.',
+    example: '#!/bin/sh\necho hello\n',
+  },
+  secret: {
+    ...SECRET_NAME,
+    about: 'Name of a secret of kind `opaque`, whose value the file has.',
+    example: 'gcp-key',
+  },
+  env: {
+    ...VARIABLE_NAME,
+    about: 'Environment variable that gets the path; in neither `env` nor `secrets`.',
+    example: 'KEY_FILE',
+  },
+  mode: {
+    pattern: /^0?[0-7]{3}$/,
+    form: 'permissions of 3 octal digits, with or without a 0 before them',
+    about: 'Permissions in octal digits. Default: 0444.',
+    example: '0555',
+  },
+};
+
+/** What lists of runs show instead of the content. */
+const LISTED = {
+  size: { type: 'integer', description: 'Bytes of the content, in lists of runs instead of it.' },
+  sha256: { type: 'string', description: 'SHA-256 of the content, in lists of runs instead of it.' },
+};
+
+/** Files that are put into the container before its start. */
+export const FILES: RunOption<RunFiles> = objectMapOption<RunFile>(
+  SHAPE,
+  { max: MAX_FILES, listed: LISTED },
+  {
+    texts: {
+      request:
+        'Files that the container finds, by absolute path: at most 20, and 256 KiB of content together. A path has at most 512 ' +
+        'characters, is not in `/longshore`, `/proc`, `/sys` or `/dev`, and in none of the others.',
+      answer: 'Files of the container by path; lists of runs show size and SHA-256 instead of the content.',
+      claim: 'Files of the container by path; absent without any.',
+    },
+    example: { '/etc/job/run.sh': { content: '#!/bin/sh\necho hello\n', mode: '0555' } },
+    capability: 'files',
+    problem: filesProblem,
+    list: (files) => Object.fromEntries(Object.entries(files).map(([path, file]) => [path, toListed(file)])),
+  },
+);
+
+function filesProblem(files: unknown, all: object, at: string): string | undefined {
+  if (!isJsonObject(files)) return `${at} must be an object`;
+  const paths = Object.keys(files);
+  if (paths.length > MAX_FILES) return `${at} must be an object of at most ${MAX_FILES} entries`;
+  const wrongPath = containerPathsProblem(paths, at);
+  if (wrongPath !== undefined) return wrongPath;
+  const taken = new Set(['env', 'secrets'].flatMap((name) => Object.keys(Object(Reflect.get(all, name)))));
+  let bytes = 0;
+  for (const [path, file] of Object.entries(files)) {
+    const fileAt = keyPath(at, path);
+    const wrong = objectProblem(file, SHAPE, fileAt);
+    if (wrong !== undefined || !isJsonObject(file)) return wrong;
+    const [content, secret, env] = ['content', 'secret', 'env'].map((name) => file[name] ?? null);
+    if ((content === null) === (secret === null)) return `${fileAt} must have either content or secret`;
+    const size = typeof content === 'string' ? Buffer.byteLength(content) : 0;
+    if (size > MAX_BYTES) return `${fileAt}.content must have at most ${MAX_BYTES} bytes`;
+    bytes += size;
+    if (typeof env !== 'string') continue;
+    if (taken.has(env)) return `${fileAt}.env must not be in env, in secrets or of another file as well`;
+    taken.add(env);
+  }
+  return bytes > MAX_BYTES_TOGETHER
+    ? `${at} must have at most ${MAX_BYTES_TOGETHER} bytes of content together`
+    : undefined;
+}
+
+function toListed({ content, ...file }: RunFile): JsonObject {
+  if (content === undefined) return file;
+  const sha256 = createHash('sha256').update(content).digest('hex');
+  return { size: Buffer.byteLength(content), sha256, ...file };
+}

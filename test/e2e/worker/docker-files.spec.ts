@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { copyFileSync, createReadStream, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { once } from 'node:events';
+import { afterAll, afterEach, describe, it } from 'vitest';
+import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
+import type { ContainerFile, ContainerSpec } from '@longshore/worker/runtime/runtime';
+import {
+  ANY_IMAGE,
+  containerSpec,
+  MemoryLog,
+  readToEnd,
+  textsOf,
+} from '@longshore/worker/testing/container-spec';
+import { startTestEngine } from '../../support/images/docker-engine.js';
+import { skipFor } from '../../support/skip.js';
+
+const forTests = await startTestEngine();
+afterAll(async () => {
+  if (forTests.skip === false) await forTests.engine.stop();
+});
+
+/** An image with links where files of runs may be put. */
+const LINKS = [
+  'RUN mkdir -p /real/etc /etc && ln -s /real /link && ln -s /real/etc/target /etc/link && echo kept >/real/etc/target',
+  'RUN ln -s ../../../../../../real /deep && ln -s /nowhere /dangling && mkdir /volume && echo image >/etc/there',
+  'VOLUME /volume',
+];
+
+describe('files of runs on a real engine', skipFor(forTests.skip), () => {
+  afterEach(async () => {
+    assert.deepEqual(await forTests.engine.containerIds(), [], 'no container may be left');
+  });
+
+  /** What the script prints in a container with the files. */
+  async function printed(
+    script: string,
+    files: readonly ContainerFile[],
+    more: Partial<ContainerSpec> = {},
+  ): Promise<string[]> {
+    const image = await forTests.engine.buildScript('files', 'exec sh -c "$1"', LINKS);
+    return lines({ ...containerSpec(image), args: [script], files, ...more });
+  }
+
+  it('are there byte for byte, with their modes and of root, also without a parent folder', async () => {
+    const content = '#!/bin/sh\nexit 0\n\r\n\tü\u{1F511}\u0001';
+    const long = `/etc/${'a'.repeat(200)}/${'ü'.repeat(120)}/run`;
+    const files = [
+      file('/etc/job/run.sh', { content, mode: 0o555 }),
+      file('/empty', { content: '', mode: 0o400 }),
+      file(long, { content: 'x'.repeat(65_536), mode: 0o664 }),
+    ];
+    const paths = files.map(({ path }) => `"${path}"`).join(' ');
+    const [first, second, third, ...rest] = await printed(
+      `stat -c '%a %u %g' ${paths}; stat -c '%a %u' /etc/job; sha256sum ${paths} | cut -c -64; /etc/job/run.sh && echo executed`,
+      files,
+    );
+    assert.deepEqual([first, second, third], ['555 0 0', '400 0 0', '664 0 0']);
+    assert.deepEqual(rest, ['755 0', ...files.map((one) => sha256(one.content)), 'executed']);
+  });
+
+  for (const [user, owner] of [
+    ['1000:2000', '1000 2000'],
+    ['1000', '1000 0'],
+    ['2147483647:2147483646', '2147483647 2147483646'],
+  ] as const) {
+    it(`belong to the user ${user} of the run, who may read what is for the owner alone`, async () => {
+      const files = [file('/run/keys/key', { mode: 0o400 })];
+      const script = 'stat -c "%u %g" /run/keys/key; cat /run/keys/key';
+      assert.deepEqual(await printed(script, files, { user }), [owner, 'content']);
+    });
+  }
+
+  it('follow links of the image in their folders, which stay, within the container alone', async () => {
+    const files = [file('/link/etc/a'), file('/deep/b'), file('/link/new/c'), file('/volume/d')];
+    const script = 'readlink /link; ls /real /real/etc /real/new /volume | tr "\\n" " "';
+    assert.deepEqual(await printed(script, files), [
+      '/real',
+      '/real: b etc new  /real/etc: a target  /real/new: c  /volume: d ',
+    ]);
+  });
+
+  it('replace files and links of the image, and not what a link leads to', async () => {
+    const files = [file('/etc/link'), file('/etc/there')];
+    const script = 'cat /etc/link; echo; cat /real/etc/target; readlink /etc/link; cat /etc/there';
+    assert.deepEqual(await printed(script, files), ['content', 'kept', 'content']);
+  });
+
+  for (const path of ['/dangling/a', '/etc/there/a', '/etc', '/link/etc']) {
+    it(`fail the run when the image has something else at the path ${path}`, async () => {
+      await assert.rejects(printed('true', [file(path)]), {
+        name: 'RunFault',
+        message:
+          'The container could not be started: the image has something else at the path of one of its files',
+      });
+    });
+  }
+
+  it('are there in an image that has no shell, no passwd and no folder', async () => {
+    const { engine } = forTests;
+    const root = join(engine.folder, 'bare');
+    mkdirSync(root);
+    copyFileSync('/bin/busybox', join(root, 'cat'));
+    execFileSync('tar', ['-C', root, '-cf', `${root}.tar`, '.']);
+    const imported = await engine.docker.importImage(createReadStream(`${root}.tar`), {
+      repo: 'bare',
+      tag: '1',
+    });
+    imported.resume();
+    await once(imported, 'end');
+    const spec = { ...containerSpec('bare:1'), command: ['/cat', '/etc/job/a', '/a'], user: '7' };
+    const files = [file('/etc/job/a', { content: 'one\n' }), file('/a', { content: 'two\n' })];
+    assert.deepEqual(await lines({ ...spec, files }), ['one', 'two']);
+  });
+});
+
+async function lines(spec: ContainerSpec): Promise<string[]> {
+  const container = await runtime().start(spec);
+  try {
+    const { lines: all, exit } = await readToEnd(container);
+    assert.equal(exit.exitCode, 0, JSON.stringify(all));
+    return textsOf(all, 'stdout');
+  } finally {
+    await container.remove();
+  }
+}
+
+function file(path: string, more: Partial<ContainerFile> = {}): ContainerFile {
+  return { path, content: 'content', mode: 0o444, isSecret: false, ...more };
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+function runtime(): DockerRuntime {
+  return new DockerRuntime({
+    env: { DOCKER_HOST: forTests.engine.host },
+    workerId: 'w-1',
+    instance: '1f3a90cc',
+    log: new MemoryLog(),
+    policy: ANY_IMAGE,
+    network: 'none',
+  });
+}
