@@ -172,7 +172,9 @@ async function readFlag(option: RunOption, flags: RunOptionFlags): Promise<objec
       return { [option.name]: words.map(readSecretVariables) };
     case 'object-map':
       return { [option.name]: Object.fromEntries(await Promise.all(words.map(readRunFile))) };
-    default:
+    case 'list':
+    case 'text':
+    case 'integer':
       return { [option.name]: value };
   }
 }

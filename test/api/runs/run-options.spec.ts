@@ -1,19 +1,13 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { OBJECTS_REFUSED, OBJECTS_TAKEN, pathOf, SECRET_RULE } from '../../support/runs/object-options.js';
 import { numbered, variables } from '../../support/runs/run-options.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const KIB_32 = 32 * 1024;
 const VARIABLE_RULE = 'must have as name letters, digits and _, not starting with a digit or SERVICE_';
-const SECRET_RULE =
-  'must be a name of letters, digits, ".", "_" and "-" that starts with a letter or digit of 1 to 128 characters';
-const PATH_RULE =
-  'must have as name an absolute path of at most 512 characters without control characters and parts that are empty, . or .., ' +
-  'not / and not in /longshore, /proc, /sys, /dev';
-const PREFIX_RULE =
-  'secrets_from[1].prefix must be letters, digits and _, not starting with a digit or SERVICE_, of at most 128 characters';
 const LIST_RULE = 'must be a list of at most 100 items, each a string of at most 4096 characters';
 const TAGS_RULE = 'must be a list of at most 20 items, each a string of 1 to 128 characters';
 const KEY_RULE = 'concurrency.key must be a string without control characters of 1 to 255 characters';
@@ -40,36 +34,7 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown?: object])[]
   ['no secret', { secrets: {} }],
   ['secrets by variable', { secrets: { TOKEN: 'hub-token', _: 'A.b_c-9', B: 's'.repeat(128) } }],
   ['100 secrets', { secrets: variables(100, 'name') }],
-  ['no secret with variables', { secrets_from: [] }],
-  [
-    '20 secrets with variables',
-    { secrets_from: numbered(20, 'map').map((secret) => ({ secret, prefix: 'P_' })) },
-  ],
-  [
-    'a secret with variables without a prefix',
-    { secrets_from: [{ secret: 's', prefix: null }] },
-    { secrets_from: [{ secret: 's' }] },
-  ],
-  ['an empty prefix', { secrets_from: [{ secret: 's', prefix: '' }] }],
-  ['no file', { files: {} }],
-  [
-    '20 files with all that one may say',
-    {
-      files: {
-        ...Object.fromEntries(numbered(18, '/a/').map((path) => [path, { content: '' }])),
-        '/b.c/d-e/ü \u{1F511}"\\:$x': { content: '\r\n\t\u0001', mode: '777', env: 'A' },
-        '/longshore.json': { secret: 'key', mode: '0000', env: 'B' },
-      },
-      env: { C: '' },
-      secrets: { D: 'd' },
-    },
-  ],
-  ['a path of 512 characters', { files: { [`/${'😀'.repeat(511)}`]: { content: '' } } }],
-  [
-    'a member of a file that is null',
-    { files: { '/a': { content: 'a', secret: null, env: null, mode: null } } },
-    { files: { '/a': { content: 'a' } } },
-  ],
+  ...OBJECTS_TAKEN,
   ['a secret of the registry', { image_pull_secret: 'hub-login' }],
   ['a working directory', { workdir: '/' }],
   ['a working directory of 512 characters', { workdir: `/${'😀'.repeat(511)}` }],
@@ -167,97 +132,7 @@ const REFUSED: readonly (readonly [title: string, sent: object, errors: readonly
       [`image_pull_secret ${SECRET_RULE}`],
     ] as const,
   ]),
-  ...['s', { secret: 's' }, numbered(21, 'map').map((secret) => ({ secret }))].map(
-    (secrets_from) =>
-      [
-        `secrets_from ${JSON.stringify(secrets_from).slice(0, 20)}`,
-        { secrets_from },
-        ['secrets_from must be a list of at most 20 items'],
-      ] as const,
-  ),
-  ...(
-    [
-      ['s', 'secrets_from[1] must be an object'],
-      [{}, 'secrets_from[1].secret is required'],
-      [{ secret: 's', x: 1 }, 'secrets_from[1].x is not a known field'],
-      [{ secret: '-a' }, `secrets_from[1].secret ${SECRET_RULE}`],
-      ...['1', 'a b', 'SERVICE_', 'A-'].map((prefix) => [{ secret: 's', prefix }, PREFIX_RULE] as const),
-    ] as const
-  ).map(
-    ([item, problem]) =>
-      [
-        `${JSON.stringify(item)} of secrets_from`,
-        { secrets_from: [{ secret: 's' }, item] },
-        [problem],
-      ] as const,
-  ),
-  ...['x', []].map(
-    (files) => [`files ${JSON.stringify(files)}`, { files }, ['files must be an object']] as const,
-  ),
-  [
-    '21 files',
-    { files: Object.fromEntries(numbered(21, '/a').map((path) => [path, { content: '' }])) },
-    ['files must be an object of at most 20 entries'],
-  ],
-  ...[
-    ...['', 'a', './a', '/', '//a', '/a/', '/a//b', '/a/./b', '/..', '/a/..', '/a\n'],
-    ...['/longshore', '/longshore/input.json', '/proc/1', '/sys', '/dev/null'],
-  ].map(
-    (path) =>
-      [
-        `a file at ${JSON.stringify(path)}`,
-        { files: { '/ok': { content: '' }, [path]: { content: '' } } },
-        [`files${pathOf(path)} ${PATH_RULE}`],
-      ] as const,
-  ),
-  [
-    'a path of 513 characters',
-    { files: { [`/${'a'.repeat(512)}`]: { content: '' } } },
-    [`files["/${'a'.repeat(63)}..."] ${PATH_RULE}`],
-  ],
-  [
-    'a file in another one',
-    { files: { '/a/b': { content: '' }, '/a/b/c/d': { content: '' } } },
-    ['files["/a/b/c/d"] must not be in another path'],
-  ],
-  ...(
-    [
-      ['text', 'files["/a"] must be an object'],
-      [{}, 'files["/a"] must have either content or secret'],
-      [{ content: '', secret: 's' }, 'files["/a"] must have either content or secret'],
-      [{ content: '', x: 1 }, 'files["/a"].x is not a known field'],
-      [{ content: 7 }, 'files["/a"].content must be a string of at most 65536 characters'],
-      [{ content: '€'.repeat(21_846) }, 'files["/a"].content must have at most 65536 bytes'],
-      [{ secret: '-a' }, `files["/a"].secret ${SECRET_RULE}`],
-      [
-        { content: '', env: 'SERVICE_X' },
-        'files["/a"].env must be letters, digits and _, not starting with a digit or SERVICE_',
-      ],
-      ...['8', '77', '4755', '00444', 'rwx', 292].map(
-        (mode) =>
-          [
-            { content: '', mode },
-            'files["/a"].mode must be permissions of 3 octal digits, with or without a 0 before them',
-          ] as const,
-      ),
-    ] as const
-  ).map(
-    ([file, problem]) =>
-      [`the file ${JSON.stringify(file).slice(0, 30)}`, { files: { '/a': file } }, [problem]] as const,
-  ),
-  [
-    'more than 256 KiB of files',
-    { files: Object.fromEntries(numbered(5, '/a').map((path) => [path, { content: 'x'.repeat(53_000) }])) },
-    ['files must have at most 262144 bytes of content together'],
-  ],
-  ...[{ env: { KEY: '' } }, { secrets: { KEY: 's' } }, { files: { '/b': { content: '', env: 'KEY' } } }].map(
-    ({ files, ...others }: { files?: object }) =>
-      [
-        `a variable of a file that is also in ${Object.keys({ ...others, files }).join()}`,
-        { ...others, files: { ...files, '/k': { content: '', env: 'KEY' } } },
-        ['files["/k"].env must not be in env, in secrets or of another file as well'],
-      ] as const,
-  ),
+  ...OBJECTS_REFUSED,
   ...['', 'work', './work', '/a\nb', `/${'a'.repeat(512)}`, 1].map(
     (workdir) =>
       [
@@ -448,9 +323,4 @@ describe('the options of a run', () => {
 
 function policy(retryOn: readonly string[]): object {
   return { retry_policy: { max_attempts: 3, retry_on: retryOn } };
-}
-
-/** The path of a key in an error line. */
-function pathOf(name: string): string {
-  return /^[A-Za-z_$][\w$-]*$/.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`;
 }

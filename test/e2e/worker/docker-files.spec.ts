@@ -34,16 +34,6 @@ describe('files of runs on a real engine', skipFor(forTests.skip), () => {
     assert.deepEqual(await forTests.engine.containerIds(), [], 'no container may be left');
   });
 
-  /** What the script prints in a container with the files. */
-  async function printed(
-    script: string,
-    files: readonly ContainerFile[],
-    more: Partial<ContainerSpec> = {},
-  ): Promise<string[]> {
-    const image = await forTests.engine.buildScript('files', 'exec sh -c "$1"', LINKS);
-    return lines({ ...containerSpec(image), args: [script], files, ...more });
-  }
-
   it('are there byte for byte, with their modes and of root, also without a parent folder', async () => {
     const content = '#!/bin/sh\nexit 0\n\r\n\tü\u{1F511}\u0001';
     const long = `/etc/${'a'.repeat(200)}/${'ü'.repeat(120)}/run`;
@@ -115,6 +105,16 @@ describe('files of runs on a real engine', skipFor(forTests.skip), () => {
     assert.deepEqual(await lines({ ...spec, files }), ['one', 'two']);
   });
 });
+
+/** What the script prints in a container with the files. */
+async function printed(
+  script: string,
+  files: readonly ContainerFile[],
+  more: Partial<ContainerSpec> = {},
+): Promise<string[]> {
+  const image = await forTests.engine.buildScript('files', 'exec sh -c "$1"', LINKS);
+  return lines({ ...containerSpec(image), args: [script], files, ...more });
+}
 
 async function lines(spec: ContainerSpec): Promise<string[]> {
   const container = await runtime().start(spec);

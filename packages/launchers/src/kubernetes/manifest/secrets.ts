@@ -78,8 +78,8 @@ export async function readSecretValues(
   const pathOf: Readonly<Record<string, string>> = JSON.parse(
     secret.metadata?.annotations?.[PATHS_ANNOTATION] ?? '{}',
   );
-  const values = Object.entries(secret.data ?? {}).flatMap(([key, encoded]) => {
-    const name = key.startsWith(VALUE_PREFIX) ? key.slice(VALUE_PREFIX.length) : pathOf[key];
+  const values = Object.entries(secret.data ?? {}).flatMap(([item, encoded]) => {
+    const name = item.startsWith(VALUE_PREFIX) ? item.slice(VALUE_PREFIX.length) : pathOf[item];
     return name === undefined ? [] : [[name, Buffer.from(encoded, 'base64').toString()] as const];
   });
   return Object.fromEntries(values);
