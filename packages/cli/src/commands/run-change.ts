@@ -3,7 +3,7 @@ import { EXIT, usageError } from '../cli-error.js';
 import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
 import { refusalText } from '../failures.js';
 import { splitAssignment } from '../inputs.js';
-import { shellWords } from '../run-options.js';
+import { shellWords } from '@longshore/common/shell-words';
 
 const MOST_IDS = 100;
 const CHANGES = {
