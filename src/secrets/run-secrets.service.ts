@@ -67,14 +67,17 @@ export class RunSecretsService {
     return answer;
   }
 
-  /** @throws SecretVariableRefused when the prefix makes a name that no run may set */
+  /** @throws SecretVariableRefused when the prefix makes a name that no run may set, or that of the path of a file */
   #variables(
     run: RunSecrets,
     { secret, prefix = '' }: SecretVariables,
   ): readonly (readonly [name: string, value: string])[] {
     const variables: Readonly<Record<string, string>> = JSON.parse(this.#decrypt(run, secret, 'map'));
+    const ofFiles = Object.values(showOptions(run.options).files ?? {}).map(({ env }) => env);
     return Object.entries(variables).map(([name, value]) => {
-      if (!VARIABLE_NAME.pattern.test(prefix + name)) throw new SecretVariableRefused(secret, prefix + name);
+      const isTaken = ofFiles.includes(prefix + name);
+      if (isTaken || !VARIABLE_NAME.pattern.test(prefix + name))
+        throw new SecretVariableRefused(secret, prefix + name);
       return [prefix + name, value];
     });
   }

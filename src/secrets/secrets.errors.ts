@@ -33,7 +33,7 @@ export class SecretVariableRefused extends DomainError {
   readonly kind = 'not-found';
 
   constructor(secret: string, variable: string) {
-    super(`Secret '${secret}' gives the variable '${variable}', which no run may set`);
+    super(`Secret '${secret}' gives the variable '${variable}', which this run may not set`);
   }
 }
 

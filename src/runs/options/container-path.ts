@@ -6,7 +6,7 @@ const MAX_LENGTH = 512;
 const RESERVED = ['/longshore', '/proc', '/sys', '/dev'] as const;
 
 /** What the path of something that is put into a container must be. */
-const RULE = `an absolute path of at most ${MAX_LENGTH} characters without control characters and parts that are empty, . or .., not / and not in ${RESERVED.join(', ')}`;
+const RULE = `an absolute path of at most ${MAX_LENGTH} characters without control characters, colons and parts that are empty, . or .., not / and not in ${RESERVED.join(', ')}`;
 
 /**
  * Why paths cannot be those of files in a container, in words; undefined: they can. None may be in another one.
@@ -26,8 +26,8 @@ function isContainerPath(path: string): boolean {
     parts.length > 0 &&
     Array.from(path).length <= MAX_LENGTH &&
     path.isWellFormed() &&
-    // oxlint-disable-next-line no-control-regex -- paths do not contain them
-    !/[\x00-\x1f\x7f-\x9f]/.test(path) &&
+    // oxlint-disable-next-line no-control-regex -- paths contain neither them nor, for Kubernetes, a colon
+    !/[\x00-\x1f\x7f-\x9f:]/.test(path) &&
     parts.every((part) => part !== '' && part !== '.' && part !== '..') &&
     RESERVED.every((reserved) => path !== reserved && !path.startsWith(`${reserved}/`))
   );

@@ -1,5 +1,6 @@
 import type { EntityManager } from 'typeorm';
 import { rows } from '../../database/sql/sql.js';
+import { isInExecution } from '../machine/run-state.js';
 import type { RunFilter } from './run-filter.js';
 
 /** What the walk of a list reads: a group of terms, by its position; the index of a field; or all runs of an outcome. */
@@ -8,40 +9,53 @@ export type ListDriver = number | 'field' | 'outcome';
 /** Runs of a condition that are counted, at most: one with as many is frequent. */
 const COUNTED = 10_000;
 
-/** SQL of whether a name begins with a text. No character sorts behind U+10FFFF. */
-export function nameCondition(prefix: string): string {
-  return `(name collate "C" >= ${prefix} and name collate "C" < ${prefix} || chr(1114111))`;
-}
-
 /**
  * The rarest condition of the filter, so that a list reads few runs in vain. Reads only where there is a choice, and a bounded
  * number of entries of indexes.
  */
 export async function findDriver(manager: EntityManager, filter: RunFilter): Promise<ListDriver> {
-  const { terms = [], namePrefix, definitionId, image, topic, concurrencyKey, cause, exitCode } = filter;
-  const hasField = [definitionId, image, topic, concurrencyKey, cause, exitCode].some(
-    (value) => value !== undefined,
-  );
-  if (namePrefix === undefined && (terms.length === 0 || (terms.length === 1 && !hasField))) {
-    return terms.length > 0 ? 0 : 'field';
-  }
+  const { terms = [], namePrefix, state } = filter;
   const params: unknown[] = [];
-  const count = (source: string): string =>
-    `(select count(*) from (select from ${source} limit ${COUNTED}) counted)::integer`;
-  const counts = terms.map((group) => count(`run_terms where term = any($${params.push(group)}::text[])`));
-  if (namePrefix !== undefined)
-    counts.push(count(`runs where ${nameCondition(`$${params.push(namePrefix)}::text`)}`));
+  const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
+  const sources = terms.map((group) => `run_terms where term = any(${bind(group, 'text[]')})`);
+  const fields = fieldConditions(filter, bind);
+  if (fields.length > 0) sources.push(`runs where ${fields.join(' and ')}`);
+  const isExecuting = state !== undefined && isInExecution(state);
+  if (isExecuting || (sources.length < 2 && namePrefix === undefined)) return terms.length > 0 ? 0 : 'field';
+  const counts = sources.map((source) => `(select count(*) from (select from ${source} limit ${COUNTED}) c)`);
   const [row] = await rows<{ readonly counts: readonly number[] }>(
     manager,
-    `select array[${counts.join(', ')}] as counts`,
+    `select array[${counts.join(', ')}]::integer[] as counts`,
     params,
   );
   const found = row?.counts ?? [];
   const least = Math.min(...found);
-  if (hasField && least >= COUNTED) return 'field';
-  if (least < COUNTED || terms.length > 0) {
-    const rarest = found.indexOf(least);
-    return rarest < terms.length ? rarest : 'field';
+  const rarest = found.indexOf(least);
+  if (rarest < terms.length) return rarest;
+  // The index of names is in the order of names: all runs of a frequent beginning would be sorted.
+  return least >= COUNTED && fields.length === 1 && namePrefix !== undefined ? 'outcome' : 'field';
+}
+
+/** Adds a parameter of a statement. @returns its place, with its type */
+export type Bind = (value: unknown, type: string) => string;
+
+/** SQL of the conditions on fields of `runs` that stay as they are while a run is in one outcome. */
+export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
+  const { definitionId, image, topic, concurrencyKey, cause, exitCode, namePrefix } = filter;
+  const fields = { definition_id: definitionId, image, topic, concurrency_key: concurrencyKey, cause };
+  const conditions = Object.entries(fields).flatMap(([column, value]) =>
+    value === undefined ? [] : [`${column} = ${bind(value, 'text')}`],
+  );
+  // The index of topic and image has a hash of the image: an entry of both texts could be too long.
+  if (topic !== undefined && image !== undefined) {
+    conditions.push(`hashtextextended(image, 0) = hashtextextended(${bind(image, 'text')}, 0)`);
   }
-  return 'outcome';
+  if (exitCode !== undefined) conditions.push(`exit_code = ${bind(exitCode, 'smallint')}`);
+  if (namePrefix !== undefined) conditions.push(nameCondition(bind(namePrefix, 'text')));
+  return conditions;
+}
+
+/** SQL of whether a name begins with a text. No character sorts behind U+10FFFF. */
+function nameCondition(prefix: string): string {
+  return `(name collate "C" >= ${prefix} and name collate "C" < ${prefix} || chr(1114111))`;
 }

@@ -5,7 +5,7 @@ import { rows } from '../../database/sql/sql.js';
 import type { RunRecord } from '../machine/run.js';
 import { isInExecution, isTerminal, TERMINAL_STATES } from '../machine/run-state.js';
 import { EXECUTIONS, RECORD_COLUMNS, RUN_BYTES, RUNS } from '../storage/run-columns.js';
-import { nameCondition, type ListDriver } from './list-driver.js';
+import { fieldConditions, type Bind, type ListDriver } from './list-driver.js';
 import { CREATED_BOUNDS, type CreatedBound, type RunFilter } from './run-filter.js';
 
 export type RunPlace = Pick<RunRecord, 'createdAt' | 'id'>;
@@ -164,24 +164,6 @@ function lookedUpStretch(
                ${times.length > 0 ? `where ${times.join(' and ')}` : ''}
                order by ${order}
                limit ${limit} + 1`;
-}
-
-type Bind = (value: unknown, type: string) => string;
-
-/** Conditions on fields that stay as they are while a run is in one outcome. */
-function fieldConditions(filter: RunFilter, bind: Bind): string[] {
-  const { definitionId, image, topic, concurrencyKey, cause, exitCode, namePrefix } = filter;
-  const fields = { definition_id: definitionId, image, topic, concurrency_key: concurrencyKey, cause };
-  const conditions = Object.entries(fields).flatMap(([column, value]) =>
-    value === undefined ? [] : [`${column} = ${bind(value, 'text')}`],
-  );
-  // The index of topic and image has a hash of the image: an entry of both texts could be too long.
-  if (topic !== undefined && image !== undefined) {
-    conditions.push(`hashtextextended(image, 0) = hashtextextended(${bind(image, 'text')}, 0)`);
-  }
-  if (exitCode !== undefined) conditions.push(`exit_code = ${bind(exitCode, 'smallint')}`);
-  if (namePrefix !== undefined) conditions.push(nameCondition(bind(namePrefix, 'text')));
-  return conditions;
 }
 
 /**

@@ -91,17 +91,25 @@ describe('the secrets of a run', () => {
     assert.deepEqual((await readsOf(id))[0].after.secrets, ['db', 'map', 'map-text']);
   });
 
-  test('of secrets_from are 404 when the secret is missing, of another kind, or gives a variable that no run may set', async () => {
+  test('of secrets_from are 404 when the secret is missing, of another kind, or gives a variable that the run may not set', async () => {
     await put('rest', { kind: 'map', value: { ERVICE_X: '1' } });
     for (const [secret, detail] of [
       ['no-map', "Secret 'no-map' not found"],
       ['db', "Secret 'db' of kind 'map' not found: it is of kind 'opaque'"],
-      ['rest', "Secret 'rest' gives the variable 'SERVICE_X', which no run may set"],
+      ['rest', "Secret 'rest' gives the variable 'SERVICE_X', which this run may not set"],
     ] as const) {
       const id = await held({ secrets_from: [{ secret, prefix: 'S' }] });
       assertError(await read(id), 404, detail);
       assert.deepEqual(await readsOf(id), []);
     }
+    const files = { '/key': { content: '', env: 'KEY_FILE' } };
+    await put('rest', { kind: 'map', value: { EY_FILE: '1' } });
+    const taken = await held({ secrets_from: [{ secret: 'rest', prefix: 'K' }], files });
+    assertError(
+      await read(taken),
+      404,
+      "Secret 'rest' gives the variable 'KEY_FILE', which this run may not set",
+    );
     await put('variables', { kind: 'map', value: {} });
     assertError(
       await read(await held({ secrets: { A: 'variables' } })),

@@ -25,6 +25,8 @@ export const MAX_RECLAIMS = 1;
 /** Options that no run of the model has, as answers show them. */
 const DEFAULT_OPTIONS = {
   ...showOptions(null),
+  name: null,
+  labels: {},
   selector: [],
   concurrency: null,
   start_at: null,

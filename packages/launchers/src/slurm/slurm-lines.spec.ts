@@ -15,7 +15,7 @@ describe('the lines of squeue', () => {
     const named = { name: 'a|b;c\n', labels: { team: 'x y', 'org/stage': '' } };
     const comment = jobComment('host:1/a', named);
     assert.equal(comment, 'longshore:host:1/a;name=a%7Cb%3Bc%0A&team=x+y&org%2Fstage=');
-    const plain = jobComment('w;1', { name: null, labels: { long: 'x'.repeat(2000) } });
+    const plain = jobComment('w:1', { name: null, labels: { long: 'x'.repeat(2000) } });
     const lines = [
       `41|PENDING|3|10M|gres:gpu:a100:1|${name}|${comment}|(ReqNodeNotAvail, UnavailableNodes:n[1-2]|x)`,
       `42|RUNNING|1|2G|N/A|${name}|(null)|None`,
@@ -37,7 +37,7 @@ describe('the lines of squeue', () => {
         cpus: 1,
         ramMb: 2048,
         gpus: new Map(),
-        workerId: 'w;1',
+        workerId: 'w:1',
         reason: '',
       },
     ]);

@@ -13,10 +13,10 @@ import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/settings/sl
 import { parseOutputs } from '@longshore/worker/runtime/outputs';
 
 const MINUTE = 60_000;
-const LIVE_JOB = '41|RUNNING|1|10M|N/A|test.other.1|longshore:w;|None\n';
+const LIVE_JOB = '41|RUNNING|1|10M|N/A|test.other.1|longshore:w|None\n';
 const SPEC = jobSpec();
 
-const RUNNING_JOB = '7|RUNNING|1|10M|N/A|test.r1.2|longshore:w;|None\n';
+const RUNNING_JOB = '7|RUNNING|1|10M|N/A|test.r1.2|longshore:w|None\n';
 
 describe('the engine of Slurm', () => {
   let base: string;

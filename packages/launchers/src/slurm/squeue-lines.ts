@@ -67,10 +67,10 @@ export function jobName(deployment: string, key: JobKey): string {
  */
 export function jobComment(workerId: string, { name, labels }: Pick<JobSpec, 'name' | 'labels'>): string {
   const pairs = [...(name === null ? [] : [['name', name] as const]), ...Object.entries(labels)];
-  let comment = `${COMMENT}${workerId};`;
+  let comment = `${COMMENT}${workerId}`;
   for (const [key, value] of pairs) {
     const text = new URLSearchParams({ [key]: value }).toString();
-    if (comment.length + text.length < MAX_COMMENT) comment += `${comment.endsWith(';') ? '' : '&'}${text}`;
+    if (comment.length + text.length < MAX_COMMENT) comment += `${comment.includes(';') ? '&' : ';'}${text}`;
   }
   return comment;
 }
@@ -101,7 +101,8 @@ export function parseJobs(text: string, deployment: string): SlurmJob[] {
         cpus: Number(cpus) || 0,
         ramMb: parseMemory(memory),
         gpus: parseGpus(gres),
-        workerId: comment.startsWith(COMMENT) ? comment.slice(COMMENT.length, comment.lastIndexOf(';')) : '',
+        // Ids of workers have no semicolon.
+        workerId: comment.startsWith(COMMENT) ? (comment.slice(COMMENT.length).split(';')[0] ?? '') : '',
         reason: parseReason(reason.join('|')),
       },
     ];

@@ -48,7 +48,7 @@ test('reads secrets with both fencing headers', async () => {
   const registry = { server: 's', username: 'u', password: 'p' };
   const requests: Request[] = [];
   const answer = await answering({ env: { A: 'value' }, registry }, requests).getSecrets('r', HOLDER);
-  assert.deepEqual(answer, { kind: 'ok', value: { env: { A: 'value' }, registry } });
+  assert.deepEqual(answer, { kind: 'ok', value: { env: { A: 'value' }, files: {}, registry } });
   const [request] = requests;
   assert.equal(request?.url, 'http://service.test/runs/r/secrets');
   assert.equal(request.headers.get('X-Worker-Id'), 'rack/7:a');
