@@ -35,7 +35,7 @@ describe('following a run on the command line', () => {
     await images.add('flaky', 'echo "try"; exit 1');
     // By the command line too, so that its worker is the one that is tested with.
     worker = await cli.startShell(
-      `SERVICE_API_KEY=${WORKER} exec longshore worker --id w-1 --runtime process --images-dir '${images.folder}' --tick 0.2`,
+      `SERVICE_API_KEY=${WORKER} exec longshore worker --id watched --runtime process --images-dir '${images.folder}' --tick 0.2`,
     );
     await worker.untilOutput(/registered at the service/);
   });
@@ -167,10 +167,10 @@ describe('following a run on the command line', () => {
 
   test('draws a bar and colours on a terminal, and none with NO_COLOR', skipFor(NO_SCRIPT), async () => {
     const coloured = await typed('coloured', '');
-    assert.match(coloured, /\r\^\[\[2K[^\n]*#{12}\^\[\[0m\^\[\[2m\.{12}\^\[\[0m {2}50 % {2}on w-1/);
+    assert.match(coloured, /\r\^\[\[2K[^\n]*#{12}\^\[\[0m\^\[\[2m\.{12}\^\[\[0m {2}50 % {2}on watched/);
     assert.match(coloured, /\^\[\[32mCOMPLETED/);
     const plain = await typed('plain', 'export NO_COLOR=1;');
-    assert.match(plain, /#{12}\.{12} {2}50 % {2}on w-1/);
+    assert.match(plain, /#{12}\.{12} {2}50 % {2}on watched/);
     assert.doesNotMatch(plain, /\^\[\[\d+m/);
   });
 });

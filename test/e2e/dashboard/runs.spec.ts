@@ -125,6 +125,7 @@ describe('the list of runs', skipFor(NO_BROWSER), () => {
     await steps.create({ labels: { team: 'vision' } });
     const opened = await show({ width: 1920 });
     const { page } = opened;
+    await page.getByRole('row').nth(5).waitFor();
     await page.keyboard.press('f');
     await page.getByLabel('Labels', { exact: true }).fill('team=vision, stage');
     await page.keyboard.press('Enter');
