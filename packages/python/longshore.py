@@ -47,6 +47,8 @@ WAIT_S = 25
 """How long the service holds a request: less than the timeouts of usual proxies."""
 ANSWER_S = 30
 """Silence after which a request counts as lost, beyond the time that the service holds it."""
+LATE_S = 2
+"""How long after its deadline an answer may come: the service holds for whole seconds, and the way takes time."""
 FIRST_PATIENCE_S = 10
 """Patience with a service that this client has never reached."""
 LONGEST_PAUSE_S = 5.0
@@ -296,16 +298,17 @@ class Longshore:
         """Waits until a run has ended (or `started`) and returns it. The service holds the requests; a restart ends no wait.
 
         check: raise RunFailed or RunCancelled unless it is COMPLETED.
-        Raises TimeoutError when that takes longer than `timeout` seconds; the run goes on.
+        Raises TimeoutError when that takes longer than `timeout` seconds, also if the service does not answer; the run
+            goes on.
         """
         if until not in ("ended", "started"):
             raise ValueError("until must be 'ended' or 'started'")
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            left = WAIT_S if deadline is None else max(0, math.ceil(deadline - time.monotonic()))
-            found = self._read(run, {"wait": min(left, WAIT_S), "until": until})
+            hold = WAIT_S if deadline is None else max(0, math.ceil(min(WAIT_S, deadline - time.monotonic())))
+            found = self._read(run, {"wait": hold, "until": until}, deadline)
             if found.has_ended or (until == "started" and found.state == "RUNNING"):
-                return self._checked(found) if check else found
+                return self._checked(found, deadline) if check else found
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(f"run {found.id} is {found.state} after {timeout} s")
 
@@ -321,7 +324,8 @@ class Longshore:
     ) -> Iterator[Run]:
         """Runs a definition once for each of the inputs, and yields the ended runs in the order of the inputs.
 
-        at_most: so many runs that have not ended at a time; the inputs are read as they are needed.
+        at_most: so many runs that have not ended at a time; the inputs are read as they are needed, by other threads, one at
+            a time. Reading them may wait for earlier results.
         check: raise RunFailed or RunCancelled as soon as a run has ended otherwise than COMPLETED; no further one is created
             then. Runs that were created go on.
         """
@@ -382,26 +386,35 @@ class Longshore:
         given = {name: value for name, value in body.items() if value is not None}
         return Run(self._object(self._ask("POST", path, query=query, body=given, headers=headers)))
 
-    def _read(self, run: AnyRun, query: Mapping[str, Any]) -> Run:
+    def _read(self, run: AnyRun, query: Mapping[str, Any], deadline: Optional[float] = None) -> Run:
         path = f"/runs/{_id(run)}"
-        return Run(self._object(self._ask("GET", path, query={"include_events": "false", **query})))
+        whole = {"include_events": "false", **query}
+        return Run(self._object(self._ask("GET", path, query=whole, deadline=deadline)))
 
-    def _checked(self, run: Run) -> Run:
+    def _checked(self, run: Run, deadline: Optional[float] = None) -> Run:
         if run.state == "FAILED":
-            raise RunFailed(run, self._last_lines(run))
+            raise RunFailed(run, self._last_lines(run, deadline))
         if run.state == "CANCELLED":
             raise RunCancelled(run)
         return run
 
-    def _last_lines(self, run: Run) -> List[str]:
-        """The last lines of the log, for which the worker gets a moment after it has reported the end."""
+    def _last_lines(self, run: Run, deadline: Optional[float]) -> List[str]:
+        """The last lines of the log, for which the worker gets a moment after it has reported the end.
+
+        After the deadline it does without an answer of the service: how the run has ended matters more.
+        """
         query = {"attempt": run.attempt, "tail": LAST_LINES}
-        for pause in (0.1, 0.4, 1.0, 2.0, None):
-            answer = self._ask("GET", f"/runs/{run.id}/logs", query=query)
-            if answer.headers.get("x-log-complete") == "true" or pause is None or "worker_id" not in run.summary:
-                return [line.text for line in self._lines(answer, run.attempt)]
+        found: List[str] = []
+        for pause in (0.1, 0.4, 1.0, 2.0, 0.0):
+            try:
+                answer = self._ask("GET", f"/runs/{run.id}/logs", query=query, deadline=deadline)
+            except TimeoutError:
+                break
+            found = [line.text for line in self._lines(answer, run.attempt)]
+            if answer.headers.get("x-log-complete") == "true" or "worker_id" not in run.summary:
+                break
             time.sleep(pause)
-        return []
+        return found
 
     def _log(self, run: AnyRun, attempt: int, follow: bool) -> Iterator[LogLine]:
         after: Optional[str] = None
@@ -491,8 +504,13 @@ class Longshore:
         query: Optional[Mapping[str, Any]] = None,
         body: Optional[Mapping[str, Any]] = None,
         headers: Optional[Mapping[str, str]] = None,
+        deadline: Optional[float] = None,
     ) -> _Answer:
-        """Sends a request until the service has answered it. It must be one that may be sent again."""
+        """Sends a request until the service has answered it. It must be one that may be sent again.
+
+        deadline: time of the monotonic clock at which to raise TimeoutError, unless the patience ends before. It is sent
+            once in any case, and an answer may come a moment later.
+        """
         given = {name: str(value) for name, value in (query or {}).items() if value is not None}
         target = self._place.path.rstrip("/") + path + (f"?{urllib.parse.urlencode(given)}" if given else "")
         data = None if body is None else to_json(body).encode()
@@ -504,8 +522,9 @@ class Longshore:
         pause = 0.1
         while True:
             asked, reason = 0.0, ""
+            left = math.inf if deadline is None else max(0.0, deadline - time.monotonic())
             try:
-                answer = self._send(method, target, data, sent, limit)
+                answer = self._send(method, target, data, sent, min(limit, left + LATE_S))
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, ssl.SSLCertVerificationError):
                     raise Unreachable(f"cannot trust the service at {self.url}: {error}") from error
@@ -520,7 +539,11 @@ class Longshore:
                 reason, asked = str(refusal), _seconds(answer.headers.get("retry-after"))
             patience = self._patience if self._was_reached else min(self._patience, FIRST_PATIENCE_S)
             wait = max(asked, pause * random.uniform(0.5, 1.0))
-            if time.monotonic() + wait - began > patience:
+            now = time.monotonic()
+            if deadline is not None and deadline <= min(now + wait, began + patience):
+                time.sleep(max(0.0, deadline - now))
+                raise TimeoutError(f"no answer in time of the service at {self.url}: {reason}")
+            if now + wait - began > patience:
                 raise Unreachable(f"cannot reach the service at {self.url}: {reason}")
             time.sleep(wait)
             pause = min(2 * pause, LONGEST_PAUSE_S)
@@ -548,6 +571,8 @@ class _Work:
 
     def __init__(self, inputs: Iterable[Mapping[str, Any]]) -> None:
         self._inputs = enumerate(inputs)
+        self._reading = threading.Lock()
+        """Of who reads an input. That may wait for a result, so the condition must not be held meanwhile."""
         self._changed = threading.Condition()
         self._results: Dict[int, Run] = {}
         self._begun = 0
@@ -558,16 +583,24 @@ class _Work:
 
     def __iter__(self) -> Iterator[Tuple[int, Mapping[str, Any]]]:
         while True:
-            with self._changed:
+            with self._reading:
                 if self.is_over or self._has_all:
                     return
                 try:
                     index, each = next(self._inputs)
                 except StopIteration:
-                    self._has_all = True
-                    self._changed.notify_all()
+                    with self._changed:
+                        self._has_all = True
+                        self._changed.notify_all()
                     return
-                self._begun = index + 1
+                except BaseException as error:
+                    # Before another thread finds a generator that has raised at its end.
+                    self.fail(error)
+                    return
+                with self._changed:
+                    if self.is_over:
+                        return
+                    self._begun = index + 1
             yield index, each
 
     def settle(self, index: int, run: Run) -> None:

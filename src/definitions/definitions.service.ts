@@ -130,13 +130,19 @@ export class DefinitionsService {
     body: CreateDefinitionRunDto,
     options: RunCreation,
   ): Promise<AnsweredRun> {
-    const request = toRunRequest(await this.#row(id, version), body);
-    if (!(request instanceof DomainError)) return this.runs.create(request, options);
-    // The definition may have been replaced since the request was first sent.
-    const { idempotency } = options;
-    const earlier = idempotency ? await this.runs.findReplay(idempotency) : null;
-    if (earlier) return earlier;
-    throw request;
+    const definition = await this.#row(id, version);
+    let request: RunRequest;
+    try {
+      request = toRunRequest(definition, body);
+    } catch (error) {
+      // The definition may have been replaced since the request was first sent.
+      const { idempotency } = options;
+      const earlier =
+        error instanceof DomainError && idempotency && (await this.runs.findReplay(idempotency));
+      if (!earlier) throw error;
+      return earlier;
+    }
+    return this.runs.create(request, options);
   }
 
   /** The run that {@link createRun} would create, with its errors. */
@@ -146,9 +152,7 @@ export class DefinitionsService {
     body: CreateDefinitionRunDto,
     trace: TraceContext | null,
   ): Promise<OpRunDto> {
-    const request = toRunRequest(await this.#row(id, version), body);
-    if (request instanceof DomainError) throw request;
-    return previewRun(request, trace);
+    return previewRun(toRunRequest(await this.#row(id, version), body), trace);
   }
 
   #page<T extends DefinitionRow>(
@@ -165,15 +169,18 @@ export class DefinitionsService {
   }
 }
 
-/** The run of a definition that a body asks for, or why there is none. */
-function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto): RunRequest | DomainError {
+/** The run of a definition that a body asks for. @throws InvalidInputs, InvalidRequest */
+function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto): RunRequest {
   const outcome = completeInputs(new Map(Object.entries(definition.inputSpecs)), body.inputs ?? {});
-  if ('problems' in outcome) return new InvalidInputs(outcome.problems);
+  if ('problems' in outcome) throw new InvalidInputs(outcome.problems);
   const { inputs } = outcome;
   const id = newId();
-  const options = expandOptions(definition.options, { runId: id, inputs });
+  // What the body replaces is not looked at.
+  const replaced = new Set(['command', 'args'].filter((name) => Array.isArray(Reflect.get(body, name))));
+  const kept = Object.entries(definition.options ?? {}).filter(([name]) => !replaced.has(name));
+  const options = expandOptions(Object.fromEntries(kept), { runId: id, inputs });
   const merged = mergeExecutionOptions({ ...definition, options }, body);
-  if ('problems' in merged) return new InvalidRequest(VALIDATION_FAILED, merged.problems);
+  if ('problems' in merged) throw new InvalidRequest(VALIDATION_FAILED, merged.problems);
   return {
     id,
     image: definition.image,

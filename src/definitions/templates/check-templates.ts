@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { itemPath, keyPath } from '../../common/http/validation/problems.js';
 import type { InputSpec } from '../../database/entities/definition.entity.js';
+import { checkedTypeOf, typeProblem } from '../input-types.js';
 import { readArgument, type FlagArgument } from './argument.js';
 import { codeProblems, type Alternatives, type Word } from './code-words.js';
 import {
@@ -53,14 +54,24 @@ function toWords(path: string, entry: JsonObject[string], specs: Specs): Entry {
   };
 }
 
-/** A flag: none, alone, or with the input once or several times. */
+/** A flag: what it may become by the type of its input. */
 function flagWords(path: string, { flag, input, join }: FlagArgument, specs: Specs): Entry {
   const value = inputReference(input);
   const alone: readonly Word[] = [{ path, parts: [flag] }];
   const once: readonly Word[] =
     join === undefined ? [...alone, { path, parts: [value] }] : [{ path, parts: [flag + join, value] }];
+  const type = specs.get(input)?.type ?? '';
+  const isAny = checkedTypeOf(type) === undefined;
+  const isBoolean = typeProblem(type, true) === undefined;
+  const isArray = typeProblem(type, []) === undefined;
+  const isOptional = isBoolean || isArray || mayBeAbsent(value, specs);
   return {
-    alternatives: [[], alone, once, [...once, ...once]],
+    alternatives: [
+      ...(isOptional ? [[]] : []),
+      ...(isBoolean ? [alone] : []),
+      ...(isBoolean && !isAny ? [] : [once]),
+      ...(isArray ? [[...once, ...once]] : []),
+    ],
     problem: describeUnknown(`${path}.input`, value, specs),
   };
 }

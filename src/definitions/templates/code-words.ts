@@ -1,28 +1,45 @@
-import { CODE_OPTION, INTERPRETERS, WRAPPER, type Interpreter, type Next } from './interpreters.js';
-import { firstReference, showReference, type Parts, type Reference } from './template-text.js';
+import {
+  CODE_OPTION,
+  INTERPRETERS,
+  SPLIT_OPTION,
+  WRAPPERS,
+  type Interpreter,
+  type Next,
+  type Wrapper,
+} from './interpreters.js';
+import { firstReference, showReference, type Parts } from './template-text.js';
 
 /** A word of a command line that a definition makes. */
 export interface Word {
   /** Where the definition has it. */
   readonly path: string;
   readonly parts: Parts;
+  /** What it is in one run. */
+  readonly value?: string;
 }
 
 /** The lists of words that one entry may become; an empty one: it may be left out. */
 export type Alternatives = readonly (readonly Word[])[];
 
-/**
- * What may come next: the name of a program; an argument of the image's entrypoint, which may be the name of a program; words of such
- * as `env`, or those that it splits; words that an interpreter reads.
- */
-type State = 'program' | 'argument' | 'wrapped' | 'split' | Reading;
+/** How deep `env -S` within `env -S` is read. */
+const MAX_DEPTH = 3;
+/** Number of words of `env -S` on a command line that are read. */
+const MAX_SPLIT = 1000;
+
+/** What may come next: a program; an argument of the image's entrypoint, which may name one; words of a program that is known. */
+type State = 'program' | 'argument' | Wrapping | Reading;
+
+interface Wrapping {
+  readonly wrapper: Wrapper;
+  readonly next: 'options' | 'value' | 'split';
+  /** Number of words that still come before the program. */
+  readonly operands: number;
+}
 
 interface Reading {
   /** The name of the interpreter in the definition. */
   readonly program: string;
   readonly interpreter: Interpreter;
-  /** False: the word may also mean something else. */
-  readonly isSure: boolean;
   readonly next: Next | 'operands';
   readonly isOperandCode: boolean;
 }
@@ -30,145 +47,160 @@ interface Reading {
 /** The states of a command line that can be read in several ways. */
 type States = ReadonlyMap<string, State>;
 
+interface Context {
+  /** By path. */
+  readonly problems: Map<string, string>;
+  readonly depth: number;
+  readonly split: { count: number };
+}
+
+/** A word as a state reads it. */
+interface Read extends Word {
+  /** What stands before the first reference. */
+  readonly text: string;
+  readonly isLiteral: boolean;
+  readonly refuse: (problem: string) => void;
+}
+
 /**
  * One line for each word in which an input would become code of a shell, python, perl, ruby or node, or an option of one of them that
- * takes code. Wherever a word names such a program, it may be run by the words before it. What follows is read as the
- * program reads it; where that depends on what is not known, in each way.
+ * takes code. Such a program is looked for where the command line begins and behind wrappers; words behind its script are data.
  * @param start whether the entries begin with the command or with arguments of the image's entrypoint
  */
 export function codeProblems(entries: readonly Alternatives[], start: 'program' | 'argument'): string[] {
-  const problems = new Map<string, string>();
+  if (!entries.flat(2).some(({ parts }) => firstReference(parts))) return [];
+  const context: Context = { problems: new Map(), depth: 0, split: { count: 0 } };
   let states = toStates([start]);
   for (const alternatives of entries) {
-    const after = alternatives.flatMap((words) => [...readWords(states, words, problems).values()]);
-    states = toStates(after);
+    states = toStates(alternatives.flatMap((words) => [...readWords(states, words, context).values()]));
   }
-  return [...problems.values()];
+  return [...context.problems.values()];
 }
 
-function readWords(states: States, words: readonly Word[], problems: Map<string, string>): States {
-  return words.reduce((before, word) => readWord(before, word, problems), states);
+function readWords(states: States, words: readonly Word[], context: Context): States {
+  return words.reduce((before, word) => {
+    const read = toRead(word, context);
+    return toStates([...before.values()].flatMap((state) => readWord(state, read, context)));
+  }, states);
 }
 
-function readWord(states: States, word: Word, problems: Map<string, string>): States {
-  const { path, parts } = word;
-  const reference = firstReference(parts);
-  const read = { text: prefixOf(parts), reference };
-  const refuse = (problem: string): void => {
-    if (reference !== undefined) problems.set(path, `${path}: ${showReference(reference)}: ${problem}`);
+function toRead(word: Word, { problems }: Context): Read {
+  const [first = ''] = word.parts;
+  const reference = firstReference(word.parts);
+  return {
+    ...word,
+    text: typeof first === 'string' ? first : '',
+    isLiteral: reference === undefined,
+    refuse: (problem) => {
+      const shown = reference === undefined ? '' : `${showReference(reference)}: `;
+      problems.set(word.path, `${word.path}: ${shown}${problem}`);
+    },
   };
-  const after: State[] = readersOf(parts, states);
-  for (const state of states.values()) {
-    if (typeof state !== 'string') after.push(...readArgument(state, read, refuse));
-    else after.push(...readCaller(state, word, read, refuse, problems));
-  }
-  return toStates(after);
 }
 
-interface Read {
-  /** What stands before the first reference. */
-  readonly text: string;
-  readonly reference: Reference | undefined;
+function readWord(state: State, read: Read, context: Context): readonly State[] {
+  if (typeof state === 'string') return readProgram(state, read);
+  return 'wrapper' in state ? readWrapped(state, read, context) : readArgument(state, read);
 }
 
-/** The interpreters that the word may name. */
-function readersOf(parts: Parts, states: States): Reading[] {
-  const program = nameOf(parts);
-  const isProgram = states.has('program') || states.has('wrapped');
+function readProgram(state: 'program' | 'argument', word: Word): readonly State[] {
   const start = { next: 'options', isOperandCode: false } as const;
-  if (program === undefined) {
-    const reference = firstReference(parts);
-    if (!isProgram || reference === undefined) return [];
-    const any = { program: showReference(reference), isSure: false, ...start };
-    return INTERPRETERS.map((interpreter) => ({ interpreter, ...any }));
+  const name = nameOf(word);
+  if (name === undefined) {
+    const reference = firstReference(word.parts);
+    if (state === 'argument' || reference === undefined) return [];
+    // The caller chooses the program.
+    return INTERPRETERS.map((interpreter) => ({ program: showReference(reference), interpreter, ...start }));
   }
-  const interpreter = INTERPRETERS.find(({ names }) => names.test(program));
-  const isSure = isProgram || states.has('argument');
-  return interpreter === undefined ? [] : [{ program, interpreter, isSure, ...start }];
+  const interpreter = INTERPRETERS.find(({ names }) => names.test(name));
+  if (interpreter) return [{ program: name, interpreter, ...start }];
+  const wrapper = WRAPPERS.find(({ names }) => names.test(name));
+  return wrapper ? [{ wrapper, next: 'options', operands: wrapper.operands }] : [];
 }
 
-/** Reads a word as the name of a program, or of one that such as `env` calls. */
-function readCaller(
-  state: Exclude<State, Reading>,
-  { path, parts }: Word,
-  { text, reference }: Read,
-  refuse: (problem: string) => void,
-  problems: Map<string, string>,
-): readonly State[] {
-  const readSplit = (line: string): readonly State[] => {
-    if (reference !== undefined) refuse(codeOf('env'));
-    const words = line.replaceAll(/["'\\]/g, '').split(/\s+/);
-    const split = words.filter((part) => part !== '').map((part) => ({ path, parts: [part] }));
-    return [...readWords(toStates(['wrapped']), split, problems).values()];
-  };
-  if (state === 'split') return readSplit(text);
-  if (state === 'wrapped') {
-    const [, attached] = /^(?:-[A-Za-z0]*S|--split-string=?)(.*)$/s.exec(text) ?? [];
-    if (attached === '' && reference === undefined) return ['split'];
-    if (attached !== undefined) return readSplit(attached);
-    if (text.startsWith('-') || text.includes('=')) return ['wrapped'];
-  }
-  const name = nameOf(parts);
-  return name !== undefined && WRAPPER.test(name) ? ['wrapped'] : [];
+/** Reads a word as an argument of a program that calls another one. */
+function readWrapped(state: Wrapping, read: Read, context: Context): readonly State[] {
+  const { wrapper, next, operands } = state;
+  const { text, isLiteral, value = '' } = read;
+  const after: Wrapping = { ...state, next: 'options' };
+  if (next === 'split') return readSplit(after, text, read, context);
+  if (next === 'value') return [after];
+  const [, attached] = (wrapper.names.test('env') && SPLIT_OPTION.exec(text)) || [];
+  if (attached === '' && isLiteral) return [{ ...state, next: 'split' }];
+  if (attached !== undefined) return readSplit(after, attached, read, context);
+  if (isLiteral && wrapper.valued.test(text)) return [{ ...state, next: 'value' }];
+  if (text.startsWith('-') || text.includes('=')) return [after];
+  if (text === '' && value.startsWith('-')) read.refuse(startOf('the program before it', '-'));
+  if (operands > 0) return [{ ...after, operands: operands - 1 }];
+  // What an input stands for may also be an assignment.
+  return [...readProgram('program', read), ...(text === '' && !isLiteral ? [after] : [])];
+}
+
+/** Reads the words that `env -S` makes of a text. */
+function readSplit(state: Wrapping, line: string, read: Read, context: Context): readonly State[] {
+  const words = line
+    .replaceAll(/["'\\]/g, '')
+    .split(/\s+/)
+    .filter(Boolean);
+  const depth = context.depth + 1;
+  context.split.count += words.length;
+  const isTooMuch = depth > MAX_DEPTH || context.split.count > MAX_SPLIT;
+  if (!read.isLiteral || isTooMuch) read.refuse(codeOf('env'));
+  if (isTooMuch) return [];
+  const split = words.map((part) => ({ path: read.path, parts: [part] }));
+  return [...readWords(toStates([state]), split, { ...context, depth }).values()];
 }
 
 /** Reads a word as an argument of an interpreter. */
-function readArgument(state: Reading, read: Read, refuse: (problem: string) => void): readonly Reading[] {
-  const { text, reference } = read;
+function readArgument(state: Reading, read: Read): readonly Reading[] {
   const { program, interpreter, next } = state;
-  const then = (...places: readonly Reading['next'][]): readonly Reading[] =>
-    places.map((place) => ({ ...state, next: place }));
   switch (next) {
     case 'value':
-      return then('options');
+      return [{ ...state, next: 'options' }];
     case 'code':
     case 'loop':
-      if (reference !== undefined) {
-        refuse(codeOf(program));
+      if (!read.isLiteral) {
+        read.refuse(codeOf(program));
         return [];
       }
-      if (next === 'loop') return readOption(state, read, refuse, then);
+      if (next === 'loop') return readOption(state, read);
       // An option instead of code: the program may take it as either.
       return [
-        ...(interpreter.goesOnAfterCode ? then('options') : []),
-        ...(text.startsWith('-') ? readOption(state, read, refuse, then) : []),
+        ...(interpreter.goesOnAfterCode ? [{ ...state, next: 'options' } as const] : []),
+        ...(read.text.startsWith('-') ? readOption(state, read) : []),
       ];
     case 'options':
-      return readOption(state, read, refuse, then);
+      return readOption(state, read);
     case 'operands':
-      if (state.isOperandCode && reference !== undefined) refuse(codeOf(program));
+      if (state.isOperandCode && !read.isLiteral) read.refuse(codeOf(program));
       return [];
   }
 }
 
-function readOption(
-  state: Reading,
-  { text, reference }: Read,
-  refuse: (problem: string) => void,
-  then: (...places: readonly Reading['next'][]) => readonly Reading[],
-): readonly Reading[] {
-  const { program, interpreter, isSure, isOperandCode } = state;
-  const isLiteral = reference === undefined;
-  if (isLiteral && (text === '--' || text === '-')) return then('operands');
+function readOption(state: Reading, { text, value = '', isLiteral, refuse }: Read): readonly Reading[] {
+  const { program, interpreter, isOperandCode } = state;
+  if (isLiteral && (text === '--' || text === '-')) return [{ ...state, next: 'operands' }];
   if (text.startsWith('--')) {
-    const [name = '', value] = text.split('=', 2);
-    if (!isLiteral && value === undefined) refuse(optionOf(program));
-    else if (!isLiteral && CODE_OPTION.test(name)) refuse(codeOf(program));
-    if (value !== undefined || !isLiteral) return then('options');
-    return CODE_OPTION.test(name) ? then('code') : then(...interpreter.afterLong(name));
+    const [name = '', attached] = text.split('=', 2);
+    const isCode = CODE_OPTION.test(name);
+    if (!isLiteral && attached === undefined) refuse(optionOf(program));
+    else if (!isLiteral && isCode) refuse(codeOf(program));
+    if (attached !== undefined || !isLiteral) return [{ ...state, next: 'options' }];
+    if (isCode) return [{ ...state, next: 'code' }];
+    return [{ ...state, next: interpreter.valued.test(name) ? 'value' : 'options' }];
   }
-  if (/^[-+]/.test(text)) {
+  if (interpreter.option.test(text)) {
     if (!isLiteral) {
       refuse(optionOf(program));
       return [];
     }
     const letters = text.slice(1);
     const isCode = isOperandCode || interpreter.makesOperandCode(letters);
-    return then(...interpreter.afterLetters(letters)).map((after) => ({ ...after, isOperandCode: isCode }));
+    return interpreter.afterLetters(letters).map((next) => ({ ...state, next, isOperandCode: isCode }));
   }
-  if (isOperandCode) {
-    if (!isLiteral) refuse(codeOf(program));
-  } else if (!isLiteral && text === '' && isSure) refuse(optionOf(program));
+  // The script, or code instead of it.
+  if (isOperandCode && !isLiteral) refuse(codeOf(program));
+  else if (text === '' && interpreter.option.test(value)) refuse(startOf(program, value.charAt(0)));
   return [];
 }
 
@@ -180,15 +212,16 @@ function optionOf(program: string): string {
   return `could become an option of ${program} that takes code: put it behind --, or pass it in env and use "$NAME"`;
 }
 
-/** The file name of a program; undefined where a reference is part of it. */
-function nameOf(parts: Parts): string | undefined {
-  const last = parts.at(-1) ?? '';
-  if (typeof last !== 'string' || (parts.length > 1 && !last.includes('/'))) return undefined;
-  return last.slice(last.lastIndexOf('/') + 1);
+function startOf(program: string, sign: string): string {
+  return `would become an option of ${program}: it must not begin with ${sign}`;
 }
 
-function prefixOf([first = '']: Parts): string {
-  return typeof first === 'string' ? first : '';
+/** The file name of a program; undefined where a reference whose value is not known is part of it. */
+function nameOf({ parts, value }: Word): string | undefined {
+  const last = value ?? parts.at(-1) ?? '';
+  if (typeof last !== 'string') return undefined;
+  if (value === undefined && parts.length > 1 && !last.includes('/')) return undefined;
+  return last.slice(last.lastIndexOf('/') + 1);
 }
 
 /** Each state once. */
@@ -198,6 +231,7 @@ function toStates(states: readonly State[]): States {
 
 function keyOf(state: State): string {
   if (typeof state === 'string') return state;
-  const { program, interpreter, isSure, next, isOperandCode } = state;
-  return JSON.stringify([program, INTERPRETERS.indexOf(interpreter), isSure, next, isOperandCode]);
+  if ('wrapper' in state) return `${WRAPPERS.indexOf(state.wrapper)} ${state.next} ${state.operands}`;
+  const { program, interpreter, next, isOperandCode } = state;
+  return JSON.stringify([program, INTERPRETERS.indexOf(interpreter), next, isOperandCode]);
 }

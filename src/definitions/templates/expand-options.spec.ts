@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, test } from 'vitest';
 import { composeJson, lazyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
+import { InvalidInputs } from '../definitions.errors.js';
 import { expandOptions } from './expand-options.js';
 
 /** Inputs whose JSON text has blanks, which are not part of words. */
@@ -152,4 +153,55 @@ test('what is over every limit is not built up', () => {
   const words: unknown = expand({ args }, inputs)?.['args'];
   assert.ok(Array.isArray(words) && words.length > 100 && words.length < 5000);
   assert.ok(String(words[0]).length < 2_000_000);
+});
+
+const runOf = (words: readonly JsonObject[string][], x: JsonObject[string]): JsonObject | null =>
+  expand({ command: words.slice(0, 1), args: words.slice(1) }, { x, tool: 'python3', ls: 'ls' });
+
+describe('an input in the place of a script', () => {
+  const X = '${inputs.x}';
+
+  for (const [words, x] of [
+    [['python', X], '-c'],
+    [['python', '-u', X, 'a'], '-cprint(1)'],
+    [['python', `${X}.py`], '-'],
+    [['node', X], '--eval=1'],
+    [['bash', '-x', X], '-c'],
+    [['bash', X], '+c'],
+    [['perl', '-e', 'print 1', X], '-e1'],
+    [['env', 'A=1', 'ruby', X], '-e1'],
+    [['env', X, 'a'], '-Ssh -c id'],
+    [['timeout', '5', 'python', X], '-c1'],
+    [['${inputs.tool}', X], '-c1'],
+    [['python', { flag: '-u', input: 'x' }], '-c1'],
+  ] as const) {
+    test(`is no option: ${JSON.stringify(words)} with ${x}`, () => {
+      assert.throws(
+        () => runOf(words, x),
+        (error) => {
+          assert.ok(error instanceof InvalidInputs);
+          assert.match(
+            String(error.errors),
+            /^(args|command)\[\d\]: \$\{inputs\.x\}: would become an option of [a-z\d ]+: it must not begin with [-+]$/,
+          );
+          return true;
+        },
+      );
+    });
+  }
+
+  for (const [words, x] of [
+    [['python', X], 'a.py'],
+    [['python', X], '+a.py'],
+    [['python', X], ''],
+    [['python', '--', X], '-c'],
+    [['python', 'a.py', X], '-c'],
+    [['python', `./${X}`], '-c'],
+    [['bash', '-c', 'echo "$1"', 'sh', X], '-c'],
+    [['${inputs.ls}', X], '-l'],
+    [['tool', X], '-c'],
+    [['bash', '-o', X], '-c'],
+  ] as const) {
+    test(`is any other text: ${JSON.stringify(words)} with ${x}`, () => assert.ok(runOf(words, x)));
+  }
 });

@@ -1,7 +1,10 @@
 import { memberTexts, readExactly } from '@longshore/common/json/json-text';
-import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { readArgument, textOf, type Argument, type FlagArgument } from './argument.js';
-import { inputOf, parseTemplate } from './template-text.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
+import { itemPath } from '../../common/http/validation/problems.js';
+import { InvalidInputs } from '../definitions.errors.js';
+import { readArgument, textOf, type FlagArgument } from './argument.js';
+import { codeProblems, type Word } from './code-words.js';
+import { inputOf, inputReference, parseTemplate } from './template-text.js';
 
 /** What references stand for in one run. */
 export interface TemplateValues {
@@ -18,18 +21,29 @@ const MOST_WORDS = 1000;
 /**
  * The options of a definition for one run of it: references in `command`, `args` and `env` are replaced, once, by what they
  * stand for. A word or variable that refers to an absent input is left out. Limits are not checked.
+ * @throws InvalidInputs if an input in the place of a script would become an option of the program that runs it
  */
 export function expandOptions(options: JsonObject | null, values: TemplateValues): JsonObject | null {
   if (options === null) return null;
   const words = new Words(values);
   const expanded = { ...options };
+  const line: RunWord[] = [];
   for (const name of ['command', 'args']) {
     const entries = options[name];
-    if (Array.isArray(entries)) expanded[name] = words.expandList(entries.map(readArgument));
+    if (!Array.isArray(entries)) continue;
+    const list = words.expandList(name, entries);
+    line.push(...list);
+    expanded[name] = list.map(({ value }) => value);
   }
+  const start = Array.isArray(options['command']) ? 'program' : 'argument';
+  const problems = codeProblems([[line]], start);
+  if (problems.length > 0) throw new InvalidInputs(problems);
   if (isJsonObject(options['env'])) expanded['env'] = words.expandVariables(options['env']);
   return expanded;
 }
+
+/** A word of one run. */
+type RunWord = Word & { readonly value: string };
 
 class Words {
   readonly #runId: string;
@@ -41,14 +55,16 @@ class Words {
     this.#inputs = memberTexts(inputs);
   }
 
-  expandList(entries: readonly Argument[]): string[] {
-    const words: string[] = [];
-    for (const entry of entries) {
+  expandList(name: string, entries: readonly JsonValue[]): RunWord[] {
+    const words: RunWord[] = [];
+    for (const [at, entry] of entries.entries()) {
       if (words.length > MOST_WORDS) break;
-      if (typeof entry !== 'string') words.push(...this.#expandFlag(entry));
+      const path = itemPath(name, at);
+      const argument = readArgument(entry);
+      if (typeof argument !== 'string') words.push(...this.#expandFlag(path, argument));
       else {
-        const word = this.#expandText(entry);
-        if (word !== undefined) words.push(word);
+        const value = this.#expandText(argument);
+        if (value !== undefined) words.push({ path, parts: parseTemplate(argument), value });
       }
     }
     return words;
@@ -73,14 +89,20 @@ class Words {
     return word;
   }
 
-  #expandFlag({ flag, input, join }: FlagArgument): string[] {
+  #expandFlag(path: string, { flag, input, join }: FlagArgument): RunWord[] {
     const text = this.#inputs.get(input) ?? 'false';
-    if (text === 'true' || text === 'false') return text === 'true' ? [flag] : [];
+    const alone: RunWord = { path, parts: [flag], value: flag };
+    if (text === 'true' || text === 'false') return text === 'true' ? [alone] : [];
     const texts = text.startsWith('[') ? [...memberTexts(Object(readExactly(text))).values()] : [text];
+    const reference = inputReference(input);
     return texts
       .slice(0, MOST_WORDS)
       .map(toWord)
-      .flatMap((word) => (join === undefined ? [flag, word] : [flag + join + word]));
+      .flatMap((value) =>
+        join === undefined
+          ? [alone, { path, parts: [reference], value }]
+          : [{ path, parts: [flag + join, reference], value: flag + join + value }],
+      );
   }
 
   #valueOf(name: string, input: string | undefined): string | undefined {

@@ -127,6 +127,23 @@ describe('references in command, args and env of a definition', () => {
     assert.equal((await store({ input_specs: {}, args: ['${run.id}'] })).status, 201);
   });
 
+  test('may be the script of a program, but no option of it', async () => {
+    const definition = await define({
+      command: ['python'],
+      args: ['${inputs.text}', '-c'],
+    });
+    const { args } = bodyOf(await runOf(definition, { inputs: { text: 'a.py' } }), 'OpRun', 201);
+    assert.deepEqual(args, ['a.py', '-c']);
+    for (const path of ['runs', 'runs?dry_run=true']) {
+      const body = { inputs: { text: '-cprint(1)' } };
+      const answer = await service.send('POST', `${definition}/${path}`, { body });
+      assert.deepEqual(
+        [answer.status, answer.body.errors],
+        [400, ['args[0]: ${inputs.text}: would become an option of python: it must not begin with -']],
+      );
+    }
+  });
+
   test('have flags of a known form', async () => {
     const list = 'args must be a list of at most 100 items, each a string of at most 4096 characters';
     for (const [flag, problem] of [

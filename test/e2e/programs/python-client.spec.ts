@@ -179,6 +179,40 @@ except TimeoutError as error: print(error)`;
     assert.equal(await withClient(url, program), 'RUNNING\nrun r-1 is PENDING after 0.2 s\n');
   });
 
+  test.each<[what: string, handler: Handler]>([
+    ['never answers', () => undefined],
+    ['cuts connections', (_, response) => response.destroy()],
+    [
+      'asks for patience',
+      (_, response) => json(response, 429, { detail: 'later' }, { 'Retry-After': '999' }),
+    ],
+  ])('ends a wait at its timeout with a service that %s', async (_, handler) => {
+    const { url } = await serve(handler);
+    const program = `
+for timeout in (0, 0.2):
+    try: api.wait("r-1", timeout=timeout)
+    except TimeoutError as error: print("timeout")`;
+    assert.equal(await withClient(url, program), 'timeout\ntimeout\n');
+  });
+
+  test('raises Unreachable from a wait when its patience ends before the timeout', async () => {
+    const { url } = await serve((_, response) => response.destroy());
+    const program = `
+try: Longshore(patience=0.5).wait("r-1", timeout=1000)
+except Unreachable as error: print("unreachable")`;
+    assert.equal(await withClient(url, program), 'unreachable\n');
+  });
+
+  test('tells of a run that has failed, without its log when that does not come before the timeout', async () => {
+    const { url } = await serve(({ url: path }, response) => {
+      if (!path.includes('/logs')) json(response, 200, { ...RUN, state: 'FAILED' });
+    });
+    const program = `
+try: api.wait("r-1", timeout=0.2)
+except RunFailed as failed: print(failed.run.id, failed.log)`;
+    assert.equal(await withClient(url, program), 'r-1 []\n');
+  });
+
   test('raises Unreachable when nothing answers for its patience', async () => {
     const { url } = await serve((_, response) => response.destroy());
     const program = `
@@ -252,6 +286,39 @@ print([run.state for run in api.map("d", inputs[:3], check=False)])`;
         "['COMPLETED', 'FAILED', 'COMPLETED']\n",
     );
     assert.ok(figures.created < 500, `${figures.created} runs`);
+  });
+
+  test('maps inputs that wait for earlier results', async () => {
+    const { url } = await serveRuns();
+    const program = `
+import threading
+def inputs(got):
+    for n in range(3):
+        yield {"n": n}
+        if not got[n].wait(20): raise RuntimeError(f"result {n} does not come")
+for at_most in (1, 3):
+    got = [threading.Event() for _ in range(3)]
+    for n, run in enumerate(api.map("d", inputs(got), at_most=at_most)):
+        print(run.id)
+        got[n].set()`;
+    assert.equal(await withClient(url, program), 'r-0\nr-1\nr-2\n'.repeat(2));
+  });
+
+  test('creates no run of an input that comes after a run has failed', async () => {
+    const { url, figures } = await serveRuns();
+    const program = `
+import threading
+failed = threading.Event()
+def inputs():
+    yield {"n": 1, "fails": True}
+    if failed.wait(20): yield {"n": 2}
+try: list(api.map("d", inputs(), at_most=2))
+except RunFailed as error: print(error.run.id)
+failed.set()
+for thread in threading.enumerate():
+    if thread is not threading.current_thread(): thread.join()`;
+    assert.equal(await withClient(url, program), 'r-1\n');
+    assert.equal(figures.created, 1);
   });
 
   test('raises in the place of the results what reading the inputs raises', async () => {
