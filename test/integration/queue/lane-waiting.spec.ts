@@ -73,8 +73,10 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
       here = await ClaimProcess.start(database, { strategy, reconnectMs: 60_000 });
       await here.knowTagged('gpu-worker', 'gpu', 'linux');
       assert.deepEqual(await here.claim('gpu-worker', { wait: 0 }), []);
-      await endListening(database.dataSource);
-      await until(() => !here.notices.isListening, 'the loss is noticed');
+      await until(async () => {
+        await endListening(database.dataSource);
+        return !here.notices.isListening;
+      }, 'the loss is noticed');
       const { id } = await createOn(there.journal, GPU);
       assert.deepEqual(await here.claim('gpu-worker', { wait: 0 }), [id]);
     });

@@ -3,7 +3,7 @@ import { numbered } from './run-options.js';
 export const SECRET_RULE =
   'must be a name of letters, digits, ".", "_" and "-" that starts with a letter or digit of 1 to 128 characters';
 const PATH_RULE =
-  'must have as name an absolute path of at most 512 characters without control characters and parts that are empty, . or .., ' +
+  'must have as name an absolute path of at most 512 characters without control characters, colons and parts that are empty, . or .., ' +
   'not / and not in /longshore, /proc, /sys, /dev';
 const PREFIX_RULE =
   'secrets_from[1].prefix must be letters, digits and _, not starting with a digit or SERVICE_, of at most 128 characters';
@@ -27,7 +27,7 @@ export const OBJECTS_TAKEN: readonly (readonly [title: string, sent: object, sho
     {
       files: {
         ...Object.fromEntries(numbered(18, '/a/').map((path) => [path, { content: '' }])),
-        '/b.c/d-e/ü \u{1F511}"\\:$x': { content: '\r\n\t\u0001', mode: '777', env: 'A' },
+        '/b.c/d-e/ü \u{1F511}"\\$x': { content: '\r\n\t\u0001', mode: '777', env: 'A' },
         '/longshore.json': { secret: 'key', mode: '0000', env: 'B' },
       },
       env: { C: '' },
@@ -79,7 +79,7 @@ export const OBJECTS_REFUSED: readonly (readonly [title: string, sent: object, e
     ],
     ...[
       ['', 'a', './a', '/', '//a', '/a/', '/a//b', '/a/./b', '/..', '/a/..', '/a\n'],
-      ['/longshore', '/longshore/input.json', '/proc/1', '/sys', '/dev/null'],
+      ['/longshore', '/longshore/input.json', '/proc/1', '/sys', '/dev/null', '/a:b'],
     ]
       .flat()
       .map(

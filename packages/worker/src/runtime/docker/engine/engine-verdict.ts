@@ -136,7 +136,7 @@ export function startVerdict(error: unknown, { cpu, gpuId, vramMb }: ContainerLi
   const known = firstOf(rules, error);
   if (known !== null && known.blame !== 'unproven') return known;
   const other = known?.reason ?? `the container engine answered ${status}`;
-  const isConflict = error instanceof FilesError && status === 400;
+  const isConflict = error instanceof FilesError && (status === 400 || known !== null);
   const reason = isConflict ? 'the image has something else at the path of one of its files' : other;
   switch (status) {
     case 400:
