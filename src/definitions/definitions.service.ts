@@ -198,29 +198,22 @@ function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto
   };
 }
 
+/** What counts for the size of a definition. */
+const COUNTED = [
+  'image',
+  'inputSpecs',
+  'outputSpecs',
+  'topic',
+  'attributes',
+  'labels',
+  'description',
+  'options',
+  'selector',
+] as const satisfies readonly (keyof DefinitionRow)[];
+
 /** Bytes of what a definition declares, as JSON. */
-function bytesOf({
-  image,
-  inputSpecs,
-  outputSpecs,
-  topic,
-  attributes,
-  labels,
-  description,
-  options,
-  selector,
-}: DefinitionRow): number {
-  const declared = {
-    image,
-    inputSpecs,
-    outputSpecs,
-    topic,
-    attributes,
-    labels,
-    description,
-    options,
-    selector,
-  };
+function bytesOf(row: DefinitionRow): number {
+  const declared = Object.fromEntries(COUNTED.map((field) => [field, row[field]]));
   return Buffer.byteLength(stringifyJson(declared));
 }
 

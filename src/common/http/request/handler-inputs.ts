@@ -12,8 +12,8 @@ import { UnsupportedMediaType } from '../../errors/domain-error.js';
 export interface HandlerInputs {
   /**
    * `required` for `@Body()` and `@RawBody()`: the body must be JSON. `optional` for `@Req()` and custom parameter
-   * decorators, those of an optional body included, without these: a JSON body is parsed, another one is left to the handler. `none` otherwise, and for
-   * uploads, whose interceptor reads the body.
+   * decorators without these: a JSON body is parsed, another one is left to the handler. `none` otherwise, and for uploads,
+   * whose interceptor reads the body.
    */
   readonly body: 'required' | 'optional' | 'none';
   /** Whether interceptors of the route may read a body of `multipart/form-data`. */
