@@ -261,7 +261,7 @@ function noticeOf(
     ...(left.length > 0 && { queue: claimablePart(left) }),
     ...(dueAt.length > 0 && { timerInMs: Math.max(0, Math.min(...dueAt) - now.getTime()) }),
     ...(servedBy !== undefined && { servedBy }),
-    runs: [...after.keys()].map(shortRunId),
+    runs: [...after.keys(), ...assigned].map(shortRunId),
     freedWorkers: freed,
     slotWorkers: queue.slots.map(({ workerId }) => workerId),
   };

@@ -104,9 +104,14 @@ describe('GET /runs/{id}?wait', () => {
       () => steps.note(id),
       () => steps.claimUntil(id),
     ]) {
+      const { id: unchanged } = await steps.create({ selector: ['no-worker-has-it'] });
+      const inVain = await wait(unchanged, 'wait=60&until=changed');
       const waiting = await wait(id, 'wait=60&until=changed');
       await change();
       const { body, headers } = await waiting.answer;
+      assert.equal(inVain.isAnswered(), false, 'it was not the end of the time that ended the wait');
+      await service.send('POST', `/runs/${unchanged}/cancel`);
+      await inVain.answer;
       assert.deepEqual(body, await steps.get(id));
       assert.equal(headers.get('ETag'), await etagOf(id));
     }
