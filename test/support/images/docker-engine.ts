@@ -44,6 +44,8 @@ export interface EngineOptions {
   readonly hostAddress?: string;
   /** Gives the engine a disk of this size in MB for images and containers. */
   readonly diskMb?: number;
+  /** Makes the engine take requests for GPUs: containers get `NVIDIA_VISIBLE_DEVICES`, and nothing else of them. */
+  readonly hasGpus?: boolean;
 }
 
 /**
@@ -122,6 +124,7 @@ export class TestEngine {
     process.once('exit', () => engine.abandon());
     try {
       await engine.mountDisk();
+      engine.makeGpuHook();
       await engine.startEngine();
       await engine.startRegistry();
     } catch (error) {
@@ -240,6 +243,19 @@ export class TestEngine {
     this.disk = await SmallDisk.mount(diskMb, data);
   }
 
+  /** What the engine looks for at its start to know that there are GPUs, and executes before a container that has some. */
+  private makeGpuHook(): void {
+    if (this.options.hasGpus !== true) return;
+    mkdirSync(this.toolFolder);
+    const hook = join(this.toolFolder, 'nvidia-container-runtime-hook');
+    writeFileSync(hook, '#!/bin/sh\n');
+    chmodSync(hook, 0o755);
+  }
+
+  private get toolFolder(): string {
+    return join(this.folder, 'tools');
+  }
+
   private async publish(name: string, folder: string): Promise<string> {
     const repo = `${this.registry}/examples/${name}`;
     const reference = `${repo}:latest`;
@@ -330,7 +346,7 @@ export class TestEngine {
       return spawn(command, args, {
         stdio: ['ignore', log, log],
         detached: true,
-        env: { ...process.env, PATH },
+        env: { ...process.env, PATH: `${this.toolFolder}:${PATH}` },
       });
     } finally {
       closeSync(log);
