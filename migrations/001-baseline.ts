@@ -11,6 +11,7 @@ export class Baseline1795000000001 implements MigrationInterface {
   async up(q: QueryRunner): Promise<void> {
     await this.#createFeeds(q);
     await this.#createRuns(q);
+    await this.#createBulkOperations(q);
     await this.#createQueue(q);
     await this.#countRuns(q);
     await this.#createLogs(q);
@@ -27,7 +28,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         worker_drains, worker_descriptions, worker_pool, worker_pool_epoch,
         run_log_removals, run_log_rows, run_logs,
         run_counts, run_timers, concurrency_slots, concurrency_keys, lanes, queue,
-        idempotency_keys, run_terms, events, attempts, executions, runs,
+        bulk_operations, idempotency_keys, run_terms, events, attempts, executions, runs,
         feed_entries, feed_topics;
       drop function
         record_removed_runs(), keep_run_terms(),
@@ -320,6 +321,39 @@ export class Baseline1795000000001 implements MigrationInterface {
         claimed uuid[]
       ) with (autovacuum_vacuum_insert_scale_factor = 0.1);
       create index idempotency_keys_by_created on idempotency_keys (created_at);
+    `);
+  }
+
+  /** Changes of all runs that a filter matched, with the ids of these runs, which are removed at the end. */
+  async #createBulkOperations(q: QueryRunner): Promise<void> {
+    await q.query(`
+      create table bulk_operations (
+        id uuid primary key,
+        action text not null check (action in ('cancel', 'retry', 'priority', 'labels')),
+        filter json not null,
+        only_in text,
+        value json,
+        reason text,
+        key_id uuid not null,
+        key_name text not null,
+        matched integer not null,
+        processed integer not null default 0,
+        refused integer not null default 0 check (refused between 0 and processed),
+        refusals json not null,
+        state text not null check (state in ('running', 'done', 'stopped')),
+        created_at timestamptz(3) not null,
+        due_at timestamptz(3) not null,
+        ended_at timestamptz(3),
+        run_ids uuid[] not null,
+        constraint bulk_operations_processed_check check (processed between 0 and matched),
+        constraint bulk_operations_end_check check ((state = 'running') = (ended_at is null))
+      ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+      create index bulk_operations_due on bulk_operations (due_at)
+        where state = 'running';
+      create index bulk_operations_ended on bulk_operations (ended_at)
+        where ended_at is not null;
+      -- A page is a part of the list, which is read without being decompressed.
+      alter table bulk_operations alter column run_ids set storage external;
     `);
   }
 

@@ -1,6 +1,7 @@
 import { DomainError, type ErrorKind } from '../common/errors/domain-error.js';
 import { MAX_LABELS } from './machine/labels.js';
 import type { Rejection } from './machine/run-command.js';
+import type { RunState } from './machine/run-state.js';
 
 /** No run has this id. */
 export class RunNotFound extends DomainError {
@@ -36,6 +37,19 @@ export class RunRejected extends DomainError {
   ) {
     super(rejectionDetail(runId, rejection));
     this.kind = KIND_OF_REJECTION[rejection.reason];
+  }
+}
+
+/** The command was for runs in another state; nothing has changed. */
+export class RunInOtherState extends DomainError {
+  readonly kind = 'conflict';
+
+  constructor(
+    readonly runId: string,
+    expected: RunState,
+    state: RunState,
+  ) {
+    super(`Run is no longer ${expected}, but ${state}`);
   }
 }
 

@@ -6,6 +6,10 @@ import { FeedModule } from '../feed/feed.module.js';
 import { HealthChecks } from '../health/health-checks.js';
 import { HealthModule } from '../health/health.module.js';
 import { AuditController } from './audit/audit.controller.js';
+import { BulkOperationsController } from './bulk/bulk-operations.controller.js';
+import { BulkOperationsJob } from './bulk/bulk-operations.job.js';
+import { BulkOperationRepository } from './bulk/bulk-operations.repository.js';
+import { BulkOperationsService } from './bulk/bulk-operations.service.js';
 import { BulkRunsController } from './bulk/bulk-runs.controller.js';
 import { BulkRunsService } from './bulk/bulk-runs.service.js';
 import { RunTimeoutsJob } from './run-timeouts.job.js';
@@ -62,7 +66,7 @@ const EXPORTS = [
 @Module({
   imports: [TypeOrmModule.forFeature([AuditEntryEntity]), FeedModule, HealthModule],
   // The routes of many runs first: `batch` is no run's id.
-  controllers: [BulkRunsController, RunsController, AuditController],
+  controllers: [BulkRunsController, BulkOperationsController, RunsController, AuditController],
   providers: [
     ...EXPORTS,
     RunRepository,
@@ -79,6 +83,9 @@ const EXPORTS = [
       useFactory: (notices: CommitNotices) => new Lanes(notices),
     },
     LaneRepository,
+    BulkOperationRepository,
+    BulkOperationsService,
+    BulkOperationsJob,
     ConcurrencyKeys,
     QueueCleanupJob,
     IdempotencyRetentionJob,

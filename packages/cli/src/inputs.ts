@@ -22,6 +22,15 @@ export function splitAssignment(assignment: string): readonly [string, string] {
   return [assignment.slice(0, at), assignment.slice(at + 1)];
 }
 
+/** Labels to set, `key=value`, and to remove, `key-`. @throws CliError for another word */
+export function labelChanges(words: readonly string[]): Record<string, string | null> {
+  return Object.fromEntries(
+    words.map((word) =>
+      word.endsWith('-') && !word.includes('=') ? [word.slice(0, -1), null] : splitAssignment(word),
+    ),
+  );
+}
+
 /** Inputs from a file, with single ones on top. @throws CliError when they cannot be read */
 export async function readInputs(
   {

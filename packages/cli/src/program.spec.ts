@@ -144,8 +144,15 @@ for (const option of [
 
 for (const [words, names] of [
   [['run', 'patch'], 'create, get, list, explain, watch, logs, cancel, retry, label'],
-  [['runs'], 'serve, worker, run, def, workers, capacity, feed, keys, secrets, login, logout, completion'],
-  [['help'], 'serve, worker, run, def, workers, capacity, feed, keys, secrets, login, logout, completion'],
+  [
+    ['runs'],
+    'serve, worker, run, bulk, def, workers, capacity, feed, keys, secrets, login, logout, completion',
+  ],
+  [
+    ['help'],
+    'serve, worker, run, bulk, def, workers, capacity, feed, keys, secrets, login, logout, completion',
+  ],
+  [['bulk', 'delete'], 'cancel, retry, label, priority, show, stop'],
   [['workers', 'lst'], 'list, drain, resume'],
 ] as const) {
   test(`${words.join(' ')} is refused with the commands there are, also with --help`, () => {

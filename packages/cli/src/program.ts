@@ -2,6 +2,7 @@ import tab from '@bomb.sh/tab/commander';
 import { packageVersion } from '@longshore/common/settings/package-version';
 import { Command } from 'commander';
 import type { CliContext } from './command-kit.js';
+import { addBulk } from './commands/bulk.js';
 import { addCapacity } from './commands/capacity.js';
 import { addDefinitions } from './commands/definitions.js';
 import { addFeed } from './commands/feed.js';
@@ -40,6 +41,7 @@ export function makeProgram(context: CliContext): Command {
   addRunReading(run, context);
   addRunWatching(run, context);
   addRunChanges(run, context);
+  addBulk(program, context);
   addDefinitions(program, context);
   addWorkers(program, context);
   addCapacity(program, context);

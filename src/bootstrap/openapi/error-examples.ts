@@ -1,5 +1,6 @@
 import {
   EXAMPLE_API_KEY_ID,
+  EXAMPLE_BULK_OPERATION_ID,
   EXAMPLE_CURSOR,
   EXAMPLE_RUN_ID,
   EXAMPLE_WORKER_ID,
@@ -26,6 +27,10 @@ const NOT_ASSIGNED: ErrorDto = { detail: `Run '${EXAMPLE_RUN_ID}' is not assigne
 /** By the first part of the path. */
 const BY_FAMILY: Readonly<Record<string, Examples>> = {
   runs: { 404: { detail: `OpRun '${EXAMPLE_RUN_ID}' not found` }, 409: KEY_REUSED },
+  'bulk-operations': {
+    404: { detail: `Bulk operation '${EXAMPLE_BULK_OPERATION_ID}' not found` },
+    409: { detail: 'The filter matches 0 runs, not 2' },
+  },
   definitions: { 404: { detail: "OpDefinition 'word-count' not found" }, 409: KEY_REUSED },
   feed: {
     400: invalid('topic is required'),
@@ -61,6 +66,7 @@ const BY_OPERATION: Readonly<Record<string, Examples>> = {
   createRuns: { 400: invalid('runs is required') },
   cancelRuns: { 400: invalid('ids is required') },
   retryRuns: { 400: invalid('ids is required') },
+  createBulkOperation: { 400: invalid('action is required', 'filter is required') },
   reportEvents: { 400: invalid('events is required') },
   putSecret: { 400: invalid('kind is required', 'value is required') },
   createApiKey: { 400: invalid('name is required', 'scopes is required') },

@@ -2,6 +2,7 @@
 
 export const EXAMPLE_RUN_ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 export const EXAMPLE_WORKER_ID = 'worker-1';
+export const EXAMPLE_BULK_OPERATION_ID = '019a2b3c-1111-7000-8000-0c1d2e3f4a5b';
 export const EXAMPLE_API_KEY_ID = '019a2b3c-0000-7000-8000-0c1d2e3f4a5b';
 export const EXAMPLE_CURSOR = 'AAAAAAAAAAEm6-5TRbw';
 export const EXAMPLE_TOPIC = 'word-counts';
@@ -35,6 +36,13 @@ export const API_KEY_ID_PARAM = {
   description: 'Id of the API key, as in the response to its creation.',
   format: 'uuid',
   example: EXAMPLE_API_KEY_ID,
+} as const;
+
+export const BULK_OPERATION_ID_PARAM = {
+  name: 'id',
+  description: 'Id of the bulk operation, as in the response to its creation.',
+  format: 'uuid',
+  example: EXAMPLE_BULK_OPERATION_ID,
 } as const;
 
 /** Events of each type by name, for `@ApiBody`. */
@@ -128,6 +136,23 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
   cancelRun: { 'with a reason': { reason: 'The input was wrong.' } },
   cancelRuns: { 'one run': { ids: [EXAMPLE_RUN_ID] } },
   retryRuns: { 'one run': { ids: [EXAMPLE_RUN_ID] } },
+  createBulkOperation: {
+    'cancel all of a team': {
+      action: 'cancel',
+      filter: { state: 'PENDING', label: ['team=vision'] },
+      reason: 'The input was wrong.',
+    },
+    'how many would be retried': {
+      action: 'retry',
+      filter: { cause: 'infrastructure', 'created[gte]': 1_767_225_600 },
+      dry_run: true,
+    },
+    labels: {
+      action: 'labels',
+      filter: { image: IMAGE },
+      value: { team: 'vision', draft: null },
+    },
+  },
   reportEvents: {
     'two events': {
       events: [

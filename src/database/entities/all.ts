@@ -1,6 +1,7 @@
 import { ApiKeyEntity } from './api-key.entity.js';
 import { AttemptEntity } from './attempt.entity.js';
 import { AuditEntryEntity } from './audit-entry.entity.js';
+import { BulkOperationEntity } from './bulk-operation.entity.js';
 import { ConcurrencyKeyEntity, ConcurrencySlotEntity } from './concurrency.entity.js';
 import { DatabaseOriginEntity } from './database-origin.entity.js';
 import { DefinitionEntity } from './definition.entity.js';
@@ -43,6 +44,7 @@ export const ENTITIES = [
   FeedEpochHeadEntity,
   DefinitionEntity,
   IdempotencyKeyEntity,
+  BulkOperationEntity,
   ApiKeyEntity,
   AuditEntryEntity,
   SecretEntity,

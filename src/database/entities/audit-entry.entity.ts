@@ -5,6 +5,8 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 export const AUDIT_ACTIONS = [
   'run.patch',
   'run.labels',
+  'bulk.start',
+  'bulk.stop',
   'key.create',
   'key.revoke',
   'worker.drain',
@@ -20,7 +22,7 @@ export const AUDIT_ACTIONS = [
 ] as const;
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 
-/** A row of `audit_entries`: a direct change of a run, or a change of an API key, a worker, a definition or a secret, or a read of secrets. */
+/** A row of `audit_entries`: a direct change of a run, a bulk operation, or a change of an API key, a worker, a definition or a secret, or a read of secrets. */
 @Entity('audit_entries')
 @Index('audit_entries_secret_reads', { synchronize: false })
 export class AuditEntryEntity {

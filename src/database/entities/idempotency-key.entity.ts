@@ -7,7 +7,7 @@ export class IdempotencyKeyEntity {
   /** Digest of the key and of what it applies to. */
   @PrimaryColumn('text', { primaryKeyConstraintName: 'idempotency_keys_pkey' }) scope: string;
   @Column('text', { name: 'request_hash' }) requestHash: string;
-  /** The run that the request created or changed; null for a claim. */
+  /** The run that the request created or changed, or the bulk operation that it started; null for a claim. */
   @Column('uuid', { name: 'run_id', nullable: true }) runId: string | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
   /** Runs that a claim returned; null for other requests. */

@@ -22,7 +22,7 @@ export class AuditController {
 
   /**
    * List recorded changes and reads of secrets, newest first
-   * @remarks Direct changes of runs (PATCH), API keys that were created and revoked, drains of workers, changes of
+   * @remarks Direct changes of runs (PATCH), bulk operations, API keys that were created and revoked, drains of workers, changes of
    * definitions and secrets, and reads of secrets by workers.
    */
   @Get()

@@ -24,7 +24,7 @@ export class AuditEntryDto {
   action: string;
   /**
    * What was changed: id of a run, an API key or a worker; of a definition its id, with a version `id/version`; name of a
-   * secret; of `secret.rotate` the id of the key that encrypts since then.
+   * secret; of a bulk operation its id; of `secret.rotate` the id of the key that encrypts since then.
    */
   subject: string;
   /** Id of the run; null for other entries. */
@@ -33,7 +33,7 @@ export class AuditEntryDto {
   /** Of a run: state, priority, and outputs where they were replaced; of `run.labels`: name and labels. Of a definition: the fields that were replaced. */
   @ApiProperty({ type: 'object', additionalProperties: true })
   before: JsonObject;
-  /** Of `secret.read`: `worker_id`, `attempt`, `key_id` (id of the API key) and `secrets` (their names). */
+  /** Of `bulk.start`: `action`, `filter`, `matched`, `value` and `reason`. Of `secret.read`: `worker_id`, `attempt`, `key_id` (id of the API key) and `secrets` (their names). */
   @ApiProperty({ type: 'object', additionalProperties: true })
   after: JsonObject;
 }

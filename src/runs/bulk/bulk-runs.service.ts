@@ -10,8 +10,9 @@ import { checkedEvent, eventCommand, answerOf } from '../runs.service.js';
 import { CreateRunDto } from '../dto/run-requests.dto.js';
 import type { BulkKeys } from '../http/idempotency.js';
 import { assertMayReport } from '../events/event-scopes.js';
-import type { Effect } from '../journal/command.js';
+import type { ChangeOptions, Effect } from '../journal/command.js';
 import { RunJournal } from '../journal/run-journal.js';
+import type { RunCommand } from '../machine/run-command.js';
 import type { RunEvent } from '../machine/run-event.js';
 import { newRun } from '../new-run.js';
 import { RunReader } from '../reading/run.reader.js';
@@ -63,14 +64,23 @@ export class BulkRunsService {
     keys: BulkKeys,
     caller: Caller,
   ): Promise<(ChangedRunDto | ItemError)[]> {
-    return settleItems(ids, async (id, index) => {
-      const { effect } = event;
-      const said =
-        effect.kind === 'CANCELLED' && effect.reason !== undefined ? { id, reason: effect.reason } : id;
-      const idempotency = keys.of(said, index);
-      const command = eventCommand(event, { sender: caller.keyId });
-      return recorded(await this.journal.change(id, command, { idempotency, caller }));
-    });
+    const { effect } = event;
+    const reason = effect.kind === 'CANCELLED' ? effect.reason : undefined;
+    return this.change(eventCommand(event, { sender: caller.keyId }), ids, (id, index) => ({
+      idempotency: keys.of(reason === undefined ? id : { id, reason }, index),
+      caller,
+    }));
+  }
+
+  /** Carries out the same command on several runs. */
+  change(
+    command: RunCommand,
+    ids: readonly string[],
+    optionsOf: (id: string, index: number) => ChangeOptions,
+  ): Promise<(ChangedRunDto | ItemError)[]> {
+    return settleItems(ids, async (id, index) =>
+      recorded(await this.journal.change(id, command, optionsOf(id, index))),
+    );
   }
 
   /**

@@ -19,7 +19,8 @@ export const RUN_NAME = {
   form: 'a string without control characters',
 } as const satisfies TextShape;
 
-const LABELS = {
+/** The labels of a request; null removes one. */
+export const LABELS = {
   keys: {
     pattern: /^[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?$/,
     form: '1 to 63 characters of a-z, 0-9 and . _ / -, the first and the last a letter or digit',

@@ -20,24 +20,12 @@ export const LATEST_CREATED = 253_402_300_799;
 
 const UNIX_TIME = { type: 'integer', minimum: EARLIEST_CREATED, maximum: LATEST_CREATED } as const;
 
-/** Query of GET /runs. All filters that are given must hold. */
-export class ListRunsQueryDto {
-  /** Largest number of runs in the page; fewer where they come to more than the setting SERVICE_MAX_ANSWER_BYTES. */
-  @ApiProperty({ required: false, default: DEFAULT_RUN_LIMIT })
-  @IsOptional()
-  @QueryInteger({ min: 1, max: 100 })
-  limit?: number;
-
-  /** Id of a run, which retention may have removed: the page holds runs older than it. */
-  @IsOptional()
-  @QueryString()
-  starting_after?: string;
-
-  /** Id of a run, which retention may have removed: the page holds runs newer than it. */
-  @IsOptional()
-  @QueryString()
-  ending_before?: string;
-
+/** Runs: all conditions that are given must hold. */
+@ApiSchema({
+  name: 'RunFilter',
+  description: 'Runs, by the parameters of GET /runs: all that are given must hold.',
+})
+export class RunFilterDto {
   /** State of the run. */
   @ApiProperty({ enum: RUN_STATES, enumName: 'RunState', required: false })
   @IsOptional()
@@ -122,6 +110,25 @@ export class ListRunsQueryDto {
   @IsOptional()
   @QueryString()
   'created[lt]'?: string;
+}
+
+/** Query of GET /runs. All filters that are given must hold. */
+export class ListRunsQueryDto extends RunFilterDto {
+  /** Largest number of runs in the page; fewer where they come to more than the setting SERVICE_MAX_ANSWER_BYTES. */
+  @ApiProperty({ required: false, default: DEFAULT_RUN_LIMIT })
+  @IsOptional()
+  @QueryInteger({ min: 1, max: 100 })
+  limit?: number;
+
+  /** Id of a run, which retention may have removed: the page holds runs older than it. */
+  @IsOptional()
+  @QueryString()
+  starting_after?: string;
+
+  /** Id of a run, which retention may have removed: the page holds runs newer than it. */
+  @IsOptional()
+  @QueryString()
+  ending_before?: string;
 
   /** false leaves `events` empty, for callers who poll states. */
   @IsOptional()

@@ -28,7 +28,7 @@ export const IMAGE_REFERENCE: TextShape = {
 };
 
 /** A priority: a signed 32-bit integer. */
-export const PRIORITY: IntegerRange = { min: -(2 ** 31), max: 2 ** 31 - 1 };
+export const PRIORITY = { min: -(2 ** 31), max: 2 ** 31 - 1 } as const satisfies IntegerRange;
 
 /** An amount of a resource. */
 const AMOUNT: IntegerRange = { min: 0, max: 2 ** 31 - 1 };

@@ -72,7 +72,8 @@ export function sendRun(response: Response, { run, replayed }: AnsweredRun): OpR
   return run;
 }
 
-const REPLAYED = {
+/** Documents the header by which {@link markReplayed} marks a response. */
+export const REPLAYED = {
   [REPLAYED_HEADER]: {
     description: '`true` if an earlier request with the same key has succeeded.',
     schema: { type: 'string', enum: ['true'] },

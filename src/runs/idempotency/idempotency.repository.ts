@@ -6,7 +6,7 @@ import { execute, rows } from '../../database/sql/sql.js';
 import type { Idempotency } from './idempotency-ledger.js';
 
 export interface IdempotencyKey extends Idempotency {
-  /** The run that the request creates or changes. */
+  /** The run that the request creates or changes, or the bulk operation that it starts. */
   readonly runId: string;
 }
 

@@ -6,6 +6,7 @@ import type { Idempotency } from '../idempotency/idempotency-ledger.js';
 import type { IdempotencyKey } from '../idempotency/idempotency.repository.js';
 import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun, Run } from '../machine/run.js';
+import type { RunState } from '../machine/run-state.js';
 import type { Claim, ClaimOutcome } from './claim.js';
 
 /** What a request says beside its command. */
@@ -20,6 +21,8 @@ export interface CommandOptions {
 export interface ChangeOptions extends CommandOptions {
   /** Whether the effect includes a view of the whole run, read in the same transaction if its bytes allow. */
   readonly wantsView?: boolean;
+  /** The command is refused when the run is in another state. */
+  readonly onlyIn?: RunState | undefined;
   /** Called when the command is decided: true when a command of the same request that must precede it has failed. */
   readonly hasPrecedingFailed?: (() => boolean) | undefined;
 }

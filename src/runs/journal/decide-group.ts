@@ -22,7 +22,7 @@ import {
 import { isClaimable, timerOf } from '../machine/timers.js';
 import { SLOT_MS, type ConcurrencySlot } from '../queue/concurrency-keys.js';
 import type { QueueChange } from '../queue/queue.repository.js';
-import { PrecedingEventFailed, RunNotFound, RunRejected } from '../run.errors.js';
+import { PrecedingEventFailed, RunInOtherState, RunNotFound, RunRejected } from '../run.errors.js';
 import { isPutIntoQueue, type ExecutionChange } from '../storage/run.repository.js';
 import type { RunTimer } from '../storage/run-timers.js';
 import { REFUSED } from './claim.js';
@@ -94,9 +94,10 @@ export function decideGroup(
       created.push(run);
       return { run, view: { run, events: [] } };
     }
-    const { runId, command } = pending;
+    const { runId, command, onlyIn } = pending;
     const run = after.get(runId) ?? before.get(runId);
     if (!run) throw new RunNotFound(runId);
+    if (onlyIn !== undefined && run.state !== onlyIn) throw new RunInOtherState(runId, onlyIn, run.state);
     const outcome = decide(run, command, now, policy);
     if (isRejected(outcome)) throw new RunRejected(runId, outcome.rejection);
     after.set(runId, outcome.run);

@@ -1,12 +1,12 @@
 import type { EntityManager } from 'typeorm';
 import { RunTermEntity } from '../../database/entities/run-term.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
-import { rows } from '../../database/sql/sql.js';
+import { rows, type Statement } from '../../database/sql/sql.js';
 import type { RunRecord } from '../machine/run.js';
 import { isInExecution, isTerminal, TERMINAL_STATES } from '../machine/run-state.js';
 import { EXECUTIONS, RECORD_COLUMNS, RUN_BYTES, RUNS } from '../storage/run-columns.js';
 import { fieldConditions, type Bind, type ListDriver } from './list-driver.js';
-import { CREATED_BOUNDS, type CreatedBound, type RunFilter } from './run-filter.js';
+import { CREATED_BOUNDS, stateOf, type CreatedBound, type RunFilter } from './run-filter.js';
 
 export type RunPlace = Pick<RunRecord, 'createdAt' | 'id'>;
 
@@ -56,10 +56,55 @@ export function listRuns(
 ): Promise<ListedRun[]> {
   const params: unknown[] = [];
   const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
-  const { cause, exitCode } = filter;
-  const isOfFailed = cause !== undefined || exitCode !== undefined;
-  const state = isOfFailed ? 'FAILED' : filter.state;
-  if (isOfFailed && (filter.state ?? state) !== state) return Promise.resolve([]);
+  const found = foundBy(filter, walk, driver, bind);
+  if (found === null) return Promise.resolve([]);
+  const { runs, order, limit } = found;
+  return rows(
+    manager,
+    `select ${RECORD_COLUMNS}, r.found
+         from (
+           select r.*,
+                  count(*) over () as found,
+                  sum(${RUN_BYTES}) over walk as bytes_so_far,
+                  row_number() over walk as nth
+             from (${runs}) r
+           window walk as (order by ${order} rows unbounded preceding)
+         ) r
+        where r.bytes_so_far <= ${bind(walk.maxBytes, 'bigint')} or r.nth = 1
+        order by ${order}
+        limit ${limit}`,
+    params,
+  );
+}
+
+/** The ids of the newest runs that pass the filter, up to one more than the limit, as rows `id`. */
+export function selectRunIds(filter: RunFilter, limit: number, driver: ListDriver): Statement {
+  const params: unknown[] = [];
+  const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
+  const found = foundBy(filter, { place: null, direction: 'older', limit }, driver, bind);
+  return { sql: found?.ids ?? 'select null::uuid as id where false', params };
+}
+
+/** SQL of what a walk finds, up to one more than its limit. */
+interface Found {
+  /** Rows of `runs`, in the order of the walk. */
+  readonly runs: string;
+  /** Rows `id`. */
+  readonly ids: string;
+  readonly order: string;
+  /** Place of the limit. */
+  readonly limit: string;
+}
+
+/** @returns null: no run can pass the filter */
+function foundBy(
+  filter: RunFilter,
+  walk: Omit<RunWalk, 'maxBytes'>,
+  driver: ListDriver,
+  bind: Bind,
+): Found | null {
+  const state = stateOf(filter);
+  if (filter.state !== undefined && filter.state !== state) return null;
   const fields = fieldConditions(filter, bind);
   // The predicate of the index of all runs, for a list without a field that has an index.
   const ofIndex = fields.length > 0 && driver !== 'outcome' ? [] : [ONLY_BY_OUTCOME];
@@ -92,38 +137,29 @@ export function listRuns(
     const source = `select r.created_at, r.id from ${RUNS.name} r where ${['r.outcome = s.outcome', ...ofIndex, ...fields].join(' and ')}`;
     return lookedUpStretch(source, lookedUp, { ...lookUp, fields: [] });
   };
-  const isOneRange = state !== undefined && !isExecuting && groups.length === 0;
-  const found = isOneRange
-    ? ofOutcome('r.*', bind(outcomes[0], 'text'))
-    : `select r.*
+  if (state !== undefined && !isExecuting && groups.length === 0) {
+    const outcome = bind(outcomes[0], 'text');
+    return { runs: ofOutcome('r.*', outcome), ids: ofOutcome('r.id', outcome), order, limit };
+  }
+  const page = `select stretch.id as page_id
+           from unnest(${bind(outcomes, 'text[]')}) as s (outcome)
+           ${several === undefined ? '' : `cross join unnest(${bind(several, 'text[]')}) as d (term)`}
+           cross join lateral (
+             ${stretch()}
+           ) stretch
+          order by ${order}
+          limit ${limit} + 1`;
+  return {
+    runs: `select r.*
          from (
-           select stretch.id as page_id
-             from unnest(${bind(outcomes, 'text[]')}) as s (outcome)
-            ${several === undefined ? '' : `cross join unnest(${bind(several, 'text[]')}) as d (term)`}
-            cross join lateral (
-              ${stretch()}
-            ) stretch
-            order by ${order}
-            limit ${limit} + 1
+           ${page}
          ) page
          join ${RUNS.name} r on r.id = page_id
-        order by ${order}`;
-  return rows(
-    manager,
-    `select ${RECORD_COLUMNS}, r.found
-         from (
-           select r.*,
-                  count(*) over () as found,
-                  sum(${RUN_BYTES}) over walk as bytes_so_far,
-                  row_number() over walk as nth
-             from (${found}) r
-           window walk as (order by ${order} rows unbounded preceding)
-         ) r
-        where r.bytes_so_far <= ${bind(walk.maxBytes, 'bigint')} or r.nth = 1
-        order by ${order}
-        limit ${limit}`,
-    params,
-  );
+        order by ${order}`,
+    ids: `select page_id as id from (${page}) page`,
+    order,
+    limit,
+  };
 }
 
 interface LookUp {
@@ -170,7 +206,11 @@ function lookedUpStretch(
  * Of the conditions on the side where the walk starts, only the tightest: an index scan starts at any of them and would
  * read rows in vain up to the tightest.
  */
-function timeConditions({ created }: RunFilter, { place, direction }: RunWalk, bind: Bind): string[] {
+function timeConditions(
+  { created }: RunFilter,
+  { place, direction }: Omit<RunWalk, 'maxBytes'>,
+  bind: Bind,
+): string[] {
   const given = CREATED_BOUNDS.flatMap((name) => {
     const time = created[name];
     return time ? [{ name, time, isBehind: BOUNDS[name].direction === direction }] : [];

@@ -7,6 +7,7 @@ import {
   EARLIEST_CREATED,
   LATEST_CREATED,
   type ListRunsQueryDto,
+  type RunFilterDto,
 } from '../dto/list-runs.dto.js';
 
 export const CREATED_BOUNDS = ['gte', 'lte', 'gt', 'lt'] as const;
@@ -19,7 +20,6 @@ export interface RunFilter {
   readonly topic?: string | undefined;
   readonly concurrencyKey?: string | undefined;
   readonly namePrefix?: string | undefined;
-  /** Only FAILED runs have a cause or an exit code. */
   readonly cause?: string | undefined;
   readonly exitCode?: number | undefined;
   /** Groups of terms of `run_terms`: a run has at least one of each group. A run has only one term of a group. */
@@ -34,8 +34,13 @@ export interface RunPage {
   readonly cursor?: string | undefined;
 }
 
+/** The state that the filter asks for: only FAILED runs have a cause or an exit code. */
+export function stateOf({ state, cause, exitCode }: RunFilter): RunState | undefined {
+  return cause !== undefined || exitCode !== undefined ? 'FAILED' : state;
+}
+
 /** @throws InvalidRequest when states contradict each other or a value cannot be read */
-export function readFilter(query: ListRunsQueryDto): RunFilter {
+export function readFilter(query: RunFilterDto): RunFilter {
   const { state, status } = query;
   if (state !== undefined && status !== undefined && state !== status) {
     throw new InvalidRequest('state and status must match when both are provided');

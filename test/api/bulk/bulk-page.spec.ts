@@ -27,7 +27,7 @@ describe('the commands of docs/bulk.md', () => {
     const blocks = await DocBlocks.read('docs/bulk.md');
     commands = blocks.all();
     answers = blocks.all('', 'json').map((text) => JSON.parse(text));
-    assert.deepEqual([commands.length, answers.length], [4, 3]);
+    assert.deepEqual([commands.length, answers.length], [5, 4]);
   });
   afterAll(async () => {
     await rm(folder, { recursive: true, force: true });
@@ -58,5 +58,14 @@ describe('the commands of docs/bulk.md', () => {
 
   test('cancel a run once', async () => {
     assert.deepEqual(JSON.parse(await run(commands[3])), answers[2]);
+  });
+
+  test('change all runs that a filter matches', async () => {
+    const { created_at: at, ended_at: end, ...shown } = JSON.parse(await run(commands[4]));
+    assert.ok(at <= end);
+    const { created_at: _at, ended_at: _end, ...answer } = Object(answers[3]);
+    assert.deepEqual(asOnPage(JSON.stringify(shown)), answer);
+    const dryRun = JSON.parse(await readFile(join(folder, 'dry-run.json'), 'utf8'));
+    assert.deepEqual(dryRun, { matched: 0, runs: [] });
   });
 });

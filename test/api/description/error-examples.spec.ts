@@ -135,7 +135,9 @@ describe('the example of an error response is what the service answers', () => {
         ? { 'Idempotency-Key': operation.id }
         : { 'X-Worker-Id': 'worker-2', 'X-Run-Attempt': '1' };
       if (isCreation) await send(operation, { headers, body: { ...Object(bodyOf(operation)), inputs: {} } });
-      const answer = await send(operation, { path, headers });
+      const isBulk = operation.id === 'createBulkOperation';
+      const request = isBulk ? { body: { ...Object(bodyOf(operation)), expect: 2 } } : {};
+      const answer = await send(operation, { path, headers, ...request });
       assertExample(operation, 409, answer, id);
     }
     await service.send('DELETE', '/definitions/word-count?all=true');

@@ -37,6 +37,7 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   createDefinitionRun: RUN_OPTIONS,
   labelRun: RUN_OPTIONS,
   upsertDefinition: new RegExp(`${RUN_OPTIONS.source}|^input_specs.*\\.default must be `),
+  createBulkOperation: /^(?:filter has no condition|value\b)/,
   sendHeartbeat: /^resources\.gpus\[\d+\]\.id must not repeat /,
   putSecret: /^value[ .]/,
   createApiKey: /^(?:expires_at must |worker_(?:ids|tags|capabilities) must be given with )/,
@@ -109,12 +110,14 @@ function weightOf({ body, parameters }: Operation): number {
   return parameters.length > 0 ? 2 : 1;
 }
 
-/** Whether the service itself is about to change a run, because a timeout or a back-off ends. */
+/** Whether the service itself is about to change a run, because a timeout or a back-off ends or a bulk operation is under way. */
 async function isTimeoutNear({ dataSource }: TestApp): Promise<boolean> {
   const [near] = await rows<{ isNear: boolean }>(
     dataSource,
     `select exists (
        select from run_timers where due_at < clock_timestamp() + interval '2 seconds'
+     ) or exists (
+       select from bulk_operations where state = 'running'
      ) as "isNear"`,
   );
   return near?.isNear ?? false;

@@ -117,6 +117,47 @@ describe('many runs at once, in the list of runs', skipFor(NO_BROWSER), () => {
     await opened.close();
   });
 
+  test('changes all runs that match the filters, on every page, with their number before and the progress after', async () => {
+    const image = 'registry.example/team/image-1';
+    const ids = await Promise.all(Array.from({ length: 60 }, () => steps.create({ image })));
+    const opened = await show({ path: `/runs?state=PENDING&image=${encodeURIComponent(image)}` });
+    const { page } = opened;
+    await page.getByRole('row').nth(5).waitFor();
+    await page.keyboard.press('a');
+    const bar = page.getByRole('region', { name: 'Selected runs' });
+    await bar.getByRole('button', { name: 'Select all that match' }).click();
+    await bar.getByText('All 60 that match selected').waitFor();
+    await opened.checkAccessibility();
+
+    await bar.getByRole('button', { name: 'Labels…' }).click();
+    const labels = page.getByRole('dialog', { name: 'Label 60 runs?' });
+    await labels.getByLabel('Labels: name 1').fill('team');
+    await labels.getByLabel('Labels: value 1').fill('vision');
+    await opened.checkAccessibility();
+    await labels.getByRole('button', { name: 'Label 60 runs' }).click();
+    const labelled = page.getByRole('dialog', { name: '60 runs labelled' });
+    await labelled.getByRole('button', { name: 'Done' }).click();
+    for (const { id } of ids) assert.deepEqual((await steps.get(id)).labels, { team: 'vision' });
+    await bar.waitFor({ state: 'detached' });
+
+    await page.keyboard.press('a');
+    await bar.getByRole('button', { name: 'Select all that match' }).click();
+    await bar.getByText('All 60 that match selected').waitFor();
+    await bar.getByRole('button', { name: 'Cancel…' }).click();
+    const late = await steps.create({ image });
+    const question = page.getByRole('dialog', { name: 'Cancel 60 runs?' });
+    await question.getByRole('button', { name: 'Cancel 60 runs' }).click();
+    await page.getByRole('dialog').getByText('The filter matches 61 runs, not 60').waitFor();
+    const again = page.getByRole('dialog', { name: 'Cancel 61 runs?' });
+    await again.getByRole('button', { name: 'Cancel 61 runs' }).click();
+    const cancelled = page.getByRole('dialog', { name: '61 runs cancelled' });
+    await opened.checkAccessibility();
+    await cancelled.getByRole('button', { name: 'Done' }).click();
+    for (const { id } of [...ids, late]) assert.equal((await steps.get(id)).state, 'CANCELLED');
+    opened.expectErrors(/409/);
+    await opened.close();
+  });
+
   test('does nothing twice when an answer is lost and the person tries again', async () => {
     const run = await steps.inState('FAILED', { image: 'once' });
     const opened = await show({ path: '/runs?image=once' });

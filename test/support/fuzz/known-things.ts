@@ -16,6 +16,7 @@ const KINDS = [
   'attempt',
   'chunk',
   'secret',
+  'bulk-operation',
 ] as const;
 type Kind = (typeof KINDS)[number];
 
@@ -26,6 +27,7 @@ const MEANINGS: readonly (readonly [name: string, path: RegExp, kind: Kind])[] =
   ['run_id', /^/, 'run'],
   ['starting_after', /^/, 'run'],
   ['ending_before', /^/, 'run'],
+  ['id', /^\/bulk-operations/, 'bulk-operation'],
   ['id', /^\/api-keys/, 'api-key'],
   ['id', /^\/definitions/, 'definition'],
   ['name', /^\/definitions/, 'definition'],
@@ -60,6 +62,7 @@ export class KnownThings {
     attempt: ['1'],
     chunk: ['0'],
     secret: ['secret-1', 'secret-2'],
+    'bulk-operation': [],
   };
 
   /** A thing that a field of this name may mean, or undefined when nothing is known. */
@@ -75,6 +78,7 @@ export class KnownThings {
     if (typeof cursor === 'string') this.#add('cursor', cursor);
     if (typeof id !== 'string') return;
     if (/^\/runs|\/runs$/.test(path)) this.#add('run', id);
+    else if (path === '/bulk-operations') this.#add('bulk-operation', id);
     else if (path === '/api-keys') this.#add('api-key', id);
   }
 

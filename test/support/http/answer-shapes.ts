@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { BULK_ACTIONS, BULK_STATES } from '../../../src/database/entities/bulk-operation.entity.js';
 import { FAILURE_CAUSES } from '../../../src/runs/machine/event-types.js';
 import { RUN_STATES } from '../../../src/runs/machine/run-state.js';
 import { OPTIONS } from '../../../src/runs/options/option-values.js';
@@ -193,6 +194,18 @@ const REFUSED_ITEM = objectOf({
   error: objectOf({ detail: text }, { errors: listOf(text) }),
 });
 
+const BULK_OPERATION = objectOf({
+  id: uuidV7,
+  action: oneOf(...BULK_ACTIONS),
+  state: oneOf(...BULK_STATES),
+  matched: integer,
+  done: integer,
+  refused: listOf(objectOf({ id: uuid, detail: text })),
+  remaining: integer,
+  created_at: timestamp,
+  ended_at: orNull(timestamp),
+});
+
 /** The answer to a bulk request: each item is carried out, with a status of 2xx, or refused. */
 const resultsOf = (done: Check): Check =>
   objectOf({
@@ -211,6 +224,9 @@ const SHAPES = {
   CapacityReport: CAPACITY_REPORT,
   CreatedRuns: resultsOf(objectOf({ status: oneOf(201), run: OP_RUN }, { replayed: oneOf(true) })),
   CreatedRunIds: resultsOf(objectOf({ status: oneOf(201), id: uuidV7 }, { replayed: oneOf(true) })),
+  StartedBulkOperation: objectOf({ id: uuidV7, matched: integer }),
+  BulkPreview: objectOf({ matched: integer, runs: listOf(OP_RUN) }),
+  BulkOperation: BULK_OPERATION,
   RecordedEvents: resultsOf(objectOf({ status: oneOf(204) }, { replayed: oneOf(true) })),
 } as const;
 

@@ -79,6 +79,13 @@ export async function playMainScenario(name: string, call: CallOperation): Promi
   assert.equal((await call('patchRun', { path, body: { priority: 1, state: null } })).priority, 1);
   const labels = { team: 'vision', draft: null };
   assert.deepEqual((await call('labelRun', { path, body: { labels } })).labels, { team: 'vision' });
+  const started = await call('createBulkOperation', {
+    body: { action: 'labels', filter: { topic }, value: { draft: null }, reason: null },
+  });
+  assert.equal(started.matched, 2);
+  const operation = await call('getBulkOperation', { path: { id: started.id } });
+  assert.equal(operation.done + operation.remaining, 2);
+  assert.equal((await call('stopBulkOperation', { path: { id: started.id } })).matched, 2);
   const workers: readonly { id: string }[] = await call('listWorkers');
   assert.ok(workers.some(({ id }) => id === worker_id));
 }
@@ -93,6 +100,7 @@ export const INVALID_CALLS: readonly (readonly [string, Call])[] = [
   ['createRun', { body: { image: 'image', retry_policy: { max_attempts: 'two' } } }],
   ['sendHeartbeat', { body: { worker_id: ' ', resources: { cpu_cores: 1, ram_mb: 1, gpus: [] }, tags: [] } }],
   ['upsertDefinition', { body: { id: 'a/b', version: '1', image: 'image' } }],
+  ['createBulkOperation', { body: { action: 'pause', filter: {} } }],
   ['addEvent', { body: { type: 'STARTED', msg: '' } }],
   ['addEvent', { body: { type: 'STARTED', msg: '', payload: {} } }],
   ['addEvent', { body: { type: 'PROGRESS', msg: 'half' } }],

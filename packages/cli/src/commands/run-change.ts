@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { EXIT, usageError } from '../cli-error.js';
 import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
 import { refusalText } from '../failures.js';
-import { splitAssignment } from '../inputs.js';
+import { labelChanges } from '../inputs.js';
 import { shellWords } from '@longshore/common/shell-words';
 
 const MOST_IDS = 100;
@@ -26,11 +26,7 @@ function addLabel(parent: Command, context: CliContext): void {
     .option('--name <name>', 'its new name; empty: none');
   callsService(command, 'run label $RUN team=vision draft-', 'run label $RUN --name nightly').action(
     async (id: string, words: string[], flags: ServiceFlags & { readonly name?: string }) => {
-      const labels = Object.fromEntries(
-        words.map((word) =>
-          word.endsWith('-') && !word.includes('=') ? [word.slice(0, -1), null] : splitAssignment(word),
-        ),
-      );
+      const labels = labelChanges(words);
       const name = flags.name === undefined ? {} : { name: flags.name === '' ? null : flags.name };
       const session = await openSession(flags, context);
       const run = await session.ask((init) =>

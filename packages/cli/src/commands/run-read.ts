@@ -1,43 +1,21 @@
 import type { Schemas } from '@longshore/client';
-import {
-  FAILURE_CAUSES,
-  RUN_STATES,
-  TERMINAL_STATES,
-  type FailureCause,
-  type RunState,
-} from '@longshore/client/constants';
-import { readSpan, readTime } from '@longshore/common/json/read-time';
-import { type Command, Option } from 'commander';
+import { TERMINAL_STATES } from '@longshore/client/constants';
+import type { Command } from 'commander';
 import {
   callsService,
   type CliContext,
   integerOption,
   openSession,
   type ServiceFlags,
-  several,
-  time,
 } from '../command-kit.js';
-import { tags } from '../run-options.js';
-import type { Session } from '../session.js';
+import { filtersOf, withRunFilters, type FilterFlags } from '../run-filters.js';
 import { holdersText, RUN_COLUMNS, runDetails } from '../run-view.js';
 import { STATE_COLOURS, oneLine, paint } from '../style.js';
 import { type Column, formatFields, formatTable, span, type TableStyle } from '../table.js';
 
 const PAGE = 100;
 
-interface ListFlags extends ServiceFlags {
-  readonly state?: RunState;
-  readonly def?: string;
-  readonly image?: string;
-  readonly topic?: string;
-  readonly selector?: readonly string[];
-  readonly concurrencyKey?: string;
-  readonly label?: readonly string[];
-  readonly name?: string;
-  readonly cause?: FailureCause;
-  readonly exitCode?: number;
-  readonly since?: string;
-  readonly until?: string;
+interface ListFlags extends ServiceFlags, FilterFlags {
   readonly limit: number;
   readonly all?: true;
 }
@@ -72,29 +50,8 @@ function addGet(parent: Command, context: CliContext): void {
 }
 
 function addList(parent: Command, context: CliContext): void {
-  const command = parent
-    .command('list')
-    .description('list runs, newest first')
-    .addOption(
-      new Option('-s, --state <state>', 'runs in this state')
-        .choices(RUN_STATES)
-        .argParser((text) => text.toUpperCase()),
-    )
-    .option('-d, --def <name>', 'runs of this definition')
-    .option('--image <image>', 'runs of this image')
-    .option('-t, --topic <topic>', 'runs with this topic')
-    .option('--selector <tag>', 'runs whose selector has this tag; a list is separated by commas', tags)
-    .option('--concurrency-key <key>', 'runs with this concurrency key')
-    .option(
-      '-l, --label <key=value>',
-      'runs with this label, or with this key alone; repeat it for more',
-      several,
-    )
-    .option('--name <text>', 'runs whose name begins with this')
-    .addOption(new Option('--cause <cause>', 'runs that failed by this').choices(FAILURE_CAUSES))
-    .addOption(integerOption('--exit-code <n>', 'runs that failed with this exit code', 0, 255))
-    .option('--since <time>', 'created at or after: 2h, 3d, or ISO 8601 with a zone', time)
-    .option('--until <time>', 'created at or before', time)
+  const command = parent.command('list').description('list runs, newest first');
+  withRunFilters(command)
     .addOption(integerOption('-n, --limit <n>', 'so many at most', 1, 1_000_000).default(20))
     .option('--all', 'all of them');
   callsService(
@@ -105,7 +62,7 @@ function addList(parent: Command, context: CliContext): void {
   ).action(async (flags: ListFlags) => {
     const session = await openSession(flags, context);
     const { output } = context;
-    const filters = { ...filtersOf(flags), ...(await createdBetween(flags, session)) };
+    const filters = { include_events: false, ...(await filtersOf(flags, session)) };
     let left = flags.all ? Number.POSITIVE_INFINITY : flags.limit;
     const shown: Schemas['OpRun'][] = [];
     for (let last: string | undefined; left > 0;) {
@@ -127,34 +84,6 @@ function addList(parent: Command, context: CliContext): void {
     if (shown.length === 0) output.note('no runs');
     else await output.write(formatTable(RUN_COLUMNS, shown, output));
   });
-}
-
-function filtersOf(flags: ListFlags) {
-  const { state, def, image, topic, selector, concurrencyKey, label, name, cause, exitCode } = flags;
-  return {
-    include_events: false,
-    ...(state === undefined ? {} : { state }),
-    ...(def === undefined ? {} : { op_definition: def }),
-    ...(image === undefined ? {} : { image }),
-    ...(topic === undefined ? {} : { topic }),
-    ...(selector === undefined ? {} : { selector: selector.join(',') }),
-    ...(concurrencyKey === undefined ? {} : { concurrency_key: concurrencyKey }),
-    ...(label === undefined ? {} : { label: [...label] }),
-    ...(name === undefined ? {} : { name_prefix: name }),
-    ...(cause === undefined ? {} : { cause }),
-    ...(exitCode === undefined ? {} : { exit_code: exitCode }),
-  };
-}
-
-/** The bounds of the time of creation, in UNIX seconds. Both spans are counted from one time. */
-async function createdBetween({ since, until }: ListFlags, session: Session) {
-  const hasSpan = [since, until].some((text) => text !== undefined && readSpan(text) !== null);
-  const now = hasSpan ? await session.serviceNow() : 0;
-  const seconds = (text: string): number => Math.floor(Number(readTime(text, now, -1)) / 1000);
-  return {
-    ...(since === undefined ? {} : { 'created[gte]': seconds(since) }),
-    ...(until === undefined ? {} : { 'created[lte]': seconds(until) }),
-  };
 }
 
 function addExplain(parent: Command, context: CliContext): void {

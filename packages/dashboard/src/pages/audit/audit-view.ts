@@ -11,6 +11,8 @@ export function changesOf({ before, after }: AuditEntry): JsonChange[] {
 
 const ACTIONS: Readonly<Record<Exclude<AuditEntry['action'], 'run.patch'>, string>> = {
   'run.labels': 'name and labels of a run changed',
+  'bulk.start': 'bulk operation started',
+  'bulk.stop': 'bulk operation stopped',
   'key.create': 'API key created',
   'key.revoke': 'API key revoked',
   'worker.drain': 'worker drained',

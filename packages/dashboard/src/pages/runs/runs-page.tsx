@@ -11,8 +11,9 @@ import { useSession } from '../../session/session-context.js';
 import { PageHeader } from '../../shell/page-header.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import { BulkDialog } from './bulk-dialog.js';
-import type { BulkAction } from './bulk-view.js';
 import { FilterChips } from './filter-chips.js';
+import { MatchingDialog } from './matching/matching-dialog.js';
+import { useMatching, type MatchingAction } from './matching/use-matching.js';
 import { NewRunDialog } from './new-run-dialog.js';
 import { NoRuns } from './no-runs.js';
 import { NARROW_COLUMNS, WIDE_COLUMNS } from './run-columns.js';
@@ -45,21 +46,32 @@ export default function RunsPage() {
   const [parameters, setParameters] = useUrlFilters(RUN_PARAMETERS);
   const filters = useMemo(() => filtersOf(parameters), [parameters]);
   const page = useRunPage(filters, parameters, setParameters);
-  const [action, setAction] = useState<BulkAction>();
+  const [asked, setAsked] = useState<{ readonly action: MatchingAction; readonly isOfAll: boolean }>();
+  const [isAllChosen, setAllChosen] = useState(false);
   const [isNew, setNew] = useState(false);
   const [isPanelOpen, setPanelOpen] = useState(false);
 
   const chosen = useChosenRuns(page.runs);
   const isChoosing = chosen.runs.length > 0;
+  const isAll = isChoosing && isAllChosen;
+  const matching = useMatching(filters, isAll);
+  const clearChosen = chosen.clear;
+  const unchoose = useCallback((): void => {
+    setAllChosen(false);
+    clearChosen();
+  }, [clearChosen]);
   const { rows, heldBack } = useHeldRows(page.runs, isChoosing, JSON.stringify(parameters));
   const fresh = useNewRuns(filters, !page.isNewest);
   const filter = useCallback(
-    (change: Partial<RunFilters>) => setParameters({ ...NEWEST_PAGE, ...change }),
+    (change: Partial<RunFilters>) => {
+      setAllChosen(false);
+      setParameters({ ...NEWEST_PAGE, ...change });
+    },
     [setParameters],
   );
   const clear = (): void => filter(NO_FILTERS);
   const showNewest = (): void => {
-    chosen.clear();
+    unchoose();
     setParameters(NEWEST_PAGE, { isNewPage: !page.isNewest });
     scrollTo({ top: 0 });
   };
@@ -69,8 +81,9 @@ export default function RunsPage() {
   useShortcut('p', 'Previous page: newer runs', () => page.toNewer?.());
   useShortcut('c', 'Create a run', () => mayChange && setNew(true));
   useShortcut('a', 'Select every run of the page', () => mayChange && chosen.toggleAll(rows ?? []));
-  useShortcut('Escape', 'Clear the selection', chosen.clear);
+  useShortcut('Escape', 'Clear the selection', unchoose);
 
+  const close = (): void => setAsked(undefined);
   const isAnyFilter = isFiltered(filters);
   const { isError, error, refetch } = page.answer;
   const refusal = error instanceof ApiError && error.status === 400 ? error.detail : undefined;
@@ -149,14 +162,28 @@ export default function RunsPage() {
           )}
         </div>
       )}
-      <SelectionBar count={chosen.runs.length} onAct={setAction} onClear={chosen.clear} />
-      {action !== undefined && (
-        <BulkDialog
-          action={action}
-          runs={chosen.runs}
-          onClose={() => setAction(undefined)}
-          onDone={chosen.clear}
+      <SelectionBar
+        count={chosen.runs.length}
+        matching={
+          page.toNewer || page.toOlder
+            ? { isChosen: isAll, count: matching.data, error: matching.error }
+            : undefined
+        }
+        onChooseMatching={() => setAllChosen(true)}
+        onAct={(action) => setAsked({ action, isOfAll: isAll })}
+        onClear={unchoose}
+      />
+      {asked?.isOfAll === true && (
+        <MatchingDialog
+          action={asked.action}
+          filters={filters}
+          matched={matching.data ?? 0}
+          onClose={close}
+          onDone={unchoose}
         />
+      )}
+      {asked?.isOfAll === false && asked.action !== 'labels' && (
+        <BulkDialog action={asked.action} runs={chosen.runs} onClose={close} onDone={unchoose} />
       )}
       <NewRunDialog isOpen={isNew} onClose={() => setNew(false)} images={imagesOf(rows)} />
     </>

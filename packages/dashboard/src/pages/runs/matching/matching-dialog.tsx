@@ -1,0 +1,179 @@
+import { useEffect, useState } from 'react';
+import { describeError } from '../../../api/api-error.js';
+import type { Schemas } from '../../../api/use-api.js';
+import { Button } from '../../../components/controls/button.js';
+import { Field } from '../../../components/controls/field.js';
+import { TextInput } from '../../../components/controls/inputs.js';
+import { Dialog } from '../../../components/feedback/dialog.js';
+import { ProgressBar } from '../../../components/values/progress-bar.js';
+import { RunLink } from '../../../components/values/run-link.js';
+import { formatCount } from '../../../lib/format.js';
+import type { Pair } from '../../../run-form/form-values.js';
+import { PairRows } from '../../../run-form/pair-rows.js';
+import { LABELS_FIELD } from '../../../run-form/run-fields.js';
+import styles from '../bulk-dialog.module.css';
+import type { RunFilters } from '../run-filters.js';
+import { useBulkOperation, type LabelChanges, type MatchingAction } from './use-matching.js';
+
+const TEXTS: Readonly<Record<MatchingAction, { verb: string; done: string; effect: string }>> = {
+  cancel: {
+    verb: 'Cancel',
+    done: 'cancelled',
+    effect: 'Those that have ended are refused; containers of running ones are stopped.',
+  },
+  retry: {
+    verb: 'Retry',
+    done: 'retried',
+    effect:
+      'Each gets another attempt, whatever its state, unless the filter has one: then only runs still in it.',
+  },
+  labels: { verb: 'Label', done: 'labelled', effect: 'Other labels of the runs stay as they are.' },
+};
+
+interface Props {
+  readonly action: MatchingAction;
+  readonly filters: RunFilters;
+  /** How many match. */
+  readonly matched: number;
+  readonly onClose: () => void;
+  /** Called when the operation has ended. */
+  readonly onDone: () => void;
+}
+
+/** Asks before all runs that match the filters are changed, and shows how far it is. */
+export function MatchingDialog({ action, filters: seen, matched, onClose, onDone }: Props) {
+  const [filters] = useState(seen);
+  const { start, operation, stop } = useBulkOperation(action, filters, matched);
+  const [pairs, setPairs] = useState<readonly Pair[]>([{ name: '', value: '' }]);
+  const [removed, setRemoved] = useState('');
+  const { verb, effect } = TEXTS[action];
+  const isEnded = operation.data !== undefined && operation.data.state !== 'running';
+  useEffect(() => {
+    if (isEnded) onDone();
+  }, [isEnded, onDone]);
+
+  if (start.data !== undefined) {
+    return (
+      <Progress
+        action={action}
+        operation={operation.data}
+        error={operation.error ?? stop.error}
+        isStopping={stop.isPending}
+        onStop={() => stop.mutate()}
+        onClose={onClose}
+      />
+    );
+  }
+  const labels = changesOf(pairs, removed);
+  return (
+    <Dialog
+      isOpen
+      onClose={onClose}
+      title={`${verb} ${countRuns(matched)}?`}
+      width="wide"
+      actions={
+        <>
+          <Button onClick={onClose}>Back</Button>
+          <Button
+            kind={action === 'cancel' ? 'danger' : 'primary'}
+            isBusy={start.isPending}
+            disabled={matched === 0 || (action === 'labels' && Object.keys(labels).length === 0)}
+            onClick={() => start.mutate(labels)}
+            data-autofocus
+          >
+            {verb} {countRuns(matched)}
+          </Button>
+        </>
+      }
+    >
+      <p>All runs that match the filters now, on this page and on others. {effect}</p>
+      {action === 'labels' && (
+        <div className={styles.groups}>
+          <PairRows
+            label={LABELS_FIELD.label}
+            hint={LABELS_FIELD.hint}
+            error={undefined}
+            pairs={pairs}
+            onChange={setPairs}
+          />
+          <Field label="Labels to remove" hint="Keys, separated by commas.">
+            {(control) => <TextInput {...control} value={removed} onChange={setRemoved} />}
+          </Field>
+        </div>
+      )}
+      <p role="alert" className={styles.error}>
+        {start.isError && describeError(start.error)}
+      </p>
+    </Dialog>
+  );
+}
+
+interface ProgressProps {
+  readonly action: MatchingAction;
+  readonly operation: Schemas['BulkOperation'] | undefined;
+  readonly error: Error | null;
+  readonly isStopping: boolean;
+  readonly onStop: () => void;
+  readonly onClose: () => void;
+}
+
+function Progress({ action, operation, error, isStopping, onStop, onClose }: ProgressProps) {
+  const { matched = 0, done = 0, remaining = 0, refused = [], state = 'running' } = operation ?? {};
+  const refusals = matched - done - remaining;
+  const { done: participle } = TEXTS[action];
+  const isRunning = state === 'running';
+  return (
+    <Dialog
+      isOpen
+      onClose={onClose}
+      title={
+        operation === undefined
+          ? 'Started'
+          : `${countRuns(done)} ${participle}${refusals === 0 ? '' : `, ${formatCount(refusals)} refused`}`
+      }
+      width="wide"
+      actions={
+        <>
+          {isRunning && (
+            <Button kind="danger" isBusy={isStopping} onClick={onStop}>
+              Stop
+            </Button>
+          )}
+          <Button kind="primary" onClick={onClose} data-autofocus>
+            {isRunning ? 'Go on in the background' : 'Done'}
+          </Button>
+        </>
+      }
+    >
+      <ProgressBar
+        label="Runs that are done"
+        percent={matched === 0 ? 100 : Math.floor((100 * (matched - remaining)) / matched)}
+      />
+      {state === 'stopped' && <p>Stopped: {countRuns(remaining)} stay as they are.</p>}
+      <ul className={styles.results} aria-label="Refused runs">
+        {refused.map(({ id, detail }) => (
+          <li key={id}>
+            <RunLink id={id} />
+            <span className={styles.refused}>Refused: {detail}</span>
+          </li>
+        ))}
+      </ul>
+      {refusals > refused.length && <p>The first {formatCount(refused.length)} of the refused ones.</p>}
+      <p role="alert" className={styles.error}>
+        {error !== null && describeError(error)}
+      </p>
+    </Dialog>
+  );
+}
+
+function changesOf(pairs: readonly Pair[], removed: string): LabelChanges {
+  const keys = removed.split(',').map((key) => key.trim());
+  return Object.fromEntries([
+    ...keys.filter((key) => key !== '').map((key) => [key, null] as const),
+    ...pairs.filter(({ name }) => name.trim() !== '').map(({ name, value }) => [name.trim(), value] as const),
+  ]);
+}
+
+function countRuns(count: number): string {
+  return `${formatCount(count)} ${count === 1 ? 'run' : 'runs'}`;
+}

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { execute, rows } from '../../../src/database/sql/sql.js';
+import { MAX_MATCHED } from '../../../src/runs/bulk/bulk-operations.repository.js';
+import { RunJournal } from '../../../src/runs/journal/run-journal.js';
+import { until } from '../../support/app/passing-time.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { assertError } from '../../support/http/answer-shapes.js';
+import { freshRun } from '../../support/runs/journal.js';
+import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+
+const RUNS = 1_000;
+
+describe('a bulk operation', () => {
+  let database: TestDatabase;
+  let service: TestApp;
+
+  beforeAll(async () => {
+    database = await openTestDatabase();
+    // The commands of a page do not fit at once.
+    service = await startTestApp({ database, env: { SERVICE_JOURNAL_WAITING_PER_KEY: '30' } });
+  });
+  afterAll(async () => {
+    await service.close();
+    await database.close();
+  });
+
+  const seed = (count: number): Promise<unknown> =>
+    execute(
+      database.dataSource,
+      `insert into runs (
+         id, state, outcome, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims, max_attempts,
+         image, inputs, outputs_template, ram_mb, vram_mb, cpu, queued_at, finished_at, created_at, updated_at, size
+       )
+       select gen_random_uuid(), 'FAILED', 'FAILED', 0, 0, 1, gen_random_uuid(), 0, 0, 0, 0, 1,
+              'image-' || n % 8, '{}', '{}', 0, 0, 0, now(), now(), now(), now(), 4
+         from generate_series(1, $1::integer) as n`,
+      [count],
+    );
+
+  test('changes each run once with two processes, while others change them, and goes on when one of them ends', async () => {
+    const leaving = await startTestApp({ database });
+    const journal = service.app.get(RunJournal, { strict: false });
+    const runs = Array.from({ length: RUNS }, () => freshRun({ image: 'shared' }));
+    await Promise.all(runs.map((run) => journal.create(run)));
+    const started = await leaving.send('POST', '/bulk-operations', {
+      body: { action: 'retry', filter: { image: 'shared', state: 'PENDING' } },
+    });
+    const { id, matched } = started.body;
+    assert.equal(matched, RUNS);
+    const show = async () => (await service.send('GET', `/bulk-operations/${id}`)).body;
+    await until(show, ({ done }) => done > 0);
+    // The oldest are processed last: most of them have ended by then.
+    const ids = runs.slice(0, 25).map((run) => run.id);
+    const cancelled = await service.send('POST', '/runs/batch/cancel', { body: { ids } });
+    assert.ok(cancelled.body.results.every(({ status }: { status: number }) => status === 204));
+    await leaving.close();
+    const ended = await until(show, ({ state }) => state === 'done');
+    const refused: string[] = ended.refused.map((run: { id: string }) => run.id);
+    assert.deepEqual([ended.done + refused.length, ended.remaining], [RUNS, 0]);
+    assert.ok(refused.every((run) => ids.includes(run)));
+    const once = await rows<{ id: string }>(
+      database.dataSource,
+      `select id from runs where image = 'shared' and attempt = 1`,
+    );
+    assert.deepEqual(once.map((run) => run.id).toSorted(), refused.toSorted());
+    const more = await rows(database.dataSource, `select from runs where image = 'shared' and attempt > 2`);
+    assert.equal(more.length, 0);
+  });
+
+  test(`is refused for more than ${MAX_MATCHED} runs, with the advice to narrow the filter`, async () => {
+    await seed(MAX_MATCHED + 1);
+    for (const dry_run of [true, false]) {
+      const body = { action: 'retry', filter: { 'created[gte]': 1 }, dry_run };
+      assertError(
+        await service.send('POST', '/bulk-operations', { body }),
+        400,
+        `The filter matches more than ${MAX_MATCHED} runs: narrow it, for example by created[gte] and created[lt]`,
+      );
+    }
+    const body = { action: 'retry', filter: { image: 'image-2' }, dry_run: true };
+    assert.equal((await service.send('POST', '/bulk-operations', { body })).body.matched, MAX_MATCHED / 8);
+  });
+});
