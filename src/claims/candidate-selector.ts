@@ -5,16 +5,17 @@ import { byQueueOrder, isPlain, offerOf, serves, type Lane } from '../runs/queue
 import { Lanes } from '../runs/queue/lanes.js';
 import type { LockedPendingRun } from '../runs/queue/plain-lane.js';
 import { QueueRepository } from '../runs/queue/queue.repository.js';
-import type {
-  Assignment,
-  Choice,
-  ChoiceContext,
-  Claimant,
-  ClaimContext,
-  HeldRun,
-  QueuedRun,
-  Reservation,
-  SchedulingStrategy,
+import {
+  shapeOf,
+  type Assignment,
+  type Choice,
+  type ChoiceContext,
+  type Claimant,
+  type ClaimContext,
+  type HeldRun,
+  type QueuedRun,
+  type Reservation,
+  type SchedulingStrategy,
 } from '../runs/scheduling-strategy.js';
 
 /** How often a strategy chooses again after other transactions took runs that it had chosen. */
@@ -283,8 +284,7 @@ function matched<R extends Run>(
 function withRuns(claimant: Claimant, candidates: readonly Candidate[], isFifo: boolean): Claimant {
   const { held, max = isFifo && candidates.length > 0 ? candidates.length : undefined } = claimant;
   const added = candidates.map(({ run, worker, gpuId }): HeldRun => {
-    const { id: runId, cpu, ramMb, vramMb } = run;
-    return { runId, workerId: worker.id, cpu, ramMb, vramMb, gpuId };
+    return { runId: run.id, workerId: worker.id, ...shapeOf(run), gpuId };
   });
   return {
     ...claimant,

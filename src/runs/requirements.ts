@@ -1,5 +1,6 @@
 import { v5 as uuidV5 } from 'uuid';
-import type { JsonObject } from '@longshore/common/json/json-value';
+import { capabilitiesOfConstraints } from './machine/constraints.js';
+import type { RunRecord } from './machine/run.js';
 import { neededCapabilities } from './options/option-values.js';
 
 /** What a worker must have to get a run, and what a worker has of it. */
@@ -13,9 +14,21 @@ const CAPABILITY = 'capability:';
 
 const NAMESPACE = '0f6f5f0e-6a0a-4b55-9c0b-5f2b0d1c7a51';
 
-/** The requirements of a run with this selector and stored options. */
-export function requirementsOf(selector: readonly string[] | null, options: JsonObject | null): Requirements {
-  return { tags: selector ?? [], capabilities: neededCapabilities(options) };
+/** The fields of a run that its requirements depend on. */
+export const REQUIRING_FIELDS = [
+  'selector',
+  'options',
+  'cpu',
+  'extraConstraints',
+] as const satisfies readonly (keyof RunRecord)[];
+
+/** What the requirements of a run depend on. */
+export type RequiringRun = Pick<RunRecord, (typeof REQUIRING_FIELDS)[number]>;
+
+/** What the run requires of its worker. */
+export function requirementsOf(run: RequiringRun): Requirements {
+  const capabilities = [...neededCapabilities(run.options), ...capabilitiesOfConstraints(run)];
+  return { tags: run.selector ?? [], capabilities };
 }
 
 /** The requirements as a sorted list without repetitions: `tag:NAME`, `capability:NAME`. */

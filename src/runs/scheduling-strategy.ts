@@ -1,4 +1,5 @@
 import type { SqlExecutor } from '../database/sql/sql.js';
+import { cpuMillisOf } from './machine/constraints.js';
 import type { Run } from './machine/run.js';
 
 export interface Gpu {
@@ -18,13 +19,24 @@ export interface ClaimingWorker {
   readonly capabilities: readonly string[];
 }
 
+/** Amounts of resources, such as those that a run asks for. */
+export interface Shape {
+  /** Thousandths of a core. */
+  readonly cpuMillis: number;
+  readonly ramMb: number;
+  /** GPU memory in MB, on one GPU. */
+  readonly vramMb: number;
+}
+
+/** What a run asks for; 0: no requirement. */
+export function shapeOf(run: Pick<Run, 'cpu' | 'extraConstraints' | 'ramMb' | 'vramMb'>): Shape {
+  return { cpuMillis: cpuMillisOf(run), ramMb: run.ramMb, vramMb: run.vramMb };
+}
+
 /** A run that is assigned to a worker or running there, and the resources that it takes. */
-export interface HeldRun {
+export interface HeldRun extends Shape {
   readonly runId: string;
   readonly workerId: string;
-  readonly cpu: number;
-  readonly ramMb: number;
-  readonly vramMb: number;
   readonly gpuId: number | null;
 }
 
@@ -45,12 +57,6 @@ export interface QueuedRun extends Run {
   readonly reservedFor: string | null;
 }
 
-export interface Shape {
-  readonly cpu: number;
-  readonly ramMb: number;
-  readonly vramMb: number;
-}
-
 /**
  * The candidates that a strategy asks for: several parts of the queue, joined in queue order. Runs that a claimant is
  * reserved for are always among them.
@@ -69,7 +75,7 @@ export interface CandidateQuery {
 export interface Obstacle {
   /** `cpu`, `ram_mb`, `vram_mb`, or a name that the strategy defines. */
   readonly resource: string;
-  /** What the run asks for. */
+  /** What the run asks for; of `cpu` in cores. */
   readonly needed: number;
   /** What is left of the worker. */
   readonly free: number;

@@ -22,8 +22,10 @@ export class CapacityQueryDto {
 export class DemandSumDto {
   /** How many runs. @example 120 */
   @ApiProperty({ type: 'integer' }) runs: number;
-  /** Cores. @example 240 */
+  /** Cores, rounded up. @example 240 */
   @ApiProperty({ type: 'integer' }) cpu: number;
+  /** Thousandths of cores. @example 240000 */
+  @ApiProperty({ type: 'integer' }) cpu_millis: number;
   /** MB. @example 480000 */
   @ApiProperty({ type: 'integer' }) ram_mb: number;
   /** MB of GPU memory. @example 0 */
@@ -46,8 +48,10 @@ export class DemandNumbersDto {
 
 @ApiSchema({ name: 'DemandShape', description: 'Runs with the same constraints; 0 means no requirement.' })
 export class DemandShapeDto extends DemandNumbersDto {
-  /** CPUs. @example 2 */
+  /** CPUs, rounded up. @example 2 */
   @ApiProperty({ type: 'integer' }) cpu: number;
+  /** Thousandths of a core. @example 2000 */
+  @ApiProperty({ type: 'integer' }) cpu_millis: number;
   /** RAM in MB. @example 4000 */
   @ApiProperty({ type: 'integer' }) ram_mb: number;
   /** GPU memory in MB, on one GPU. @example 0 */
@@ -172,8 +176,10 @@ export class SupplyOtherDto {
 })
 export class SupplyDto {
   @ApiProperty({ type: SupplyWorkersDto }) workers: SupplyWorkersDto;
-  /** Cores. */
+  /** Whole cores; one that is used in part is not free. */
   @ApiProperty({ type: SupplySumDto }) cpu: SupplySumDto;
+  /** Thousandths of cores. */
+  @ApiProperty({ type: SupplySumDto }) cpu_millis: SupplySumDto;
   @ApiProperty({ type: SupplySumDto }) ram_mb: SupplySumDto;
   /** Over all GPUs. */
   @ApiProperty({ type: SupplySumDto }) vram_mb: SupplySumDto;
@@ -203,15 +209,20 @@ export function toNumbersDto({ ready, waiting, inExecution }: RunNumbers): Deman
 
 /** All that are pending. */
 export function toPendingDto(ready: DemandSum, waiting: DemandSum): DemandSumDto {
-  return {
+  return toSumDto({
     runs: ready.runs + waiting.runs,
-    cpu: ready.cpu + waiting.cpu,
-    ram_mb: ready.ramMb + waiting.ramMb,
-    vram_mb: ready.vramMb + waiting.vramMb,
+    cpuMillis: ready.cpuMillis + waiting.cpuMillis,
+    ramMb: ready.ramMb + waiting.ramMb,
+    vramMb: ready.vramMb + waiting.vramMb,
     gpus: ready.gpus + waiting.gpus,
-  };
+  });
 }
 
-export function toSumDto({ runs, cpu, ramMb, vramMb, gpus }: DemandSum): DemandSumDto {
-  return { runs, cpu, ram_mb: ramMb, vram_mb: vramMb, gpus };
+export function toSumDto({ runs, cpuMillis, ramMb, vramMb, gpus }: DemandSum): DemandSumDto {
+  return { runs, ...toCpuDto(cpuMillis), ram_mb: ramMb, vram_mb: vramMb, gpus };
+}
+
+/** Cores, rounded up, and the exact number of their thousandths. */
+export function toCpuDto(cpuMillis: number): Pick<DemandSumDto, 'cpu' | 'cpu_millis'> {
+  return { cpu: Math.ceil(cpuMillis / 1000), cpu_millis: cpuMillis };
 }

@@ -49,7 +49,7 @@ export class ExplainService {
       const status = await this.queue.getStatus(manager, runId);
       const { run } = status;
       const active = workers.filter(({ isActive }) => isActive);
-      const requirements = requirementsOf(run.selector, run.options);
+      const requirements = requirementsOf(run);
       const concurrency = await this.#concurrencyOf(manager, status);
       const judged =
         run.state === 'PENDING'

@@ -1,13 +1,14 @@
 import type { Run } from '../../runs/machine/run.js';
-import type {
-  Assignment,
-  CandidateQuery,
-  Choice,
-  Claimant,
-  Obstacle,
-  QueuedRun,
-  SchedulingStrategy,
-  Shape,
+import {
+  shapeOf,
+  type Assignment,
+  type CandidateQuery,
+  type Choice,
+  type Claimant,
+  type Obstacle,
+  type QueuedRun,
+  type SchedulingStrategy,
+  type Shape,
 } from '../../runs/scheduling-strategy.js';
 import { freeResources } from '../../workers/free-resources.js';
 import { largestShape, shortages } from './fit-rule.js';
@@ -24,7 +25,7 @@ export class DirectStrategy implements SchedulingStrategy {
 
   /** What the worker lacks even when idle. It may get the run all the same, and reports that it cannot execute it. */
   obstacles(worker: Claimant, run: Run): readonly Obstacle[] {
-    return shortages(worker, capacityOf(worker), run);
+    return shortages(worker, capacityOf(worker), shapeOf(run));
   }
 
   /** An idle worker takes one run. */

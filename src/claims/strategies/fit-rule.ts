@@ -1,14 +1,19 @@
 import type { ClaimingWorker, Obstacle, Shape } from '../../runs/scheduling-strategy.js';
-import type { FreeResources } from '../../workers/free-resources.js';
+import { freeResources, type FreeResources } from '../../workers/free-resources.js';
 
 const NONE: readonly Obstacle[] = [];
 
 /** The resources that a worker lacks for a run; empty if it fits. @param free the result of {@link largestShape} */
 export function shortages(worker: ClaimingWorker, free: Shape, run: Shape): readonly Obstacle[] {
-  if (run.cpu <= free.cpu && run.ramMb <= free.ramMb && run.vramMb <= free.vramMb) return NONE;
-  const total = largestShape({ cpu: worker.cpuCores, ramMb: worker.ramMb, gpus: worker.gpus });
+  if (run.cpuMillis <= free.cpuMillis && run.ramMb <= free.ramMb && run.vramMb <= free.vramMb) return NONE;
+  const total = largestShape(freeResources(worker, []));
   return [
-    { resource: 'cpu', needed: run.cpu, free: free.cpu, total: total.cpu },
+    {
+      resource: 'cpu',
+      needed: run.cpuMillis / 1000,
+      free: free.cpuMillis / 1000,
+      total: total.cpuMillis / 1000,
+    },
     { resource: 'ram_mb', needed: run.ramMb, free: free.ramMb, total: total.ramMb },
     { resource: 'vram_mb', needed: run.vramMb, free: free.vramMb, total: total.vramMb },
   ].filter(({ needed, free: left }) => needed > left);
@@ -25,16 +30,20 @@ export function tightestGpu({ gpus }: FreeResources, vramMb: number): number | n
 }
 
 /** The most of each resource that one run can get. */
-export function largestShape({ cpu, ramMb, gpus }: FreeResources): Shape {
+export function largestShape({ cpuMillis, ramMb, gpus }: FreeResources): Shape {
   let vramMb = 0;
   for (const gpu of gpus) vramMb = Math.max(vramMb, gpu.vramMb);
-  return { cpu, ramMb, vramMb };
+  return { cpuMillis, ramMb, vramMb };
 }
 
 /** How many runs of the shape fit side by side; Infinity for a shape without requirements. */
-export function countFitting({ cpu, ramMb, gpus }: FreeResources, shape: Shape): number {
+export function countFitting({ cpuMillis, ramMb, gpus }: FreeResources, shape: Shape): number {
   const onGpus = gpus.reduce((sum, { vramMb }) => sum + times(vramMb, shape.vramMb), 0);
-  return Math.min(times(cpu, shape.cpu), times(ramMb, shape.ramMb), shape.vramMb === 0 ? Infinity : onGpus);
+  return Math.min(
+    times(cpuMillis, shape.cpuMillis),
+    times(ramMb, shape.ramMb),
+    shape.vramMb === 0 ? Infinity : onGpus,
+  );
 }
 
 function times(free: number, each: number): number {

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import fc from 'fast-check';
-import type { Choice, Claimant, HeldRun, QueuedRun } from '../../runs/scheduling-strategy.js';
+import {
+  shapeOf,
+  type Choice,
+  type Claimant,
+  type HeldRun,
+  type QueuedRun,
+} from '../../runs/scheduling-strategy.js';
 import { FitStrategy } from './fit.strategy.js';
 import { ago, claimant, heldBy, NOW, queued } from './strategy.fixtures.js';
 
@@ -78,8 +84,7 @@ function runOf({ runs }: Scene, runId: string): QueuedRun {
 }
 
 function asHeld(scene: Scene, workerId: string, { runId, gpuId }: Choice['assignments'][number]): HeldRun {
-  const { cpu, ramMb, vramMb } = runOf(scene, runId);
-  return heldBy(workerId, runId, { cpu, ramMb, vramMb, gpuId });
+  return { runId, workerId, ...shapeOf(runOf(scene, runId)), gpuId };
 }
 
 /** Calls back for each assignment with its worker as it is just before. */
@@ -114,7 +119,7 @@ describe('every choice of the strategy fit', () => {
             .map((one) => asHeld(scene, worker.id, one));
           const all = [...worker.held, ...got];
           for (const [key, total] of [
-            ['cpu', worker.cpuCores],
+            ['cpuMillis', worker.cpuCores * 1000],
             ['ramMb', worker.ramMb],
           ] as const) {
             if (got.some((run) => run[key] > 0)) assert.ok(sum(all.map((run) => run[key])) <= total, key);

@@ -1,17 +1,18 @@
 import { isDeepStrictEqual as isSame } from 'node:util';
 import type { Run } from '../../runs/machine/run.js';
-import type {
-  Assignment,
-  CandidateQuery,
-  Choice,
-  ChoiceContext,
-  Claimant,
-  HeldRun,
-  Obstacle,
-  QueuedRun,
-  Reservation,
-  SchedulingStrategy,
-  Shape,
+import {
+  shapeOf,
+  type Assignment,
+  type CandidateQuery,
+  type Choice,
+  type ChoiceContext,
+  type Claimant,
+  type HeldRun,
+  type Obstacle,
+  type QueuedRun,
+  type Reservation,
+  type SchedulingStrategy,
+  type Shape,
 } from '../../runs/scheduling-strategy.js';
 import { freeResources, type FreeResources } from '../../workers/free-resources.js';
 import { countFitting, largestShape, shortages, tightestGpu } from './fit-rule.js';
@@ -54,7 +55,7 @@ export class FitStrategy implements SchedulingStrategy {
 
   obstacles(claimant: Claimant, run: Run): readonly Obstacle[] {
     const { keptFor = null } = claimant;
-    const short = shortages(claimant, largestShape(freeResources(claimant, claimant.held)), run);
+    const short = shortages(claimant, largestShape(freeResources(claimant, claimant.held)), shapeOf(run));
     return keptFor === null || keptFor === run.id ? short : [RESERVED, ...short];
   }
 
@@ -70,15 +71,15 @@ export class FitStrategy implements SchedulingStrategy {
 
 /** At most MAX_SHAPES distinct shapes: the last one covers all that are left. */
 function distinctShapes(shapes: readonly Shape[]): Shape[] {
-  const bounded = shapes.map(({ cpu, ramMb, vramMb }) => ({
-    cpu: Math.min(cpu, MAX_INTEGER),
+  const bounded = shapes.map(({ cpuMillis, ramMb, vramMb }) => ({
+    cpuMillis: Math.min(cpuMillis, MAX_INTEGER * 1000),
     ramMb: Math.min(ramMb, MAX_INTEGER),
     vramMb: Math.min(vramMb, MAX_INTEGER),
   }));
   const distinct = [...new Map(bounded.map((shape) => [Object.values(shape).join(), shape])).values()];
   if (distinct.length <= MAX_SHAPES) return distinct;
   const largest = distinct.slice(MAX_SHAPES - 1).reduce((a, b) => ({
-    cpu: Math.max(a.cpu, b.cpu),
+    cpuMillis: Math.max(a.cpuMillis, b.cpuMillis),
     ramMb: Math.max(a.ramMb, b.ramMb),
     vramMb: Math.max(a.vramMb, b.vramMb),
   }));
@@ -190,11 +191,11 @@ class FitChoice {
   #assign(place: Place, run: QueuedRun, at: number): void {
     const { claimant, claim } = place;
     const gpuId = tightestGpu(place.free, run.vramMb);
-    const { id: runId, cpu, ramMb, vramMb } = run;
+    const { id: runId } = run;
     this.#assignments.push({ claim, runId, gpuId });
     this.#taken.add(runId);
     if (place.reservedFor === run) place.reservedFor = null;
-    place.held = [...place.held, { runId, workerId: claimant.id, cpu, ramMb, vramMb, gpuId }];
+    place.held = [...place.held, { runId, workerId: claimant.id, ...shapeOf(run), gpuId }];
     place.free = freeResources(claimant, place.held);
     place.largest = largestShape(place.free);
     place.assigned += 1;
@@ -255,9 +256,9 @@ function mayGet({ reservedFor }: Place, run: QueuedRun): boolean {
 }
 
 function fits({ claimant, largest }: Place, run: QueuedRun): boolean {
-  return shortages(claimant, largest, run).length === 0;
+  return shortages(claimant, largest, shapeOf(run)).length === 0;
 }
 
 function couldEverHold({ claimant, capacity }: Place, run: QueuedRun): boolean {
-  return shortages(claimant, capacity, run).length === 0;
+  return shortages(claimant, capacity, shapeOf(run)).length === 0;
 }

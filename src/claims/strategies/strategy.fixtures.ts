@@ -1,6 +1,6 @@
 import { NEW_RUN } from '../../runs/machine/decide.fixtures.js';
 import { createRun } from '../../runs/machine/run.js';
-import type { Claimant, HeldRun, QueuedRun, Shape } from '../../runs/scheduling-strategy.js';
+import { type Claimant, type HeldRun, type QueuedRun, type Shape } from '../../runs/scheduling-strategy.js';
 
 /** The current time of the specs. */
 export const NOW = new Date('2026-01-01T00:00:00.000Z');
@@ -8,7 +8,15 @@ export const NOW = new Date('2026-01-01T00:00:00.000Z');
 export const ago = (seconds: number): Date => new Date(NOW.getTime() - seconds * 1000);
 
 /** A shape without requirements. */
-export const NOTHING: Shape = { cpu: 0, ramMb: 0, vramMb: 0 };
+export const NOTHING: Shape = { cpuMillis: 0, ramMb: 0, vramMb: 0 };
+
+/** Amounts of resources, with CPUs as whole cores. */
+export type Amounts = Partial<Omit<Shape, 'cpuMillis'>> & { readonly cpu?: number };
+
+/** The shape with these amounts, and nothing else. */
+export function shape({ cpu = 0, ...amounts }: Amounts): Shape {
+  return { ...NOTHING, cpuMillis: cpu * 1000, ...amounts };
+}
 
 /** A worker that claims; its GPUs are given by their memory and numbered from 0. */
 export function claimant(
@@ -29,17 +37,20 @@ export function claimant(
 }
 
 /** An assigned run. */
-export function heldBy(workerId: string, runId: string, takes: Partial<HeldRun>): HeldRun {
-  return { runId, workerId, ...NOTHING, gpuId: null, ...takes };
+export function heldBy(
+  workerId: string,
+  runId: string,
+  { gpuId = null, ...takes }: Amounts & { readonly gpuId?: number | null },
+): HeldRun {
+  return { runId, workerId, ...shape(takes), gpuId };
 }
 
 /** A run in the queue. */
-export function queued(id: string, asks: Partial<Shape> = {}, more: Partial<QueuedRun> = {}): QueuedRun {
+export function queued(id: string, asks: Amounts = {}, more: Partial<QueuedRun> = {}): QueuedRun {
   const fresh = {
     ...NEW_RUN,
     id,
     attemptId: `attempt-of-${id}`,
-    ...NOTHING,
     maxAttempts: 1,
     topic: null,
   };

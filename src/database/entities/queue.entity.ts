@@ -18,7 +18,8 @@ export class QueueEntryEntity {
   @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
   @Column('integer', { name: 'ram_mb' }) ramMb: number;
   @Column('integer', { name: 'vram_mb' }) vramMb: number;
-  @Column('integer') cpu: number;
+  /** Thousandths of a core. A bigint as decimal string. */
+  @Column('bigint', { name: 'cpu_millis' }) cpuMillis: string;
   /** Whether claims read the row: it has no key, or it is among the first of its kind that its key has room for. */
   @Column('boolean', { name: 'is_admitted', default: true }) isAdmitted: boolean;
   /** Since when later runs have been claimed before this one; null: never. */

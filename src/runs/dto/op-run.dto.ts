@@ -5,8 +5,8 @@ import { FAILURE_CAUSES, MAX_EXIT_CODE, type FailureCause } from '../machine/eve
 import { RUN_STATES, type RunState } from '../machine/run-state.js';
 import type { RunRecord } from '../machine/run.js';
 import { TimelineEventDto } from './event.dto.js';
+import { ConstraintsDto, toConstraintsDto } from './constraints.dto.js';
 import {
-  ConstraintsDto,
   EventDeliveryDto,
   RetryPolicyDto,
   TimeoutsDto,
@@ -126,7 +126,7 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
     outputs: run.outputs ?? run.outputsTemplate,
     events,
     execution_summary: toExecutionSummaryDto(run, run.reclaims),
-    constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
+    constraints: toConstraintsDto(run, run),
     retry_policy: toRetryPolicyDto(run),
     ...(timeouts && { timeouts }),
     event_delivery: toEventDeliveryDto(run),

@@ -18,6 +18,7 @@ export const FIXED_FIELDS = [
   'ramMb',
   'vramMb',
   'cpu',
+  'extraConstraints',
   'requirementId',
   'concurrencyKey',
   'concurrencyLimit',
@@ -106,6 +107,7 @@ export const CREATION_TIMES = ['createdAt', 'queuedAt', 'updatedAt'] as const;
 
 /** The optional fields of a run that uses none of them. */
 export const NO_OPTIONS = {
+  extraConstraints: null,
   options: null,
   selector: null,
   requirementId: null,

@@ -16,7 +16,7 @@ const RECHECK_MS = 1_000;
 const MIN_KNOWN = 1_000;
 
 /** A shape that every run fits into. */
-const UNLIMITED = { cpu: 2 ** 31 - 1, ramMb: 2 ** 31 - 1, vramMb: 2 ** 31 - 1 } as const;
+const UNLIMITED: Shape = { cpuMillis: 2 ** 31 * 1000, ramMb: 2 ** 31 - 1, vramMb: 2 ** 31 - 1 };
 
 /** Runs beyond the limit of the strategy that one claim considers: keys of the first ones may be full or locked. */
 const LOOK_AHEAD = 16;
@@ -132,7 +132,7 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
     const params = [
       served.map(({ kind }) => kind),
       plainArray(served.map(({ id }) => id)),
-      shapes.map(({ cpu }) => cpu),
+      shapes.map(({ cpuMillis }) => cpuMillis),
       shapes.map(({ ramMb }) => ramMb),
       shapes.map(({ vramMb }) => vramMb),
       limit + LOOK_AHEAD + except.length,
@@ -248,7 +248,7 @@ function listOf(withPassedOver: boolean): string {
        ),
        shape as materialized (
          select row_number() over () as n, s.*
-           from unnest($3::integer[], $4::integer[], $5::integer[]) as s (cpu, ram_mb, vram_mb)
+           from unnest($3::bigint[], $4::integer[], $5::integer[]) as s (cpu_millis, ram_mb, vram_mb)
        ),
        first as (
          ${firstOfKind('true')}
@@ -292,7 +292,7 @@ function firstOfKind(condition: string): string {
                      where q.lane = l.id
                        and q.is_admitted
                        and ${condition}
-                       and q.cpu <= s.cpu
+                       and q.cpu_millis <= s.cpu_millis
                        and q.ram_mb <= s.ram_mb
                        and q.vram_mb <= s.vram_mb
                      order by priority desc, created_at, run_id
@@ -305,5 +305,7 @@ function firstOfKind(condition: string): string {
 }
 
 function distinct(shapes: readonly Shape[]): Shape[] {
-  return [...new Map(shapes.map((shape) => [`${shape.cpu} ${shape.ramMb} ${shape.vramMb}`, shape])).values()];
+  return [
+    ...new Map(shapes.map((shape) => [`${shape.cpuMillis} ${shape.ramMb} ${shape.vramMb}`, shape])).values(),
+  ];
 }

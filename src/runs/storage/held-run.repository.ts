@@ -3,9 +3,9 @@ import { AttemptEntity } from '../../database/entities/attempt.entity.js';
 import { EventEntity } from '../../database/entities/event.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql/sql.js';
-import type { RunRecord } from '../machine/run.js';
 import type { RunState } from '../machine/run-state.js';
 import { EXECUTIONS, QUEUE, RUNS } from './run-columns.js';
+import { REQUIRING_FIELDS, type RequiringRun } from '../requirements.js';
 import type { HeldRun } from '../scheduling-strategy.js';
 
 export interface AssignedWorker {
@@ -62,7 +62,7 @@ export interface LostRun {
 }
 
 /** The workers that have to do with a run. */
-export interface RunHolders extends Pick<RunRecord, 'selector' | 'options'> {
+export interface RunHolders extends RequiringRun {
   readonly workerIds: readonly string[];
   readonly isSender: boolean;
 }
@@ -122,7 +122,7 @@ export class HeldRunRepository {
     if (workerIds.length === 0) return byWorker;
     const held = await rows<HeldRun>(
       executor,
-      `select ${EXECUTIONS.select('e', ['runId', 'workerId', 'cpu', 'ramMb', 'vramMb', 'gpuId'])}
+      `select ${EXECUTIONS.select('e', ['runId', 'workerId', 'ramMb', 'vramMb', 'gpuId'])}, e.cpu_millis::float8 as "cpuMillis"
          from ${EXECUTIONS.name} e
         where ${workerIds === 'all' ? "e.worker_id <> ''" : 'e.worker_id = any($1::text[])'}`,
       workerIds === 'all' ? [] : [workerIds],
@@ -170,7 +170,7 @@ export class HeldRunRepository {
       executor,
       `select array_remove(${HOLDERS}, null) as "workerIds",
               ${isSenderSql('$2::uuid')} as "isSender",
-              ${RUNS.select('r', ['selector', 'options'])}
+              ${RUNS.select('r', REQUIRING_FIELDS)}
          from ${RUNS.name} r
         where r.id = $1::uuid`,
       [runId, sender],

@@ -16,6 +16,7 @@ import { RunNotFound } from '../run.errors.js';
 import { isRunId } from '../machine/new-id.js';
 import {
   CLAIM_BYTES,
+  cpuMillis,
   EXECUTIONS,
   jsonBytes,
   LOCKED_COLUMNS,
@@ -64,14 +65,14 @@ const ALL_RUNS = insertOf(GIVEN, [
   'options',
   'selector',
 ]);
-const QUEUED_FIELDS = ['priority', 'createdAt', 'ramMb', 'vramMb', 'cpu'] as const;
+const QUEUED_FIELDS = ['priority', 'createdAt', 'ramMb', 'vramMb'] as const;
 /** Runs without options are claimable at once, by every worker. */
 const QUEUED_RUNS = `with created as (
          ${PLAIN_RUNS.sql}
-      returning id, ${RUNS.columns(QUEUED_FIELDS)}
+      returning id, cpu, ${RUNS.columns(QUEUED_FIELDS)}
        )
-       insert into ${QUEUE.name} (run_id, ${QUEUE.columns(QUEUED_FIELDS)})
-       select id, ${RUNS.columns(QUEUED_FIELDS)}
+       insert into ${QUEUE.name} (run_id, cpu_millis, ${QUEUE.columns(QUEUED_FIELDS)})
+       select id, cpu * 1000::bigint, ${RUNS.columns(QUEUED_FIELDS)}
          from created`;
 
 function insertOf(
@@ -342,6 +343,7 @@ function executionOf(alias: string): string {
   return EXECUTIONS.fields
     .map((field) => {
       if (field === 'workerId') return `coalesce(${alias}.worker_id, '')`;
+      if (field === 'cpuMillis') return cpuMillis(alias);
       return RUNS.columns([field === 'runId' ? 'id' : field], alias);
     })
     .join(', ');

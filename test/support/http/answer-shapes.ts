@@ -35,7 +35,10 @@ const SUMMARY_OF_ATTEMPT = {
   exit_code: integer,
   cancel_reason: text,
 };
-const CONSTRAINTS = objectOf({ ram_mb: integer, vram_mb: integer, cpu: integer, gpu_id: orNull(integer) });
+const CONSTRAINTS = objectOf(
+  { ram_mb: integer, vram_mb: integer, cpu: integer, gpu_id: orNull(integer) },
+  { cpu_millis: integer, cpu_limit_millis: integer, shm_mb: integer },
+);
 /** Present with one budget at least. */
 const TIMEOUTS: Check = (value, path) => {
   objectOf({}, { start_within_s: positive, attempt_s: positive })(value, path);
@@ -159,6 +162,7 @@ const WORKER_FIELDS = {
 };
 const FREE = objectOf({
   cpu_cores: integer,
+  cpu_millis: integer,
   ram_mb: integer,
   gpus: listOf(objectOf({ id: integer, vram_mb: integer })),
 });

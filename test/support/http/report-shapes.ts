@@ -104,6 +104,7 @@ export const RUN_EXPLANATION = objectOf({
 const DEMAND_SUM = objectOf({
   runs: integer,
   cpu: integer,
+  cpu_millis: integer,
   ram_mb: integer,
   vram_mb: integer,
   gpus: integer,
@@ -126,6 +127,7 @@ export const CAPACITY_REPORT = objectOf({
     shapes: listOf(
       objectOf({
         cpu: integer,
+        cpu_millis: integer,
         ram_mb: integer,
         vram_mb: integer,
         ...DEMAND_NUMBERS,
@@ -159,6 +161,7 @@ export const CAPACITY_REPORT = objectOf({
       stale: integer,
     }),
     cpu: SUPPLY_SUM,
+    cpu_millis: SUPPLY_SUM,
     ram_mb: SUPPLY_SUM,
     vram_mb: SUPPLY_SUM,
     gpus: SUPPLY_SUM,
