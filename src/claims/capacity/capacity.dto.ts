@@ -30,7 +30,7 @@ export class DemandSumDto {
   @ApiProperty({ type: 'integer' }) ram_mb: number;
   /** MB of GPU memory. @example 0 */
   @ApiProperty({ type: 'integer' }) vram_mb: number;
-  /** Runs that need GPU memory, which is taken from one GPU. @example 0 */
+  /** GPUs: those that runs ask for, and one for each other run that needs GPU memory. @example 0 */
   @ApiProperty({ type: 'integer' }) gpus: number;
 }
 
@@ -54,8 +54,10 @@ export class DemandShapeDto extends DemandNumbersDto {
   @ApiProperty({ type: 'integer' }) cpu_millis: number;
   /** RAM in MB. @example 4000 */
   @ApiProperty({ type: 'integer' }) ram_mb: number;
-  /** GPU memory in MB, on one GPU. @example 0 */
+  /** GPU memory in MB: on one GPU, or on each of `gpus`. @example 0 */
   @ApiProperty({ type: 'integer' }) vram_mb: number;
+  /** Whole GPUs; 0: a share of one, by its memory. @example 0 */
+  @ApiProperty({ type: 'integer' }) gpus: number;
   /**
    * Whether any worker that accepts runs could execute such a run when idle, whatever its tags and capabilities; null: no
    * such worker, or unknown.
@@ -71,6 +73,8 @@ export class DemandSelectorDto {
   @ApiProperty({ type: [String], example: ['gpu', 'eu'] }) selector: string[];
   /** Capabilities that it must announce. */
   @ApiProperty({ type: [String], example: ['env'] }) capabilities: string[];
+  /** Tags that its GPUs must have. */
+  @ApiProperty({ type: [String], example: ['a100'] }) gpu_selector: string[];
   /** All that are PENDING: `ready` and `waiting` together. */
   @ApiProperty({ type: DemandSumDto }) pending: DemandSumDto;
   /** Those that wait for a worker or for runs of their concurrency key. */
@@ -183,7 +187,7 @@ export class SupplyDto {
   @ApiProperty({ type: SupplySumDto }) ram_mb: SupplySumDto;
   /** Over all GPUs. */
   @ApiProperty({ type: SupplySumDto }) vram_mb: SupplySumDto;
-  /** GPUs; free: those whose memory no run uses. */
+  /** GPUs; free: those that no run uses. */
   @ApiProperty({ type: SupplySumDto }) gpus: SupplySumDto;
   /** The most frequent first; `limit` of them at most. */
   @ApiProperty({ type: [SupplySizeDto] }) sizes: SupplySizeDto[];

@@ -89,6 +89,7 @@ function toShapeDto(shape: ShapeDemand, placement: ReturnType<typeof placementOf
     ...toCpuDto(shape.cpuMillis),
     ram_mb: shape.ramMb,
     vram_mb: shape.vramMb,
+    gpus: shape.gpus,
     ...toNumbersDto(shape),
     placeable: isPlaceable,
     can_start_now: free,

@@ -23,9 +23,7 @@ export function summariseSupply(
     vramMb,
   } = summariseWorkers(all);
   const open = all.filter(({ worker }) => takesRuns(worker));
-  const gpus = open.flatMap(({ worker, free }) =>
-    worker.gpus.map(({ vramMb: total }, i) => total > (free.gpus[i]?.vramMb ?? 0)),
-  );
+  const gpus = open.flatMap(({ free }) => free.gpus);
   const sizes = sizesOf(
     open.map(({ worker }) => worker),
     held,
@@ -44,7 +42,7 @@ export function summariseSupply(
     cpu_millis: toSumDto(cpuMillis),
     ram_mb: toSumDto(ramMb),
     vram_mb: toSumDto(vramMb),
-    gpus: toSumDto({ total: gpus.length, used: gpus.filter(Boolean).length }),
+    gpus: toSumDto({ total: gpus.length, used: gpus.filter(({ isIdle }) => !isIdle).length }),
     sizes: sizes.slice(0, limit),
     other:
       rest.length === 0

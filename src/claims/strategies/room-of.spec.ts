@@ -9,7 +9,12 @@ import { claimant, heldBy, NOTHING, NOW, queued, shape } from './strategy.fixtur
 const fit = new FitStrategy(300);
 
 const amount = (max: number): fc.Arbitrary<number> => fc.oneof(fc.constant(0), fc.integer({ min: 0, max }));
-const needs = fc.record({ cpu: amount(4), ramMb: amount(6), vramMb: amount(6) });
+const needs = fc.record({
+  cpu: amount(4),
+  ramMb: amount(6),
+  vramMb: amount(6),
+  gpus: fc.oneof(fc.constant(0), fc.constant(0), fc.nat({ max: 2 })),
+});
 
 const workers: fc.Arbitrary<Claimant> = fc
   .tuple(

@@ -15,7 +15,10 @@ export class ExecutionEntity {
   @Column('bigint', { name: 'cpu_millis' }) cpuMillis: string;
   @Column('integer', { name: 'ram_mb' }) ramMb: number;
   @Column('integer', { name: 'vram_mb' }) vramMb: number;
+  /** GPUs that no other run may use. */
+  @Column('smallint', { default: 0 }) gpus: number;
   @Column('integer', { name: 'gpu_id', nullable: true }) gpuId: number | null;
+  @Column('text', { name: 'gpu_ids', nullable: true }) gpuIds: string | null;
   @Column('uuid', { name: 'requirement_id', nullable: true }) requirementId: string | null;
   @Column('text', { name: 'concurrency_key', nullable: true }) concurrencyKey: string | null;
 }

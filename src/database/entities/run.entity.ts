@@ -8,6 +8,8 @@ export type Labels = Readonly<Record<string, string>>;
 export type ExtraConstraints = Readonly<{
   cpu_millis?: number;
   cpu_limit_millis?: number;
+  gpus?: number;
+  gpu_selector?: string[];
   shm_mb?: number;
 }>;
 
@@ -88,6 +90,8 @@ export class RunEntity {
   /** null: none is given. */
   @Column('json', { name: 'extra_constraints', nullable: true }) extraConstraints: ExtraConstraints | null;
   @Column('integer', { name: 'gpu_id', nullable: true }) gpuId: number | null;
+  /** Ids of several GPUs, joined by commas, of which `gpuId` is the first; null: no list is known. */
+  @Column('text', { name: 'gpu_ids', nullable: true }) gpuIds: string | null;
   @Column('text', { nullable: true }) topic: string | null;
   @Column('json', { nullable: true }) attributes: Record<string, string> | null;
   @Column('text', { name: 'definition_id', nullable: true }) definitionId: string | null;

@@ -138,7 +138,7 @@ export function toDefinitionDto(row: DefinitionEntity): DefinitionDto {
     description: row.description,
     input_specs: row.inputSpecs,
     output_specs: row.outputSpecs,
-    constraints: toConstraintsDto(row, { gpuId: null }),
+    constraints: toConstraintsDto(row),
     retry_policy: toRetryPolicyDto(row),
     ...(timeouts && { timeouts }),
     event_delivery: toEventDeliveryDto(row),

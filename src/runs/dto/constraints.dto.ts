@@ -3,10 +3,13 @@ import { ApiProperty, ApiPropertyOptional, ApiSchema } from '@nestjs/swagger';
 import { ValidateBy } from 'class-validator';
 import {
   IsJsonInteger,
+  IsTextList,
   OptionalField,
   type IntegerRange,
 } from '../../common/http/validation/dto-decorators.js';
 import type { ExtraConstraints } from '../../database/entities/run.entity.js';
+import { readGpuIds } from '../machine/constraints.js';
+import { MAX_GPUS } from '../machine/event-types.js';
 import type { Run } from '../machine/run.js';
 
 const LARGEST = 2 ** 31 - 1;
@@ -44,7 +47,7 @@ export class ConstraintsInputDto {
   @IsJsonInteger(AMOUNT)
   ram_mb?: number;
 
-  /** GPU memory in MB. @example 0 */
+  /** GPU memory in MB: a share of one GPU, or the least of each of `gpus`. @example 0 */
   @OptionalField()
   @IsJsonInteger(AMOUNT)
   vram_mb?: number;
@@ -65,6 +68,16 @@ export class ConstraintsInputDto {
   @CheckRule('cpu_limit_millis')
   @IsJsonInteger(AMOUNT)
   cpu_limit_millis?: number;
+
+  /** GPUs of one machine that no other run uses; `vram_mb` is then the least memory of each. 0: a share of one GPU. @example 2 */
+  @OptionalField()
+  @IsJsonInteger({ min: 0, max: MAX_GPUS })
+  gpus?: number;
+
+  /** Tags that each GPU of the run must have. @example ["a100"] */
+  @OptionalField()
+  @IsTextList({ min: 1, max: 128 }, { max: 8 })
+  gpu_selector?: string[];
 
   /** Size of `/dev/shm` in MB, at most `ram_mb` where that is set. Default: `ram_mb`, else that of the engine. @example 64 */
   @OptionalField()
@@ -92,7 +105,7 @@ export class ConstraintsDto {
   /** CPUs, rounded up; 0: no requirement, no limit. */
   @ApiProperty({ type: 'integer' })
   cpu: number;
-  /** GPU that the current attempt uses. */
+  /** GPU that the current attempt uses, the first of several. */
   @ApiProperty({ type: 'integer', nullable: true })
   gpu_id: number | null;
   /** Thousandths of a CPU; absent: `cpu` is exact. */
@@ -101,15 +114,25 @@ export class ConstraintsDto {
   /** Thousandths of a CPU that the run may use at most; 0: no limit; absent: as many as it asks for. */
   @ApiPropertyOptional({ type: 'integer' })
   cpu_limit_millis?: number;
+  /** GPUs that no other run uses; absent or 0: a share of one GPU. */
+  @ApiPropertyOptional({ type: 'integer' })
+  gpus?: number;
+  /** Tags that each of its GPUs must have. */
+  gpu_selector?: string[];
   /** Size of `/dev/shm` in MB; absent: `ram_mb`, or that of the engine where it is 0. */
   @ApiPropertyOptional({ type: 'integer' })
   shm_mb?: number;
+  /** GPUs that the current attempt uses, `gpu_id` the first; absent: no list of them is known. */
+  @ApiPropertyOptional({ type: 'array', items: { type: 'integer' } })
+  gpu_ids?: number[];
 }
 
 /** Constraints of a request; null and absent ones are not given. */
 export type RequestedConstraints = {
   readonly [F in keyof ConstraintsInputDto]?: ConstraintsInputDto[F] | null;
 };
+
+const NO_GPU = { gpuId: null, gpuIds: null };
 
 type StoredConstraints = Pick<Run, 'ramMb' | 'vramMb' | 'cpu' | 'extraConstraints'>;
 
@@ -125,12 +148,17 @@ export function toStoredConstraints(requested: RequestedConstraints = {}): Store
   };
 }
 
-/** The constraints as answers show them. */
+/** Absent: no list is known. */
+export function toGpuIds(gpuIds: string | null): { readonly gpu_ids?: number[] } {
+  return gpuIds === null ? {} : { gpu_ids: readGpuIds(gpuIds) };
+}
+
+/** The constraints as answers show them. @param attempt whose GPUs are shown */
 export function toConstraintsDto(
   { ramMb, vramMb, cpu, extraConstraints }: StoredConstraints,
-  { gpuId }: Pick<Run, 'gpuId'>,
+  { gpuId, gpuIds }: Pick<Run, 'gpuId' | 'gpuIds'> = NO_GPU,
 ): ConstraintsDto {
-  return { ram_mb: ramMb, vram_mb: vramMb, cpu, gpu_id: gpuId, ...extraConstraints };
+  return { ram_mb: ramMb, vram_mb: vramMb, cpu, gpu_id: gpuId, ...extraConstraints, ...toGpuIds(gpuIds) };
 }
 
 /**
@@ -142,7 +170,7 @@ export function mergeConstraints(
   run: RequestedConstraints = {},
 ): { readonly merged: RequestedConstraints } | { readonly problems: readonly string[] } {
   const given = withoutAbsent(run);
-  const { cpu, cpu_millis, ...kept } = toConstraintsDto(definition, { gpuId: null });
+  const { cpu, cpu_millis, ...kept } = toConstraintsDto(definition);
   const isCpuGiven = 'cpu' in given || 'cpu_millis' in given;
   const cpus = isCpuGiven ? {} : withoutAbsent({ cpu, cpu_millis });
   const merged = { ...kept, ...cpus, ...given };

@@ -39,6 +39,7 @@ export const CHANGING_FIELDS = [
   'failures',
   'reclaims',
   'gpuId',
+  'gpuIds',
   'workerId',
   'errorMessage',
   'cause',
@@ -89,6 +90,7 @@ export const INITIAL_VALUES = {
   reclaims: 0,
   outputs: null,
   gpuId: null,
+  gpuIds: null,
   workerId: null,
   errorMessage: null,
   cause: null,
@@ -160,6 +162,7 @@ export interface EndedAttempt extends Pick<
   | 'progress'
   | 'outputs'
   | 'gpuId'
+  | 'gpuIds'
   | 'workerId'
   | 'errorMessage'
   | 'cause'

@@ -3,6 +3,7 @@ import { AttemptEntity } from '../../database/entities/attempt.entity.js';
 import { EventEntity } from '../../database/entities/event.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql/sql.js';
+import { readGpuIds } from '../machine/constraints.js';
 import type { RunState } from '../machine/run-state.js';
 import { EXECUTIONS, QUEUE, RUNS } from './run-columns.js';
 import { REQUIRING_FIELDS, type RequiringRun } from '../requirements.js';
@@ -120,14 +121,16 @@ export class HeldRunRepository {
   ): Promise<ReadonlyMap<string, readonly HeldRun[]>> {
     const byWorker = new Map<string, HeldRun[]>();
     if (workerIds.length === 0) return byWorker;
-    const held = await rows<HeldRun>(
+    const held = await rows<Omit<HeldRun, 'gpuIds'> & { readonly gpuIds: string | null }>(
       executor,
-      `select ${EXECUTIONS.select('e', ['runId', 'workerId', 'ramMb', 'vramMb', 'gpuId'])}, e.cpu_millis::float8 as "cpuMillis"
+      `select ${EXECUTIONS.select('e', ['runId', 'workerId', 'ramMb', 'vramMb', 'gpus'])},
+              e.cpu_millis::float8 as "cpuMillis", coalesce(e.gpu_ids, e.gpu_id::text) as "gpuIds"
          from ${EXECUTIONS.name} e
         where ${workerIds === 'all' ? "e.worker_id <> ''" : 'e.worker_id = any($1::text[])'}`,
       workerIds === 'all' ? [] : [workerIds],
     );
-    for (const run of held) {
+    for (const { gpuIds, ...rest } of held) {
+      const run = { ...rest, gpuIds: gpuIds === null ? [] : readGpuIds(gpuIds) };
       const others = byWorker.get(run.workerId);
       if (others) others.push(run);
       else byWorker.set(run.workerId, [run]);

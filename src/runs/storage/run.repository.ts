@@ -16,8 +16,9 @@ import { RunNotFound } from '../run.errors.js';
 import { isRunId } from '../machine/new-id.js';
 import {
   CLAIM_BYTES,
-  cpuMillis,
+  cpuMillisColumn,
   EXECUTIONS,
+  gpusColumn,
   jsonBytes,
   LOCKED_COLUMNS,
   MACHINE_COLUMNS,
@@ -121,7 +122,16 @@ const CHANGE_SETS: readonly (readonly ChangingField[])[] = [
   ['progress', 'eventCount', 'noteCount', 'noteBytes', 'updatedAt'],
   ['state', 'progress', 'eventCount', 'startedAt', 'finishedAt', 'updatedAt'],
   [
-    ...(['state', 'progress', 'eventCount', 'noteCount', 'noteBytes', 'workerId', 'gpuId'] as const),
+    ...([
+      'state',
+      'progress',
+      'eventCount',
+      'noteCount',
+      'noteBytes',
+      'workerId',
+      'gpuId',
+      'gpuIds',
+    ] as const),
     ...(['assignedAt', 'startedAt', 'finishedAt', 'updatedAt'] as const),
   ],
   CHANGING_FIELDS,
@@ -165,7 +175,7 @@ const LABELS = {
 };
 
 /** Columns that an assignment changes. */
-const ASSIGNMENT = ['state', 'workerId', 'gpuId', 'assignedAt', 'updatedAt'] as const;
+const ASSIGNMENT = ['state', 'workerId', 'gpuId', 'gpuIds', 'assignedAt', 'updatedAt'] as const;
 const ASSIGNED_RUNS = RUNS.unnest(['id', ...ASSIGNMENT]);
 const ASSIGN = `with removed as (
          delete from ${QUEUE.name}
@@ -343,7 +353,8 @@ function executionOf(alias: string): string {
   return EXECUTIONS.fields
     .map((field) => {
       if (field === 'workerId') return `coalesce(${alias}.worker_id, '')`;
-      if (field === 'cpuMillis') return cpuMillis(alias);
+      if (field === 'cpuMillis') return cpuMillisColumn(alias);
+      if (field === 'gpus') return gpusColumn(alias);
       return RUNS.columns([field === 'runId' ? 'id' : field], alias);
     })
     .join(', ');

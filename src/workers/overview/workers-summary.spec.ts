@@ -28,8 +28,8 @@ function workerStatus(
     isDraining,
   };
   const gpus = [
-    { id: 0, vramMb: 100 },
-    { id: 1, vramMb: 200 },
+    { id: 0, vramMb: 100, tags: [], isIdle: false },
+    { id: 1, vramMb: 200, tags: [], isIdle: true },
   ];
   return { worker, free: { cpuMillis: 1000, ramMb: 900, gpus } };
 }

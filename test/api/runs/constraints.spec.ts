@@ -21,7 +21,14 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown: object, nee
   ['no limit and no request', { cpu_limit_millis: 0 }, { cpu_limit_millis: 0 }, []],
   ['shared memory', { ram_mb: 64, shm_mb: 64 }, { ram_mb: 64, shm_mb: 64 }, ['shm']],
   ['shared memory without a limit of RAM', { shm_mb: LARGEST }, { shm_mb: LARGEST }, ['shm']],
-  ['null for each', { cpu_millis: null, cpu_limit_millis: null, shm_mb: null }, {}, []],
+  ['whole GPUs', { gpus: 2 }, { gpus: 2 }, ['gpus']],
+  ['no GPU', { gpus: 0, gpu_selector: [] }, { gpus: 0, gpu_selector: [] }, []],
+  [
+    'null for each',
+    { cpu_millis: null, cpu_limit_millis: null, gpus: null, gpu_selector: null, shm_mb: null },
+    {},
+    [],
+  ],
 ];
 
 const REFUSED: readonly (readonly [title: string, sent: object, problem: string])[] = [

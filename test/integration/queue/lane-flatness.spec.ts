@@ -44,7 +44,7 @@ describe('a queue with many selectors, and many keys at their limits', () => {
     database = await openTestDatabase({ entities: ENTITIES });
     const { journal } = journalOn(database.dataSource);
     const selector = ['shared', 'team-7'];
-    const requirementId = requirementIdOf({ tags: selector, capabilities: [] });
+    const requirementId = requirementIdOf({ tags: selector, capabilities: [], gpuTags: [] });
     const run = await createOn(journal, {
       selector,
       requirementId,

@@ -31,7 +31,7 @@ const RESTRICTED: readonly DemandOptions[] = [
   {
     selector: ['gpu'],
     options: { command: ['sh'], args: ['x'], secrets: { B: 'b' }, image_pull_secret: 'c' },
-    extraConstraints: { cpu_limit_millis: 0, shm_mb: 1 },
+    extraConstraints: { cpu_limit_millis: 5000, shm_mb: 1 },
   },
 ];
 

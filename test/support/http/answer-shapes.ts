@@ -25,6 +25,7 @@ import type { TestAnswer } from '../app/test-app.js';
 const SUMMARY_OF_ATTEMPT = {
   worker_id: text,
   gpu_id: integer,
+  gpu_ids: listOf(integer),
   assigned_at: timestamp,
   started_at: timestamp,
   finished_at: timestamp,
@@ -37,7 +38,14 @@ const SUMMARY_OF_ATTEMPT = {
 };
 const CONSTRAINTS = objectOf(
   { ram_mb: integer, vram_mb: integer, cpu: integer, gpu_id: orNull(integer) },
-  { cpu_millis: integer, cpu_limit_millis: integer, shm_mb: integer },
+  {
+    cpu_millis: integer,
+    cpu_limit_millis: integer,
+    gpus: integer,
+    gpu_selector: listOf(text),
+    shm_mb: integer,
+    gpu_ids: listOf(integer),
+  },
 );
 /** Present with one budget at least. */
 const TIMEOUTS: Check = (value, path) => {

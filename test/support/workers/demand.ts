@@ -102,6 +102,7 @@ export function countOneByOne(
         cpuMillis: 1000 * cpu,
         ramMb: DEMAND_RAM_MB,
         vramMb,
+        gpus: 0,
         ready: ready.runs,
         waiting: later.runs,
         inExecution: inExecution.runs,
