@@ -60,6 +60,7 @@ describe('free resources', () => {
     const whole = { gpus: 1, vramMb: 10 };
     assert.deepEqual(freeResources(WORKER, [held({ ...whole, gpuIds: [0] })]).gpus, gpus(600, 0));
     assert.deepEqual(freeResources(WORKER, [held(whole)]).gpus, gpus(0, 0));
+    assert.deepEqual(freeResources(WORKER, [held({ gpus: 2, gpuIds: [0] })]).gpus, gpus(0, 0));
   });
 
   it('have a GPU that is not idle when a run uses it without asking for memory', () => {

@@ -16,7 +16,7 @@ export interface FreeResources {
 
 /**
  * Resources minus those of the worker's own runs, at least 0. A GPU of a run that asks for whole ones has no free memory. A run
- * without an assigned GPU counts on every GPU.
+ * of which not all GPUs are known counts on every GPU.
  */
 export function freeResources(worker: ClaimingWorker, held: readonly HeldRun[]): FreeResources {
   let cpuMillis = worker.cpuCores * 1000;
@@ -27,7 +27,8 @@ export function freeResources(worker: ClaimingWorker, held: readonly HeldRun[]):
     cpuMillis -= run.cpuMillis;
     ramMb -= run.ramMb;
     if (run.gpus === 0 && run.vramMb === 0 && run.gpuIds.length === 0) continue;
-    const ids = run.gpuIds.length > 0 ? run.gpuIds : worker.gpus.map(({ id }) => id);
+    const isKnown = run.gpuIds.length >= Math.max(1, run.gpus);
+    const ids = isKnown ? run.gpuIds : worker.gpus.map(({ id }) => id);
     for (const id of ids) uses.set(id, (uses.get(id) ?? 0) + (run.gpus > 0 ? Infinity : run.vramMb));
   }
   return {

@@ -104,6 +104,8 @@ for (const pool of ['memory', 'shared']) {
       assert.equal(body.demand.oldest_pending_at, first.createdAt);
       assert.deepEqual(body.demand.shapes[0], {
         ...LARGE,
+        cpu_millis: 2000,
+        gpus: 0,
         pending: 2,
         ready: 2,
         waiting: 0,
@@ -170,6 +172,8 @@ for (const pool of ['memory', 'shared']) {
       const body = await capacityOf(service);
       assert.deepEqual(shapeIn(body, LARGE), {
         ...LARGE,
+        cpu_millis: 2000,
+        gpus: 0,
         pending: 1,
         ready: 0,
         waiting: 1,

@@ -70,7 +70,7 @@ describe('claims by the strategy fit', () => {
     await execute(
       service.dataSource,
       `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
-       select gen_random_uuid(), 0, now(), 0, 0, 2 from generate_series(1, 1000)`,
+       select gen_random_uuid(), 0, now(), 0, 0, 2000 from generate_series(1, 1000)`,
     );
     assert.deepEqual(idsOf(await steps.claim('half-full')), [id]);
     await execute(service.dataSource, 'delete from queue where cpu_millis = 2000');
@@ -119,7 +119,7 @@ describe('claims by the strategy fit', () => {
     await execute(
       service.dataSource,
       `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis, passed_over_at)
-       select gen_random_uuid(), 1, now(), 0, 0, 2, now() - interval '1 h' from generate_series(1, 1000)`,
+       select gen_random_uuid(), 1, now(), 0, 0, 2000, now() - interval '1 h' from generate_series(1, 1000)`,
     );
     await steps.event(second.id, 'COMPLETED');
     assert.deepEqual(idsOf(await steps.claim('keeper')), [big.id]);

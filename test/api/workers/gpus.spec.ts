@@ -39,7 +39,8 @@ describe('whole GPUs', () => {
 
   test('are the smallest that suffice, and named in the claim, the run and its attempt', async () => {
     await steps.heartbeat('mixed', has([80], [24], [40], [40]));
-    const { id } = await steps.create({ constraints: { gpus: 2, vram_mb: 30 } });
+    const asked = { constraints: { gpus: 2, vram_mb: 30 }, retry_policy: { max_attempts: 2 } };
+    const { id } = await steps.create(asked);
     const [op] = await steps.claim('mixed');
     const constraints = { ram_mb: 0, vram_mb: 30, cpu: 0, gpus: 2, gpu_id: 2, gpu_ids: [2, 3] };
     assert.deepEqual(op.constraints, constraints);
@@ -50,6 +51,14 @@ describe('whole GPUs', () => {
     for (const { execution_summary: summary } of [run, attempt])
       assert.deepEqual([summary.gpu_id, summary.gpu_ids], [2, [2, 3]]);
     assert.deepEqual(attempt.constraints, constraints);
+
+    const { constraints: next } = await steps.event(id, 'FAILED');
+    assert.deepEqual([next.gpu_id, 'gpu_ids' in next], [null, false], 'the next attempt has none yet');
+    assert.deepEqual(
+      (await steps.attempts(id))[0].constraints,
+      constraints,
+      'the one that ended keeps its own',
+    );
   });
 
   test('are shared with no other run, whether it asks for whole GPUs or for memory', async () => {
