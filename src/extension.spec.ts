@@ -27,5 +27,7 @@ test('longshore/extension exports what is documented, and nothing else', () => {
     'RunRejected',
     'RunsService',
     'ScheduledJob',
+    'needsOf',
+    'shapeOf',
   ]);
 });

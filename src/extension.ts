@@ -25,18 +25,21 @@ export type { RunRequest } from './runs/new-run.js';
 export { RunReader } from './runs/reading/run.reader.js';
 export { IdempotencyMismatch, RunNotFound, RunRejected } from './runs/run.errors.js';
 export { RunsService, type AnsweredRun } from './runs/runs.service.js';
-export type {
-  Assignment,
-  CandidateQuery,
-  Choice,
-  ChoiceContext,
-  Claimant,
-  ClaimingWorker,
-  Gpu,
-  HeldRun,
-  Obstacle,
-  QueuedRun,
-  Reservation,
-  SchedulingStrategy,
-  Shape,
+export {
+  needsOf,
+  shapeOf,
+  type Assignment,
+  type CandidateQuery,
+  type Choice,
+  type ChoiceContext,
+  type Claimant,
+  type ClaimingWorker,
+  type Gpu,
+  type HeldRun,
+  type Needs,
+  type Obstacle,
+  type QueuedRun,
+  type Reservation,
+  type SchedulingStrategy,
+  type Shape,
 } from './runs/scheduling-strategy.js';

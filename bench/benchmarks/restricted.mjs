@@ -141,8 +141,8 @@ async function restrict(pending) {
           order by concurrency_key, id
        ) first
       where r.id = first.id`,
-    `insert into executions (run_id, created_at, assigned_at, attempt, cpu, ram_mb, vram_mb, requirement_id, worker_id, concurrency_key)
-     select id, created_at, assigned_at, attempt, cpu, ram_mb, vram_mb, requirement_id, worker_id, concurrency_key
+    `insert into executions (run_id, created_at, assigned_at, attempt, cpu_millis, ram_mb, vram_mb, requirement_id, worker_id, concurrency_key)
+     select id, created_at, assigned_at, attempt, cpu * 1000, ram_mb, vram_mb, requirement_id, worker_id, concurrency_key
        from runs
       where state = 'RUNNING'`,
     `insert into concurrency_keys (key, executing)
@@ -151,12 +151,12 @@ async function restrict(pending) {
     'update runs set priority = -1 where requirement_id is null',
     'update queue set priority = -1',
     `insert into queue (
-       run_id, priority, created_at, ram_mb, vram_mb, cpu, lane, concurrency_key, concurrency_limit, alike, is_admitted
+       run_id, priority, created_at, ram_mb, vram_mb, cpu_millis, lane, concurrency_key, concurrency_limit, alike, is_admitted
      )
-     select r.id, priority, created_at, ram_mb, vram_mb, cpu, l.lane, concurrency_key, concurrency_limit,
+     select r.id, priority, created_at, ram_mb, vram_mb, cpu * 1000, l.lane, concurrency_key, concurrency_limit,
             case
               when concurrency_key is not null
-              then hashtextextended(concat_ws(' ', l.lane, concurrency_limit, cpu, ram_mb, vram_mb), 0)
+              then hashtextextended(concat_ws(' ', l.lane, concurrency_limit, cpu * 1000, ram_mb, vram_mb), 0)
             end,
             concurrency_key is null
        from runs r

@@ -12,7 +12,7 @@ export const CREATE = `
     select id, 'PENDING', 0, 0, 1, attempt_id, 0, 0, 0, 0, 1, 'i', inputs, '{}', 0, 0, 0, at, at, at, octet_length(inputs::text) + 2
       from source
   )
-  insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+  insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
   select id, 0, at, 0, 0, 0
     from source`;
 
@@ -44,8 +44,8 @@ export const CLAIM = `
  returning r.*
   ),
   begun as (
-    insert into executions (run_id, created_at, assigned_at, attempt, cpu, ram_mb, vram_mb, worker_id)
-    select id, created_at, assigned_at, attempt, cpu, ram_mb, vram_mb, worker_id
+    insert into executions (run_id, created_at, assigned_at, attempt, cpu_millis, ram_mb, vram_mb, worker_id)
+    select id, created_at, assigned_at, attempt, cpu * 1000, ram_mb, vram_mb, worker_id
       from assigned
   )
   select id, image, inputs

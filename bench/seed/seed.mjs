@@ -124,8 +124,8 @@ const TOPICS = `
   select topic, max(position) from feed_entries group by topic`;
 
 const QUEUE = `
-  insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
-  select id, priority, created_at, ram_mb, vram_mb, cpu from runs where state = 'PENDING'`;
+  insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
+  select id, priority, created_at, ram_mb, vram_mb, cpu * 1000 from runs where state = 'PENDING'`;
 
 /**
  * Fills the empty tables of a migrated database. Secondary indexes, keys included, are built after the rows.

@@ -5,26 +5,25 @@ import { byQueueOrder, isPlain, offerOf, serves, type Lane } from '../runs/queue
 import { Lanes } from '../runs/queue/lanes.js';
 import type { LockedPendingRun } from '../runs/queue/plain-lane.js';
 import { QueueRepository } from '../runs/queue/queue.repository.js';
-import type {
-  Assignment,
-  Choice,
-  ChoiceContext,
-  Claimant,
-  ClaimContext,
-  HeldRun,
-  QueuedRun,
-  Reservation,
-  SchedulingStrategy,
+import {
+  shapeOf,
+  type Assignment,
+  type Choice,
+  type ChoiceContext,
+  type Claimant,
+  type ClaimContext,
+  type HeldRun,
+  type QueuedRun,
+  type Reservation,
+  type SchedulingStrategy,
 } from '../runs/scheduling-strategy.js';
 
 /** How often a strategy chooses again after other transactions took runs that it had chosen. */
 const ROUNDS = 3;
 
-export interface Candidate<R extends Run = LockedPendingRun> {
-  readonly claim: number;
+export interface Candidate<R extends Run = LockedPendingRun> extends Omit<Assignment, 'runId'> {
   readonly worker: Claimant;
   readonly run: R;
-  readonly gpuId: number | null;
 }
 
 export interface Selection {
@@ -184,9 +183,9 @@ function chooseEligible(
     });
     const { choice, after } = chooseWithin(strategy, claimant, open, counts, context);
     counts = after;
-    for (const { runId, gpuId } of choice.assignments) {
-      assignments.push({ claim, runId, gpuId });
-      taken.add(runId);
+    for (const assignment of choice.assignments) {
+      assignments.push({ ...assignment, claim });
+      taken.add(assignment.runId);
     }
     for (const reservation of choice.reservations ?? []) reservations.set(reservation.runId, reservation);
     for (const runId of choice.passedOver ?? []) passedOver.add(runId);
@@ -268,23 +267,23 @@ function matched<R extends Run>(
 ): Candidate<R>[] {
   const free = new Map(queued.map((run) => [run.id, run]));
   const counts = claimants.map(() => 0);
-  return assignments.flatMap(({ claim, runId, gpuId }) => {
+  return assignments.flatMap(({ runId, ...assignment }) => {
+    const { claim } = assignment;
     const worker = claimants[claim];
     const run = free.get(runId);
     const count = counts[claim] ?? 0;
     if (!worker || !run || count >= (worker.max ?? Infinity)) return [];
     free.delete(runId);
     counts[claim] = count + 1;
-    return [{ claim, worker, run, gpuId }];
+    return [{ ...assignment, worker, run }];
   });
 }
 
 /** @param isFifo the strategy knows no limit but `max`, and gives the claimant no more in a further round */
 function withRuns(claimant: Claimant, candidates: readonly Candidate[], isFifo: boolean): Claimant {
   const { held, max = isFifo && candidates.length > 0 ? candidates.length : undefined } = claimant;
-  const added = candidates.map(({ run, worker, gpuId }): HeldRun => {
-    const { id: runId, cpu, ramMb, vramMb } = run;
-    return { runId, workerId: worker.id, cpu, ramMb, vramMb, gpuId };
+  const added = candidates.map(({ run, worker, gpuId, gpuIds = [gpuId ?? []].flat() }): HeldRun => {
+    return { runId: run.id, workerId: worker.id, ...shapeOf(run), gpuIds };
   });
   return {
     ...claimant,

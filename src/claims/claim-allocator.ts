@@ -158,8 +158,8 @@ export class ClaimAllocator implements GroupClaims {
     now: Date,
     policy: Policy,
   ): Promise<ReadonlyMap<number, readonly ClaimedRun[]>> {
-    const decided = candidates.flatMap(({ claim, worker, run, gpuId }) => {
-      const outcome = decide(run, { type: 'assign', workerId: worker.id, gpuId }, now, policy);
+    const decided = candidates.flatMap(({ claim, worker, run, gpuId, gpuIds }) => {
+      const outcome = decide(run, { type: 'assign', workerId: worker.id, gpuId, gpuIds }, now, policy);
       return isRejected(outcome) ? [] : [{ claim, run: outcome.run }];
     });
     const assigned = new Map<number, ClaimedRun[]>();

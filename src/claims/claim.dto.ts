@@ -3,7 +3,7 @@ import { IsOptional } from 'class-validator';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { MAX_BULK_ITEMS } from '../common/http/validation/bulk-items.js';
 import { QueryInteger } from '../common/http/validation/dto-decorators.js';
-import { ConstraintsDto } from '../runs/dto/run-options.dto.js';
+import { ConstraintsDto, toConstraintsDto } from '../runs/dto/constraints.dto.js';
 import { ClaimedOptionFields } from '../runs/options/option-fields.js';
 import { claimOptions } from '../runs/options/option-values.js';
 import type { Labels } from '../database/entities/run.entity.js';
@@ -62,7 +62,7 @@ export function toWorkerOpRunDto({
     ...(labels !== null && { labels }),
     image,
     inputs,
-    constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
+    constraints: toConstraintsDto(run, run),
     attempt: run.attempt,
     ...claimOptions(options),
     ...(traceparent !== null && { traceparent }),

@@ -10,7 +10,10 @@ export const LONG_MS = 60_000;
 
 const nothing = (): undefined => undefined;
 export const PLAIN = { requirementId: null, concurrencyKey: null, avoidedWorker: null };
-export const GPU = { ...PLAIN, requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [] }) };
+export const GPU = {
+  ...PLAIN,
+  requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [], gpuTags: [] }),
+};
 export const ONE_GPU = { others: 1, lanes: { [laneOf(GPU)]: ['tag:gpu'] } };
 
 const tick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

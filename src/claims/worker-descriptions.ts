@@ -7,7 +7,7 @@ const MAX_REMEMBERED = 20_000;
 
 /** What a heartbeat said of its worker. */
 interface Description extends Pick<ClaimingWorker, 'cpuCores' | 'ramMb'> {
-  /** Tags and capabilities. */
+  /** Tags, also of its GPUs, and capabilities. */
   readonly has: string;
   readonly gpus: string;
   /** Null: another process may have heard of other tags or capabilities since. */
@@ -21,7 +21,7 @@ export class WorkerDescriptions {
   /** Notes a heartbeat. @returns whether tags or capabilities have changed, else whether resources have grown, since the last one */
   note(worker: ClaimingWorker): 'changed' | 'grown' | null {
     const { id, cpuCores, ramMb } = worker;
-    const has = JSON.stringify([worker.tags, worker.capabilities]);
+    const has = JSON.stringify([worker.tags, worker.capabilities, worker.gpus.flatMap(({ tags }) => tags)]);
     const gpus = JSON.stringify(worker.gpus);
     const before = this.#described.get(id);
     const isSame = before?.has === has;

@@ -7,12 +7,14 @@ import { DomainError, InvalidRequest } from '../common/errors/domain-error.js';
 import { Problems, VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
+import { mergeConstraints, withoutAbsent } from '../runs/dto/constraints.dto.js';
 import { mergeExecutionOptions, toStoredExecutionOptions } from '../runs/dto/execution-options.dto.js';
 import {
   toEventDeliveryDto,
   toRetryPolicyDto,
   toStoredOptions,
   toTimeoutsDto,
+  type EventDeliveryDto,
 } from '../runs/dto/run-options.dto.js';
 import type { OpRunDto } from '../runs/dto/op-run.dto.js';
 import { newId } from '../runs/machine/new-id.js';
@@ -181,21 +183,36 @@ function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto
   const options = expandOptions(Object.fromEntries(kept), { runId: id, inputs });
   const merged = mergeExecutionOptions({ ...definition, options }, body);
   if ('problems' in merged) throw new InvalidRequest(VALIDATION_FAILED, merged.problems);
+  const constraints = mergeConstraints(definition, body.constraints);
+  if ('problems' in constraints) throw new InvalidRequest(VALIDATION_FAILED, constraints.problems);
   return {
     id,
     image: definition.image,
     priority: body.priority,
     inputs,
     outputs: body.outputs,
-    constraints: { ram_mb: definition.ramMb, vram_mb: definition.vramMb, cpu: definition.cpu },
-    retry_policy: { ...toRetryPolicyDto(definition), ...body.retry_policy },
-    timeouts: toTimeoutsDto(definition),
-    event_delivery: toEventDeliveryDto(definition),
+    constraints: constraints.merged,
+    retry_policy: { ...toRetryPolicyDto(definition), ...withoutAbsent(body.retry_policy ?? {}) },
+    timeouts: { ...toTimeoutsDto(definition), ...withoutAbsent(body.timeouts ?? {}) },
+    event_delivery: mergeEventDelivery(definition, body.event_delivery?.attributes),
     ...merged,
     start_at: body.start_at,
     name: body.name,
     definition: { id: definition.id, version: definition.version },
   };
+}
+
+/** The event delivery of a definition, with more attributes. @throws InvalidRequest for attributes without a topic */
+function mergeEventDelivery(
+  definition: DefinitionEntity,
+  attributes: Record<string, string> | undefined,
+): EventDeliveryDto | null {
+  const delivery = toEventDeliveryDto(definition);
+  if (attributes === undefined) return delivery;
+  if (delivery !== null) return { ...delivery, attributes: { ...delivery.attributes, ...attributes } };
+  throw new InvalidRequest(VALIDATION_FAILED, [
+    'event_delivery.attributes must be absent for a definition without a topic',
+  ]);
 }
 
 /** What counts for the size of a definition. */

@@ -1,7 +1,7 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
+import type { RequestedConstraints } from './dto/constraints.dto.js';
 import {
   toStoredOptions,
-  type ConstraintsInputDto,
   type EventDeliveryDto,
   type RequestedRetryPolicy,
   type TimeoutsDto,
@@ -24,7 +24,7 @@ export interface RunRequest extends RequestedExecutionOptions {
   readonly priority?: number | undefined;
   readonly inputs?: JsonObject | undefined;
   readonly outputs?: JsonObject | undefined;
-  readonly constraints?: ConstraintsInputDto | undefined;
+  readonly constraints?: RequestedConstraints | undefined;
   readonly retry_policy?: RequestedRetryPolicy | undefined;
   readonly timeouts?: TimeoutsDto | undefined;
   readonly start_at?: string | undefined;
@@ -36,7 +36,7 @@ export interface RunRequest extends RequestedExecutionOptions {
 /** The run that a request asks for, with new ids. @param trace the trace that the run belongs to */
 export function newRun(request: RunRequest, trace: TraceContext | null): NewRun {
   const { event_delivery: delivery, definition, start_at: startAt } = request;
-  const options = toStoredExecutionOptions(request);
+  const options = { ...toStoredOptions(request), ...toStoredExecutionOptions(request) };
   return {
     id: request.id ?? newId(),
     attemptId: newId(),
@@ -44,9 +44,8 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
     priority: request.priority ?? 0,
     inputs: request.inputs ?? {},
     outputsTemplate: request.outputs ?? {},
-    ...toStoredOptions(request),
     ...options,
-    requirementId: requirementIdOf(requirementsOf(options.selector, options.options)),
+    requirementId: requirementIdOf(requirementsOf(options)),
     startAt: startAt === undefined ? null : readStartTime(startAt),
     name: request.name ?? null,
     topic: delivery?.topic ?? null,

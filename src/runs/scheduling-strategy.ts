@@ -1,4 +1,5 @@
 import type { SqlExecutor } from '../database/sql/sql.js';
+import { cpuMillisOf, gpusOf, gpuTagsOf } from './machine/constraints.js';
 import type { Run } from './machine/run.js';
 
 export interface Gpu {
@@ -18,14 +19,41 @@ export interface ClaimingWorker {
   readonly capabilities: readonly string[];
 }
 
+/** Amounts of resources, such as those that a run asks for. */
+export interface Shape {
+  /** Thousandths of a core. */
+  readonly cpuMillis: number;
+  readonly ramMb: number;
+  /** GPU memory in MB: on one GPU, or on each of `gpus`. */
+  readonly vramMb: number;
+  /** Whole GPUs, which no other run may use; 0: a share of one, by its memory. */
+  readonly gpus: number;
+}
+
+/** What a run asks for. */
+export interface Needs extends Shape {
+  /** Tags that each of its GPUs must have. */
+  readonly gpuTags?: readonly string[];
+}
+
+type ConstrainedRun = Pick<Run, 'cpu' | 'extraConstraints' | 'ramMb' | 'vramMb'>;
+
+/** The amounts that a run asks for; 0: no requirement. */
+export function shapeOf(run: ConstrainedRun): Shape {
+  return { cpuMillis: cpuMillisOf(run), ramMb: run.ramMb, vramMb: run.vramMb, gpus: gpusOf(run) };
+}
+
+/** What a run asks for. */
+export function needsOf(run: ConstrainedRun): Needs {
+  return { ...shapeOf(run), gpuTags: gpuTagsOf(run) };
+}
+
 /** A run that is assigned to a worker or running there, and the resources that it takes. */
-export interface HeldRun {
+export interface HeldRun extends Shape {
   readonly runId: string;
   readonly workerId: string;
-  readonly cpu: number;
-  readonly ramMb: number;
-  readonly vramMb: number;
-  readonly gpuId: number | null;
+  /** The GPUs that it uses; empty: none, or unknown. */
+  readonly gpuIds: readonly number[];
 }
 
 /** A worker together with the runs it holds. */
@@ -45,12 +73,6 @@ export interface QueuedRun extends Run {
   readonly reservedFor: string | null;
 }
 
-export interface Shape {
-  readonly cpu: number;
-  readonly ramMb: number;
-  readonly vramMb: number;
-}
-
 /**
  * The candidates that a strategy asks for: several parts of the queue, joined in queue order. Runs that a claimant is
  * reserved for are always among them.
@@ -67,9 +89,9 @@ export interface CandidateQuery {
 }
 
 export interface Obstacle {
-  /** `cpu`, `ram_mb`, `vram_mb`, or a name that the strategy defines. */
+  /** `cpu`, `ram_mb`, `vram_mb`, `gpus`, or a name that the strategy defines. */
   readonly resource: string;
-  /** What the run asks for. */
+  /** What the run asks for; of `cpu` in cores. */
   readonly needed: number;
   /** What is left of the worker. */
   readonly free: number;
@@ -83,6 +105,8 @@ export interface Assignment {
   readonly runId: string;
   /** The GPU that the run is to use, or null. */
   readonly gpuId: number | null;
+  /** The GPUs that it is to use, of a run that asks for whole ones; `gpuId` is the first. */
+  readonly gpuIds?: readonly number[] | undefined;
 }
 
 /** Reserves a worker for a run; null ends the reservation. */
@@ -120,8 +144,8 @@ export interface SchedulingStrategy {
   obstacles(claimant: Claimant, run: Run): readonly Obstacle[];
   /**
    * How many runs of a shape the worker could get now, without reservations and other runs in the queue; Infinity: any
-   * number. For a worker that holds nothing it is positive exactly when `obstacles` is empty. Absent in a strategy that
-   * considers more than the shape of a run.
+   * number. For a worker that holds nothing it is positive exactly when `obstacles` of a run without GPU tags is empty. Absent
+   * in a strategy that considers more than the shape of a run.
    */
   roomOf?(claimant: Claimant): (shape: Shape) => number;
   /**

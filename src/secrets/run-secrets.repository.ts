@@ -7,13 +7,11 @@ import { SecretEntity } from '../database/entities/secret.entity.js';
 import { rows } from '../database/sql/sql.js';
 import type { Fence } from '../runs/http/request-headers.js';
 import type { RunRecord } from '../runs/machine/run.js';
+import { REQUIRING_FIELDS, type RequiringRun } from '../runs/requirements.js';
 import { RUNS } from '../runs/storage/run-columns.js';
 
 /** Who holds a run, and those of its secrets that exist. */
-export interface RunSecrets extends Pick<
-  RunRecord,
-  'state' | 'workerId' | 'attempt' | 'selector' | 'options'
-> {
+export interface RunSecrets extends RequiringRun, Pick<RunRecord, 'state' | 'workerId' | 'attempt'> {
   /** By name; empty unless the worker holds the run at the attempt. */
   readonly secrets: ReadonlyMap<string, Pick<SecretEntity, 'kind' | 'ciphertext'>>;
 }
@@ -28,7 +26,7 @@ const SECRETS = new EntityTable(SecretEntity);
 const OPTIONS = `r."${RUNS.column('options')}"`;
 
 /** One statement, so that the run is held at the moment at which its secrets are read. */
-const FIND = `select ${RUNS.select('r', ['state', 'workerId', 'attempt', 'selector', 'options'])},
+const FIND = `select ${RUNS.select('r', ['state', 'workerId', 'attempt', ...REQUIRING_FIELDS])},
        (select json_object_agg(s.name, json_build_object('kind', s.kind, 'base64', encode(s.ciphertext, 'base64')))
           from ${SECRETS.name} s
          where r.state in ('ASSIGNED', 'RUNNING')

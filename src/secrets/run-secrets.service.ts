@@ -44,7 +44,7 @@ export class RunSecretsService {
       throw new RunRejected(runId, { reason: 'other-worker', workerId });
     }
     if (run.attempt !== attempt) throw new RunRejected(runId, { reason: 'stale-attempt', attempt });
-    assertCovers(caller, requirementsOf(run.selector, run.options));
+    assertCovers(caller, requirementsOf(run));
     const { secrets_from: maps, secrets, files, image_pull_secret: login } = showOptions(run.options);
     const registry = login ?? null;
     const opaque = Object.entries(secrets ?? {}).map(

@@ -1,32 +1,42 @@
-import type { ClaimingWorker, HeldRun } from '../runs/scheduling-strategy.js';
+import type { ClaimingWorker, Gpu, HeldRun } from '../runs/scheduling-strategy.js';
 
-/** Free cores and MB of memory. */
-export interface FreeResources {
-  readonly cpu: number;
-  readonly ramMb: number;
-  /** In the order of the worker's GPUs. */
-  readonly gpus: readonly { readonly id: number; readonly vramMb: number }[];
+/** A GPU with its free memory. */
+export interface FreeGpu extends Gpu {
+  /** Whether no run uses it. */
+  readonly isIdle: boolean;
 }
 
-/** Resources minus those of the worker's own runs, at least 0. A run without an assigned GPU counts on every GPU. */
+/** Free thousandths of cores and MB of memory. */
+export interface FreeResources {
+  readonly cpuMillis: number;
+  readonly ramMb: number;
+  /** In the order of the worker's GPUs. */
+  readonly gpus: readonly FreeGpu[];
+}
+
+/**
+ * Resources minus those of the worker's own runs, at least 0. A GPU of a run that asks for whole ones has no free memory. A run
+ * of which not all GPUs are known counts on every GPU.
+ */
 export function freeResources(worker: ClaimingWorker, held: readonly HeldRun[]): FreeResources {
-  let cpu = worker.cpuCores;
-  let ramMb = worker.ramMb;
-  let onEveryGpu = 0;
-  const onGpu = new Map<number, number>();
+  let cpuMillis = worker.cpuCores * 1000;
+  let { ramMb } = worker;
+  const uses = new Map<number, number>();
   for (const run of held) {
     if (run.workerId !== worker.id) continue;
-    cpu -= run.cpu;
+    cpuMillis -= run.cpuMillis;
     ramMb -= run.ramMb;
-    if (run.gpuId === null) onEveryGpu += run.vramMb;
-    else onGpu.set(run.gpuId, (onGpu.get(run.gpuId) ?? 0) + run.vramMb);
+    if (run.gpus === 0 && run.vramMb === 0 && run.gpuIds.length === 0) continue;
+    const isKnown = run.gpuIds.length >= Math.max(1, run.gpus);
+    const ids = isKnown ? run.gpuIds : worker.gpus.map(({ id }) => id);
+    for (const id of ids) uses.set(id, (uses.get(id) ?? 0) + (run.gpus > 0 ? Infinity : run.vramMb));
   }
   return {
-    cpu: Math.max(0, cpu),
+    cpuMillis: Math.max(0, cpuMillis),
     ramMb: Math.max(0, ramMb),
-    gpus: worker.gpus.map(({ id, vramMb }) => ({
-      id,
-      vramMb: Math.max(0, vramMb - onEveryGpu - (onGpu.get(id) ?? 0)),
-    })),
+    gpus: worker.gpus.map(({ id, vramMb, tags }) => {
+      const used = uses.get(id);
+      return { id, vramMb: Math.max(0, vramMb - (used ?? 0)), tags, isIdle: used === undefined };
+    }),
   };
 }

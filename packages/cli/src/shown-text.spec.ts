@@ -63,7 +63,7 @@ test('an explanation names what workers lack, and the runs that hold the concurr
     {
       ...explained,
       workers: [worker],
-      requirements: { selector: ['gpu', 'eu'], capabilities: ['env'] },
+      requirements: { selector: ['gpu', 'eu'], capabilities: ['env'], gpu_selector: [] },
       concurrency: { key: 'disk', limit: 2, executing: 2, holders },
     },
     { columns: 200, colours: false },

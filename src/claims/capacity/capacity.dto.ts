@@ -22,13 +22,15 @@ export class CapacityQueryDto {
 export class DemandSumDto {
   /** How many runs. @example 120 */
   @ApiProperty({ type: 'integer' }) runs: number;
-  /** Cores. @example 240 */
+  /** Cores, rounded up. @example 240 */
   @ApiProperty({ type: 'integer' }) cpu: number;
+  /** Thousandths of cores. @example 240000 */
+  @ApiProperty({ type: 'integer' }) cpu_millis: number;
   /** MB. @example 480000 */
   @ApiProperty({ type: 'integer' }) ram_mb: number;
   /** MB of GPU memory. @example 0 */
   @ApiProperty({ type: 'integer' }) vram_mb: number;
-  /** Runs that need GPU memory, which is taken from one GPU. @example 0 */
+  /** GPUs: those that runs ask for, and one for each other run that needs GPU memory. @example 0 */
   @ApiProperty({ type: 'integer' }) gpus: number;
 }
 
@@ -46,12 +48,16 @@ export class DemandNumbersDto {
 
 @ApiSchema({ name: 'DemandShape', description: 'Runs with the same constraints; 0 means no requirement.' })
 export class DemandShapeDto extends DemandNumbersDto {
-  /** CPUs. @example 2 */
+  /** CPUs, rounded up. @example 2 */
   @ApiProperty({ type: 'integer' }) cpu: number;
+  /** Thousandths of a core. @example 2000 */
+  @ApiProperty({ type: 'integer' }) cpu_millis: number;
   /** RAM in MB. @example 4000 */
   @ApiProperty({ type: 'integer' }) ram_mb: number;
-  /** GPU memory in MB, on one GPU. @example 0 */
+  /** GPU memory in MB: on one GPU, or on each of `gpus`. @example 0 */
   @ApiProperty({ type: 'integer' }) vram_mb: number;
+  /** Whole GPUs; 0: a share of one, by its memory. @example 0 */
+  @ApiProperty({ type: 'integer' }) gpus: number;
   /**
    * Whether any worker that accepts runs could execute such a run when idle, whatever its tags and capabilities; null: no
    * such worker, or unknown.
@@ -67,6 +73,8 @@ export class DemandSelectorDto {
   @ApiProperty({ type: [String], example: ['gpu', 'eu'] }) selector: string[];
   /** Capabilities that it must announce. */
   @ApiProperty({ type: [String], example: ['env'] }) capabilities: string[];
+  /** Tags that its GPUs must have. */
+  @ApiProperty({ type: [String], example: ['a100'] }) gpu_selector: string[];
   /** All that are PENDING: `ready` and `waiting` together. */
   @ApiProperty({ type: DemandSumDto }) pending: DemandSumDto;
   /** Those that wait for a worker or for runs of their concurrency key. */
@@ -172,12 +180,14 @@ export class SupplyOtherDto {
 })
 export class SupplyDto {
   @ApiProperty({ type: SupplyWorkersDto }) workers: SupplyWorkersDto;
-  /** Cores. */
+  /** Whole cores; one that is used in part is not free. */
   @ApiProperty({ type: SupplySumDto }) cpu: SupplySumDto;
+  /** Thousandths of cores. */
+  @ApiProperty({ type: SupplySumDto }) cpu_millis: SupplySumDto;
   @ApiProperty({ type: SupplySumDto }) ram_mb: SupplySumDto;
   /** Over all GPUs. */
   @ApiProperty({ type: SupplySumDto }) vram_mb: SupplySumDto;
-  /** GPUs; free: those whose memory no run uses. */
+  /** GPUs; free: those that no run uses. */
   @ApiProperty({ type: SupplySumDto }) gpus: SupplySumDto;
   /** The most frequent first; `limit` of them at most. */
   @ApiProperty({ type: [SupplySizeDto] }) sizes: SupplySizeDto[];
@@ -203,15 +213,20 @@ export function toNumbersDto({ ready, waiting, inExecution }: RunNumbers): Deman
 
 /** All that are pending. */
 export function toPendingDto(ready: DemandSum, waiting: DemandSum): DemandSumDto {
-  return {
+  return toSumDto({
     runs: ready.runs + waiting.runs,
-    cpu: ready.cpu + waiting.cpu,
-    ram_mb: ready.ramMb + waiting.ramMb,
-    vram_mb: ready.vramMb + waiting.vramMb,
+    cpuMillis: ready.cpuMillis + waiting.cpuMillis,
+    ramMb: ready.ramMb + waiting.ramMb,
+    vramMb: ready.vramMb + waiting.vramMb,
     gpus: ready.gpus + waiting.gpus,
-  };
+  });
 }
 
-export function toSumDto({ runs, cpu, ramMb, vramMb, gpus }: DemandSum): DemandSumDto {
-  return { runs, cpu, ram_mb: ramMb, vram_mb: vramMb, gpus };
+export function toSumDto({ runs, cpuMillis, ramMb, vramMb, gpus }: DemandSum): DemandSumDto {
+  return { runs, ...toCpuDto(cpuMillis), ram_mb: ramMb, vram_mb: vramMb, gpus };
+}
+
+/** Cores, rounded up, and the exact number of their thousandths. */
+export function toCpuDto(cpuMillis: number): Pick<DemandSumDto, 'cpu' | 'cpu_millis'> {
+  return { cpu: Math.ceil(cpuMillis / 1000), cpu_millis: cpuMillis };
 }

@@ -5,6 +5,7 @@ import { takesRuns, WorkerPool, type PooledWorker } from '../../workers/pool/wor
 import { SCHEDULER } from '../strategies/scheduler.js';
 import {
   MAX_LISTED,
+  toCpuDto,
   toNumbersDto,
   toPendingDto,
   toSumDto,
@@ -85,9 +86,10 @@ export class CapacityService {
 function toShapeDto(shape: ShapeDemand, placement: ReturnType<typeof placementOf>): DemandShapeDto {
   const { isPlaceable, free } = placement(shape, shape.ready);
   return {
-    cpu: shape.cpu,
+    ...toCpuDto(shape.cpuMillis),
     ram_mb: shape.ramMb,
     vram_mb: shape.vramMb,
+    gpus: shape.gpus,
     ...toNumbersDto(shape),
     placeable: isPlaceable,
     can_start_now: free,

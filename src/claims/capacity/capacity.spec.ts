@@ -4,13 +4,13 @@ import type { HeldRun, SchedulingStrategy } from '../../runs/scheduling-strategy
 import type { PooledWorker } from '../../workers/pool/worker-pool.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
 import { FitStrategy } from '../strategies/fit.strategy.js';
-import { heldBy } from '../strategies/strategy.fixtures.js';
+import { heldBy, shape } from '../strategies/strategy.fixtures.js';
 import { placementOf } from './placement.js';
 import { summariseSupply } from './supply.js';
 
 const NONE = new Set<string>();
-const SMALL = { cpu: 1, ramMb: 0, vramMb: 0 };
-const LARGE = { cpu: 8, ramMb: 0, vramMb: 0 };
+const SMALL = shape({ cpu: 1 });
+const LARGE = shape({ cpu: 8 });
 
 function worker(id: string, given: Partial<PooledWorker> = {}): PooledWorker {
   return {
@@ -55,6 +55,7 @@ describe('the supply', () => {
     assert.deepEqual(supply, {
       workers: { active: 2, idle: 1, reserved: 1, draining: 1, not_claiming: 1, stale: 1 },
       cpu: { total: 8, free: 5 },
+      cpu_millis: { total: 8000, free: 5000 },
       ram_mb: { total: 2000, free: 1900 },
       vram_mb: { total: 1000, free: 950 },
       gpus: { total: 4, free: 3 },
@@ -112,7 +113,7 @@ describe('the placement of runs of a shape', () => {
     const placement = placementOf(fit, [worker('a'), worker('b')], held, NONE);
     assert.deepEqual(placement(SMALL, 100), { isPlaceable: true, free: 5 });
     assert.deepEqual(placement(SMALL, 2), { isPlaceable: true, free: 2 });
-    assert.deepEqual(placement({ ...SMALL, cpu: 0 }, 7), { isPlaceable: true, free: 7 });
+    assert.deepEqual(placement(shape({}), 7), { isPlaceable: true, free: 7 });
     assert.deepEqual(placement(LARGE, 100), { isPlaceable: false, free: 0 });
   });
 

@@ -4,10 +4,10 @@ import { execute, rows, type SqlExecutor } from '../../database/sql/sql.js';
 import { RunCountsRepository } from '../../runs/counts/run-counts.repository.js';
 import { QueueReader } from '../../runs/queue/queue.reader.js';
 import { PLAIN_LANE } from '../../runs/queue/lane.js';
-import type { RunRecord } from '../../runs/machine/run.js';
-import { requirementList, requirementsOf } from '../../runs/requirements.js';
+import { requirementList, requirementsOf, type RequiringRun } from '../../runs/requirements.js';
 import type { HeldRun, Shape } from '../../runs/scheduling-strategy.js';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
+import { cpuMillisColumn, gpusColumn } from '../../runs/storage/run-columns.js';
 
 /** Pending runs that a reading counts at most. */
 export const MAX_COUNTED = 100_000;
@@ -15,7 +15,7 @@ export const MAX_COUNTED = 100_000;
 /** What a number of runs ask for together. */
 export interface DemandSum extends Shape {
   readonly runs: number;
-  /** Runs that ask for GPU memory; each takes it from one GPU. */
+  /** Whole GPUs, and one for each run that asks for a share of one. */
   readonly gpus: number;
 }
 
@@ -59,7 +59,7 @@ export interface Demand {
 /** The requirements of a lane or, for runs that are not in the queue, of one of these runs. */
 interface FoundRequirement extends StageDemand {
   readonly required: readonly string[] | null;
-  readonly run: Pick<RunRecord, 'selector' | 'options'> | null;
+  readonly run: RequiringRun | null;
 }
 
 interface FoundDemand extends Omit<Demand, 'requirements'> {
@@ -116,10 +116,10 @@ export class DemandReader {
 /** The sum of one stage over `groups`, as a `DemandSum`. */
 const sumOf = (stage: string): string => `json_build_object(
                   'runs', coalesce(sum(${stage}), 0),
-                  'cpu', coalesce(sum(${stage} * cpu), 0),
+                  'cpuMillis', coalesce(sum(${stage} * cpu_millis), 0),
                   'ramMb', coalesce(sum(${stage} * ram_mb), 0),
-                  'vramMb', coalesce(sum(${stage} * vram_mb), 0),
-                  'gpus', coalesce(sum(${stage}) filter (where vram_mb > 0), 0))`;
+                  'vramMb', coalesce(sum(${stage} * vram_mb * greatest(gpus, 1)), 0),
+                  'gpus', coalesce(sum(${stage} * greatest(gpus, sign(vram_mb))), 0))`;
 
 /** The columns of a `StageDemand`, over `groups`. */
 const STAGES = `${sumOf('ready')} as ready,
@@ -137,8 +137,9 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
   const [found] = await rows<FoundDemand>(
     executor,
     `with waiting as materialized (
-       select id, requirement_id, cpu, ram_mb, vram_mb
-         from runs
+       select id, requirement_id, ${cpuMillisColumn('r')} as cpu_millis, ram_mb, vram_mb,
+              ${gpusColumn('r')} as gpus
+         from runs r
         where not_before is not null
         order by not_before
         limit $1::integer / 4
@@ -163,7 +164,7 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
         limit $1::integer / 2
      ),
      plain as (
-       select cpu, ram_mb, vram_mb
+       select cpu_millis, ram_mb, vram_mb, gpus
          from queue
         where lane = '${PLAIN_LANE}'
           and is_admitted
@@ -172,42 +173,44 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
      ),
      -- As double precision, their sums are exact up to 2^53 and fast.
      groups as materialized (
-       select requirement_id, cpu, ram_mb, vram_mb, min(run_id) as run_id, min(lane) as lane,
+       select requirement_id, cpu_millis, ram_mb, vram_mb, gpus, min(run_id) as run_id, min(lane) as lane,
               (count(*) filter (where stage in ('ready', 'held back')))::float8 as ready,
               (count(*) filter (where stage = 'held back'))::float8 as held_back,
               (count(*) filter (where stage = 'waiting'))::float8 as waiting,
               (count(*) filter (where stage = 'in execution'))::float8 as in_execution
          from (
-           select null::uuid as requirement_id, cpu, ram_mb, vram_mb, 'ready' as stage, null as run_id, null as lane
+           select null::uuid as requirement_id, cpu_millis, ram_mb, vram_mb, gpus, 'ready' as stage, null as run_id, null as lane
              from plain
             union all
-           select requirement_id, cpu, ram_mb, vram_mb, case when is_admitted then 'ready' else 'held back' end, null,
+           select requirement_id, cpu_millis, ram_mb, vram_mb, gpus, case when is_admitted then 'ready' else 'held back' end, null,
                   lane::text
              from restricted
             union all
-           select requirement_id, cpu, ram_mb, vram_mb, 'waiting', id::text, null
+           select requirement_id, cpu_millis, ram_mb, vram_mb, gpus, 'waiting', id::text, null
              from waiting
             union all
-           select requirement_id, cpu, ram_mb, vram_mb, 'in execution', run_id::text, null
+           select requirement_id, cpu_millis, ram_mb, vram_mb, gpus, 'in execution', run_id::text, null
              from executions
             where worker_id <> ''
          ) open
-        group by requirement_id, cpu, ram_mb, vram_mb
+        group by requirement_id, cpu_millis, ram_mb, vram_mb, gpus
      ),
      shapes as (
-       select cpu, ram_mb as "ramMb", vram_mb as "vramMb", sum(ready) as ready, sum(waiting) as waiting,
+       select cpu_millis as "cpuMillis", ram_mb as "ramMb", vram_mb as "vramMb", gpus, sum(ready) as ready, sum(waiting) as waiting,
               sum(in_execution) as "inExecution"
          from groups
-        group by cpu, ram_mb, vram_mb
-        order by ${LARGEST_FIRST}, cpu, ram_mb, vram_mb
+        group by cpu_millis, ram_mb, vram_mb, gpus
+        order by ${LARGEST_FIRST}, cpu_millis, ram_mb, vram_mb, gpus
         limit $2::integer
      ),
      -- A lane requires more than tags and capabilities. Runs that are not in the queue may have none.
      requirements as (
-       select (select array(select e from unnest(x.required) e where e ~ '^(tag|capability):')
+       select (select array(select e from unnest(x.required) e where e ~ '^(tag|capability|gpu):')
                  from lanes x
                 where x.id = l.lane) as required,
-              (select json_build_object('selector', r.selector, 'options', r.options)
+              (select json_build_object(
+                        'selector', r.selector, 'options', r.options, 'cpu', r.cpu, 'extraConstraints', r.extra_constraints
+                      )
                  from runs r
                 where r.id = l.run_id
                   and l.lane is null) as run,
@@ -251,7 +254,7 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
   );
   if (found === undefined) throw new Error('the query of demand returned no row');
   const requirements = found.requirements.map(({ required, run, ...stages }) => ({
-    required: required ?? requirementList(requirementsOf(run?.selector ?? null, run?.options ?? null)),
+    required: required ?? (run ? requirementList(requirementsOf(run)) : []),
     ...stages,
   }));
   return { ...found, requirements };
@@ -259,7 +262,7 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
 
 /** The first rows of the lane `l`, as many as its share. */
 function firstOfLane(condition: string): string {
-  return `select cpu, ram_mb, vram_mb, is_admitted
+  return `select cpu_millis, ram_mb, vram_mb, gpus, is_admitted
                  from queue
                 where lane = l.lane
                   and ${condition}

@@ -1,4 +1,4 @@
-import { requirementList, requirementsOfList } from '../../runs/requirements.js';
+import { offeredBy, requirementList, requirementsOfList } from '../../runs/requirements.js';
 import type { HeldRun } from '../../runs/scheduling-strategy.js';
 import type { PooledWorker } from '../../workers/pool/worker-pool.js';
 import { toPendingDto, toSumDto, type DemandSelectorDto } from './capacity.dto.js';
@@ -15,15 +15,16 @@ export function toSelectorDtos(
   held: ReadonlyMap<string, readonly HeldRun[]>,
 ): DemandSelectorDto[] {
   const offers = workers.map((worker) => ({
-    list: new Set(requirementList(worker)),
+    list: new Set(requirementList(offeredBy(worker))),
     isIdle: !held.has(worker.id),
   }));
   return demands.map(({ required, ready, waiting, inExecution, heldBack }) => {
     const matching = offers.filter(({ list }) => required.every((one) => list.has(one)));
-    const { tags, capabilities } = requirementsOfList(required);
+    const { tags, capabilities, gpuTags } = requirementsOfList(required);
     return {
       selector: [...tags],
       capabilities: [...capabilities],
+      gpu_selector: [...gpuTags],
       pending: toPendingDto(ready, waiting),
       ready: toSumDto(ready),
       waiting: toSumDto(waiting),

@@ -1,6 +1,6 @@
 import type { HeldRun } from '../../runs/scheduling-strategy.js';
 import { freeResources } from '../../workers/free-resources.js';
-import { summariseWorkers, type Usage } from '../../workers/overview/workers-summary.js';
+import { summariseWorkers, toCores, type Usage } from '../../workers/overview/workers-summary.js';
 import { summariseEngines } from '../../workers/pool/engine-use.js';
 import { takesRuns, type PooledWorker } from '../../workers/pool/worker-pool.js';
 import type { SupplyDto, SupplySizeDto, SupplySumDto } from './capacity.dto.js';
@@ -13,11 +13,17 @@ export function summariseSupply(
   limit: number,
 ): SupplyDto {
   const all = workers.map((worker) => ({ worker, free: freeResources(worker, held.get(worker.id) ?? []) }));
-  const { active, draining, not_claiming: notClaiming, stale, cpu, ramMb, vramMb } = summariseWorkers(all);
+  const {
+    active,
+    draining,
+    not_claiming: notClaiming,
+    stale,
+    cpuMillis,
+    ramMb,
+    vramMb,
+  } = summariseWorkers(all);
   const open = all.filter(({ worker }) => takesRuns(worker));
-  const gpus = open.flatMap(({ worker, free }) =>
-    worker.gpus.map(({ vramMb: total }, i) => total > (free.gpus[i]?.vramMb ?? 0)),
-  );
+  const gpus = open.flatMap(({ free }) => free.gpus);
   const sizes = sizesOf(
     open.map(({ worker }) => worker),
     held,
@@ -32,10 +38,11 @@ export function summariseSupply(
       not_claiming: notClaiming,
       stale,
     },
-    cpu: toSumDto(cpu),
+    cpu: toSumDto(toCores(cpuMillis)),
+    cpu_millis: toSumDto(cpuMillis),
     ram_mb: toSumDto(ramMb),
     vram_mb: toSumDto(vramMb),
-    gpus: toSumDto({ total: gpus.length, used: gpus.filter(Boolean).length }),
+    gpus: toSumDto({ total: gpus.length, used: gpus.filter(({ isIdle }) => !isIdle).length }),
     sizes: sizes.slice(0, limit),
     other:
       rest.length === 0

@@ -1,5 +1,5 @@
 import { byQueueOrder } from '../../runs/queue/lane.js';
-import { missingOf, type Requirements } from '../../runs/requirements.js';
+import { missingOf, offeredBy, type Requirements } from '../../runs/requirements.js';
 import type { HeldRun, Obstacle, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { takesRuns, type PooledWorker } from '../../workers/pool/worker-pool.js';
 import { toNotClaimingDtos } from '../../workers/dto/heartbeat.dto.js';
@@ -7,6 +7,13 @@ import type { ExplainedObstacleDto, ExplainedWorkerDto } from './explain.dto.js'
 
 /** The worker does not get the run yet, because its attempt before failed there by the infrastructure. */
 const AVOIDED: Obstacle = { resource: 'avoided', needed: 1, free: 0, total: 1 };
+
+/** Names of obstacles, by what is required. */
+const KINDS = [
+  ['tags', 'tags'],
+  ['capabilities', 'capabilities'],
+  ['gpu_selector', 'gpuTags'],
+] as const;
 
 /** A pending run and what its scheduling depends on. */
 export interface Situation {
@@ -58,14 +65,12 @@ export function evaluateWorker(situation: Situation, worker: PooledWorker): Expl
   };
 }
 
-/** The required tags and capabilities that the worker does not have. */
+/** What is required that the worker does not have. */
 function lackingOf(worker: PooledWorker, requirements: Requirements): ExplainedObstacleDto[] {
-  const missing = missingOf(worker, requirements);
-  return (['tags', 'capabilities'] as const).flatMap((resource) => {
-    const needed = requirements[resource].length;
-    const has = needed - missing[resource].length;
-    return has === needed
-      ? []
-      : [{ resource, needed, free: has, total: has, missing: [...missing[resource]] }];
+  const missing = missingOf(offeredBy(worker), requirements);
+  return KINDS.flatMap(([resource, kind]) => {
+    const needed = requirements[kind].length;
+    const has = needed - missing[kind].length;
+    return has === needed ? [] : [{ resource, needed, free: has, total: has, missing: [...missing[kind]] }];
   });
 }

@@ -1,5 +1,5 @@
 import { assertNever } from '@longshore/common/json/assert-never';
-import { meets, type Requirements } from '../../runs/requirements.js';
+import { meets, requirementList, type Requirements } from '../../runs/requirements.js';
 import type { ExplainedEndDto, ExplainedEngineDto, RunExplanationDto } from './explain.dto.js';
 
 /** Code points of an error message in the summary. */
@@ -73,14 +73,15 @@ function chances(
 ): string {
   const { active, draining, not_claiming: notClaiming, able_now: now, able_ever: ever } = counts;
   if (active === 0) return 'no worker is active';
-  const required = { tags: requirements?.selector ?? [], capabilities: requirements?.capabilities ?? [] };
+  const { selector: tags = [], capabilities = [], gpu_selector: gpuTags = [] } = requirements ?? {};
+  const required = { tags, capabilities, gpuTags };
   if (!offers.some((offer) => meets(offer, required))) return unmet(offers, required);
   const refusals = `the strategy '${strategy}' ignores resources, and a worker that has too little will refuse it`;
   const isAssignedAnyway = all.some(
     ({ can_take_now: canTakeNow, could_ever: couldEver }) => canTakeNow && !couldEver,
   );
   if (!all.some(({ could_ever: couldEver }) => couldEver)) {
-    const those = required.tags.length + required.capabilities.length > 0 ? ` with ${listed(required)}` : '';
+    const those = requirementList(required).length > 0 ? ` with ${listed(required)}` : '';
     return isAssignedAnyway
       ? `no active worker${those} could ever execute it: ${refusals}`
       : `no active worker${those} could ever take it`;
@@ -106,25 +107,26 @@ function saying(all: RunExplanationDto['workers']): string {
   return `: worker '${worker.id}' says ${reasons.join(', ')}`;
 }
 
-/** Says which tags and capabilities none of the workers has or, without such, that none has all of them. */
+/** Says which of what is required none of the workers has or, without such, that none has all of it. */
 function unmet(offers: readonly Requirements[], required: Requirements): string {
-  const tags = required.tags.filter((tag) => !offers.some((offer) => offer.tags.includes(tag)));
-  const capabilities = required.capabilities.filter(
-    (name) => !offers.some((offer) => offer.capabilities.includes(name)),
-  );
+  const absentOf = (kind: keyof Requirements): string[] =>
+    required[kind].filter((name) => !offers.some((offer) => offer[kind].includes(name)));
+  const [tags, capabilities, gpuTags] = [absentOf('tags'), absentOf('capabilities'), absentOf('gpuTags')];
   const absent = [
     ...(tags.length > 0 ? [`no active worker has ${named('tag', 'tags', tags)}`] : []),
     ...(capabilities.length > 0
       ? [`no active worker announces ${named('capability', 'capabilities', capabilities)}`]
       : []),
+    ...(gpuTags.length > 0 ? [`no GPU of an active worker has ${named('tag', 'tags', gpuTags)}`] : []),
   ];
   return absent.join(', and ') || `no active worker has all of ${listed(required)}`;
 }
 
-function listed({ tags, capabilities }: Requirements): string {
+function listed({ tags, capabilities, gpuTags }: Requirements): string {
   return [
     ...(tags.length > 0 ? [named('tag', 'tags', tags)] : []),
     ...(capabilities.length > 0 ? [named('capability', 'capabilities', capabilities)] : []),
+    ...(gpuTags.length > 0 ? [named('GPU tag', 'GPU tags', gpuTags)] : []),
   ].join(' and ');
 }
 

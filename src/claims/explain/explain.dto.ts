@@ -96,17 +96,18 @@ export class ExplainedEndDto {
 })
 export class ExplainedObstacleDto {
   /**
-   * `cpu`, `ram_mb`, `vram_mb`, `tags` (of the run's selector), `capabilities` (that the run needs), `concurrency` (runs of its key),
+   * `cpu`, `ram_mb`, `vram_mb`, `gpus` (idle ones with the memory and the tags), `tags` (of the run's selector), `capabilities` (that the
+   * run needs), `gpu_selector` (tags that none of its GPUs has), `concurrency` (runs of its key),
    * `reserved` (for another run), `avoided` (the attempt before failed there; see `avoided_worker`), or a name that the strategy defines.
    */
   @ApiProperty({ type: 'string', example: 'ram_mb' }) resource: string;
-  /** What the run needs. */
+  /** What the run needs; of `cpu` in cores. */
   @ApiProperty({ type: 'number' }) needed: number;
   /** What is free; of GPU memory, on the GPU with the most. */
   @ApiProperty({ type: 'number' }) free: number;
   /** What the worker has in total. */
   @ApiProperty({ type: 'number' }) total: number;
-  /** The tags or capabilities that the worker lacks; absent for other obstacles. */
+  /** The tags or capabilities that the worker lacks; absent for obstacles of other kinds. */
   @ApiProperty({ type: [String], required: false, example: ['gpu'] }) missing?: string[];
 }
 
@@ -148,8 +149,10 @@ export class ExplainedWorkerCountsDto {
 export class ExplainedRequirementsDto {
   /** Tags: the run's `selector`. */
   @ApiProperty({ type: [String], example: ['gpu', 'eu'] }) selector: string[];
-  /** What its container options need: `env`, `command`, `secrets`, `registry`. */
+  /** What its options and constraints need, such as `env` or `gpus`. */
   @ApiProperty({ type: [String], example: ['env'] }) capabilities: string[];
+  /** Tags that its GPUs must have: the run's `constraints.gpu_selector`. */
+  @ApiProperty({ type: [String], example: ['a100'] }) gpu_selector: string[];
 }
 
 @ApiSchema({

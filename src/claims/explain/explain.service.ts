@@ -4,7 +4,7 @@ import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
 import { isInExecution } from '../../runs/machine/run-state.js';
 import { avoidanceEnd, timeoutOf } from '../../runs/machine/timers.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
-import { requirementsOf, type Requirements } from '../../runs/requirements.js';
+import { offeredBy, requirementsOf, type Requirements } from '../../runs/requirements.js';
 import type { HeldRun, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { takesRuns, WorkerPool, type PooledWorker } from '../../workers/pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
@@ -49,7 +49,7 @@ export class ExplainService {
       const status = await this.queue.getStatus(manager, runId);
       const { run } = status;
       const active = workers.filter(({ isActive }) => isActive);
-      const requirements = requirementsOf(run.selector, run.options);
+      const requirements = requirementsOf(run);
       const concurrency = await this.#concurrencyOf(manager, status);
       const judged =
         run.state === 'PENDING'
@@ -65,6 +65,7 @@ export class ExplainService {
         requirements: judged && {
           selector: [...requirements.tags],
           capabilities: [...requirements.capabilities],
+          gpu_selector: [...requirements.gpuTags],
         },
         concurrency,
         holder: holderOf(status, workers),
@@ -77,7 +78,7 @@ export class ExplainService {
         summary: summarise(explanation, {
           failed: failedOf(status),
           avoidedUntil: avoidanceEnd(run),
-          active,
+          active: active.map(offeredBy),
         }),
       };
     });

@@ -1,16 +1,17 @@
 import type { Run } from '../../runs/machine/run.js';
-import type {
-  Assignment,
-  CandidateQuery,
-  Choice,
-  Claimant,
-  Obstacle,
-  QueuedRun,
-  SchedulingStrategy,
-  Shape,
+import {
+  needsOf,
+  type Assignment,
+  type CandidateQuery,
+  type Choice,
+  type Claimant,
+  type Obstacle,
+  type QueuedRun,
+  type SchedulingStrategy,
+  type Shape,
 } from '../../runs/scheduling-strategy.js';
 import { freeResources } from '../../workers/free-resources.js';
-import { largestShape, shortages } from './fit-rule.js';
+import { fitsInto, shortages } from './fit-rule.js';
 
 /** Assigns the head of the queue to the first claim: one run, or as many as it asks for, whatever the worker has. */
 export class DirectStrategy implements SchedulingStrategy {
@@ -24,13 +25,13 @@ export class DirectStrategy implements SchedulingStrategy {
 
   /** What the worker lacks even when idle. It may get the run all the same, and reports that it cannot execute it. */
   obstacles(worker: Claimant, run: Run): readonly Obstacle[] {
-    return shortages(worker, capacityOf(worker), run);
+    return shortages(worker, freeResources(worker, []), needsOf(run));
   }
 
   /** An idle worker takes one run. */
   roomOf(worker: Claimant): (shape: Shape) => number {
-    const capacity = capacityOf(worker);
-    return (shape) => (worker.held.length === 0 && shortages(worker, capacity, shape).length === 0 ? 1 : 0);
+    const capacity = freeResources(worker, []);
+    return (shape) => (worker.held.length === 0 && fitsInto(capacity, shape) ? 1 : 0);
   }
 
   choose(claimants: readonly Claimant[], candidates: readonly QueuedRun[]): Choice {
@@ -43,8 +44,4 @@ export class DirectStrategy implements SchedulingStrategy {
     }
     return { assignments };
   }
-}
-
-function capacityOf(worker: Claimant): Shape {
-  return largestShape(freeResources(worker, []));
 }

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import fc from 'fast-check';
-import type { Choice, Claimant, HeldRun, QueuedRun } from '../../runs/scheduling-strategy.js';
+import {
+  shapeOf,
+  type Choice,
+  type Claimant,
+  type HeldRun,
+  type QueuedRun,
+} from '../../runs/scheduling-strategy.js';
+import { gpusOf } from '../../runs/machine/constraints.js';
 import { FitStrategy } from './fit.strategy.js';
 import { ago, claimant, heldBy, NOW, queued } from './strategy.fixtures.js';
 
@@ -17,7 +24,15 @@ interface Scene {
 
 const amount = (max: number): fc.Arbitrary<number> =>
   fc.oneof({ weight: 1, arbitrary: fc.constant(0) }, { weight: 3, arbitrary: fc.integer({ min: 0, max }) });
-const needs = fc.record({ cpu: amount(6), ramMb: amount(12), vramMb: amount(10) });
+const needs = fc.record({
+  cpu: amount(6),
+  ramMb: amount(12),
+  vramMb: amount(10),
+  gpus: fc.oneof(
+    { weight: 4, arbitrary: fc.constant(0) },
+    { weight: 1, arbitrary: fc.integer({ min: 1, max: 2 }) },
+  ),
+});
 
 function workerArbitrary(id: string): fc.Arbitrary<Claimant> {
   const has = fc.record({
@@ -77,9 +92,12 @@ function runOf({ runs }: Scene, runId: string): QueuedRun {
   return runs.find(({ id }) => id === runId) ?? assert.fail(`${runId} is a candidate`);
 }
 
-function asHeld(scene: Scene, workerId: string, { runId, gpuId }: Choice['assignments'][number]): HeldRun {
-  const { cpu, ramMb, vramMb } = runOf(scene, runId);
-  return heldBy(workerId, runId, { cpu, ramMb, vramMb, gpuId });
+function asHeld(
+  scene: Scene,
+  workerId: string,
+  { runId, gpuId, gpuIds }: Choice['assignments'][number],
+): HeldRun {
+  return { runId, workerId, ...shapeOf(runOf(scene, runId)), gpuIds: gpuIds ?? [gpuId ?? []].flat() };
 }
 
 /** Calls back for each assignment with its worker as it is just before. */
@@ -103,6 +121,11 @@ function replay(
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, n) => total + n, 0);
 
+/** Whether the run uses the GPU, or it is not known which one it uses. */
+function mayUse({ gpus, vramMb, gpuIds }: HeldRun, id: number): boolean {
+  return gpuIds.length > 0 ? gpuIds.includes(id) : gpus > 0 || vramMb > 0;
+}
+
 describe('every choice of the strategy fit', () => {
   it('stays within each resource of each worker and GPU', () => {
     fc.assert(
@@ -114,17 +137,18 @@ describe('every choice of the strategy fit', () => {
             .map((one) => asHeld(scene, worker.id, one));
           const all = [...worker.held, ...got];
           for (const [key, total] of [
-            ['cpu', worker.cpuCores],
+            ['cpuMillis', worker.cpuCores * 1000],
             ['ramMb', worker.ramMb],
           ] as const) {
             if (got.some((run) => run[key] > 0)) assert.ok(sum(all.map((run) => run[key])) <= total, key);
           }
           for (const gpu of worker.gpus) {
-            if (!got.some((run) => run.gpuId === gpu.id)) continue;
-            const on = all.filter((run) => run.gpuId === gpu.id || run.gpuId === null);
+            if (!got.some((run) => run.gpuIds.includes(gpu.id))) continue;
+            const on = all.filter((run) => mayUse(run, gpu.id));
             assert.ok(sum(on.map((run) => run.vramMb)) <= gpu.vramMb, `GPU ${gpu.id}`);
+            if (on.some(({ gpus }) => gpus > 0)) assert.equal(on.length, 1, `GPU ${gpu.id} is of one run`);
           }
-          for (const run of got) assert.equal(run.gpuId !== null, run.vramMb > 0);
+          for (const run of got) assert.equal(run.gpuIds.length, run.gpus || Math.sign(run.vramMb));
         });
       }),
     );
@@ -239,10 +263,11 @@ describe('every choice of the strategy fit', () => {
     fc.assert(
       fc.property(scenes, (scene) => {
         replay(scene, choose(scene), (worker, run, gpuId) => {
-          if (run.vramMb === 0) return;
+          if (run.vramMb === 0 || gpusOf(run) > 0) return;
           const left = worker.gpus.map((gpu) => {
-            const on = worker.held.filter((held) => held.gpuId === gpu.id || held.gpuId === null);
-            return { id: gpu.id, vramMb: gpu.vramMb - sum(on.map(({ vramMb }) => vramMb)) };
+            const on = worker.held.filter((held) => mayUse(held, gpu.id));
+            const isTaken = on.some(({ gpus }) => gpus > 0);
+            return { id: gpu.id, vramMb: isTaken ? -1 : gpu.vramMb - sum(on.map(({ vramMb }) => vramMb)) };
           });
           const suffice = left.filter(({ vramMb }) => vramMb >= run.vramMb).map(({ vramMb }) => vramMb);
           assert.equal(left.find(({ id }) => id === gpuId)?.vramMb, Math.min(...suffice));

@@ -1,20 +1,23 @@
 import { isDeepStrictEqual as isSame } from 'node:util';
 import type { Run } from '../../runs/machine/run.js';
-import type {
-  Assignment,
-  CandidateQuery,
-  Choice,
-  ChoiceContext,
-  Claimant,
-  HeldRun,
-  Obstacle,
-  QueuedRun,
-  Reservation,
-  SchedulingStrategy,
-  Shape,
+import { gpusOf } from '../../runs/machine/constraints.js';
+import {
+  needsOf,
+  shapeOf,
+  type Assignment,
+  type CandidateQuery,
+  type Choice,
+  type ChoiceContext,
+  type Claimant,
+  type HeldRun,
+  type Obstacle,
+  type QueuedRun,
+  type Reservation,
+  type SchedulingStrategy,
+  type Shape,
 } from '../../runs/scheduling-strategy.js';
 import { freeResources, type FreeResources } from '../../workers/free-resources.js';
-import { countFitting, largestShape, shortages, tightestGpu } from './fit-rule.js';
+import { chooseGpus, countFitting, fitsInto, largestShapes, shortages } from './fit-rule.js';
 
 /** Least number of candidates of each shape: as many can be assigned to one worker by one claim. */
 const CANDIDATES = 100;
@@ -28,7 +31,8 @@ const MAX_INTEGER = 2 ** 31 - 1;
 const RESERVED: Obstacle = { resource: 'reserved', needed: 1, free: 0, total: 1 };
 
 /**
- * Assigns the first runs of the queue that fit the free resources of a worker; runs share a GPU while their memory fits.
+ * Assigns the first runs of the queue that fit the free resources of a worker; runs share a GPU while their memory fits, unless
+ * one of them asks for whole GPUs.
  * For a run that was passed over for too long, it reserves a worker, which gets no other run until this one fits.
  */
 export class FitStrategy implements SchedulingStrategy {
@@ -40,10 +44,10 @@ export class FitStrategy implements SchedulingStrategy {
   }
 
   candidatesFor(claimants: readonly Claimant[], now: Date): CandidateQuery {
-    const capacity = distinctShapes(claimants.map((worker) => largestShape(freeResources(worker, []))));
-    const free = distinctShapes(
-      claimants.map((worker) => largestShape(freeResources(worker, worker.held))),
-    ).filter((shape) => !capacity.some((whole) => isSame(shape, whole)));
+    const capacity = distinctShapes(claimants.flatMap((worker) => shapesOf(worker, [])));
+    const free = distinctShapes(claimants.flatMap((worker) => shapesOf(worker, worker.held))).filter(
+      (shape) => !capacity.some((whole) => isSame(shape, whole)),
+    );
     return {
       limit: Math.max(CANDIDATES, CANDIDATES_PER_CLAIM * claimants.length),
       capacity,
@@ -54,7 +58,7 @@ export class FitStrategy implements SchedulingStrategy {
 
   obstacles(claimant: Claimant, run: Run): readonly Obstacle[] {
     const { keptFor = null } = claimant;
-    const short = shortages(claimant, largestShape(freeResources(claimant, claimant.held)), run);
+    const short = shortages(claimant, freeResources(claimant, claimant.held), needsOf(run));
     return keptFor === null || keptFor === run.id ? short : [RESERVED, ...short];
   }
 
@@ -68,19 +72,26 @@ export class FitStrategy implements SchedulingStrategy {
   }
 }
 
+/** The most that one run can get of the worker. */
+function shapesOf(worker: Claimant, held: readonly HeldRun[]): Shape[] {
+  return largestShapes(freeResources(worker, held), worker.capabilities.includes('gpus'));
+}
+
 /** At most MAX_SHAPES distinct shapes: the last one covers all that are left. */
 function distinctShapes(shapes: readonly Shape[]): Shape[] {
-  const bounded = shapes.map(({ cpu, ramMb, vramMb }) => ({
-    cpu: Math.min(cpu, MAX_INTEGER),
+  const bounded = shapes.map(({ cpuMillis, ramMb, vramMb, gpus }) => ({
+    cpuMillis: Math.min(cpuMillis, MAX_INTEGER * 1000),
     ramMb: Math.min(ramMb, MAX_INTEGER),
     vramMb: Math.min(vramMb, MAX_INTEGER),
+    gpus,
   }));
   const distinct = [...new Map(bounded.map((shape) => [Object.values(shape).join(), shape])).values()];
   if (distinct.length <= MAX_SHAPES) return distinct;
   const largest = distinct.slice(MAX_SHAPES - 1).reduce((a, b) => ({
-    cpu: Math.max(a.cpu, b.cpu),
+    cpuMillis: Math.max(a.cpuMillis, b.cpuMillis),
     ramMb: Math.max(a.ramMb, b.ramMb),
     vramMb: Math.max(a.vramMb, b.vramMb),
+    gpus: Math.max(a.gpus, b.gpus),
   }));
   return [...distinct.slice(0, MAX_SHAPES - 1), largest];
 }
@@ -88,11 +99,9 @@ function distinctShapes(shapes: readonly Shape[]): Shape[] {
 interface Place {
   readonly claimant: Claimant;
   readonly claim: number;
-  /** The most that one run can get of the idle worker. */
-  readonly capacity: Shape;
+  /** The resources of the idle worker. */
+  readonly capacity: FreeResources;
   free: FreeResources;
-  /** The most that one run can get of the free resources. */
-  largest: Shape;
   held: readonly HeldRun[];
   /** The run for which the worker is reserved; it gets no other. */
   reservedFor: QueuedRun | null;
@@ -116,13 +125,11 @@ class FitChoice {
     private readonly reserveAfterMs: number,
   ) {
     this.#places = claimants.map((claimant, claim) => {
-      const free = freeResources(claimant, claimant.held);
       return {
         claimant,
         claim,
-        capacity: largestShape(freeResources(claimant, [])),
-        free,
-        largest: largestShape(free),
+        capacity: freeResources(claimant, []),
+        free: freeResources(claimant, claimant.held),
         held: claimant.held,
         reservedFor: null,
         assigned: 0,
@@ -189,14 +196,14 @@ class FitChoice {
 
   #assign(place: Place, run: QueuedRun, at: number): void {
     const { claimant, claim } = place;
-    const gpuId = tightestGpu(place.free, run.vramMb);
-    const { id: runId, cpu, ramMb, vramMb } = run;
-    this.#assignments.push({ claim, runId, gpuId });
+    const { id: runId } = run;
+    const gpuIds = chooseGpus(place.free, needsOf(run)) ?? [];
+    const [gpuId = null] = gpuIds;
+    this.#assignments.push({ claim, runId, gpuId, ...(gpusOf(run) > 0 && { gpuIds }) });
     this.#taken.add(runId);
     if (place.reservedFor === run) place.reservedFor = null;
-    place.held = [...place.held, { runId, workerId: claimant.id, cpu, ramMb, vramMb, gpuId }];
+    place.held = [...place.held, { runId, workerId: claimant.id, ...shapeOf(run), gpuIds }];
     place.free = freeResources(claimant, place.held);
-    place.largest = largestShape(place.free);
     place.assigned += 1;
     place.last = Math.max(place.last, at);
   }
@@ -254,10 +261,10 @@ function mayGet({ reservedFor }: Place, run: QueuedRun): boolean {
   return reservedFor === null || reservedFor === run;
 }
 
-function fits({ claimant, largest }: Place, run: QueuedRun): boolean {
-  return shortages(claimant, largest, run).length === 0;
+function fits({ free }: Place, run: QueuedRun): boolean {
+  return fitsInto(free, needsOf(run));
 }
 
-function couldEverHold({ claimant, capacity }: Place, run: QueuedRun): boolean {
-  return shortages(claimant, capacity, run).length === 0;
+function couldEverHold({ capacity }: Place, run: QueuedRun): boolean {
+  return fitsInto(capacity, needsOf(run));
 }

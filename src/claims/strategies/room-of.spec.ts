@@ -4,12 +4,17 @@ import fc from 'fast-check';
 import type { Claimant } from '../../runs/scheduling-strategy.js';
 import { DirectStrategy } from './direct.strategy.js';
 import { FitStrategy } from './fit.strategy.js';
-import { claimant, heldBy, NOTHING, NOW, queued } from './strategy.fixtures.js';
+import { claimant, heldBy, NOTHING, NOW, queued, shape } from './strategy.fixtures.js';
 
 const fit = new FitStrategy(300);
 
 const amount = (max: number): fc.Arbitrary<number> => fc.oneof(fc.constant(0), fc.integer({ min: 0, max }));
-const needs = fc.record({ cpu: amount(4), ramMb: amount(6), vramMb: amount(6) });
+const needs = fc.record({
+  cpu: amount(4),
+  ramMb: amount(6),
+  vramMb: amount(6),
+  gpus: fc.oneof(fc.constant(0), fc.constant(0), fc.nat({ max: 2 })),
+});
 
 const workers: fc.Arbitrary<Claimant> = fc
   .tuple(
@@ -32,10 +37,10 @@ describe('the free places of a worker for runs of one shape', () => {
   it('is by fit as many as a choice gives it when nothing else is in the queue', () => {
     const seen = new Set<number>();
     fc.assert(
-      fc.property(workers, needs, fc.integer({ min: 1, max: 9 }), (worker, shape, count) => {
-        const runs = Array.from({ length: count }, (_, i) => queued(`run-${i}`, shape));
+      fc.property(workers, needs, fc.integer({ min: 1, max: 9 }), (worker, asks, count) => {
+        const runs = Array.from({ length: count }, (_, i) => queued(`run-${i}`, asks));
         const { assignments } = fit.choose([worker], runs, { now: NOW, reachable: new Set() });
-        assert.equal(assignments.length, Math.min(count, fit.roomOf(worker)(shape)));
+        assert.equal(assignments.length, Math.min(count, fit.roomOf(worker)(shape(asks))));
         seen.add(assignments.length);
       }),
       { numRuns: 500 },
@@ -46,10 +51,10 @@ describe('the free places of a worker for runs of one shape', () => {
   for (const strategy of [fit, new DirectStrategy()]) {
     it(`is by ${strategy.name} more than none, for a worker that holds nothing, exactly when nothing is in the way`, () => {
       fc.assert(
-        fc.property(workers, needs, (worker, shape) => {
+        fc.property(workers, needs, (worker, asks) => {
           const idle = { ...worker, held: [] };
-          const isFree = strategy.obstacles(idle, queued('run', shape)).length === 0;
-          assert.equal(strategy.roomOf(idle)(shape) > 0, isFree);
+          const isFree = strategy.obstacles(idle, queued('run', asks)).length === 0;
+          assert.equal(strategy.roomOf(idle)(shape(asks)) > 0, isFree);
         }),
         { numRuns: 300 },
       );
@@ -59,7 +64,7 @@ describe('the free places of a worker for runs of one shape', () => {
   it('is by direct one run while the worker holds nothing', () => {
     const direct = new DirectStrategy();
     assert.equal(direct.roomOf(claimant('w'))(NOTHING), 1);
-    assert.equal(direct.roomOf(claimant('w'))({ ...NOTHING, cpu: 1 }), 0);
+    assert.equal(direct.roomOf(claimant('w'))(shape({ cpu: 1 })), 0);
     assert.equal(direct.roomOf(claimant('w', {}, [heldBy('w', 'x', {})]))(NOTHING), 0);
   });
 });

@@ -23,6 +23,7 @@ export class AttemptEntity {
   /** Bytes of the outputs as JSON. */
   @Column('integer') size: number;
   @Column('integer', { name: 'gpu_id', nullable: true }) gpuId: number | null;
+  @Column('text', { name: 'gpu_ids', nullable: true }) gpuIds: string | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
   @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
   /** See the columns of `runs`. */

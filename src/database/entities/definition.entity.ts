@@ -1,5 +1,5 @@
 import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
-import type { Labels } from './run.entity.js';
+import type { ExtraConstraints, Labels } from './run.entity.js';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
 
 /** The declaration of an input. */
@@ -38,6 +38,7 @@ export class DefinitionEntity {
   @Column('integer', { name: 'ram_mb' }) ramMb: number;
   @Column('integer', { name: 'vram_mb' }) vramMb: number;
   @Column('integer') cpu: number;
+  @Column('json', { name: 'extra_constraints', nullable: true }) extraConstraints: ExtraConstraints | null;
   @Column('integer', { name: 'max_attempts' }) maxAttempts: number;
   @Column('integer', { name: 'backoff_s', default: 0 }) backoffS: number;
   /** 0: unlimited. */

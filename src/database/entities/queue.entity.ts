@@ -18,7 +18,10 @@ export class QueueEntryEntity {
   @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
   @Column('integer', { name: 'ram_mb' }) ramMb: number;
   @Column('integer', { name: 'vram_mb' }) vramMb: number;
-  @Column('integer') cpu: number;
+  /** Thousandths of a core. A bigint as decimal string. */
+  @Column('bigint', { name: 'cpu_millis' }) cpuMillis: string;
+  /** GPUs that no other run may use. */
+  @Column('smallint', { default: 0 }) gpus: number;
   /** Whether claims read the row: it has no key, or it is among the first of its kind that its key has room for. */
   @Column('boolean', { name: 'is_admitted', default: true }) isAdmitted: boolean;
   /** Since when later runs have been claimed before this one; null: never. */
@@ -36,9 +39,9 @@ export class QueueEntryEntity {
 @Entity('lanes')
 export class LaneEntity {
   @PrimaryColumn('uuid', { primaryKeyConstraintName: 'lanes_pkey' }) id: string;
-  /** That of its runs: of the tags and capabilities alone. */
+  /** That of its runs: of the tags, also of GPUs, and capabilities alone. */
   @Column('uuid', { name: 'requirement_id', nullable: true }) requirementId: string | null;
-  /** What a worker must meet: `tag:NAME`, `capability:NAME`, `not-worker:ID`, `concurrency-key`; not empty. */
+  /** What a worker must meet: `tag:NAME`, `capability:NAME`, `gpu:NAME`, `not-worker:ID`, `concurrency-key`; not empty. */
   @Column('text', { array: true }) required: string[];
 }
 

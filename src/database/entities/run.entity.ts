@@ -4,6 +4,15 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 /** Labels by key. */
 export type Labels = Readonly<Record<string, string>>;
 
+/** What constraints say beside RAM, GPU memory and whole CPUs, by the names of requests; only what was given. */
+export type ExtraConstraints = Readonly<{
+  cpu_millis?: number;
+  cpu_limit_millis?: number;
+  gpus?: number;
+  gpu_selector?: string[];
+  shm_mb?: number;
+}>;
+
 /** A row of `runs`: the run together with its current attempt. */
 @Entity('runs')
 @Check('runs_attempt_check', 'attempt between 1 and 1000')
@@ -78,7 +87,11 @@ export class RunEntity {
   @Column('integer', { name: 'ram_mb' }) ramMb: number;
   @Column('integer', { name: 'vram_mb' }) vramMb: number;
   @Column('integer') cpu: number;
+  /** null: none is given. */
+  @Column('json', { name: 'extra_constraints', nullable: true }) extraConstraints: ExtraConstraints | null;
   @Column('integer', { name: 'gpu_id', nullable: true }) gpuId: number | null;
+  /** Ids of several GPUs, joined by commas, of which `gpuId` is the first; null: no list is known. */
+  @Column('text', { name: 'gpu_ids', nullable: true }) gpuIds: string | null;
   @Column('text', { nullable: true }) topic: string | null;
   @Column('json', { nullable: true }) attributes: Record<string, string> | null;
   @Column('text', { name: 'definition_id', nullable: true }) definitionId: string | null;

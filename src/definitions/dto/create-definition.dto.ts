@@ -13,8 +13,9 @@ import {
   ExecutionOptionsInputDto,
   RunExecutionOptionsInputDto,
 } from '../../runs/dto/execution-options.dto.js';
+import { ConstraintsInputDto } from '../../runs/dto/constraints.dto.js';
 import {
-  ConstraintsInputDto,
+  EventAttributesInputDto,
   EventDeliveryInputDto,
   IMAGE_REFERENCE,
   PRIORITY,
@@ -98,7 +99,7 @@ export class CreateDefinitionDto extends OptionsInputDto {
   name: 'DefinitionRunCreate',
   description:
     'A run to create from a definition. An option that is given replaces that of the definition; `env` and `secrets` are ' +
-    'merged variable by variable, `files` path by path, `retry_policy` field by field.',
+    'merged variable by variable, `files` path by path, `constraints`, `retry_policy` and `timeouts` field by field.',
 })
 export class CreateDefinitionRunDto extends RunExecutionOptionsInputDto {
   /** Inputs that the definition declares; its defaults fill in the rest. @example {"text": "to be or not to be"} */
@@ -116,8 +117,23 @@ export class CreateDefinitionRunDto extends RunExecutionOptionsInputDto {
   @JsonObject()
   outputs?: JsonObjectValue;
 
+  /** Hardware that the run needs; `cpu` and `cpu_millis` replace each other. */
+  @OptionalField()
+  @Nested(() => ConstraintsInputDto)
+  constraints?: ConstraintsInputDto;
+
   /** How often a failed attempt is repeated. */
   @OptionalField()
   @Nested(() => RetryPolicyInputDto)
   retry_policy?: RetryPolicyInputDto;
+
+  /** How long the run may wait for its start and how long an attempt may run. */
+  @OptionalField()
+  @Nested(() => TimeoutsInputDto)
+  timeouts?: TimeoutsInputDto;
+
+  /** Only if the definition has a topic. */
+  @OptionalField()
+  @Nested(() => EventAttributesInputDto)
+  event_delivery?: EventAttributesInputDto;
 }

@@ -4,8 +4,8 @@ import { IsOptional } from 'class-validator';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
 import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
 import { ExecutionOptionsDto, toExecutionOptionsDto } from '../../runs/dto/execution-options.dto.js';
+import { ConstraintsDto, toConstraintsDto } from '../../runs/dto/constraints.dto.js';
 import {
-  ConstraintsDto,
   EventDeliveryDto,
   RetryPolicyDto,
   TimeoutsDto,
@@ -138,7 +138,7 @@ export function toDefinitionDto(row: DefinitionEntity): DefinitionDto {
     description: row.description,
     input_specs: row.inputSpecs,
     output_specs: row.outputSpecs,
-    constraints: { ram_mb: row.ramMb, vram_mb: row.vramMb, cpu: row.cpu, gpu_id: null },
+    constraints: toConstraintsDto(row),
     retry_policy: toRetryPolicyDto(row),
     ...(timeouts && { timeouts }),
     event_delivery: toEventDeliveryDto(row),

@@ -8,7 +8,7 @@ import type { AttemptRow } from '../storage/ended-attempts.js';
 import type { TimelineRow } from '../events/event.repository.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
 import { ExecutionSummaryDto, toExecutionSummaryDto } from './op-run.dto.js';
-import { ConstraintsDto } from './run-options.dto.js';
+import { ConstraintsDto, toConstraintsDto } from './constraints.dto.js';
 
 export class ListAttemptsQueryDto {
   /** Largest number of attempts in the page; all of them unless given. */
@@ -76,7 +76,7 @@ export function toOpAttemptDto(
     inputs: run.inputs,
     outputs: attempt.outputs ?? run.outputsTemplate,
     execution_summary: toExecutionSummaryDto(attempt),
-    constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: attempt.gpuId },
+    constraints: toConstraintsDto(run, attempt),
     started_at: attempt.startedAt?.toISOString() ?? null,
     finished_at: attempt.finishedAt?.toISOString() ?? null,
   };

@@ -5,8 +5,8 @@ import { FAILURE_CAUSES, MAX_EXIT_CODE, type FailureCause } from '../machine/eve
 import { RUN_STATES, type RunState } from '../machine/run-state.js';
 import type { RunRecord } from '../machine/run.js';
 import { TimelineEventDto } from './event.dto.js';
+import { ConstraintsDto, toConstraintsDto, toGpuIds } from './constraints.dto.js';
 import {
-  ConstraintsDto,
   EventDeliveryDto,
   RetryPolicyDto,
   TimeoutsDto,
@@ -23,9 +23,12 @@ import { ExecutionOptionsDto, toExecutionOptionsDto } from './execution-options.
 export class ExecutionSummaryDto {
   /** Worker that has or had the attempt. */
   worker_id?: string;
-  /** GPU it uses. */
+  /** GPU it uses, the first of several. */
   @ApiProperty({ type: 'integer' })
   gpu_id?: number;
+  /** GPUs it uses, if it asks for whole ones or the worker has reported a list. */
+  @ApiProperty({ type: 'array', items: { type: 'integer' } })
+  gpu_ids?: number[];
   @ApiProperty({ format: 'date-time' })
   assigned_at?: string;
   /** When the container started; before the worker has said that, the time of the event STARTED. */
@@ -126,7 +129,7 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
     outputs: run.outputs ?? run.outputsTemplate,
     events,
     execution_summary: toExecutionSummaryDto(run, run.reclaims),
-    constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
+    constraints: toConstraintsDto(run, run),
     retry_policy: toRetryPolicyDto(run),
     ...(timeouts && { timeouts }),
     event_delivery: toEventDeliveryDto(run),
@@ -146,6 +149,7 @@ export function toExecutionSummaryDto(
     state,
     workerId,
     gpuId,
+    gpuIds,
     errorMessage,
     cause,
     exitCode,
@@ -160,6 +164,7 @@ export function toExecutionSummaryDto(
   return {
     ...(workerId !== null && { worker_id: workerId }),
     ...(gpuId !== null && { gpu_id: gpuId }),
+    ...toGpuIds(gpuIds),
     ...(assignedAt && {
       assigned_at: assignedAt.toISOString(),
       queued_ms: assignedAt.getTime() - queuedAt.getTime(),
@@ -181,6 +186,7 @@ type Execution = Pick<
   | 'state'
   | 'workerId'
   | 'gpuId'
+  | 'gpuIds'
   | 'errorMessage'
   | 'cause'
   | 'exitCode'

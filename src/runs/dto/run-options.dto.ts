@@ -17,6 +17,7 @@ import {
   RETRY_ON_PATTERN,
 } from '../machine/retry-on.js';
 import type { Run } from '../machine/run.js';
+import { toStoredConstraints, type RequestedConstraints } from './constraints.dto.js';
 
 /** A container image as runs and definitions name it. */
 export const IMAGE_REFERENCE: TextShape = {
@@ -30,9 +31,6 @@ export const IMAGE_REFERENCE: TextShape = {
 /** A priority: a signed 32-bit integer. */
 export const PRIORITY = { min: -(2 ** 31), max: 2 ** 31 - 1 } as const satisfies IntegerRange;
 
-/** An amount of a resource. */
-const AMOUNT: IntegerRange = { min: 0, max: 2 ** 31 - 1 };
-
 /** A back-off in seconds: at most a day. */
 const BACKOFF: IntegerRange = { min: 0, max: 86_400 };
 
@@ -41,48 +39,6 @@ const TIMEOUT: IntegerRange = { min: 1, max: 31_622_400 };
 
 const TIMEOUTS_DESCRIPTION = 'Timeouts of a run; an absent one does not apply.';
 const DELIVERY_DESCRIPTION = "The feed that mirrors a run's events.";
-
-@ApiSchema({
-  name: 'ConstraintsInput',
-  description: 'Hardware requirements of a run; an absent one is 0: no requirement and no limit.',
-})
-export class ConstraintsInputDto {
-  /** RAM in MB. @example 256 */
-  @OptionalField()
-  @IsJsonInteger(AMOUNT)
-  ram_mb?: number;
-
-  /** GPU memory in MB. @example 0 */
-  @OptionalField()
-  @IsJsonInteger(AMOUNT)
-  vram_mb?: number;
-
-  /** CPUs. @example 1 */
-  @OptionalField()
-  @IsJsonInteger(AMOUNT)
-  cpu?: number;
-
-  /** Accepted and ignored: the scheduler chooses the GPU. */
-  @OptionalField()
-  @IsJsonInteger()
-  gpu_id?: number | null;
-}
-
-@ApiSchema({ name: 'Constraints', description: 'Hardware requirements of a run, and its GPU.' })
-export class ConstraintsDto {
-  /** RAM in MB; 0: no requirement, no limit. */
-  @ApiProperty({ type: 'integer' })
-  ram_mb: number;
-  /** GPU memory in MB; 0: no requirement. */
-  @ApiProperty({ type: 'integer' })
-  vram_mb: number;
-  /** CPUs; 0: no requirement, no limit. */
-  @ApiProperty({ type: 'integer' })
-  cpu: number;
-  /** GPU that the current attempt uses. */
-  @ApiProperty({ type: 'integer', nullable: true })
-  gpu_id: number | null;
-}
 
 @ApiSchema({ name: 'RetryPolicyInput', description: 'When a failed attempt is retried automatically.' })
 export class RetryPolicyInputDto {
@@ -176,6 +132,17 @@ export class EventDeliveryInputDto {
   attributes?: Record<string, string>;
 }
 
+@ApiSchema({
+  name: 'EventAttributesInput',
+  description: 'What a run adds to the event delivery of its definition.',
+})
+export class EventAttributesInputDto {
+  /** Labels for readers of the feed, which replace those of the definition key by key. */
+  @OptionalField()
+  @IsTextMap()
+  attributes?: Record<string, string>;
+}
+
 @ApiSchema({ name: 'EventDelivery', description: DELIVERY_DESCRIPTION })
 export class EventDeliveryDto {
   /** Topic of the event feed. @example word-counts */
@@ -193,7 +160,7 @@ export type RequestedRetryPolicy = {
 
 /** The options of a run or a definition that a request may leave out. */
 interface RequestedOptions {
-  readonly constraints?: ConstraintsInputDto | undefined;
+  readonly constraints?: RequestedConstraints | undefined;
   readonly retry_policy?: RequestedRetryPolicy | undefined;
   readonly timeouts?: TimeoutsInputDto | undefined;
 }
@@ -206,11 +173,9 @@ export function toStoredOptions({
   constraints,
   retry_policy: policy,
   timeouts,
-}: RequestedOptions): StoredRetryPolicy & StoredTimeouts & Pick<Run, 'ramMb' | 'vramMb' | 'cpu'> {
+}: RequestedOptions): StoredRetryPolicy & StoredTimeouts & ReturnType<typeof toStoredConstraints> {
   return {
-    ramMb: constraints?.ram_mb ?? 0,
-    vramMb: constraints?.vram_mb ?? 0,
-    cpu: constraints?.cpu ?? 0,
+    ...toStoredConstraints(constraints),
     maxAttempts: policy?.max_attempts ?? 1,
     backoffS: policy?.backoff_s ?? 0,
     maxBackoffS: policy?.max_backoff_s ?? 0,

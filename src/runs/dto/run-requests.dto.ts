@@ -12,8 +12,8 @@ import {
 } from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { RUN_STATES } from '../machine/run-state.js';
+import { ConstraintsInputDto } from './constraints.dto.js';
 import {
-  ConstraintsInputDto,
   EventDeliveryInputDto,
   IMAGE_REFERENCE,
   PRIORITY,

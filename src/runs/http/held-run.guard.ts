@@ -35,8 +35,7 @@ export class HeldRunGuard implements CanActivate {
 
   async #check(id: string, caller: Caller): Promise<true> {
     const holders = await this.runs.findHolders(this.dataSource, id, caller.keyId);
-    if (!holders || !covers(caller, requirementsOf(holders.selector, holders.options)))
-      throw new RunNotFound(id);
+    if (!holders || !covers(caller, requirementsOf(holders))) throw new RunNotFound(id);
     if (holders.isSender || holders.workerIds.some((workerId) => actsAs(caller, workerId))) return true;
     throw new RunNotFound(id);
   }

@@ -205,7 +205,8 @@ function executionChangeOf(group: Pick<Changes, 'before' | 'after'>): ExecutionC
 /** Whether the row of `executions` stays as it is. */
 function isSameExecution(a: Run, b: Run): boolean {
   const isSameTime = a.assignedAt?.getTime() === b.assignedAt?.getTime();
-  return isSameTime && a.workerId === b.workerId && a.gpuId === b.gpuId && a.attempt === b.attempt;
+  const isSameWorker = a.workerId === b.workerId && a.attempt === b.attempt;
+  return isSameTime && isSameWorker && a.gpuId === b.gpuId && a.gpuIds === b.gpuIds;
 }
 
 function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {

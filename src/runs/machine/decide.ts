@@ -1,5 +1,7 @@
 import { assertNever } from '@longshore/common/json/assert-never';
+import { joinGpuIds } from './constraints.js';
 import { startWithin, timesOf } from './container-times.js';
+import type { EventEffect } from './event-types.js';
 import { decideFailed, decideInfrastructureFailure, decideReclaim } from './failure.js';
 import { areTooMany, mergeLabels } from './labels.js';
 import { recordNote } from './note.js';
@@ -10,6 +12,8 @@ import type { RunEvent } from './run-event.js';
 import { isInExecution, isTerminal } from './run-state.js';
 import { decideElapse } from './timers.js';
 import { findTransition } from './transitions.js';
+
+type Started = Extract<EventEffect, { kind: 'STARTED' }>;
 
 /**
  * What a command does to a run, or why it is rejected. Depends on its arguments alone. A `now` before the run's `updatedAt`
@@ -39,8 +43,9 @@ function decideAssign(run: Run, command: Command<'assign'>, t: Date): Outcome {
   const transition = findTransition(run.state, 'CLAIM');
   if (!transition || run.notBefore !== null) return { rejection: { reason: 'not-pending' } };
   const { workerId, gpuId } = command;
+  const gpuIds = joinGpuIds(command.gpuIds ?? []);
   return {
-    run: { ...run, state: transition.to, workerId, gpuId, assignedAt: t, updatedAt: t },
+    run: { ...run, state: transition.to, workerId, gpuId, gpuIds, assignedAt: t, updatedAt: t },
     entries: [],
   };
 }
@@ -69,7 +74,7 @@ function decideEvent(run: Run, { event, reporter }: Command<'event'>, t: Date, p
       const change = {
         state: transition.to,
         workerId: effect.workerId,
-        gpuId: effect.gpuId ?? run.gpuId,
+        ...gpusOfStart(run, effect),
         assignedAt: run.assignedAt ?? t,
         startedAt: run.startedAt ?? (effect.startedAt ? startWithin(run, effect.startedAt, t) : t),
         updatedAt: t,
@@ -111,6 +116,12 @@ function decideEvent(run: Run, { event, reporter }: Command<'event'>, t: Date, p
   }
 }
 
+/** The GPUs that an attempt uses: those that the worker reports, else those that were assigned. */
+function gpusOfStart(run: Run, { gpuId, gpuIds }: Started): Pick<Run, 'gpuId' | 'gpuIds'> {
+  const first = gpuId ?? gpuIds[0] ?? run.gpuId;
+  return { gpuId: first, gpuIds: joinGpuIds(gpuIds) ?? (first === run.gpuId ? run.gpuIds : null) };
+}
+
 /** A run whose failures and losses are counted anew: somebody who is not its worker wants it to be tried again. */
 function withFreshBudget(run: Run): Run {
   return { ...run, failures: 0, reclaims: 0 };
@@ -149,6 +160,7 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
       state,
       workerId: held ? run.workerId : null,
       gpuId: held ? run.gpuId : null,
+      gpuIds: held ? run.gpuIds : null,
       errorMessage: null,
       cause: null,
       exitCode: null,

@@ -11,11 +11,16 @@ export const MAX_EXIT_CODE = 255;
 
 const INT32_MAX = 2 ** 31 - 1;
 
+/** GPUs of one worker, at most. */
+export const MAX_GPUS = 64;
+
 export type EventEffect =
   | {
       readonly kind: 'STARTED';
       readonly workerId: string;
       readonly gpuId: number | null;
+      /** Empty: not said, or none. */
+      readonly gpuIds: readonly number[];
       /** When the container started, by the reporter's clock; null: not said. */
       readonly startedAt: Date | null;
     }
@@ -41,7 +46,7 @@ export interface Failure {
 
 /** What a value of an event must be: the part of JSON Schema that `problemOf` checks. */
 export interface ValueSchema {
-  readonly type: 'string' | 'integer' | 'boolean' | 'object';
+  readonly type: 'string' | 'integer' | 'boolean' | 'object' | 'array';
   readonly description: string;
   readonly enum?: readonly string[];
   /** `date-time` is ISO 8601. */
@@ -51,6 +56,9 @@ export interface ValueSchema {
   readonly minimum?: number;
   readonly maximum?: number;
   readonly additionalProperties?: true;
+  /** Of a list. */
+  readonly items?: Pick<ValueSchema, 'type' | 'minimum' | 'maximum'>;
+  readonly maxItems?: number;
 }
 
 /** A type of events that the state machine handles: its description in the API, its checks, its reporters and its effect. */
@@ -66,6 +74,8 @@ export interface EventType {
   /** @param payload checked, without null */
   effect(payload: JsonObject, msg: string | number): EventEffect;
 }
+
+const GPU_ID = { type: 'integer', minimum: -INT32_MAX, maximum: INT32_MAX } as const;
 
 const CONTAINER_TIMES = {
   started_at: timeSchema('When the container started; replaces the time of STARTED.'),
@@ -83,19 +93,21 @@ export const EVENT_TYPES = {
         maxLength: 128,
         description: 'The worker that executes the run.',
       },
-      gpu_id: {
-        type: 'integer',
-        minimum: -INT32_MAX,
-        maximum: INT32_MAX,
-        description: 'The GPU in use.',
+      gpu_id: { ...GPU_ID, description: 'The GPU in use, the first of several.' },
+      gpu_ids: {
+        type: 'array',
+        items: GPU_ID,
+        maxItems: MAX_GPUS,
+        description: 'The GPUs in use; absent or empty: `gpu_id` alone.',
       },
       started_at: timeSchema('When the container started.'),
     },
     required: ['worker_id'],
-    effect: ({ worker_id, gpu_id, started_at }) => ({
+    effect: ({ worker_id, gpu_id, gpu_ids, started_at }) => ({
       kind: 'STARTED',
       workerId: textOf(worker_id) ?? '',
       gpuId: numberOf(gpu_id),
+      gpuIds: Array.isArray(gpu_ids) ? gpu_ids.flatMap((id) => numberOf(id) ?? []) : [],
       startedAt: timeOf(started_at),
     }),
   },
@@ -179,6 +191,13 @@ export function eventType(name: string): EventType | undefined {
 export function problemOf(schema: ValueSchema, value: JsonValue | undefined): string | undefined {
   const { minimum = -Infinity, maximum = Infinity, minLength = 0, maxLength = Infinity } = schema;
   switch (schema.type) {
+    case 'array': {
+      const { items, maxItems = Infinity } = schema;
+      const isRight = (item: JsonValue): boolean =>
+        items === undefined || problemOf({ description: '', ...items }, item) === undefined;
+      if (Array.isArray(value) && value.length <= maxItems && value.every(isRight)) return undefined;
+      return `must be a list of at most ${maxItems} integers`;
+    }
     case 'object':
       return isJsonObject(value) ? undefined : 'must be an object';
     case 'boolean':

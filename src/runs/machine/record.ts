@@ -43,6 +43,7 @@ export function openAttempt(
       eventCount,
       outputs: null,
       gpuId: null,
+      gpuIds: null,
       workerId: null,
       errorMessage: null,
       cause: null,

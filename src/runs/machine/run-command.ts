@@ -36,7 +36,13 @@ export type RunCommand =
       readonly event: RunEvent;
       readonly reporter: Reporter;
     }
-  | { readonly type: 'assign'; readonly workerId: string; readonly gpuId: number | null }
+  | {
+      readonly type: 'assign';
+      readonly workerId: string;
+      readonly gpuId: number | null;
+      /** The GPUs of a run that asks for whole ones. */
+      readonly gpuIds?: readonly number[] | undefined;
+    }
   | {
       readonly type: 'patch';
       /** Name of the API key, for the audit log. */

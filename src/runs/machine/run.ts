@@ -18,6 +18,7 @@ export const FIXED_FIELDS = [
   'ramMb',
   'vramMb',
   'cpu',
+  'extraConstraints',
   'requirementId',
   'concurrencyKey',
   'concurrencyLimit',
@@ -38,6 +39,7 @@ export const CHANGING_FIELDS = [
   'failures',
   'reclaims',
   'gpuId',
+  'gpuIds',
   'workerId',
   'errorMessage',
   'cause',
@@ -88,6 +90,7 @@ export const INITIAL_VALUES = {
   reclaims: 0,
   outputs: null,
   gpuId: null,
+  gpuIds: null,
   workerId: null,
   errorMessage: null,
   cause: null,
@@ -106,6 +109,7 @@ export const CREATION_TIMES = ['createdAt', 'queuedAt', 'updatedAt'] as const;
 
 /** The optional fields of a run that uses none of them. */
 export const NO_OPTIONS = {
+  extraConstraints: null,
   options: null,
   selector: null,
   requirementId: null,
@@ -158,6 +162,7 @@ export interface EndedAttempt extends Pick<
   | 'progress'
   | 'outputs'
   | 'gpuId'
+  | 'gpuIds'
   | 'workerId'
   | 'errorMessage'
   | 'cause'

@@ -3,8 +3,8 @@ import type { EntityManager } from 'typeorm';
 import { LaneEntity } from '../../database/entities/queue.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, plainArray, rows, unnestRows } from '../../database/sql/sql.js';
-import type { Run, RunRecord } from '../machine/run.js';
-import { requirementsOf } from '../requirements.js';
+import type { Run } from '../machine/run.js';
+import { REQUIRING_FIELDS, requirementsOf, type RequiringRun } from '../requirements.js';
 import { QUEUE, RUNS } from '../storage/run-columns.js';
 import { laneOf, PLAIN_LANE, requiredOf, type Lane } from './lane.js';
 
@@ -71,14 +71,14 @@ export class LaneRepository {
 
   /** @param runOf for each new lane, a run that is in it */
   async #insert(manager: EntityManager, runOf: ReadonlyMap<string, Run>): Promise<void> {
-    const found = await rows<Pick<RunRecord, 'id' | 'selector' | 'options'>>(
+    const found = await rows<RequiringRun & Pick<Run, 'id'>>(
       manager,
-      `select ${RUNS.select('r', ['id', 'selector', 'options'])}
+      `select ${RUNS.select('r', ['id', ...REQUIRING_FIELDS])}
          from ${RUNS.name} r
         where r.id = any($1::uuid[])`,
       [plainArray([...runOf.values()].map(({ id }) => id))],
     );
-    const needsOf = new Map(found.map((run) => [run.id, requirementsOf(run.selector, run.options)]));
+    const needsOf = new Map(found.map((run) => [run.id, requirementsOf(run)]));
     const fresh = [...runOf].flatMap(([id, run]) => {
       const needs = needsOf.get(run.id);
       const { requirementId } = run;

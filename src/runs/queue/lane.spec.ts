@@ -3,9 +3,9 @@ import { describe, test } from 'vitest';
 import { requirementIdOf } from '../requirements.js';
 import { laneOf, offerOf, PLAIN_LANE, requiredOf, serves } from './lane.js';
 
-const NOTHING = { tags: [], capabilities: [] };
+const NOTHING = { tags: [], capabilities: [], gpuTags: [] };
 const PLAIN = { requirementId: null, concurrencyKey: null, avoidedWorker: null };
-const GPU = { tags: ['gpu'], capabilities: ['env'] };
+const GPU = { tags: ['gpu'], capabilities: ['env'], gpuTags: [] };
 const gpuRun = { ...PLAIN, requirementId: requirementIdOf(GPU) };
 
 describe('the lane of a run', () => {
@@ -32,16 +32,16 @@ describe('the lane of a run', () => {
     const required = requiredOf(avoiding, GPU);
     assert.deepEqual(required, ['capability:env', 'tag:gpu', 'concurrency-key', 'not-worker:v']);
     const serving = [
-      { id: 'w', tags: ['gpu', 'linux'], capabilities: ['env'] },
-      { id: 'v', tags: ['gpu'], capabilities: ['env'] },
-      { id: 'w', tags: ['env'], capabilities: ['gpu'] },
-      { id: 'w', tags: ['gpu'], capabilities: [] },
+      { id: 'w', tags: ['gpu', 'linux'], capabilities: ['env'], gpus: [] },
+      { id: 'v', tags: ['gpu'], capabilities: ['env'], gpus: [] },
+      { id: 'w', tags: ['env'], capabilities: ['gpu'], gpus: [] },
+      { id: 'w', tags: ['gpu'], capabilities: [], gpus: [] },
     ].map((worker) => serves(offerOf(worker), { required }));
     assert.deepEqual(serving, [true, false, false, false]);
   });
 
   test('is not confused by tags that look like other demands', () => {
-    const worker = { id: 'v', tags: ['not-worker:v', 'concurrency-key'], capabilities: [] };
+    const worker = { id: 'v', tags: ['not-worker:v', 'concurrency-key'], capabilities: [], gpus: [] };
     const avoiding = { required: requiredOf({ ...PLAIN, avoidedWorker: 'v' }, NOTHING) };
     assert.equal(serves(offerOf(worker), avoiding), false);
     assert.equal(serves(offerOf(worker), { required: ['tag:not-worker:v'] }), true);

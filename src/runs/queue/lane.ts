@@ -1,6 +1,6 @@
 import { v5 as uuidV5 } from 'uuid';
 import type { Run } from '../machine/run.js';
-import { requirementList, type Requirements } from '../requirements.js';
+import { offeredBy, requirementList, type DescribedWorker, type Requirements } from '../requirements.js';
 
 /** Id of the plain lane, which has no row. */
 export const PLAIN_LANE = '00000000-0000-0000-0000-000000000000';
@@ -18,7 +18,7 @@ export type Demands = Pick<Run, 'requirementId' | 'concurrencyKey' | 'avoidedWor
 /** Pending runs that the same workers may get. */
 export interface Lane {
   readonly id: string;
-  /** What a worker must meet: `tag:NAME`, `capability:NAME`, `not-worker:ID`, `concurrency-key`. */
+  /** What a worker must meet: `tag:NAME`, `capability:NAME`, `gpu:NAME`, `not-worker:ID`, `concurrency-key`. */
   readonly required: readonly string[];
 }
 
@@ -28,7 +28,7 @@ export const PLAIN: Lane = { id: PLAIN_LANE, required: [] };
 /** What decides which lanes a worker may serve. */
 export interface Offer {
   readonly id: string;
-  /** Its tags and capabilities, as `requirementList`. */
+  /** Its tags and capabilities and the tags of its GPUs, as `requirementList`. */
   readonly has: ReadonlySet<string>;
 }
 
@@ -52,8 +52,8 @@ export function requiredOf({ concurrencyKey, avoidedWorker }: Demands, requireme
   ];
 }
 
-export function offerOf(worker: Requirements & { readonly id: string }): Offer {
-  return { id: worker.id, has: new Set(requirementList(worker)) };
+export function offerOf(worker: DescribedWorker & { readonly id: string }): Offer {
+  return { id: worker.id, has: new Set(requirementList(offeredBy(worker))) };
 }
 
 /** Whether the worker may get the runs of the lane. */
@@ -64,7 +64,7 @@ export function serves({ id, has }: Offer, { required }: Pick<Lane, 'required'>)
   });
 }
 
-/** The tags and capabilities that a lane requires, as `requirementList`. */
+/** What a lane requires of every worker, as `requirementList`. */
 export function offeredOf(required: readonly string[]): string[] {
   return required.filter((one) => !one.startsWith(NOT_WORKER) && one !== HAS_KEY);
 }

@@ -5,7 +5,7 @@ import type { NoticeListener } from '../../database/notices/commit-notices.js';
 import { offerOf, type Lane } from './lane.js';
 import { Lanes } from './lanes.js';
 
-const worker = (...tags: string[]) => offerOf({ id: 'w', tags, capabilities: [] });
+const worker = (...tags: string[]) => offerOf({ id: 'w', tags, capabilities: [], gpus: [] });
 const lane = (id: string, ...required: string[]): Lane => ({ id, required });
 const idsFor = (lanes: Lanes, ...tags: string[]): string[] =>
   lanes

@@ -4,6 +4,7 @@ import type { NoticeSource } from '../../database/notices/commit-notices.js';
 import { plainArray, rows } from '../../database/sql/sql.js';
 import type { CandidateQuery, Claimant, QueuedRun, Shape } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
+import { MAX_GPUS } from '../machine/event-types.js';
 import { readClaimablePart } from './claimable-runs.js';
 import { CONCURRENCY_KEYS } from './concurrency-keys.js';
 import { offeredOf, offerOf, PLAIN, serves, type Lane, type Offer } from './lane.js';
@@ -16,7 +17,12 @@ const RECHECK_MS = 1_000;
 const MIN_KNOWN = 1_000;
 
 /** A shape that every run fits into. */
-const UNLIMITED = { cpu: 2 ** 31 - 1, ramMb: 2 ** 31 - 1, vramMb: 2 ** 31 - 1 } as const;
+const UNLIMITED: Shape = {
+  cpuMillis: 2 ** 31 * 1000,
+  ramMb: 2 ** 31 - 1,
+  vramMb: 2 ** 31 - 1,
+  gpus: MAX_GPUS,
+};
 
 /** Runs beyond the limit of the strategy that one claim considers: keys of the first ones may be full or locked. */
 const LOOK_AHEAD = 16;
@@ -132,9 +138,10 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
     const params = [
       served.map(({ kind }) => kind),
       plainArray(served.map(({ id }) => id)),
-      shapes.map(({ cpu }) => cpu),
+      shapes.map(({ cpuMillis }) => cpuMillis),
       shapes.map(({ ramMb }) => ramMb),
       shapes.map(({ vramMb }) => vramMb),
+      shapes.map(({ gpus }) => gpus),
       limit + LOOK_AHEAD + except.length,
       claimants.map(({ id }) => id),
       except,
@@ -248,18 +255,18 @@ function listOf(withPassedOver: boolean): string {
        ),
        shape as materialized (
          select row_number() over () as n, s.*
-           from unnest($3::integer[], $4::integer[], $5::integer[]) as s (cpu, ram_mb, vram_mb)
+           from unnest($3::bigint[], $4::integer[], $5::integer[], $6::integer[]) as s (cpu_millis, ram_mb, vram_mb, gpus)
        ),
        first as (
          ${firstOfKind('true')}
           union
-         ${withPassedOver ? `${firstOfKind('q.passed_over_at is not null and q.passed_over_at <= $9::timestamptz')} union` : ''}
+         ${withPassedOver ? `${firstOfKind('q.passed_over_at is not null and q.passed_over_at <= $10::timestamptz')} union` : ''}
          select q.run_id
            from (
              select run_id, lane
                from ${QUEUE.name}
               where reserved_for is not null
-                and reserved_for = any($7::text[])
+                and reserved_for = any($8::text[])
                 and is_admitted
              offset 0
            ) q
@@ -273,7 +280,7 @@ function listOf(withPassedOver: boolean): string {
          from first f
         cross join lateral (select * from ${QUEUE.name} where run_id = f.run_id offset 0) q
         cross join lateral (select * from ${RUNS.name} where id = f.run_id offset 0) r
-        where not f.run_id = any($8::uuid[])
+        where not f.run_id = any($9::uuid[])
         order by q.priority desc, q.created_at, q.run_id`;
 }
 
@@ -292,18 +299,19 @@ function firstOfKind(condition: string): string {
                      where q.lane = l.id
                        and q.is_admitted
                        and ${condition}
-                       and q.cpu <= s.cpu
+                       and q.cpu_millis <= s.cpu_millis
                        and q.ram_mb <= s.ram_mb
                        and q.vram_mb <= s.vram_mb
+                       and q.gpus <= s.gpus
                      order by priority desc, created_at, run_id
-                     limit $6::integer
+                     limit $7::integer
                   ) q
                ) f
                join served s on s.lane = f.lane
            ) n
-          where n.nth <= $6::integer)`;
+          where n.nth <= $7::integer)`;
 }
 
 function distinct(shapes: readonly Shape[]): Shape[] {
-  return [...new Map(shapes.map((shape) => [`${shape.cpu} ${shape.ramMb} ${shape.vramMb}`, shape])).values()];
+  return [...new Map(shapes.map((shape) => [Object.values(shape).join(), shape])).values()];
 }

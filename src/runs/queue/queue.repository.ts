@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { sendNotice } from '../../database/notices/commit-notice.js';
 import { execute, plainArray, rows } from '../../database/sql/sql.js';
+import { cpuMillisOf, gpusOf } from '../machine/constraints.js';
 import type { Run } from '../machine/run.js';
 import type { Reservation } from '../scheduling-strategy.js';
 import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, RUNS } from '../storage/run-columns.js';
@@ -33,8 +34,8 @@ export interface QueueChange {
   readonly slots: readonly ConcurrencySlot[];
 }
 
-const PLAIN_FIELDS = ['runId', 'priority', 'createdAt', 'ramMb', 'vramMb', 'cpu'] as const;
-const FIELDS = [...PLAIN_FIELDS, 'lane', 'concurrencyKey', 'concurrencyLimit'] as const;
+const PLAIN_FIELDS = ['runId', 'priority', 'createdAt', 'ramMb', 'vramMb', 'cpuMillis'] as const;
+const FIELDS = [...PLAIN_FIELDS, 'gpus', 'lane', 'concurrencyKey', 'concurrencyLimit'] as const;
 const PLAIN_ENTRIES = QUEUE.unnest(PLAIN_FIELDS);
 const ENTRIES = QUEUE.unnest(FIELDS);
 const PUT_PLAIN = `insert into ${QUEUE.name} (${QUEUE.columns(PLAIN_FIELDS)})
@@ -47,7 +48,7 @@ const PUT = `insert into ${QUEUE.name} (${QUEUE.columns([...FIELDS, 'alike', 'is
        select ${QUEUE.columns(FIELDS, 'v')},
               case
                 when v.concurrency_key is not null
-                then hashtextextended(concat_ws(' ', v.lane, v.concurrency_limit, v.cpu, v.ram_mb, v.vram_mb), 0)
+                then hashtextextended(concat_ws(' ', v.lane, v.concurrency_limit, v.cpu_millis, v.ram_mb, v.vram_mb, v.gpus), 0)
               end,
               v.concurrency_key is null
          from ${ENTRIES.sql}
@@ -111,8 +112,8 @@ export class QueueRepository {
   /** Puts runs into the queue, or changes their priority and lane. One with a key is not admitted yet, or stays as it is. */
   async put(manager: EntityManager, entering: readonly Run[]): Promise<void> {
     const [sql, params] = entering.every(isPlain)
-      ? [PUT_PLAIN, PLAIN_ENTRIES.params(entering, { runId: idOf })]
-      : [PUT, ENTRIES.params(entering, { runId: idOf, lane: laneOf })];
+      ? [PUT_PLAIN, PLAIN_ENTRIES.params(entering, { runId: idOf, cpuMillis: cpuMillisOf })]
+      : [PUT, ENTRIES.params(entering, { runId: idOf, cpuMillis: cpuMillisOf, gpus: gpusOf, lane: laneOf })];
     await execute(manager, sql, params);
   }
 

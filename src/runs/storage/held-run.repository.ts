@@ -3,9 +3,10 @@ import { AttemptEntity } from '../../database/entities/attempt.entity.js';
 import { EventEntity } from '../../database/entities/event.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql/sql.js';
-import type { RunRecord } from '../machine/run.js';
+import { readGpuIds } from '../machine/constraints.js';
 import type { RunState } from '../machine/run-state.js';
 import { EXECUTIONS, QUEUE, RUNS } from './run-columns.js';
+import { REQUIRING_FIELDS, type RequiringRun } from '../requirements.js';
 import type { HeldRun } from '../scheduling-strategy.js';
 
 export interface AssignedWorker {
@@ -62,7 +63,7 @@ export interface LostRun {
 }
 
 /** The workers that have to do with a run. */
-export interface RunHolders extends Pick<RunRecord, 'selector' | 'options'> {
+export interface RunHolders extends RequiringRun {
   readonly workerIds: readonly string[];
   readonly isSender: boolean;
 }
@@ -120,14 +121,16 @@ export class HeldRunRepository {
   ): Promise<ReadonlyMap<string, readonly HeldRun[]>> {
     const byWorker = new Map<string, HeldRun[]>();
     if (workerIds.length === 0) return byWorker;
-    const held = await rows<HeldRun>(
+    const held = await rows<Omit<HeldRun, 'gpuIds'> & { readonly gpuIds: string | null }>(
       executor,
-      `select ${EXECUTIONS.select('e', ['runId', 'workerId', 'cpu', 'ramMb', 'vramMb', 'gpuId'])}
+      `select ${EXECUTIONS.select('e', ['runId', 'workerId', 'ramMb', 'vramMb', 'gpus'])},
+              e.cpu_millis::float8 as "cpuMillis", coalesce(e.gpu_ids, e.gpu_id::text) as "gpuIds"
          from ${EXECUTIONS.name} e
         where ${workerIds === 'all' ? "e.worker_id <> ''" : 'e.worker_id = any($1::text[])'}`,
       workerIds === 'all' ? [] : [workerIds],
     );
-    for (const run of held) {
+    for (const { gpuIds, ...rest } of held) {
+      const run = { ...rest, gpuIds: gpuIds === null ? [] : readGpuIds(gpuIds) };
       const others = byWorker.get(run.workerId);
       if (others) others.push(run);
       else byWorker.set(run.workerId, [run]);
@@ -170,7 +173,7 @@ export class HeldRunRepository {
       executor,
       `select array_remove(${HOLDERS}, null) as "workerIds",
               ${isSenderSql('$2::uuid')} as "isSender",
-              ${RUNS.select('r', ['selector', 'options'])}
+              ${RUNS.select('r', REQUIRING_FIELDS)}
          from ${RUNS.name} r
         where r.id = $1::uuid`,
       [runId, sender],

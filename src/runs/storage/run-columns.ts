@@ -35,6 +35,16 @@ export const LOCKED_COLUMNS = `${MACHINE_COLUMNS}, r.attributes is not null as "
 
 export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size', 'outcome'));
 
+/** Thousandths of a core that a row of `runs` asks for. */
+export function cpuMillisColumn(alias: string): string {
+  return `coalesce((${alias}.extra_constraints ->> 'cpu_millis')::bigint, ${alias}.cpu * 1000::bigint)`;
+}
+
+/** Whole GPUs that a row of `runs` asks for. */
+export function gpusColumn(alias: string): string {
+  return `coalesce((${alias}.extra_constraints ->> 'gpus')::smallint, 0::smallint)`;
+}
+
 /** Id of the transaction that wrote the row last. */
 export const WRITTEN_BY = 'r.xmin as "writtenBy"';
 

@@ -16,7 +16,9 @@ import { RunNotFound } from '../run.errors.js';
 import { isRunId } from '../machine/new-id.js';
 import {
   CLAIM_BYTES,
+  cpuMillisColumn,
   EXECUTIONS,
+  gpusColumn,
   jsonBytes,
   LOCKED_COLUMNS,
   MACHINE_COLUMNS,
@@ -64,14 +66,14 @@ const ALL_RUNS = insertOf(GIVEN, [
   'options',
   'selector',
 ]);
-const QUEUED_FIELDS = ['priority', 'createdAt', 'ramMb', 'vramMb', 'cpu'] as const;
+const QUEUED_FIELDS = ['priority', 'createdAt', 'ramMb', 'vramMb'] as const;
 /** Runs without options are claimable at once, by every worker. */
 const QUEUED_RUNS = `with created as (
          ${PLAIN_RUNS.sql}
-      returning id, ${RUNS.columns(QUEUED_FIELDS)}
+      returning id, cpu, ${RUNS.columns(QUEUED_FIELDS)}
        )
-       insert into ${QUEUE.name} (run_id, ${QUEUE.columns(QUEUED_FIELDS)})
-       select id, ${RUNS.columns(QUEUED_FIELDS)}
+       insert into ${QUEUE.name} (run_id, cpu_millis, ${QUEUE.columns(QUEUED_FIELDS)})
+       select id, cpu * 1000::bigint, ${RUNS.columns(QUEUED_FIELDS)}
          from created`;
 
 function insertOf(
@@ -120,7 +122,16 @@ const CHANGE_SETS: readonly (readonly ChangingField[])[] = [
   ['progress', 'eventCount', 'noteCount', 'noteBytes', 'updatedAt'],
   ['state', 'progress', 'eventCount', 'startedAt', 'finishedAt', 'updatedAt'],
   [
-    ...(['state', 'progress', 'eventCount', 'noteCount', 'noteBytes', 'workerId', 'gpuId'] as const),
+    ...([
+      'state',
+      'progress',
+      'eventCount',
+      'noteCount',
+      'noteBytes',
+      'workerId',
+      'gpuId',
+      'gpuIds',
+    ] as const),
     ...(['assignedAt', 'startedAt', 'finishedAt', 'updatedAt'] as const),
   ],
   CHANGING_FIELDS,
@@ -164,7 +175,7 @@ const LABELS = {
 };
 
 /** Columns that an assignment changes. */
-const ASSIGNMENT = ['state', 'workerId', 'gpuId', 'assignedAt', 'updatedAt'] as const;
+const ASSIGNMENT = ['state', 'workerId', 'gpuId', 'gpuIds', 'assignedAt', 'updatedAt'] as const;
 const ASSIGNED_RUNS = RUNS.unnest(['id', ...ASSIGNMENT]);
 const ASSIGN = `with removed as (
          delete from ${QUEUE.name}
@@ -342,6 +353,8 @@ function executionOf(alias: string): string {
   return EXECUTIONS.fields
     .map((field) => {
       if (field === 'workerId') return `coalesce(${alias}.worker_id, '')`;
+      if (field === 'cpuMillis') return cpuMillisColumn(alias);
+      if (field === 'gpus') return gpusColumn(alias);
       return RUNS.columns([field === 'runId' ? 'id' : field], alias);
     })
     .join(', ');

@@ -90,8 +90,8 @@ export class HeartbeatDto {
   @IsTextList({ max: 128 }, { max: 100 }) tags: string[];
 
   /**
-   * What the worker supports beyond plain runs: `env`, `command`, `secrets`, `registry`, `container`, `network:NAME`; runs that
-   * need another one are not given to it. None unless given.
+   * What the worker supports beyond plain runs: `env`, `command`, `secrets`, `registry`, `container`, `network:NAME`,
+   * `cpu_millis`, `gpus`, `shm`; runs that need another one are not given to it. None unless given.
    */
   @OptionalField()
   @IsTextList({ min: 1, max: 128 }, { max: 1000 })

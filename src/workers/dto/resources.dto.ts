@@ -66,7 +66,10 @@ export class FreeGpuDto {
   description: 'The resources of a worker that its runs in execution do not use.',
 })
 export class FreeResourcesDto {
+  /** Whole cores. */
   @ApiProperty({ type: 'integer' }) cpu_cores: number;
+  /** Thousandths of cores. */
+  @ApiProperty({ type: 'integer' }) cpu_millis: number;
   /** RAM in MB. */
   @ApiProperty({ type: 'integer' }) ram_mb: number;
   @ApiProperty({ type: [FreeGpuDto] }) gpus: FreeGpuDto[];

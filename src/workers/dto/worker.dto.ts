@@ -90,7 +90,8 @@ export function toWorkerDto({
   if (worker.engine) dto.engine = { ...worker.engine };
   if (free) {
     const gpus = free.gpus.map(({ id, vramMb }) => ({ id, vram_mb: vramMb }));
-    dto.free = { cpu_cores: free.cpu, ram_mb: free.ramMb, gpus };
+    const { cpuMillis, ramMb } = free;
+    dto.free = { cpu_cores: Math.floor(cpuMillis / 1000), cpu_millis: cpuMillis, ram_mb: ramMb, gpus };
   }
   if (assigned) dto.assigned = { count: assigned.length, ids: assigned.slice(0, ASSIGNED_IDS) };
   return dto;

@@ -49,8 +49,10 @@ export class UsageDto {
   description: 'The resources of workers that accept runs, and what their runs use.',
 })
 export class CapacityDto {
-  /** Cores. */
+  /** Whole cores; one that is used in part counts. */
   @ApiProperty({ type: UsageDto }) cpu: UsageDto;
+  /** Thousandths of cores. */
+  @ApiProperty({ type: UsageDto }) cpu_millis: UsageDto;
   @ApiProperty({ type: UsageDto }) ram_mb: UsageDto;
   /** Over all GPUs. */
   @ApiProperty({ type: UsageDto }) vram_mb: UsageDto;

@@ -6,7 +6,7 @@ import { summariseEngines } from '../pool/engine-use.js';
 import { WorkersService } from '../workers.service.js';
 import type { OverviewDto } from './overview.dto.js';
 import { PacedReading } from './paced-reading.js';
-import { summariseWorkers } from './workers-summary.js';
+import { summariseWorkers, toCores } from './workers-summary.js';
 
 /** Engines that are shown. */
 const MAX_ENGINES = 20;
@@ -32,7 +32,7 @@ export class OverviewService {
     const { PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED, CANCELLED } = states;
     const oldestPendingAt = await this.counts.findOldestPending(this.dataSource, PENDING);
     const workers = await this.workers.list();
-    const { cpu, ramMb, vramMb, ...groups } = summariseWorkers(workers);
+    const { cpuMillis, ramMb, vramMb, ...groups } = summariseWorkers(workers);
     return {
       at: at.toISOString(),
       runs: { PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED, CANCELLED },
@@ -45,7 +45,7 @@ export class OverviewService {
         cancelled,
       })),
       workers: groups,
-      capacity: { cpu, ram_mb: ramMb, vram_mb: vramMb },
+      capacity: { cpu: toCores(cpuMillis), cpu_millis: cpuMillis, ram_mb: ramMb, vram_mb: vramMb },
       engines: summariseEngines(
         workers.map(({ worker }) => worker),
         MAX_ENGINES,

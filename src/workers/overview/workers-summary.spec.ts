@@ -28,10 +28,10 @@ function workerStatus(
     isDraining,
   };
   const gpus = [
-    { id: 0, vramMb: 100 },
-    { id: 1, vramMb: 200 },
+    { id: 0, vramMb: 100, tags: [], isIdle: false },
+    { id: 1, vramMb: 200, tags: [], isIdle: true },
   ];
-  return { worker, free: { cpu: 1, ramMb: 900, gpus } };
+  return { worker, free: { cpuMillis: 1000, ramMb: 900, gpus } };
 }
 
 describe('the summary of workers', () => {
@@ -51,7 +51,7 @@ describe('the summary of workers', () => {
       draining: 2,
       not_claiming: 1,
       stale: 3,
-      cpu: { total: 8, used: 6 },
+      cpuMillis: { total: 8000, used: 6000 },
       ramMb: { total: 2000, used: 200 },
       vramMb: { total: 1000, used: 400 },
     });

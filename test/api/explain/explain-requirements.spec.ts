@@ -80,7 +80,7 @@ for (const scheduler of ['direct', 'fit']) {
       await steps.heartbeat('w', { tags: ['eu'] });
       const { workers, counts, summary, requirements } = await explain(id);
       assert.equal(summary, 'Number 1 in the queue; no active worker has the tags gpu, ssd.');
-      assert.deepEqual(requirements, { selector: ['gpu', 'eu', 'ssd'], capabilities: [] });
+      assert.deepEqual(requirements, { selector: ['gpu', 'eu', 'ssd'], capabilities: [], gpu_selector: [] });
       assert.deepEqual(workers, [
         {
           id: 'w',
@@ -100,7 +100,7 @@ for (const scheduler of ['direct', 'fit']) {
       await steps.heartbeat('w', { capabilities: ['command'] });
       const { workers, summary, requirements } = await explain(id);
       assert.equal(summary, 'Number 1 in the queue; no active worker announces the capability env.');
-      assert.deepEqual(requirements, { selector: [], capabilities: ['env', 'command'] });
+      assert.deepEqual(requirements, { selector: [], capabilities: ['env', 'command'], gpu_selector: [] });
       assert.deepEqual(workers[0].obstacles, [
         { resource: 'capabilities', needed: 2, free: 1, total: 1, missing: ['env'] },
       ]);

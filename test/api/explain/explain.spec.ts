@@ -22,7 +22,7 @@ const has = (cpu: number, ramMb: number, ...gpus: readonly number[]): Record<str
 function fillQueue({ dataSource }: TestApp, count: number): Promise<number> {
   return execute(
     dataSource,
-    `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+    `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
      select gen_random_uuid(), 0, now(), 0, 0, 0 from generate_series(1, $1)`,
     [count],
   );

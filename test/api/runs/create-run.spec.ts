@@ -126,7 +126,7 @@ const REFUSED: readonly (readonly [title: string, sent: object, errors: readonly
   ...['id', 'state', 'op_definition', 'imaGe', 'createdAt', 'toString', '__proto__'].map(
     (name) => [`the unknown field ${name}`, own(name, 1), [`${name} is not a known field`]] as const,
   ),
-  ['an unknown constraint', { constraints: { gpus: 1 } }, ['constraints.gpus is not a known field']],
+  ['an unknown constraint', { constraints: { tpus: 1 } }, ['constraints.tpus is not a known field']],
   ['an unknown policy', { retry_policy: { delay: 1 } }, ['retry_policy.delay is not a known field']],
   [
     'an unknown field of the delivery',

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, it } from 'vitest';
 import type { Type } from '@nestjs/common';
 import { getMetadataStorage } from 'class-validator';
 import { RunEntity } from '../../../src/database/entities/run.entity.js';
+import { ConstraintsInputDto } from '../../../src/runs/dto/constraints.dto.js';
 import {
-  ConstraintsInputDto,
   EventDeliveryInputDto,
   RetryPolicyInputDto,
   TimeoutsInputDto,
@@ -25,7 +25,16 @@ import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 const CONTAINER = Object.fromEntries(DECLARED.map(([name, { example }]) => [name, example]));
 /** Every field that a client can set, with a value that is not its default. A new field of a DTO belongs here. */
 const OPTIONS = {
-  constraints: { ram_mb: 1, vram_mb: 2, cpu: 3 },
+  constraints: {
+    ram_mb: 1,
+    vram_mb: 2,
+    cpu: 3,
+    cpu_millis: 2500,
+    cpu_limit_millis: 4000,
+    gpus: 1,
+    gpu_selector: ['a100'],
+    shm_mb: 1,
+  },
   retry_policy: { max_attempts: 4, backoff_s: 5, max_backoff_s: 6, retry_on: ['oom', 'exit:1-2'] },
   timeouts: { start_within_s: 7000, attempt_s: 8000 },
   event_delivery: { topic: 'topic', attributes: { a: 'b' } },
@@ -148,7 +157,8 @@ describe('a field of a run', () => {
   it('reaches the worker', async () => {
     await runs.heartbeat('w', {
       tags: OPTIONS.selector,
-      capabilities: neededCapabilities(Object(CONTAINER)),
+      capabilities: [...neededCapabilities(Object(CONTAINER)), 'cpu_millis', 'gpus', 'shm'],
+      resources: { cpu_cores: 1, ram_mb: 1, gpus: [{ id: 0, vram_mb: 1, tags: ['a100'] }] },
     });
     while ((await runs.claim()).length > 0);
     await create('/runs', BODY);

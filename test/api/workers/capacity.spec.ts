@@ -11,7 +11,7 @@ import { openTestDatabase } from '../../support/test-database.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
-const NONE = { runs: 0, cpu: 0, ram_mb: 0, vram_mb: 0, gpus: 0 };
+const NONE = { runs: 0, cpu: 0, cpu_millis: 0, ram_mb: 0, vram_mb: 0, gpus: 0 };
 const LARGE = { cpu: 2, ram_mb: 4000, vram_mb: 0 };
 const SMALL = { cpu: 1, ram_mb: 500, vram_mb: 0 };
 const ON_GPU = { cpu: 1, ram_mb: 100, vram_mb: 6000 };
@@ -75,6 +75,7 @@ for (const pool of ['memory', 'shared']) {
         supply: {
           workers: { active: 0, idle: 0, reserved: 0, draining: 0, not_claiming: 0, stale: 0 },
           cpu: empty,
+          cpu_millis: empty,
           ram_mb: empty,
           vram_mb: empty,
           gpus: empty,
@@ -91,11 +92,20 @@ for (const pool of ['memory', 'shared']) {
       await steps.create({ constraints: ON_GPU });
       await steps.create({ constraints: HUGE });
       const body = await capacityOf(service);
-      assert.deepEqual(body.demand.pending, { runs: 4, cpu: 505, ram_mb: 8100, vram_mb: 6000, gpus: 1 });
+      assert.deepEqual(body.demand.pending, {
+        runs: 4,
+        cpu: 505,
+        cpu_millis: 505_000,
+        ram_mb: 8100,
+        vram_mb: 6000,
+        gpus: 1,
+      });
       assert.deepEqual(body.demand.ready, body.demand.pending);
       assert.equal(body.demand.oldest_pending_at, first.createdAt);
       assert.deepEqual(body.demand.shapes[0], {
         ...LARGE,
+        cpu_millis: 2000,
+        gpus: 0,
         pending: 2,
         ready: 2,
         waiting: 0,
@@ -112,6 +122,7 @@ for (const pool of ['memory', 'shared']) {
       assert.deepEqual(idle.supply, {
         workers: { active: 2, idle: 2, reserved: 0, draining: 1, not_claiming: 0, stale: 0 },
         cpu: { total: 16, free: 16 },
+        cpu_millis: { total: 16_000, free: 16_000 },
         ram_mb: { total: 32_000, free: 32_000 },
         vram_mb: { total: 32_000, free: 32_000 },
         gpus: { total: 4, free: 4 },
@@ -124,10 +135,18 @@ for (const pool of ['memory', 'shared']) {
       const claimed = await steps.claim('w-1');
       assert.equal(claimed.length, 3);
       const body = await capacityOf(service);
-      assert.deepEqual(body.demand.ready, { runs: 1, cpu: 500, ram_mb: 0, vram_mb: 0, gpus: 0 });
+      assert.deepEqual(body.demand.ready, {
+        runs: 1,
+        cpu: 500,
+        cpu_millis: 500_000,
+        ram_mb: 0,
+        vram_mb: 0,
+        gpus: 0,
+      });
       assert.deepEqual(body.demand.in_execution, {
         runs: 3,
         cpu: 5,
+        cpu_millis: 5000,
         ram_mb: 8100,
         vram_mb: 6000,
         gpus: 1,
@@ -153,6 +172,8 @@ for (const pool of ['memory', 'shared']) {
       const body = await capacityOf(service);
       assert.deepEqual(shapeIn(body, LARGE), {
         ...LARGE,
+        cpu_millis: 2000,
+        gpus: 0,
         pending: 1,
         ready: 0,
         waiting: 1,
@@ -160,7 +181,14 @@ for (const pool of ['memory', 'shared']) {
         placeable: true,
         can_start_now: 0,
       });
-      assert.deepEqual(body.demand.waiting, { runs: 1, cpu: 2, ram_mb: 4000, vram_mb: 0, gpus: 0 });
+      assert.deepEqual(body.demand.waiting, {
+        runs: 1,
+        cpu: 2,
+        cpu_millis: 2000,
+        ram_mb: 4000,
+        vram_mb: 0,
+        gpus: 0,
+      });
       assert.equal(body.demand.pending.runs, 2);
     });
 
@@ -189,21 +217,21 @@ for (const pool of ['memory', 'shared']) {
 
 test('GET /capacity counts the first 100,000 pending runs and says that there may be more, and lists up to 500 shapes', async () => {
   const service = await startTestApp();
-  const fill = (runs: number, priority: number, cpu: string): Promise<number> =>
+  const fill = (runs: number, priority: number, cpuMillis: string): Promise<number> =>
     execute(
       service.dataSource,
-      `insert into queue (run_id, priority, created_at, cpu, ram_mb, vram_mb)
-       select gen_random_uuid(), ${priority}, now(), ${cpu}, 0, 0 from generate_series(1, ${runs}) as n`,
+      `insert into queue (run_id, priority, created_at, cpu_millis, ram_mb, vram_mb)
+       select gen_random_uuid(), ${priority}, now(), ${cpuMillis}, 0, 0 from generate_series(1, ${runs}) as n`,
     );
   try {
-    await fill(99_999, 0, '1 + n % 600');
+    await fill(99_999, 0, '1000 * (1 + n % 600)');
     const { demand: below } = await capacityOf(service, '?limit=500');
     assert.deepEqual([below.at_least, below.pending.runs, below.shapes.length], [false, 99_999, 500]);
     assert.equal(
       below.other.pending,
       99_999 - below.shapes.reduce((sum: number, one: any) => sum + one.pending, 0),
     );
-    await fill(400, 1, '1000');
+    await fill(400, 1, '1000000');
     const { demand: beyond } = await capacityOf(service, '?limit=1');
     assert.deepEqual([beyond.at_least, beyond.pending.runs], [true, 100_000]);
     assert.deepEqual([beyond.shapes[0].cpu, beyond.shapes[0].ready], [1000, 400], 'claims take them first');

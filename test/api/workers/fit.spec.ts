@@ -69,11 +69,11 @@ describe('claims by the strategy fit', () => {
     const { id } = await steps.create({ priority: -1, constraints: { cpu: 1 } });
     await execute(
       service.dataSource,
-      `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
-       select gen_random_uuid(), 0, now(), 0, 0, 2 from generate_series(1, 1000)`,
+      `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
+       select gen_random_uuid(), 0, now(), 0, 0, 2000 from generate_series(1, 1000)`,
     );
     assert.deepEqual(idsOf(await steps.claim('half-full')), [id]);
-    await execute(service.dataSource, 'delete from queue where cpu = 2');
+    await execute(service.dataSource, 'delete from queue where cpu_millis = 2000');
     await cancelAll();
   });
 
@@ -118,8 +118,8 @@ describe('claims by the strategy fit', () => {
     // However many others are overdue before it, the worker sees what it is kept free for.
     await execute(
       service.dataSource,
-      `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu, passed_over_at)
-       select gen_random_uuid(), 1, now(), 0, 0, 2, now() - interval '1 h' from generate_series(1, 1000)`,
+      `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis, passed_over_at)
+       select gen_random_uuid(), 1, now(), 0, 0, 2000, now() - interval '1 h' from generate_series(1, 1000)`,
     );
     await steps.event(second.id, 'COMPLETED');
     assert.deepEqual(idsOf(await steps.claim('keeper')), [big.id]);

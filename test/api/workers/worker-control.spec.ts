@@ -165,6 +165,7 @@ for (const kind of ['memory', 'shared']) {
         const { free } = await listed('idle');
         assert.deepEqual(free, {
           cpu_cores: 8,
+          cpu_millis: 8000,
           ram_mb: 1000,
           gpus: [
             { id: 1, vram_mb: 600 },

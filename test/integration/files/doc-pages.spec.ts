@@ -28,6 +28,7 @@ const RUN_BY = new Map([
   // This one asks that each of the page's names is run, by itself or by test/e2e/database/backup.spec.ts.
   ['docs/operations.md', 'test/e2e/docs/operations-page.spec.ts'],
   ['docs/python.md', 'test/e2e/docs/python-page.spec.ts'],
+  ['docs/resources.md', 'test/api/runs/resources-page.spec.ts'],
   ['docs/run-options.md', 'test/api/runs/run-options-page.spec.ts'],
   ['docs/tracing.md', 'test/e2e/docs/tracing-page.spec.ts'],
 ]);

@@ -112,7 +112,7 @@ describe('a waiting claim on an empty queue', () => {
     await complete(id);
     await here.settle();
     await database.dataSource.query(
-      `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+      `insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
        select id, 0, now(), 0, 0, 0 from runs where id = $1`,
       [id],
     );

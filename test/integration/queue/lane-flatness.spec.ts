@@ -44,7 +44,7 @@ describe('a queue with many selectors, and many keys at their limits', () => {
     database = await openTestDatabase({ entities: ENTITIES });
     const { journal } = journalOn(database.dataSource);
     const selector = ['shared', 'team-7'];
-    const requirementId = requirementIdOf({ tags: selector, capabilities: [] });
+    const requirementId = requirementIdOf({ tags: selector, capabilities: [], gpuTags: [] });
     const run = await createOn(journal, {
       selector,
       requirementId,
@@ -58,24 +58,24 @@ describe('a queue with many selectors, and many keys at their limits', () => {
        select md5(n::text)::uuid, array['tag:shared', 'tag:other-' || n]
          from generate_series(1, ${SELECTORS}) as n`,
       `insert into queue (
-                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane
+                run_id, priority, created_at, cpu_millis, ram_mb, vram_mb, lane
               )
        select gen_random_uuid(), 5, now(), 0, 0, 0, md5((1 + n % ${SELECTORS})::text)::uuid
          from generate_series(1, ${SELECTORS * RUNS_PER_SELECTOR}) as n`,
       `insert into concurrency_keys (key, executing) select 'key-' || n, 1 from generate_series(1, ${KEYS}) as n`,
       `insert into queue (
-                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, concurrency_key,
+                run_id, priority, created_at, cpu_millis, ram_mb, vram_mb, lane, concurrency_key,
                 concurrency_limit, alike, is_admitted
               )
        select gen_random_uuid(), 5, now(), 0, 0, 0, '${lane}', 'key-' || (1 + n % ${KEYS}), 1, 0, false
          from generate_series(1, ${KEYS * RUNS_PER_KEY}) as n`,
       `insert into queue (
-                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane
+                run_id, priority, created_at, cpu_millis, ram_mb, vram_mb, lane
               )
        select gen_random_uuid(), -1, now(), 0, 0, 0, '${lane}'
          from generate_series(1, ${RUNS_BEHIND}) as n`,
       `insert into queue (
-                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, concurrency_key,
+                run_id, priority, created_at, cpu_millis, ram_mb, vram_mb, lane, concurrency_key,
                 concurrency_limit, alike, is_admitted
               )
        select gen_random_uuid(), 5, now(), 0, 0, 0, '${lane}', 'key-3', 1, 0, false

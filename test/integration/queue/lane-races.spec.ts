@@ -56,7 +56,7 @@ function someRun(): NewRun {
     priority: pick([0, 1]),
     cpu: pick([1, 2]),
     selector: selector.length === 0 ? null : selector,
-    requirementId: requirementIdOf({ tags: selector, capabilities: [] }),
+    requirementId: requirementIdOf({ tags: selector, capabilities: [], gpuTags: [] }),
     concurrencyKey: key,
     concurrencyLimit: key === null ? null : pick(LIMITS[key] ?? [1]),
   });

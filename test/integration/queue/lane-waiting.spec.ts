@@ -18,7 +18,7 @@ import { openTestDatabase, type TestDatabase } from '../../support/test-database
 
 const GPU: Partial<NewRun> = {
   selector: ['gpu'],
-  requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [] }),
+  requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [], gpuTags: [] }),
 };
 
 for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {

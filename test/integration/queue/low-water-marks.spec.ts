@@ -83,7 +83,7 @@ describe('low-water marks of the queue', () => {
            ) as series
       returning id, priority, created_at
        )
-       insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+       insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
        select id, priority, created_at, 0, 0, 0 from made`,
       [count, priority, new Date(FIRST).toISOString()],
     );
@@ -194,7 +194,7 @@ describe('low-water marks of the queue', () => {
          values ($1, 'PENDING', $2, 0, 1, $1, 0, 0, 0, 0, 1, 'i', '{}', '{}', 0, 0, 0, $3, $3, clock_timestamp(), 4)
       returning id, created_at
        )
-       insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+       insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
        select id, -100, created_at, 0, 0, 0 from made`,
       [id, priority, at.toISOString()],
     );

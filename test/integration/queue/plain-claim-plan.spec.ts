@@ -38,12 +38,12 @@ describe('a claim of plain runs, beside as many of another lane', () => {
            from generate_series(1, ${RUNS}) as n
       returning id, priority, created_at
        )
-       insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu)
+       insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)
        select id, priority, created_at, 0, 0, 0 from made`,
     );
     await execute(
       database.dataSource,
-      `insert into queue (run_id, lane, priority, created_at, ram_mb, vram_mb, cpu)
+      `insert into queue (run_id, lane, priority, created_at, ram_mb, vram_mb, cpu_millis)
        select gen_random_uuid(), md5('lane')::uuid, 9, now(), 0, 0, 0 from generate_series(1, ${RUNS})`,
     );
   });

@@ -28,7 +28,10 @@ describe('the clean-up of the queue', () => {
   afterAll(() => database.close());
 
   test('removes keys and lanes that no run uses, and keeps the others', async () => {
-    const kept = { selector: ['kept'], requirementId: requirementIdOf({ tags: ['kept'], capabilities: [] }) };
+    const kept = {
+      selector: ['kept'],
+      requirementId: requirementIdOf({ tags: ['kept'], capabilities: [], gpuTags: [] }),
+    };
     await createOn(journal, { ...kept, concurrencyKey: 'kept', concurrencyLimit: 1 });
     await execute(database.dataSource, `insert into concurrency_keys values ('unused', 0)`);
     await execute(
@@ -51,7 +54,7 @@ describe('the clean-up of the queue', () => {
     const other = await database.open();
     const runner = other.createQueryRunner();
     const selector = ['entering'];
-    const requirementId = requirementIdOf({ tags: selector, capabilities: [] });
+    const requirementId = requirementIdOf({ tags: selector, capabilities: [], gpuTags: [] });
     const run = await createOn(journal, { selector, requirementId });
     await execute(database.dataSource, 'delete from queue where run_id = $1::uuid', [run.id]);
     try {

@@ -76,13 +76,13 @@ describe('a reading of the demand of runs', () => {
       const { dataSource } = database;
       await execute(
         dataSource,
-        `insert into queue (run_id, priority, created_at, cpu, ram_mb, vram_mb)
+        `insert into queue (run_id, priority, created_at, cpu_millis, ram_mb, vram_mb)
          select gen_random_uuid(), n % 3, now() + make_interval(secs => n), n % 7, 0, 0 from generate_series(1, 5000) as n`,
       );
       await execute(
         dataSource,
         `with l as (insert into lanes (id, required) values (gen_random_uuid(), '{not-worker:w}') returning id)
-         insert into queue (run_id, priority, created_at, cpu, ram_mb, vram_mb, lane)
+         insert into queue (run_id, priority, created_at, cpu_millis, ram_mb, vram_mb, lane)
          select gen_random_uuid(), n % 3, now() + make_interval(secs => n), n % 7, 0, 0, (select id from l)
            from generate_series(1, 5000) as n`,
       );

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 import { execute } from '../../../src/database/sql/sql.js';
 import { createRun } from '../../../src/runs/machine/run.js';
-import { requirementIdOf, requirementsOf } from '../../../src/runs/requirements.js';
+import { requirementIdOf } from '../../../src/runs/requirements.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 import { addExecutions } from '../../support/runs/executions.js';
@@ -17,18 +17,21 @@ import {
   DEMAND_RAM_MB,
   demandReaderOn,
   laneOfRow,
+  requirementsOfOptions,
   type DemandOptions,
   type DemandRow,
 } from '../../support/workers/demand.js';
 
-const PLAIN: DemandOptions = { selector: null, options: null };
+const PLAIN: DemandOptions = { selector: null, options: null, extraConstraints: null };
 const RESTRICTED: readonly DemandOptions[] = [
-  { selector: ['gpu'], options: null },
-  { selector: ['gpu', 'eu "x", \\'], options: null },
-  { selector: [], options: { env: { A: '' }, args: [] } },
+  { selector: ['gpu'], options: null, extraConstraints: null },
+  { selector: ['gpu', 'eu "x", \\'], options: null, extraConstraints: null },
+  { selector: [], options: { env: { A: '' }, args: [] }, extraConstraints: null },
+  { selector: null, options: null, extraConstraints: { shm_mb: 64 } },
   {
     selector: ['gpu'],
     options: { command: ['sh'], args: ['x'], secrets: { B: 'b' }, image_pull_secret: 'c' },
+    extraConstraints: { cpu_limit_millis: 5000, shm_mb: 1 },
   },
 ];
 
@@ -43,8 +46,7 @@ const row: fc.Arbitrary<DemandRow> = fc
   })
   .map((given) => (given.place === 'plain' ? { ...given, options: PLAIN } : given));
 
-const idOf = ({ selector, options }: DemandOptions): string | null =>
-  requirementIdOf(requirementsOf(selector, options));
+const idOf = (options: DemandOptions): string | null => requirementIdOf(requirementsOfOptions(options));
 
 describe('the demand of runs', () => {
   let database: TestDatabase;
@@ -88,8 +90,8 @@ describe('the demand of runs', () => {
         [JSON.stringify(all.filter(({ place }) => places.includes(place)))],
       );
     await into(
-      `insert into queue (run_id, priority, created_at, cpu, ram_mb, vram_mb)
-       select id, priority, at, cpu, ${DEMAND_RAM_MB}, vram_mb from v`,
+      `insert into queue (run_id, priority, created_at, cpu_millis, ram_mb, vram_mb)
+       select id, priority, at, cpu * 1000, ${DEMAND_RAM_MB}, vram_mb from v`,
       'plain',
     );
     await into(
@@ -99,9 +101,9 @@ describe('the demand of runs', () => {
     );
     await into(
       `insert into queue (
-                run_id, priority, created_at, cpu, ram_mb, vram_mb, lane, is_admitted, concurrency_key, concurrency_limit, alike
+                run_id, priority, created_at, cpu_millis, ram_mb, vram_mb, lane, is_admitted, concurrency_key, concurrency_limit, alike
               )
-       select id, priority, at, cpu, ${DEMAND_RAM_MB}, vram_mb, lane, is_admitted, concurrency_key,
+       select id, priority, at, cpu * 1000, ${DEMAND_RAM_MB}, vram_mb, lane, is_admitted, concurrency_key,
               case when concurrency_key is not null then 1 end, case when concurrency_key is not null then 1 end
          from v`,
       'restricted',

@@ -26,6 +26,7 @@ import type { TestAnswer } from '../app/test-app.js';
 const SUMMARY_OF_ATTEMPT = {
   worker_id: text,
   gpu_id: integer,
+  gpu_ids: listOf(integer),
   assigned_at: timestamp,
   started_at: timestamp,
   finished_at: timestamp,
@@ -36,7 +37,17 @@ const SUMMARY_OF_ATTEMPT = {
   exit_code: integer,
   cancel_reason: text,
 };
-const CONSTRAINTS = objectOf({ ram_mb: integer, vram_mb: integer, cpu: integer, gpu_id: orNull(integer) });
+const CONSTRAINTS = objectOf(
+  { ram_mb: integer, vram_mb: integer, cpu: integer, gpu_id: orNull(integer) },
+  {
+    cpu_millis: integer,
+    cpu_limit_millis: integer,
+    gpus: integer,
+    gpu_selector: listOf(text),
+    shm_mb: integer,
+    gpu_ids: listOf(integer),
+  },
+);
 /** Present with one budget at least. */
 const TIMEOUTS: Check = (value, path) => {
   objectOf({}, { start_within_s: positive, attempt_s: positive })(value, path);
@@ -160,6 +171,7 @@ const WORKER_FIELDS = {
 };
 const FREE = objectOf({
   cpu_cores: integer,
+  cpu_millis: integer,
   ram_mb: integer,
   gpus: listOf(objectOf({ id: integer, vram_mb: integer })),
 });

@@ -2,6 +2,7 @@ import { FAILURE_CAUSES } from '../../../src/runs/machine/event-types.js';
 import { RUN_STATES } from '../../../src/runs/machine/run-state.js';
 import { NOT_CLAIMING_REASONS } from '../../../src/workers/pool/worker-pool.js';
 import {
+  amount,
   integer,
   listOf,
   message,
@@ -41,7 +42,9 @@ export const RUN_EXPLANATION = objectOf({
       avoided_worker: orNull(text),
     }),
   ),
-  requirements: orNull(objectOf({ selector: listOf(text), capabilities: listOf(text) })),
+  requirements: orNull(
+    objectOf({ selector: listOf(text), capabilities: listOf(text), gpu_selector: listOf(text) }),
+  ),
   concurrency: orNull(
     objectOf({
       key: text,
@@ -82,10 +85,7 @@ export const RUN_EXPLANATION = objectOf({
       draining: oneOf(true, false),
       not_claiming: NOT_CLAIMING,
       obstacles: listOf(
-        objectOf(
-          { resource: text, needed: integer, free: integer, total: integer },
-          { missing: listOf(text) },
-        ),
+        objectOf({ resource: text, needed: amount, free: amount, total: amount }, { missing: listOf(text) }),
       ),
     }),
   ),
@@ -104,6 +104,7 @@ export const RUN_EXPLANATION = objectOf({
 const DEMAND_SUM = objectOf({
   runs: integer,
   cpu: integer,
+  cpu_millis: integer,
   ram_mb: integer,
   vram_mb: integer,
   gpus: integer,
@@ -126,8 +127,10 @@ export const CAPACITY_REPORT = objectOf({
     shapes: listOf(
       objectOf({
         cpu: integer,
+        cpu_millis: integer,
         ram_mb: integer,
         vram_mb: integer,
+        gpus: integer,
         ...DEMAND_NUMBERS,
         placeable: oneOf(true, false, null),
         can_start_now: orNull(integer),
@@ -138,6 +141,7 @@ export const CAPACITY_REPORT = objectOf({
       objectOf({
         selector: listOf(text),
         capabilities: listOf(text),
+        gpu_selector: listOf(text),
         pending: DEMAND_SUM,
         ready: DEMAND_SUM,
         waiting: DEMAND_SUM,
@@ -159,6 +163,7 @@ export const CAPACITY_REPORT = objectOf({
       stale: integer,
     }),
     cpu: SUPPLY_SUM,
+    cpu_millis: SUPPLY_SUM,
     ram_mb: SUPPLY_SUM,
     vram_mb: SUPPLY_SUM,
     gpus: SUPPLY_SUM,

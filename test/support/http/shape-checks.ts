@@ -10,6 +10,8 @@ const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 export const text: Check = (value, path) => assert.equal(typeof value, 'string', `${path} is a string`);
 export const integer: Check = (value, path) =>
   assert.ok(Number.isSafeInteger(value), `${path} is an integer`);
+export const amount: Check = (value, path) =>
+  assert.ok(typeof value === 'number' && Number.isFinite(value), `${path} is a number`);
 export const positive: Check = (value, path) =>
   assert.ok(Number.isSafeInteger(value) && Number(value) > 0, `${path} is a positive integer`);
 export const uuid: Check = (value, path) => assert.match(String(value), UUID, `${path} is a UUID`);

@@ -1,5 +1,4 @@
 import type { DataSource } from 'typeorm';
-import type { JsonObject } from '@longshore/common/json/json-value';
 import { RunCountsRepository } from '../../../src/runs/counts/run-counts.repository.js';
 import { EventRepository } from '../../../src/runs/events/event.repository.js';
 import { laneOf, requiredOf } from '../../../src/runs/queue/lane.js';
@@ -9,6 +8,8 @@ import {
   requirementIdOf,
   requirementList,
   requirementsOf,
+  type RequiringRun,
+  type Requirements,
 } from '../../../src/runs/requirements.js';
 import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
@@ -45,9 +46,10 @@ export interface DemandRow {
 }
 
 /** What a run requires of a worker. */
-export interface DemandOptions {
-  readonly selector: readonly string[] | null;
-  readonly options: JsonObject | null;
+export type DemandOptions = Pick<RequiringRun, 'selector' | 'options' | 'extraConstraints'>;
+
+export function requirementsOfOptions(options: DemandOptions): Requirements {
+  return requirementsOf({ ...options, cpu: 0 });
 }
 
 /** The reader of the service. */
@@ -97,9 +99,10 @@ export function countOneByOne(
       .toSorted(largestFirst)
       .slice(0, limit)
       .map(({ key: [cpu, vramMb], ready, waiting: later, inExecution }) => ({
-        cpu,
+        cpuMillis: 1000 * cpu,
         ramMb: DEMAND_RAM_MB,
         vramMb,
+        gpus: 0,
         ready: ready.runs,
         waiting: later.runs,
         inExecution: inExecution.runs,
@@ -115,11 +118,8 @@ export function countOneByOne(
 }
 
 /** The lane of a row of another lane than the plain one, what it requires, and its concurrency key, without which it is admitted. */
-export function laneOfRow({
-  options: { selector, options },
-  isAdmitted,
-}: Pick<DemandRow, 'options' | 'isAdmitted'>) {
-  const requirements = requirementsOf(selector, options);
+export function laneOfRow({ options, isAdmitted }: Pick<DemandRow, 'options' | 'isAdmitted'>) {
+  const requirements = requirementsOfOptions(options);
   const requirementId = requirementIdOf(requirements);
   const concurrencyKey = isAdmitted && requirementId !== null ? null : 'key';
   const demands = { requirementId, concurrencyKey, avoidedWorker: null };
@@ -130,8 +130,8 @@ export function laneOfRow({
   };
 }
 
-function requiredBy({ options: { selector, options } }: DemandRow): readonly string[] {
-  return requirementList(requirementsOf(selector, options));
+function requiredBy({ options }: DemandRow): readonly string[] {
+  return requirementList(requirementsOfOptions(options));
 }
 
 function toRequirementDemand({
@@ -157,7 +157,7 @@ function largestFirst(a: StageDemand, b: StageDemand): number {
   return pending || b.inExecution.runs - a.inExecution.runs;
 }
 
-const NOTHING: DemandSum = { runs: 0, cpu: 0, ramMb: 0, vramMb: 0, gpus: 0 };
+const NOTHING: DemandSum = { runs: 0, cpuMillis: 0, ramMb: 0, vramMb: 0, gpus: 0 };
 
 function stagesOf(rows: readonly DemandRow[]): StageDemand {
   const sum = (...places: readonly DemandRow['place'][]): DemandSum =>
@@ -166,7 +166,7 @@ function stagesOf(rows: readonly DemandRow[]): StageDemand {
       .reduce(
         (total, { cpu, vramMb }) => ({
           runs: total.runs + 1,
-          cpu: total.cpu + cpu,
+          cpuMillis: total.cpuMillis + 1000 * cpu,
           ramMb: total.ramMb + DEMAND_RAM_MB,
           vramMb: total.vramMb + vramMb,
           gpus: total.gpus + Math.sign(vramMb),

@@ -8,10 +8,9 @@ type RunCreate = Required<Schemas['OpRunCreate']>;
 /** Fields that "Run again" lets the user edit. */
 export type EditedFields = Pick<RunCreate, 'image' | 'inputs' | 'priority' | 'constraints'>;
 
-/** The editable fields of a run. The GPU is not among them: the scheduler chose it. */
+/** The editable fields of a run. */
 export function editableFields({ image, inputs, priority, constraints }: Run) {
-  const { cpu, ram_mb, vram_mb } = constraints;
-  return { image, inputs, priority, constraints: { cpu, ram_mb, vram_mb } };
+  return { image, inputs, priority, constraints: constraintsOf({ constraints }) };
 }
 
 /** Body that creates a run like this one. */
@@ -35,9 +34,17 @@ export function copyOfDefinitionRun(
     inputs,
     priority,
     outputs: outputsTemplate(run),
+    constraints: constraintsOf(run),
     retry_policy: run.retry_policy,
+    timeouts: run.timeouts ?? null,
+    event_delivery: run.event_delivery && { attributes: run.event_delivery.attributes ?? null },
     ...startOptionsOf(run),
   };
+}
+
+/** What the run asks for, without the GPUs that the scheduler chose. */
+function constraintsOf({ constraints: { gpu_id: _, gpu_ids: __, ...asked } }: Pick<Run, 'constraints'>) {
+  return asked;
 }
 
 /** The options and labels of the run; the new one starts as soon as it can, without a name. */

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+
+const LARGEST = 2 ** 31 - 1;
+const NONE = { ram_mb: 0, vram_mb: 0, cpu: 0, gpu_id: null };
+
+/** What is sent, what is shown beside {@link NONE}, and the capabilities that a worker needs. */
+const TAKEN: readonly (readonly [title: string, sent: object, shown: object, needed: readonly string[]])[] = [
+  ['half a CPU', { cpu_millis: 500 }, { cpu: 1, cpu_millis: 500 }, ['cpu_millis']],
+  ['one thousandth', { cpu_millis: 1 }, { cpu: 1, cpu_millis: 1 }, ['cpu_millis']],
+  ['whole CPUs in thousandths', { cpu_millis: 2000 }, { cpu: 2, cpu_millis: 2000 }, []],
+  ['both, which agree', { cpu: 3, cpu_millis: 2001 }, { cpu: 3, cpu_millis: 2001 }, ['cpu_millis']],
+  ['the most', { cpu_millis: LARGEST }, { cpu: 2_147_484, cpu_millis: LARGEST }, ['cpu_millis']],
+  ['a limit that is the request', { cpu: 2, cpu_limit_millis: 2000 }, { cpu: 2, cpu_limit_millis: 2000 }, []],
+  ['a higher limit', { cpu: 2, cpu_limit_millis: 2500 }, { cpu: 2, cpu_limit_millis: 2500 }, ['cpu_millis']],
+  ['no limit', { cpu: 2, cpu_limit_millis: 0 }, { cpu: 2, cpu_limit_millis: 0 }, ['cpu_millis']],
+  ['a limit alone', { cpu_limit_millis: 1 }, { cpu_limit_millis: 1 }, ['cpu_millis']],
+  ['no limit and no request', { cpu_limit_millis: 0 }, { cpu_limit_millis: 0 }, []],
+  ['shared memory', { ram_mb: 64, shm_mb: 64 }, { ram_mb: 64, shm_mb: 64 }, ['shm']],
+  ['shared memory without a limit of RAM', { shm_mb: LARGEST }, { shm_mb: LARGEST }, ['shm']],
+  ['whole GPUs', { gpus: 2 }, { gpus: 2 }, ['gpus']],
+  ['no GPU', { gpus: 0, gpu_selector: [] }, { gpus: 0, gpu_selector: [] }, []],
+  [
+    'null for each',
+    { cpu_millis: null, cpu_limit_millis: null, gpus: null, gpu_selector: null, shm_mb: null },
+    {},
+    [],
+  ],
+];
+
+const REFUSED: readonly (readonly [title: string, sent: object, problem: string])[] = [
+  ['no thousandth', { cpu_millis: 0 }, 'constraints.cpu_millis must be an integer from 1 to 2147483647'],
+  [
+    'half a thousandth',
+    { cpu_millis: 0.5 },
+    'constraints.cpu_millis must be an integer from 1 to 2147483647',
+  ],
+  [
+    'CPUs that are fewer than the thousandths',
+    { cpu: 1, cpu_millis: 1001 },
+    'constraints.cpu must be 2, the next whole number of cpu_millis, where both are given',
+  ],
+  [
+    'no CPU and some thousandths',
+    { cpu: 0, cpu_millis: 1 },
+    'constraints.cpu must be 1, the next whole number of cpu_millis, where both are given',
+  ],
+  [
+    'a limit below the thousandths',
+    { cpu_millis: 500, cpu_limit_millis: 499 },
+    'constraints.cpu_limit_millis must be 0 or at least what is requested, 500',
+  ],
+  [
+    'a limit below the CPUs',
+    { cpu: 2, cpu_limit_millis: 1999 },
+    'constraints.cpu_limit_millis must be 0 or at least what is requested, 2000',
+  ],
+  ['no shared memory', { shm_mb: 0 }, 'constraints.shm_mb must be an integer from 1 to 2147483647'],
+  ['more shared memory than RAM', { ram_mb: 8, shm_mb: 9 }, 'constraints.shm_mb must be at most ram_mb, 8'],
+];
+
+describe('constraints', () => {
+  let service: TestApp;
+  let steps: RunSteps;
+
+  beforeAll(async () => {
+    service = await startTestApp();
+    steps = new RunSteps(service.send);
+  });
+  afterAll(() => service.close());
+
+  for (const [title, sent, shown, needed] of TAKEN) {
+    test(`may be ${title}, which only workers that can do it get, and are shown as they were given`, async () => {
+      const constraints = { ...NONE, ...shown };
+      const { id } = await steps.create({ constraints: sent, priority: LARGEST });
+      assert.deepEqual((await steps.get(id)).constraints, constraints);
+      const { requirements } = bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');
+      assert.deepEqual(requirements.capabilities, needed);
+      await steps.heartbeat('plain', { capabilities: [] });
+      await steps.heartbeat('able', { capabilities: needed });
+      if (needed.length > 0) assert.deepEqual(await steps.claim('plain'), []);
+      const [op] = await steps.claim('able');
+      assert.deepEqual([op.id, op.constraints], [id, constraints]);
+      const [attempt] = bodyOf(await service.send('GET', `/runs/${id}/attempts`), 'OpAttempts');
+      assert.deepEqual(attempt.constraints, constraints);
+    });
+  }
+
+  for (const [title, sent, problem] of REFUSED) {
+    test(`must not be ${title}, in a run and in a definition`, async () => {
+      const body = { image: 'i', constraints: sent };
+      assertInvalid(await service.send('POST', '/runs', { body }), [problem]);
+      const definition = { id: 'refused', version: '1', ...body };
+      assertInvalid(await service.send('POST', '/definitions', { body: definition }), [problem]);
+    });
+  }
+
+  test('are part of what an idempotency key compares', async () => {
+    const send = (constraints: object) =>
+      service.send('POST', '/runs', {
+        body: { image: 'i', constraints },
+        headers: { 'Idempotency-Key': 'shares' },
+      });
+    assert.equal((await send({ cpu_millis: 500 })).status, 201);
+    assert.equal((await send({ cpu_millis: 500 })).status, 201);
+    assert.equal((await send({ cpu_millis: 501 })).status, 409);
+  });
+});
