@@ -1,5 +1,5 @@
 import type { Schemas } from '@longshore/client';
-import { optionsOf } from '../../run-form/options-of.js';
+import { optionsOf, requestedOf } from '../../run-form/options-of.js';
 
 type Run = Schemas['OpRun'];
 /** `Required`: a new field of the API is a compile error until it is copied. */
@@ -8,10 +8,9 @@ type RunCreate = Required<Schemas['OpRunCreate']>;
 /** Fields that "Run again" lets the user edit. */
 export type EditedFields = Pick<RunCreate, 'image' | 'inputs' | 'priority' | 'constraints'>;
 
-/** The editable fields of a run. The GPU is not among them: the scheduler chose it. */
+/** The editable fields of a run. Its GPUs are not among them: the scheduler chose them. */
 export function editableFields({ image, inputs, priority, constraints }: Run) {
-  const { cpu, ram_mb, vram_mb } = constraints;
-  return { image, inputs, priority, constraints: { cpu, ram_mb, vram_mb } };
+  return { image, inputs, priority, constraints: requestedOf(constraints) };
 }
 
 /** Body that creates a run like this one. */
