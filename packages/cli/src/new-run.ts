@@ -3,7 +3,8 @@ import type { Command } from 'commander';
 import { CliError, EXIT } from './cli-error.js';
 import { type CliContext, integerOption, several } from './command-kit.js';
 import { type FollowOptions, followRun } from './follow-run.js';
-import { readInputs, readJsonObject } from './inputs.js';
+import { readInputs, readJsonObject, splitAssignment } from './inputs.js';
+import { readConstraints, type ResourceFlags, takesResourceFlags } from './resource-flags.js';
 import { type RunOptionFlags, readRunOptions, takesRunOptions } from './run-options.js';
 import type { Answered, CallInit, Session } from './session.js';
 
@@ -46,16 +47,33 @@ export async function makeRun(
  * @throws CliError when a file cannot be read, or flags contradict each other
  */
 export async function readNewRun(flags: NewRunFlags, operands: readonly string[], context: CliContext) {
-  const { outputs, priority } = flags;
+  const { outputs, priority, startWithin, attemptTimeout } = flags;
   return {
     ...(await readRunOptions(flags, operands, context)),
+    ...given('constraints', readConstraints(flags)),
+    ...given('timeouts', { start_within_s: startWithin, attempt_s: attemptTimeout }),
     inputs: await readInputs(flags, context.stdin),
     ...(outputs === undefined ? {} : { outputs: await readJsonObject(outputs, context.stdin) }),
     ...(priority === undefined ? {} : { priority }),
   };
 }
 
+/** Labels of events in the feed. @throws CliError */
+export function readAttributes({ attribute }: NewRunFlags): Readonly<Record<string, string>> | undefined {
+  return attribute === undefined ? undefined : Object.fromEntries(attribute.map(splitAssignment));
+}
+
+/** The fields that have a value, under a name; nothing when none has. */
+export function given<T>(
+  name: string,
+  fields: Readonly<Record<string, T | undefined>>,
+): Readonly<Record<string, Readonly<Record<string, T>>>> {
+  const set = Object.entries(fields).filter((entry): entry is [string, T & {}] => entry[1] !== undefined);
+  return set.length === 0 ? {} : { [name]: Object.fromEntries(set) };
+}
+
 const MOST_SECONDS = 86_400;
+const LONGEST_TIMEOUT = 31_622_400;
 
 /** Flags for following a run. */
 export interface WatchFlags {
@@ -68,11 +86,14 @@ export interface WatchFlags {
 }
 
 /** Flags for creating a run, from an image or a definition. */
-export interface NewRunFlags extends WatchFlags, RunOptionFlags {
+export interface NewRunFlags extends WatchFlags, RunOptionFlags, ResourceFlags {
   readonly input?: readonly string[];
   readonly inputs?: string;
   readonly outputs?: string;
   readonly priority?: number;
+  readonly startWithin?: number;
+  readonly attemptTimeout?: number;
+  readonly attribute?: readonly string[];
   readonly idempotencyKey?: string;
   readonly wait?: true;
 }
@@ -95,11 +116,23 @@ export function takesWatchFlags(command: Command): Command {
 /** Adds the flags for creating a run. */
 export function takesNewRunFlags(command: Command): Command {
   return takesWatchFlags(
-    takesRunOptions(command)
+    takesResourceFlags(takesRunOptions(command))
       .option('-i, --input <name=value>', 'an input: JSON, or else text', several)
       .option('--inputs <file>', 'a JSON object of inputs, - for standard input; --input overrides')
       .option('--outputs <file>', 'a JSON object that the container finds in its output file')
       .addOption(integerOption('-p, --priority <n>', 'higher is scheduled first', -(2 ** 31), 2 ** 31 - 1))
+      .addOption(
+        integerOption(
+          '--start-within <seconds>',
+          'fail it when no worker starts it in time',
+          1,
+          LONGEST_TIMEOUT,
+        ),
+      )
+      .addOption(
+        integerOption('--attempt-timeout <seconds>', 'fail an attempt that takes longer', 1, LONGEST_TIMEOUT),
+      )
+      .option('--attribute <name=value>', 'label of its events in the feed; needs a topic', several)
       .option('--idempotency-key <key>', 'requests with the same key create one run (default: a new key)')
       .option('-w, --wait', 'follow the run; the exit code says how it ended'),
   );

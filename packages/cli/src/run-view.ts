@@ -1,6 +1,7 @@
 import type { Schemas } from '@longshore/client';
 import { RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import { jsonText, stringifyJson } from '@longshore/common/json/json-text';
+import { describeNeeds } from '@longshore/common/needs';
 import { shellWords } from '@longshore/common/shell-words';
 import { STATE_COLOURS, oneLine, paint } from './style.js';
 import { ago, type Column, formatFields } from './table.js';
@@ -31,7 +32,7 @@ export function holdersText(concurrency: Schemas['RunExplanation']['concurrency'
 
 /** All fields of a run, one per line. @param holders the other runs that hold its concurrency key */
 export function runDetails(run: Run, colours: boolean, holders?: string): string {
-  const { execution_summary: summary, constraints: needs, retry_policy: retries, timeouts } = run;
+  const { execution_summary: summary, constraints, retry_policy: retries, timeouts } = run;
   const limits = [
     timeouts?.start_within_s === undefined ? '' : `start within ${timeouts.start_within_s} s`,
     timeouts?.attempt_s === undefined ? '' : `${timeouts.attempt_s} s an attempt`,
@@ -47,7 +48,7 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
       ['image', oneLine(run.image)],
       ['definition', definitionOf(run)],
       ['priority', String(run.priority)],
-      ['needs', `${needs.cpu} cpu, ${needs.ram_mb} MB RAM, ${needs.vram_mb} MB GPU memory`],
+      ['needs', describeNeeds(constraints, (mb) => `${mb} MB`).join('; ') || undefined],
       ['limits', limits.length === 0 ? undefined : limits.join(', ')],
       ...optionFields(run),
       ['key held by', holders],

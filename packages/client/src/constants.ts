@@ -39,6 +39,9 @@ export const CAPABILITIES = [
   'files',
   'registry',
   'container',
+  'cpu_millis',
+  'gpus',
+  'shm',
 ] as const;
 export type Capability = (typeof CAPABILITIES)[number] | `network:${string}`;
 

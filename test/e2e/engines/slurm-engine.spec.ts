@@ -6,6 +6,7 @@ import { SettingsReader } from '@longshore/common/settings/settings-reader';
 import { SlurmEngine } from '@longshore/launchers/slurm/slurm.engine';
 import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/settings/slurm-settings';
 import type { EngineJob, JobSpec, JobStatus } from '@longshore/launchers/launcher/engine';
+import { NO_CONSTRAINTS } from '@longshore/worker/service-api/constraints';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
 import { jobSpec } from '@longshore/launchers/testing/job-spec';
 import { makeImageFolder } from '../../support/images/image-folders.js';
@@ -190,18 +191,23 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
     assert.deepEqual(second.list(), []);
   });
 
-  test('gives jobs the GPU and the node that they ask for', async () => {
+  test('gives jobs the GPUs and the node that they ask for', async () => {
     const settings = {
       SERVICE_WORKER_SLURM_GPUS: 'a100=80000',
       SERVICE_WORKER_SLURM_FEATURES: 'rare=special',
     };
     const engine = await open('charliecloud', settings);
     assert.deepEqual([engine.capacity().gpus.length, engine.tags], [4, ['rare']]);
-    const constraints = { cpu: 1, ramMb: 50, vramMb: 40_000, gpuId: 0 };
+    const constraints = { ...NO_CONSTRAINTS, cpuMillis: 1000, ramMb: 50, vramMb: 40_000, gpuIds: [0] };
     const job = await engine.submit(spec({ constraints, selector: ['rare'], args: ['wait'] }));
     await untilKind(engine, job, 'running');
     const described = await cluster.command('squeue', '-h', '-j', job.engineId, '-o', '%N %b %m');
     assert.equal(described.trim(), 'two gres:gpu:a100:1 50M');
+    const whole = { ...NO_CONSTRAINTS, cpuMillis: 500, ramMb: 50, gpus: 2, gpuSelector: ['a100'] };
+    const several = await engine.submit(spec({ constraints: whole, args: ['wait'] }));
+    await untilKind(engine, several, 'running');
+    const shown = await cluster.command('squeue', '-h', '-j', several.engineId, '-o', '%C %b');
+    assert.equal(shown.trim(), '1 gres:gpu:a100:2');
     await assert.rejects(engine.submit(spec({ constraints: { ...constraints, vramMb: 90_000 } })), {
       name: 'RunFault',
     });
@@ -258,7 +264,7 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
 
   test('waits with the reason of Slurm, and tells a refusal that is about the run from others', async () => {
     const engine = await open('charliecloud');
-    const big = { cpu: NODE_CPUS, ramMb: 100, vramMb: 0, gpuId: null };
+    const big = { ...NO_CONSTRAINTS, cpuMillis: NODE_CPUS * 1000, ramMb: 100 };
     const holders = [await engine.submit(spec({ constraints: big, args: ['wait'] }))];
     holders.push(await engine.submit(spec({ constraints: big, args: ['wait'] })));
     for (const job of holders) await untilKind(engine, job, 'running');
@@ -271,7 +277,7 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
     assert.equal(later.capacity().cpuCores, 2 * NODE_CPUS, 'what its jobs hold counts');
     const stranger = await open('charliecloud', {}, 'launcher-2');
     assert.equal(stranger.capacity().cpuCores, 0, 'what jobs of others hold does not');
-    const huge = { cpu: 1, ramMb: 10 ** 6, vramMb: 0, gpuId: null };
+    const huge = { ...NO_CONSTRAINTS, cpuMillis: 1000, ramMb: 10 ** 6 };
     await assert.rejects(engine.submit(spec({ constraints: huge })), { name: 'RunFault' });
     const wrong = await open('charliecloud', { SERVICE_WORKER_SLURM_ARGS: '--licenses=nothing' });
     await assert.rejects(wrong.submit(spec()), { name: 'EngineFault' });

@@ -151,26 +151,6 @@ describe('docker runtime on a real engine', skipFor(forTests.skip), () => {
     assert.deepEqual(exit, { exitCode: 137, outOfMemory: true });
   });
 
-  it('shows the container the limits of the run', async () => {
-    const script = [
-      'cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max',
-      'cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d" " -f1 /sys/fs/cgroup/cpu.max',
-    ].join('\n');
-    const container = await startScript('limits', script, { ramMb: 64, cpu: 1 });
-    const { lines } = await readToEnd(container);
-    assert.deepEqual(textsOf(lines, 'stdout'), [String(64 * MB), '100000']);
-  });
-
-  it('explains why limits that this machine cannot have are refused, and leaves nothing behind', async () => {
-    const image = await forTests.engine.buildScript('greedy', 'true');
-    await assert.rejects(
-      runtime().start(containerSpec(image, {}, { cpu: 4096 })),
-      /could not be created:.* CPUs/,
-    );
-    const gpu = runtime().start(containerSpec(image, {}, { gpuId: 0 }));
-    await assert.rejects(gpu, /could not be started:.*GPU/);
-  });
-
   it('drops every capability, forbids new privileges and limits the number of processes', async () => {
     const script = `
       grep -E '^(Cap|NoNewPrivs)' /proc/self/status | tr -d '\\t'

@@ -1,6 +1,7 @@
 import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
 import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
+import { describeCores } from '@longshore/common/needs';
 import { oneLine } from '../style.js';
 import { ago, type Column, formatFields, formatTable, type TableStyle } from '../table.js';
 
@@ -18,13 +19,18 @@ export function addCapacity(program: Command, context: CliContext): void {
 }
 
 type Report = Schemas['CapacityReport'];
-type Shape = Schemas['DemandShape'];
+type Shape = Schemas['DemandShape'] & {
+  readonly cpu_millis?: number;
+  readonly gpus?: number;
+  readonly gpu_selector?: readonly string[];
+};
 type Size = Schemas['SupplySize'];
 
 const SHAPE_COLUMNS: readonly Column<Shape>[] = [
-  { title: 'CPU', text: ({ cpu }) => String(cpu) },
+  { title: 'CPU', text: ({ cpu, cpu_millis: millis }) => describeCores(cpu, millis) },
   { title: 'RAM MB', text: ({ ram_mb: ramMb }) => String(ramMb) },
   { title: 'VRAM MB', text: ({ vram_mb: vramMb }) => String(vramMb) },
+  { title: 'GPUS', text: ({ gpus = 0, gpu_selector: tags = [] }) => [gpus, ...tags].join(' ') },
   { title: 'READY', text: ({ ready }) => String(ready) },
   { title: 'WAITING', text: ({ waiting }) => String(waiting) },
   { title: 'IN EXECUTION', text: ({ in_execution: held }) => String(held) },
@@ -75,7 +81,7 @@ function capacityText({ demand, supply }: Report, style: TableStyle): string {
         'not taking',
         `${workers.draining} draining, ${workers.not_claiming} not claiming, ${workers.stale} stale`,
       ],
-      ['free', `${freeOf(supply.cpu)} CPU, ${freeOf(supply.ram_mb)} MB RAM`],
+      ['free', `${freeCores(supply)} CPU, ${freeOf(supply.ram_mb)} MB RAM`],
       ['free GPUs', gpus],
       ['engines', supply.engines.map(engineText).join('; ') || undefined],
     ],
@@ -100,6 +106,15 @@ function engineText({ name, launchers, pending, running }: Schemas['EngineUse'])
 function gpuText({ gpus, vram_mb: vramMb }: Report['supply']): string {
   return `${freeOf(gpus)}, ${freeOf(vramMb)} MB`;
 }
+
+/** Parts of cores where the service tells them. */
+function freeCores({ cpu, cpu_millis: millis }: Supply): string {
+  return millis === undefined
+    ? freeOf(cpu)
+    : freeOf({ free: millis.free / 1000, total: millis.total / 1000 });
+}
+
+type Supply = Report['supply'] & { readonly cpu_millis?: Schemas['SupplySum'] };
 
 function freeOf({ free, total }: Schemas['SupplySum']): string {
   return `${free}/${total}`;

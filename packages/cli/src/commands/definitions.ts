@@ -5,7 +5,14 @@ import { Option, type Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
 import { readJsonFile } from '../inputs.js';
-import { makeRun, type NewRunFlags, readNewRun, takesNewRunFlags } from '../new-run.js';
+import {
+  given,
+  makeRun,
+  type NewRunFlags,
+  readAttributes,
+  readNewRun,
+  takesNewRunFlags,
+} from '../new-run.js';
 import { runPreview } from '../run-view.js';
 import { oneLine } from '../style.js';
 import { ago, type Column } from '../table.js';
@@ -130,12 +137,13 @@ function addRun(parent: Command, context: CliContext): void {
     command,
     'def run word-count --input text="to be" --wait',
     'def run word-count --input text="to be" --dry-run',
-    'def run nightly-report --env REGION=eu --start-at 2h',
+    'def run nightly-report --env REGION=eu --cpu 4 --start-at 2h',
   ).action(async (name: string, args: readonly string[], flags: RunFlags) => {
     const { retryOn, dryRun } = flags;
     const body = {
       ...(await readNewRun(flags, args, context)),
       ...(retryOn === undefined ? {} : { retry_policy: { retry_on: [...retryOn] } }),
+      ...given('event_delivery', { attributes: readAttributes(flags) }),
     };
     const session = await openSession(flags, context);
     if (dryRun === true) {

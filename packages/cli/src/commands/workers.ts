@@ -1,6 +1,7 @@
 import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
 import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
+import { describeCores } from '@longshore/common/needs';
 import { type Colour, oneLine } from '../style.js';
 import { ago, type Column } from '../table.js';
 
@@ -48,15 +49,34 @@ const WORKER_COLUMNS: readonly Column<Worker>[] = [
   { title: 'ID', text: ({ id }) => id },
   { title: 'STATE', text: stateOf, colour },
   { title: 'HEARD', text: ({ last_heartbeat_at: t }) => ago(t) },
-  { title: 'CPU', text: ({ free, resources }) => `${free?.cpu_cores ?? '-'}/${resources.cpu_cores}` },
+  { title: 'CPU', text: ({ free, resources }) => `${freeCores(free)}/${resources.cpu_cores}` },
   { title: 'RAM MB', text: ({ free, resources }) => `${free?.ram_mb ?? '-'}/${resources.ram_mb}` },
-  { title: 'GPUS', text: ({ resources }) => String(resources.gpus.length) },
+  { title: 'GPUS', text: ({ free, resources }) => `${freeGpus(free, resources)}/${resources.gpus.length}` },
   { title: 'RUNS', text: ({ assigned }) => String(assigned?.count ?? '-') },
   { title: 'NOT CLAIMING', text: reasonsOf, isElastic: true },
   { title: 'ENGINE', text: engineOf, isElastic: true },
   { title: 'TAGS', text: ({ tags }) => tags.join(',') || '-', isElastic: true },
   { title: 'CAPABILITIES', text: ({ capabilities }) => capabilities?.join(',') || '-', isElastic: true },
 ];
+
+/** @param free undefined where the answer does not tell */
+function freeCores(free: FreeCores | undefined): string {
+  return free === undefined ? '-' : describeCores(free.cpu_cores, free.cpu_millis);
+}
+
+interface FreeCores {
+  readonly cpu_cores: number;
+  readonly cpu_millis?: number;
+}
+
+/** How many GPUs no run uses. */
+function freeGpus(free: Worker['free'], { gpus }: Worker['resources']): string {
+  if (free === undefined) return '-';
+  const unused = gpus.filter(({ id, vram_mb: all }) =>
+    free.gpus.some((gpu) => gpu.id === id && gpu.vram_mb === all),
+  );
+  return String(unused.length);
+}
 
 function engineOf({ engine }: Worker): string {
   return engine === undefined ? '-' : `${engine.name}: ${engine.pending} pending, ${engine.running} running`;

@@ -21,8 +21,11 @@ const UNMASKED = ['kit-secret-value', '-and-more', 'kit-first-line', 'second\\',
 /** A shell in the program's place, which then becomes it. */
 const SHELL = ['/bin/sh', '-c', 'KIT_BY=command exec "$0" "$@"'];
 
+/** Capabilities for members of the constraints. */
+type OfConstraints = 'cpu_millis' | 'gpus' | 'shm';
+
 /** Fields by the capability that they need. */
-const FIELDS: Readonly<Record<Capability, ContainerExtras>> = {
+const FIELDS: Readonly<Record<Exclude<Capability, OfConstraints>, ContainerExtras>> = {
   env: { env: { KIT_A: 'a' } },
   command: { args: ['a'] },
   secrets: { secrets: { KIT_A: 'kit-none' } },

@@ -49,7 +49,7 @@ export function Advanced({ rows, note, ...state }: AdvancedProps) {
   const hasError = rows.flat().some(({ path }) => state.errors[path] !== undefined);
   return (
     <More
-      summary="Advanced: environment, command, secrets, selector, concurrency, retries by cause"
+      summary="Advanced: environment, command, secrets, CPU and GPUs, selector, concurrency, retries by cause"
       hasError={hasError}
     >
       {note !== undefined && <p className="muted">{note}</p>}

@@ -17,3 +17,10 @@ export function containerOf(shown: Readonly<Record<RunOption['name'], unknown>>)
   });
   return set.length === 0 ? undefined : Object.fromEntries(set);
 }
+
+/** Constraints as a request has them: without the GPUs that the scheduler chose, and CPU once, in the exact form if there is one. */
+export function requestedOf({ gpu_id: _gpu, gpu_ids: _gpus, ...constraints }: Schemas['Constraints']) {
+  const given = Object.entries(constraints);
+  const isExact = given.some(([name]) => name === 'cpu_millis');
+  return Object.fromEntries(given.filter(([name]) => name !== 'gpu_ids' && !(isExact && name === 'cpu')));
+}

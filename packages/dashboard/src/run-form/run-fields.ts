@@ -44,6 +44,24 @@ export const RESOURCE_ROW: readonly FormField[] = [
   number('constraints.vram_mb', 'GPU memory in MB', 'No GPU unless given'),
 ];
 
+/** What few runs say of their resources. */
+const MORE_RESOURCE_ROWS: FieldRows = [
+  [
+    number('constraints.cpu_millis', 'CPU in thousandths', 'In place of CPUs: 500 is half a core'),
+    number('constraints.cpu_limit_millis', 'CPU limit in thousandths', '0: no limit; default: what it needs'),
+    number('constraints.shm_mb', '/dev/shm in MB', 'Default: as its RAM'),
+  ],
+  [
+    number('constraints.gpus', 'Whole GPUs', 'For this run alone; GPU memory is then that of each'),
+    {
+      path: 'constraints.gpu_selector',
+      kind: 'list',
+      label: 'GPU tags',
+      hint: 'Tags that each of its GPUs has, separated by commas',
+    },
+  ],
+];
+
 export const TIMEOUT_ROW: readonly FormField[] = [
   number('timeouts.start_within_s', 'Start within, in s', 'Else the run fails; default: no limit'),
   number('timeouts.attempt_s', 'Attempt timeout in s', 'Longest attempt; default: no limit'),
@@ -143,6 +161,7 @@ const CONTAINER_ROWS: FieldRows = [
   [LABELS_FIELD],
   ...OPTION_FIELDS.filter(({ kind }) => kind === 'pairs').map((field) => [field]),
   ...inPairs([...OPTION_FIELDS.filter(({ kind }) => kind !== 'pairs'), SELECTOR]),
+  ...MORE_RESOURCE_ROWS,
   CONCURRENCY_ROW,
 ];
 
@@ -163,6 +182,9 @@ const START_AT: FormField = {
 /** The part "Advanced" of a run; a definition has no time of a start. */
 export const ADVANCED_RUN_ROWS: FieldRows = [[NAME], ...CONTAINER_ROWS, [START_AT, RETRY_ON]];
 export const ADVANCED_DEFINITION_ROWS: FieldRows = [[DESCRIPTION], ...CONTAINER_ROWS, [RETRY_ON]];
+
+/** What a run may say beside its inputs in place of its definition. */
+export const DEFINITION_RUN_ROWS: FieldRows = [...ADVANCED_RUN_ROWS, RESOURCE_ROW, TIMEOUT_ROW, [ATTRIBUTES]];
 
 function inPairs(fields: readonly FormField[]): FieldRows {
   return fields.flatMap((_, at) => (at % 2 === 0 ? [fields.slice(at, at + 2)] : []));

@@ -1,6 +1,5 @@
 import type { EngineJob } from '../launcher/engine.js';
 import type { RuntimeLog } from '@longshore/worker/runtime/runtime';
-import type { Resources } from '@longshore/worker/service-api/service-api';
 import { orNull } from './api/kubernetes-api.js';
 import type { ClusterEvent, Pod, PodSpec } from './api/resources.js';
 import { removeJob, type RemovalParts } from './job-removal.js';
@@ -14,7 +13,7 @@ import {
   WORKER_LABEL,
 } from './manifest/names.js';
 import { removeOrphans } from './orphan-cleanup.js';
-import { readCapacity } from './state/cluster-capacity.js';
+import { readCapacity, type ClusterCapacity } from './state/cluster-capacity.js';
 import type { JobStates, StateActions } from './state/job-states.js';
 
 /** Times between two rounds, in milliseconds. */
@@ -22,7 +21,7 @@ const CAPACITY_MS = 30_000;
 const ORPHANS_MS = 60_000;
 const EVENTS_MS = 10_000;
 
-const NOTHING: Resources = { cpuCores: 0, ramMb: 0, gpus: [] };
+const NOTHING: ClusterCapacity = { resources: { cpuCores: 0, ramMb: 0, gpus: [] }, gpuProducts: new Map() };
 
 export interface BackgroundOptions {
   readonly settings: KubernetesSettings;
@@ -39,7 +38,7 @@ export interface BackgroundOptions {
 /** Requests that no call of the launcher waits for. A failed one is logged, and repeated with the next round or change. */
 export class BackgroundWork implements StateActions {
   /** What the cluster could give to this launcher's jobs, as of the last reading. */
-  capacity: Resources = NOTHING;
+  capacity = NOTHING;
   private readonly pending = new Set<string>();
   private states: JobStates | null = null;
 
@@ -109,6 +108,7 @@ export class BackgroundWork implements StateActions {
     this.capacity = await readCapacity(this.parts.api, {
       template,
       vramLabel: settings.vramLabel,
+      tags: settings.tags,
       isOwn: ({ metadata }) =>
         metadata?.labels?.[DEPLOYMENT_LABEL] === own[0] && metadata?.labels?.[WORKER_LABEL] === own[1],
     });

@@ -75,7 +75,7 @@ export class KubernetesEngine implements Engine {
     const paths = new Paths(settings.namespace ?? connection.namespace ?? 'default');
     try {
       const readsNodes = await checkAccess(api, paths.namespace, fixedResources);
-      const context = { settings, deployment, workerId };
+      const context = { settings, deployment, workerId, gpuProducts: new Map<string, string>() };
       const patch = await choosePatch(context);
       const removal = { api, paths, deployment, clock: this.clock };
       const work = new BackgroundWork(removal, {
@@ -114,10 +114,11 @@ export class KubernetesEngine implements Engine {
   }
 
   async submit(spec: JobSpec): Promise<EngineJob> {
-    const { states, context, ...parts } = this.parts();
+    const { states, context, work, ...parts } = this.parts();
     const listed = states.table.find(spec);
     if (listed !== null) return listed;
-    const job = states.submitted(await submitJob(parts, spec, context));
+    const { gpuProducts } = work.capacity;
+    const job = states.submitted(await submitJob(parts, spec, { ...context, gpuProducts }));
     if (job === null) throw new EngineFault(`The Kubernetes job '${jobName(spec)}' is not of a launcher`);
     return job;
   }
@@ -174,7 +175,7 @@ export class KubernetesEngine implements Engine {
   }
 
   capacity(): Resources {
-    return this.parts().work.capacity;
+    return this.parts().work.capacity.resources;
   }
 
   async probe(): Promise<void> {

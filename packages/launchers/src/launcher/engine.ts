@@ -3,12 +3,8 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { ContainerTimes } from '@longshore/worker/execution/container-times';
 import type { ContainerFile, LogLine } from '@longshore/worker/runtime/runtime';
-import type {
-  CarriedOptions,
-  Constraints,
-  RegistryLogin,
-  Resources,
-} from '@longshore/worker/service-api/service-api';
+import type { Constraints } from '@longshore/worker/service-api/constraints';
+import type { CarriedOptions, RegistryLogin, Resources } from '@longshore/worker/service-api/service-api';
 
 /** The attempt that a job executes. An engine holds at most one job of an attempt. */
 export interface JobKey {
@@ -23,7 +19,7 @@ export interface JobSpec extends JobKey, CarriedOptions {
   readonly inputs: JsonObject;
   /** Initial content of the output file unless empty. */
   readonly outputTemplate: JsonObject;
-  /** The GPU id is the service's choice among the reported ones and means nothing to an engine. */
+  /** The GPU ids are the service's choice among the reported ones and mean nothing to an engine. */
   readonly constraints: Constraints;
   /** Tags that the run requires; those that the engine maps restrict the nodes. */
   readonly selector: readonly string[];
@@ -48,7 +44,7 @@ export type JobStatus =
   | { readonly kind: 'exited'; readonly exitCode: number; readonly outOfMemory: boolean }
   | {
       readonly kind: 'failed';
-      readonly cause: 'image' | 'error' | 'infrastructure';
+      readonly cause: 'image' | 'error' | 'oom' | 'infrastructure';
       readonly message: string;
     };
 

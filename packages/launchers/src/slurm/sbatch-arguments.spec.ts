@@ -7,6 +7,7 @@ import {
   SLURM_SETTINGS,
   type SlurmSettings,
 } from '@longshore/worker/settings/slurm-settings';
+import { NO_CONSTRAINTS } from '@longshore/worker/service-api/constraints';
 import { jobSpec } from '../testing/job-spec.js';
 import { sbatchArguments } from './sbatch-arguments.js';
 
@@ -15,7 +16,7 @@ function read(env: Readonly<Record<string, string>>): SlurmSettings {
 }
 
 function spec(constraints: Partial<JobSpec['constraints']>, selector: readonly string[] = []): JobSpec {
-  return jobSpec({ constraints: { cpu: 0, ramMb: 0, vramMb: 0, gpuId: null, ...constraints }, selector });
+  return jobSpec({ constraints: { ...NO_CONSTRAINTS, ...constraints }, selector });
 }
 
 describe('the arguments of sbatch', () => {
@@ -29,7 +30,7 @@ describe('the arguments of sbatch', () => {
   });
 
   test('ask for what the run needs, with the settings', () => {
-    const args = sbatchArguments(spec({ cpu: 1.5, ramMb: 300 }, ['fast', 'arm', 'own']), settings, [
+    const args = sbatchArguments(spec({ cpuMillis: 1500, ramMb: 300 }, ['fast', 'arm', 'own']), settings, [
       'a',
       'b',
     ]);
@@ -54,10 +55,23 @@ describe('the arguments of sbatch', () => {
   });
 
   test('ask for a GPU of the smallest type that has the memory', () => {
-    assert.ok(sbatchArguments(spec({ gpuId: 0 }), settings, []).includes('--gres=gpu:l4:1'));
+    assert.ok(sbatchArguments(spec({ gpuIds: [0] }), settings, []).includes('--gres=gpu:l4:1'));
     assert.ok(sbatchArguments(spec({ vramMb: 24_001 }), settings, []).includes('--gres=gpu:a100:1'));
     const untyped = read({ SERVICE_WORKER_SLURM_GPUS: 'gpu=16000' });
     assert.ok(sbatchArguments(spec({ vramMb: 1 }), untyped, []).includes('--gres=gpu:1'));
     assert.throws(() => sbatchArguments(spec({ vramMb: 100_000 }), settings, []), { name: 'RunFault' });
+  });
+
+  const gresOf = (constraints: Partial<JobSpec['constraints']>) =>
+    sbatchArguments(spec(constraints), settings, []).find((arg) => arg.startsWith('--gres'));
+
+  test('ask for as many whole GPUs of one type, which has the tags', () => {
+    assert.equal(gresOf({ gpus: 8 }), '--gres=gpu:l4:8');
+    assert.equal(gresOf({ gpus: 2, vramMb: 40_000 }), '--gres=gpu:a100:2');
+    assert.equal(gresOf({ gpus: 2, gpuSelector: ['a100'] }), '--gres=gpu:a100:2');
+    assert.throws(() => gresOf({ gpus: 1, vramMb: 40_000, gpuSelector: ['l4'] }), {
+      name: 'RunFault',
+      message: "No GPU of SERVICE_WORKER_SLURM_GPUS has 40000 MB of memory and the tag 'l4'",
+    });
   });
 });

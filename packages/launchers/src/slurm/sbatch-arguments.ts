@@ -12,7 +12,7 @@ export function sbatchArguments(
   partitions: readonly string[],
 ): string[] {
   const { account, qos, timeLimit, features, args } = settings;
-  const { cpu, ramMb } = constraints;
+  const { cpuMillis, ramMb } = constraints;
   const needed = selector.flatMap((tag) => features.get(tag) ?? []);
   return [
     '--no-requeue',
@@ -25,8 +25,8 @@ export function sbatchArguments(
     '--nodes=1',
     '--ntasks=1',
     ...(partitions.length > 0 ? [`--partition=${partitions.join(',')}`] : []),
-    ...(cpu > 0 ? [`--cpus-per-task=${Math.ceil(cpu)}`] : []),
-    ...(ramMb > 0 ? [`--mem=${Math.ceil(ramMb)}M`] : []),
+    ...(cpuMillis > 0 ? [`--cpus-per-task=${Math.ceil(cpuMillis / 1000)}`] : []),
+    ...(ramMb > 0 ? [`--mem=${ramMb}M`] : []),
     ...gpuArguments(constraints, settings.gpus),
     ...(needed.length > 0 ? [`--constraint=${[...new Set(needed)].join('&')}`] : []),
     ...(account === null ? [] : [`--account=${account}`]),
@@ -36,17 +36,20 @@ export function sbatchArguments(
   ];
 }
 
-/** One GPU of the smallest type that has enough memory. */
+/** GPUs of the smallest type that has the tags and enough memory. Slurm gives each to one job alone. */
 function gpuArguments(
-  { vramMb, gpuId }: JobSpec['constraints'],
+  { vramMb, gpus, gpuIds, gpuSelector }: JobSpec['constraints'],
   types: ReadonlyMap<string, number>,
 ): string[] {
-  if (vramMb === 0 && gpuId === null) return [];
+  if (vramMb === 0 && gpus === 0 && gpuIds.length === 0) return [];
+  const count = Math.max(1, gpus);
   const [type] = [...types]
-    .filter(([, memory]) => memory >= vramMb)
+    .filter(([name, memory]) => memory >= vramMb && gpuSelector.every((tag) => tag === name))
     .toSorted(([, one], [, other]) => one - other)
     .map(([name]) => name);
   if (type === undefined)
-    throw new RunFault(`No GPU of SERVICE_WORKER_SLURM_GPUS has ${vramMb} MB of memory`);
-  return [type === 'gpu' ? '--gres=gpu:1' : `--gres=gpu:${type}:1`];
+    throw new RunFault(
+      `No GPU of SERVICE_WORKER_SLURM_GPUS has ${[`${vramMb} MB of memory`, ...gpuSelector.map((tag) => `the tag '${tag}'`)].join(' and ')}`,
+    );
+  return [`--gres=gpu:${type === 'gpu' ? '' : `${type}:`}${count}`];
 }

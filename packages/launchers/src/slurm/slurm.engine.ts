@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Capability } from '@longshore/client/constants';
 import { SettingsError } from '@longshore/common/settings/setting';
 import {
   isFinal,
@@ -42,6 +43,15 @@ const OUTPUTS_RETRY_MS = 1_000;
 /** How long a job may take to end after SIGKILL, in milliseconds. */
 const KILL_MS = 60_000;
 
+/** What jobs do for a run, whatever the settings. */
+const CAPABILITIES = [
+  'env',
+  'command',
+  'secrets',
+  'secrets_from',
+  'cpu_millis',
+] as const satisfies Capability[];
+
 export interface SlurmEngineOptions {
   readonly settings: SlurmSettings;
   readonly workerId: string;
@@ -66,7 +76,7 @@ interface Place {
  */
 export class SlurmEngine implements Engine {
   readonly name = 'slurm';
-  readonly capabilities = ['env', 'command', 'secrets', 'secrets_from'] as const;
+  readonly capabilities: readonly Capability[];
   readonly tags: readonly string[];
   private readonly commands: SlurmCommands;
   private readonly folders: JobFolders;
@@ -88,6 +98,7 @@ export class SlurmEngine implements Engine {
   constructor(private readonly options: SlurmEngineOptions) {
     const { settings, deployment, env } = options;
     this.tags = [...settings.features.keys()];
+    this.capabilities = settings.gpus.size > 0 ? [...CAPABILITIES, 'gpus'] : CAPABILITIES;
     this.commands = new SlurmCommands(env);
     this.folders = new JobFolders(settings.dir ?? '/', deployment);
     this.attempts = new AttemptList({ commands: this.commands, folders: this.folders, deployment });

@@ -19,5 +19,6 @@ export const CONTEXT: JobContext = {
   settings: SETTINGS,
   deployment: 'prod',
   workerId: 'w:1/a',
+  gpuProducts: new Map(),
   patch: (template) => template,
 };

@@ -1,4 +1,5 @@
 import type { JobSpec } from '../launcher/engine.js';
+import { NO_CONSTRAINTS } from '@longshore/worker/service-api/constraints';
 import { carriedOptions } from '@longshore/worker/service-api/service-api';
 import { PLAIN } from '@longshore/worker/testing/fake-service';
 
@@ -11,7 +12,7 @@ export function jobSpec(more: Partial<JobSpec> = {}): JobSpec {
     image: 'img:1',
     inputs: {},
     outputTemplate: {},
-    constraints: { cpu: 0, ramMb: 0, vramMb: 0, gpuId: null },
+    constraints: NO_CONSTRAINTS,
     selector: [],
     env: {},
     secrets: {},

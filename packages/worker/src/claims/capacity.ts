@@ -1,61 +1,85 @@
-import type { Constraints, Gpu, Resources } from '../service-api/service-api.js';
+import type { Constraints } from '../service-api/constraints.js';
+import type { Resources } from '../service-api/service-api.js';
+import { GpuUses, hasTags } from './gpu-uses.js';
 
 /** Resources that a started run occupies. */
 export interface Allocation {
-  readonly cpu: number;
+  readonly cpuMillis: number;
   readonly ramMb: number;
+  /** Of each of its GPUs. */
   readonly vramMb: number;
-  /** Chosen by the service or by `tryAllocate`; null: no GPU. */
-  readonly gpuId: number | null;
+  /** Chosen by the service or by `tryAllocate`. */
+  readonly gpuIds: readonly number[];
+  /** Whether no other run may use its GPUs. */
+  readonly isExclusive: boolean;
 }
 
-/** Tracks the free resources of this machine. Release every allocation once. */
+/** Tracks the free resources of this machine, CPU in thousandths of a core. Release every allocation once. */
 export class Capacity {
   private runs = 0;
-  private cpu = 0;
+  private cpuMillis = 0;
   private ramMb = 0;
-  private readonly vramMb = new Map<number, number>();
+  private readonly gpus: GpuUses;
 
   /** @param maxRuns limit of concurrent runs */
   constructor(
     private readonly resources: Resources,
     private readonly maxRuns: number,
-  ) {}
+  ) {
+    this.gpus = new GpuUses(resources.gpus);
+  }
 
-  /** Whether a run that requires one CPU and nothing else could start now. */
+  /** Runs that occupy resources. */
+  get running(): number {
+    return this.runs;
+  }
+
+  /** Whether a run could start now that requires no more CPU than is left, and nothing else. */
   hasFree(): boolean {
-    return this.runs < this.maxRuns && this.cpu < this.resources.cpuCores;
+    return this.runs < this.maxRuns && this.cpuMillis < this.resources.cpuCores * 1000;
   }
 
   /** The requirement that this machine cannot meet even when idle, as one sentence; null when it meets all. */
   unmetRequirement(wanted: Constraints): string | null {
-    const { cpuCores, ramMb, gpus } = this.resources;
-    if (cpuOf(wanted) > cpuCores) return lacks('CPUs', cpuOf(wanted), cpuCores, '');
+    const { cpuCores, ramMb } = this.resources;
+    const cpuMillis = cpuOf(wanted);
+    if (cpuMillis > cpuCores * 1000)
+      return lacks('CPUs', cpuMillis / 1000, cpuCores, '', (cpuMillis - cpuCores * 1000) / 1000);
     if (wanted.ramMb > ramMb) return lacks('RAM', wanted.ramMb, ramMb, ' MB');
-    if (wanted.gpuId !== null) {
-      const gpu = gpus.find(({ id }) => id === wanted.gpuId);
-      if (gpu === undefined) return `The run is to use GPU ${wanted.gpuId}, and this worker has no such GPU`;
-      if (wanted.vramMb > gpu.vramMb) return lacks(`VRAM of GPU ${gpu.id}`, wanted.vramMb, gpu.vramMb, ' MB');
-      return null;
+    return this.unmetGpus(wanted);
+  }
+
+  private unmetGpus({ vramMb, gpus, gpuIds, gpuSelector }: Constraints): string | null {
+    const all = this.resources.gpus;
+    for (const id of gpuIds) {
+      const gpu = all.find((one) => one.id === id);
+      if (gpu === undefined) return `The run is to use GPU ${id}, and this worker has no such GPU`;
+      if (vramMb > gpu.vramMb) return lacks(`VRAM of GPU ${id}`, vramMb, gpu.vramMb, ' MB');
     }
-    const largest = Math.max(0, ...gpus.map((gpu) => gpu.vramMb));
-    return wanted.vramMb > largest ? lacks('VRAM of one GPU', wanted.vramMb, largest, ' MB') : null;
+    if (gpuIds.length > 0) return null;
+    const tagged = all.filter((gpu) => hasTags(gpu, gpuSelector));
+    const tags = gpuSelector.length === 0 ? '' : ` with the tags ${gpuSelector.join(', ')}`;
+    const largest = Math.max(0, ...tagged.map((gpu) => gpu.vramMb));
+    if (vramMb > largest) return lacks(`VRAM of one GPU${tags}`, vramMb, largest, ' MB');
+    const fitting = tagged.filter((gpu) => gpu.vramMb >= vramMb).length;
+    const memory = vramMb === 0 ? '' : ` of ${vramMb} MB or more`;
+    return gpus > fitting ? lacks(`whole GPUs${memory}${tags}`, gpus, fitting, '') : null;
   }
 
   /**
-   * Allocates what the run requires, at least one CPU. VRAM without a GPU id comes from the GPU with the least free VRAM
-   * that suffices.
+   * Allocates what the run requires, at least one CPU unless it requires less. GPUs that nothing names are the smallest that
+   * suffice: for a share of memory, the one with the least left.
    * @returns null when too little is free now
    */
   tryAllocate(wanted: Constraints): Allocation | null {
-    const cpu = cpuOf(wanted);
+    const cpuMillis = cpuOf(wanted);
     if (this.runs >= this.maxRuns) return null;
-    if (this.cpu + cpu > this.resources.cpuCores) return null;
+    if (this.cpuMillis + cpuMillis > this.resources.cpuCores * 1000) return null;
     if (this.ramMb + wanted.ramMb > this.resources.ramMb) return null;
-    const needsGpu = wanted.gpuId !== null || wanted.vramMb > 0;
-    const gpu = needsGpu ? this.findGpu(wanted) : null;
-    if (gpu === undefined) return null;
-    const allocation = { cpu, ramMb: wanted.ramMb, vramMb: wanted.vramMb, gpuId: gpu?.id ?? null };
+    const gpuIds = this.gpus.choose(wanted);
+    if (gpuIds === null) return null;
+    const { ramMb, vramMb, gpus } = wanted;
+    const allocation = { cpuMillis, ramMb, vramMb, gpuIds, isExclusive: gpus > 0 };
     this.add(allocation, 1);
     return allocation;
   }
@@ -64,31 +88,21 @@ export class Capacity {
     this.add(allocation, -1);
   }
 
-  private findGpu(wanted: Constraints): Gpu | undefined {
-    return this.resources.gpus
-      .filter(({ id }) => wanted.gpuId === null || id === wanted.gpuId)
-      .filter((gpu) => this.freeVram(gpu) >= wanted.vramMb)
-      .toSorted((a, b) => this.freeVram(a) - this.freeVram(b) || a.id - b.id)[0];
-  }
-
-  private freeVram(gpu: Gpu): number {
-    return gpu.vramMb - (this.vramMb.get(gpu.id) ?? 0);
-  }
-
-  private add({ cpu, ramMb, vramMb, gpuId }: Allocation, times: 1 | -1): void {
+  private add({ cpuMillis, ramMb, ...use }: Allocation, times: 1 | -1): void {
     this.runs += times;
-    this.cpu += times * cpu;
+    this.cpuMillis += times * cpuMillis;
     this.ramMb += times * ramMb;
-    if (gpuId !== null) this.vramMb.set(gpuId, (this.vramMb.get(gpuId) ?? 0) + times * vramMb);
+    this.gpus.add(use, times);
   }
 }
 
-function cpuOf({ cpu }: Constraints): number {
-  return Math.max(1, cpu);
+/** A run that says nothing may use one core. */
+function cpuOf({ cpuMillis }: Constraints): number {
+  return cpuMillis === 0 ? 1000 : cpuMillis;
 }
 
-function lacks(what: string, wanted: number, has: number, unit: string): string {
-  return `The run wants ${wanted}${unit} of ${what}, and this worker has ${has}${unit}: ${wanted - has}${unit} too few`;
+function lacks(what: string, wanted: number, has: number, unit: string, missing = wanted - has): string {
+  return `The run wants ${wanted}${unit} of ${what}, and this worker has ${has}${unit}: ${missing}${unit} too few`;
 }
 
 /** A run's request for capacity. */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
+import { NO_CONSTRAINTS } from '../service-api/constraints.js';
 import type { Answer, ClaimedRun, HeldRun } from '../service-api/service-api.js';
 
 const MAX_PAUSE_MS = 10_000;
@@ -24,8 +25,6 @@ const MAX_INCOMPLETE = 5;
 
 /** After so many claims in a row with the answer 404, for so many milliseconds, no claim can arrive. */
 const MISSED = { count: 8, forMs: 60_000 };
-
-const UNKNOWN = { ramMb: 0, vramMb: 0, cpu: 0, gpuId: null };
 
 interface ClaimPlan {
   /** Whole seconds that the service may delay an empty answer; 0: none. */
@@ -100,7 +99,8 @@ export class ClaimLoop {
 
   /** Runs that this worker has been assigned and does not know yet, as heartbeats list them. */
   get receiving(): readonly HeldRun[] {
-    return this.incomplete.map((id) => ({ id, image: '', inputs: {}, constraints: UNKNOWN, attempt: null }));
+    const unknown = { image: '', inputs: {}, constraints: NO_CONSTRAINTS, attempt: null };
+    return this.incomplete.map((id) => ({ id, ...unknown }));
   }
 
   /** Reports that there is room again. */

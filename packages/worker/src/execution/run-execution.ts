@@ -240,9 +240,9 @@ export abstract class RunExecution {
 /** The capabilities that a run needs and an executor lacks, as one sentence; null: it lacks none. */
 export function missingCapabilities(
   { name, capabilities }: { readonly name: string; readonly capabilities: readonly string[] },
-  { container }: ClaimedRun,
+  claimed: ClaimedRun,
 ): string | null {
-  const missing = neededCapabilities(container).filter((needed) => !capabilities.includes(needed));
+  const missing = neededCapabilities(claimed).filter((needed) => !capabilities.includes(needed));
   return missing.length === 0
     ? null
     : `The run needs ${missing.join(', ')}, which the runtime ${name} of this worker does not support`;

@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import fc from 'fast-check';
+import { NO_CONSTRAINTS } from '../service-api/constraints.js';
 import { listHeldRuns, planHeartbeats } from './heartbeat-loop.js';
 
 const run = (id: string, text: string) => ({
   id,
   image: 'i',
   inputs: { text },
-  constraints: { ramMb: 0, vramMb: 0, cpu: 0, gpuId: null },
+  constraints: NO_CONSTRAINTS,
   attempt: 1,
 });
 

@@ -1,3 +1,4 @@
+import type { JsonObject } from '@longshore/common/json/json-value';
 import type { CapacityQueue, CapacityRequest } from '../claims/capacity.js';
 import type { EnginePause } from '../claims/engine-pause.js';
 import { NO_TIMES, type ContainerTimes } from '../execution/container-times.js';
@@ -50,10 +51,10 @@ export class ContainerExecution extends RunExecution {
     pulled.catch(() => undefined);
     try {
       const { currentAttempt: attempt, outputs: outputTemplate } = await this.prepare();
-      const { gpuId, secrets, image } = await this.stopSignal.abortable(pulled);
-      await this.reportStart(gpuId === null ? {} : { gpu_id: gpuId });
+      const { gpuIds, secrets, image } = await this.stopSignal.abortable(pulled);
+      await this.reportStart(gpusPayload(gpuIds, constraints.gpus > 0));
       const env = { ...container.env, ...pathVariables(container), ...secrets.env };
-      const limits = { ...constraints, gpuId };
+      const limits = { ...constraints, gpuIds };
       const spec = {
         ...carriedOptions(container),
         runId,
@@ -107,7 +108,7 @@ export class ContainerExecution extends RunExecution {
   /** Waits for capacity, then reads the secrets and pulls the image. */
   private async pull(signal: AbortSignal): Promise<Preparation> {
     const { image: name } = this.claimed;
-    const { gpuId } = await (this.capacity?.granted ?? NEVER);
+    const { gpuIds } = await (this.capacity?.granted ?? NEVER);
     signal.throwIfAborted();
     const secrets = await this.readSecrets();
     signal.throwIfAborted();
@@ -115,7 +116,7 @@ export class ContainerExecution extends RunExecution {
     const image = await this.trace.step('pull image', () =>
       this.parts.runtime.pull(name, signal, secrets.registry),
     );
-    return { gpuId, secrets, image };
+    return { gpuIds, secrets, image };
   }
 
   private async runContainer(spec: ContainerSpec, step: TracedStep): Promise<Outcome> {
@@ -136,14 +137,21 @@ export class ContainerExecution extends RunExecution {
 }
 
 interface Preparation {
-  /** The GPU that the container gets; null: none. */
-  readonly gpuId: number | null;
+  /** The GPUs that the container gets. */
+  readonly gpuIds: readonly number[];
   readonly secrets: RunSecrets;
   /** What the container is created from. */
   readonly image: string;
 }
 
 const NEVER = new Promise<never>(() => undefined);
+
+/** What STARTED says of the GPUs of a run; their list where it has several, or has one alone. */
+function gpusPayload(ids: readonly number[], isExclusive: boolean): JsonObject {
+  const [first] = ids;
+  if (first === undefined) return {};
+  return { gpu_id: first, ...((isExclusive || ids.length > 1) && { gpu_ids: [...ids] }) };
+}
 
 function whyTooLarge({ capacity }: CapacityQueue, { constraints }: ClaimedRun): string | null {
   const unmet = capacity.unmetRequirement(constraints);

@@ -8,10 +8,13 @@ import type { ClaimedRun, EngineLoad, Resources } from '../service-api/service-a
 import { ContainerExecution, type ContainerParts } from './container-execution.js';
 import { LeftoverCleanup } from './leftover-cleanup.js';
 
+/** The service's limit of runs in a heartbeat. */
+const MOST_RUNS = 1000;
+
 export interface LocalExecutorOptions {
   readonly runtime: Runtime;
   readonly resources: Resources;
-  /** Limit of concurrent runs; null: the number of CPU cores. */
+  /** Limit of concurrent runs; null: what the resources allow. */
   readonly maxRuns: number | null;
 }
 
@@ -24,7 +27,6 @@ export class LocalExecutor implements Executor {
   private readonly enginePause: EnginePause;
   private readonly leftovers: LeftoverCleanup;
   private readonly parts: ContainerParts;
-  private readonly maxHeld: number;
   private held = 0;
 
   constructor(
@@ -35,8 +37,7 @@ export class LocalExecutor implements Executor {
     const { runtime, resources, maxRuns } = options;
     this.name = runtime.name;
     this.capabilities = runtime.capabilities;
-    this.queue = new CapacityQueue(new Capacity(resources, maxRuns ?? resources.cpuCores), onCapacityFreed);
-    this.maxHeld = 2 * (maxRuns ?? resources.cpuCores);
+    this.queue = new CapacityQueue(new Capacity(resources, maxRuns ?? MOST_RUNS), onCapacityFreed);
     this.enginePause = new EnginePause({
       ...context,
       probe: () => runtime.probe(),
@@ -56,7 +57,13 @@ export class LocalExecutor implements Executor {
   }
 
   hasCapacity(): boolean {
-    return this.enginePause.allowsClaims && this.queue.hasCapacity() && this.held < this.maxHeld;
+    return this.enginePause.allowsClaims && this.queue.hasCapacity() && this.held < this.maxHeld();
+  }
+
+  /** Ends that cannot be reported must not pile up: as many as runs that execute, or could if each had a core. */
+  private maxHeld(): number {
+    const { maxRuns, resources } = this.options;
+    return 2 * (maxRuns ?? Math.max(resources.cpuCores, this.queue.capacity.running));
   }
 
   claimLimit(): undefined {

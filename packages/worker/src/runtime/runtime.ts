@@ -3,19 +3,14 @@ import type { Capability } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { ContainerTimes } from '../execution/container-times.js';
+import type { Constraints } from '../service-api/constraints.js';
 import type { CarriedOptions, RegistryLogin } from '../service-api/service-api.js';
 
-/** Limits of a container; 0: none. */
-export interface ContainerLimits {
-  /** Memory limit in MB (2^20 bytes). */
-  readonly ramMb: number;
-  /** CPUs. */
-  readonly cpu: number;
-  /** Index of the GPU that the service chose, or null. */
-  readonly gpuId: number | null;
-  /** GPU memory in MB; above 0 without a gpuId means "any GPU". */
-  readonly vramMb: number;
-}
+/** What a container gets; 0: no limit. MB are 2^20 bytes. `vramMb` above 0 without GPU ids means "any GPU". */
+export type ContainerLimits = Pick<
+  Constraints,
+  'ramMb' | 'vramMb' | 'cpuMillis' | 'cpuLimitMillis' | 'shmMb' | 'gpuIds'
+>;
 
 /** A file that a container finds at its start. */
 export interface ContainerFile {
@@ -177,7 +172,7 @@ export interface RuntimeLog {
  */
 export function workerEnvironment(
   { runId, attempt, trace }: Pick<ContainerSpec, 'runId' | 'attempt' | 'trace'>,
-  { cpu, ramMb }: Pick<ContainerLimits, 'cpu' | 'ramMb'>,
+  { cpuMillis, ramMb }: Pick<ContainerLimits, 'cpuMillis' | 'ramMb'>,
   folder: string,
 ): Readonly<Record<string, string>> {
   return {
@@ -187,7 +182,7 @@ export function workerEnvironment(
     SERVICE_OUTPUT_PATH: `${folder}/output.json`,
     SERVICE_RUN_ID: runId,
     SERVICE_RUN_ATTEMPT: String(attempt),
-    SERVICE_CPU: String(Math.max(1, Math.ceil(cpu))),
+    SERVICE_CPU: String(Math.max(1, Math.ceil(cpuMillis / 1000))),
     SERVICE_RAM_MB: String(ramMb),
   };
 }

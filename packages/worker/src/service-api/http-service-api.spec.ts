@@ -6,6 +6,7 @@ import { gzipSync } from 'node:zlib';
 import { PLAIN } from '../testing/fake-service.js';
 import { HttpServiceApi } from './http-service-api.js';
 import { readRun } from './read-answers.js';
+import { NO_CONSTRAINTS } from './constraints.js';
 import type { Answer } from './service-api.js';
 
 interface Received {
@@ -49,6 +50,7 @@ const json =
     response.end(JSON.stringify(body));
   };
 
+const ASKED = { ...NO_CONSTRAINTS, ramMb: 1, vramMb: 2, cpuMillis: 3000, cpuLimitMillis: 3000 };
 const REPORT = {
   workerId: 'rack/7:a',
   resources: { cpuCores: 2, ramMb: 100, gpus: [{ id: 0, vramMb: 5, tags: ['a100'] }] },
@@ -61,7 +63,7 @@ const REPORT = {
       id: 'r',
       image: 'i',
       inputs: { a: 1 },
-      constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: null },
+      constraints: ASKED,
       attempt: 2,
     },
   ],
@@ -132,7 +134,7 @@ test('claims for a worker id with slashes and colons, with an idempotency key', 
       id: 'r',
       image: 'i',
       inputs: {},
-      constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: 0 },
+      constraints: { ...ASKED, gpuIds: [0] },
       attempt: 4,
       container: PLAIN,
       trace,

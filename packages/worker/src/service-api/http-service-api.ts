@@ -3,6 +3,7 @@ import { EXACT_JSON } from '@longshore/common/json/json-text';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { Semaphore } from '@longshore/common/semaphore';
+import { toWireConstraints } from './constraints.js';
 import { readClaimedRun, readKey, readLostRun, readRun, readSecrets, readTimeline } from './read-answers.js';
 import { RunEtagCache } from './run-etag-cache.js';
 import { ask, NOT_MODIFIED } from './service-answer.js';
@@ -12,7 +13,6 @@ import type {
   ChunkAddress,
   ClaimCall,
   ClaimedRun,
-  Constraints,
   HeartbeatAnswer,
   HeartbeatCall,
   HeartbeatReport,
@@ -271,8 +271,4 @@ function traceHeaders(trace: TraceContext | null): Readonly<Record<string, strin
   if (trace === null) return {};
   const { traceparent, tracestate } = trace;
   return { traceparent, ...(tracestate === null ? {} : { tracestate }) };
-}
-
-function toWireConstraints({ ramMb, vramMb, cpu, gpuId }: Constraints): Schemas['Constraints'] {
-  return { ram_mb: ramMb, vram_mb: vramMb, cpu, gpu_id: gpuId };
 }

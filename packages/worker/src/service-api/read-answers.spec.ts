@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { PLAIN } from '../testing/fake-service.js';
 import { readRun } from './read-answers.js';
+import { NO_CONSTRAINTS } from './constraints.js';
 
 const RUN = {
   id: 'r',
@@ -38,7 +39,14 @@ test('a run is read with all that its execution needs, as a claim gives it', () 
     inputs: { a: 1 },
     outputs: {},
     workerId: 'w',
-    constraints: { ramMb: 1, vramMb: 2, cpu: 3, gpuId: 4 },
+    constraints: {
+      ...NO_CONSTRAINTS,
+      ramMb: 1,
+      vramMb: 2,
+      cpuMillis: 3000,
+      cpuLimitMillis: 3000,
+      gpuIds: [4],
+    },
     container: {
       ...PLAIN,
       env: { A: 'b' },
@@ -65,6 +73,7 @@ test('a run whose container options or selector are of another shape is not read
     { args: 'x' },
     { image_pull_secret: 1 },
     { selector: ['a', 2] },
+    { constraints: { cpu: '1' } },
   ]) {
     assert.equal(readRun({ ...RUN, ...wrong }, 'r'), null, JSON.stringify(wrong));
   }

@@ -1,9 +1,9 @@
 import { RUN_OPTIONS } from '@longshore/client/constants';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { readTraceContext } from '@longshore/common/tracing/trace-context';
+import { readConstraints } from './constraints.js';
 import type {
   ClaimedRun,
-  Constraints,
   KeyView,
   LostRun,
   RunContainer,
@@ -20,7 +20,8 @@ export function readRun(run: unknown, runId: string): RunView | null {
     return null;
   if (!isJsonObject(inputs) || !isJsonObject(outputs) || !isJsonObject(summary)) return null;
   const [container, selector] = [readContainer(run), readList(run['selector'])];
-  if (container === null || selector === undefined) return null;
+  const constraints = readConstraints(run['constraints']);
+  if (container === null || selector === undefined || constraints === null) return null;
   const workerId = summary['worker_id'];
   return {
     state,
@@ -29,7 +30,7 @@ export function readRun(run: unknown, runId: string): RunView | null {
     inputs,
     outputs,
     workerId: typeof workerId === 'string' ? workerId : null,
-    constraints: readConstraints(run['constraints']),
+    constraints,
     container,
     selector: selector ?? [],
     trace: readTraceContext(run['traceparent'], undefined),
@@ -134,34 +135,18 @@ function readObjectMap(value: unknown = {}): Readonly<Record<string, Record<stri
 /** Null: not of the documented shape. */
 export function readClaimedRun(op: unknown): ClaimedRun | null {
   if (!isJsonObject(op)) return null;
+  const { id, image, inputs, attempt } = op;
+  if (typeof id !== 'string' || typeof image !== 'string' || !isJsonObject(inputs)) return null;
   const container = readContainer(op);
-  if (container === null) return null;
-  const { id, image, inputs, constraints, attempt } = op;
-  if (typeof id !== 'string' || typeof image !== 'string') return null;
-  if (!isJsonObject(inputs) || !isJsonObject(constraints)) return null;
+  const constraints = isJsonObject(op['constraints']) ? readConstraints(op['constraints']) : null;
+  if (container === null || constraints === null) return null;
   return {
     id,
     image,
     inputs,
-    constraints: readConstraints(constraints),
+    constraints,
     attempt: typeof attempt === 'number' ? attempt : null,
     container,
     trace: readTraceContext(op['traceparent'], op['tracestate']),
   };
-}
-
-/** What is absent is no requirement. */
-function readConstraints(value: unknown): Constraints {
-  const constraints = isJsonObject(value) ? value : {};
-  return {
-    ramMb: amount(constraints, 'ram_mb'),
-    vramMb: amount(constraints, 'vram_mb'),
-    cpu: amount(constraints, 'cpu'),
-    gpuId: typeof constraints['gpu_id'] === 'number' ? constraints['gpu_id'] : null,
-  };
-}
-
-function amount(constraints: JsonObject, key: string): number {
-  const value = constraints[key];
-  return typeof value === 'number' ? value : 0;
 }

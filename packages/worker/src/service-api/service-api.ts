@@ -2,6 +2,7 @@ import type { Schemas } from '@longshore/client';
 import { RUN_OPTIONS, type Capability, type RunOption } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import { capabilitiesOf, type Constraints } from './constraints.js';
 
 /**
  * The result of a request. `refused`: a 4xx in the service's error form that a repetition would get again. `unreachable`: the
@@ -38,15 +39,6 @@ export interface EngineLoad {
   /** Submitted, and not running yet. */
   readonly pending: number;
   readonly running: number;
-}
-
-/** Hardware requirements of a run; 0: no requirement and no limit. */
-export interface Constraints {
-  readonly ramMb: number;
-  readonly vramMb: number;
-  readonly cpu: number;
-  /** Chosen by the service; null: none. */
-  readonly gpuId: number | null;
 }
 
 /** Why a worker does not claim at present. `draining`: it shuts down; `disk_full`: the engine is paused for want of space. */
@@ -270,13 +262,16 @@ export interface ServiceApi {
 }
 
 /** The capabilities that a run needs, each once. */
-export function neededCapabilities(container: RunContainer): string[] {
+export function neededCapabilities({
+  container,
+  constraints,
+}: Pick<ClaimedRun, 'container' | 'constraints'>): string[] {
   const needed = RUN_OPTIONS.flatMap(({ name, default: unset, capability }) => {
     const value = container[name];
     if (capability === null || value === unset || !isSet(value)) return [];
     return capability.endsWith(':') && typeof value === 'string' ? `${capability}${value}` : capability;
   });
-  return [...new Set(needed)];
+  return [...new Set([...needed, ...capabilitiesOf(constraints)])];
 }
 
 /** An empty map or list is not set. */

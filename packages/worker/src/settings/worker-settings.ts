@@ -258,7 +258,7 @@ const COMMON_SETTINGS = [
     kind: 'integer',
     allowed: 'an integer from 1 to 1024',
     description:
-      'Runs at the same time; when unset, one for each CPU core, and 1000 in a cluster (also the limit there).',
+      'Runs at the same time; when unset, as many as the resources allow, and at most 1000 (also the limit in a cluster).',
   },
   {
     field: 'deployment',

@@ -1,4 +1,5 @@
 import { PLAIN } from './fake-service.js';
+import { NO_CONSTRAINTS } from '../service-api/constraints.js';
 import { carriedOptions } from '../service-api/service-api.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { CONTAINER_TIMING, type ContainerTiming } from '../runtime/docker/container/docker.container.js';
@@ -40,8 +41,6 @@ export function runtimeOn(
   });
 }
 
-export const NO_LIMITS: ContainerLimits = { ramMb: 0, cpu: 0, gpuId: null, vramMb: 0 };
-
 let count = 0;
 
 /** The container of the next run, `run-N`. */
@@ -58,7 +57,7 @@ export function containerSpec(
     image,
     inputs,
     outputTemplate: {},
-    limits: { ...NO_LIMITS, ...limits },
+    limits: { ...NO_CONSTRAINTS, ...limits },
     env: {},
     files: [],
     trace: null,

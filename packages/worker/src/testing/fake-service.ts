@@ -3,12 +3,12 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import { readContainer } from '../service-api/read-answers.js';
 import type { Clock } from '../process/clock.js';
 import { FakeLogs } from './fake-logs.js';
+import { NO_CONSTRAINTS, type Constraints } from '../service-api/constraints.js';
 import type {
   Answer,
   ChunkAddress,
   ClaimCall,
   ClaimedRun,
-  Constraints,
   HeartbeatAnswer,
   HeartbeatCall,
   HeartbeatReport,
@@ -126,7 +126,7 @@ export class FakeService implements ServiceApi {
       image: 'example/image:1',
       inputs: {},
       outputs: {},
-      constraints: { ramMb: 0, vramMb: 0, cpu: 0, gpuId: null },
+      constraints: NO_CONSTRAINTS,
       container: PLAIN,
       state: 'PENDING',
       attempt: 1,

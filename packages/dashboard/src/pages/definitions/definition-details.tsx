@@ -1,3 +1,4 @@
+import { describeNeeds } from '@longshore/common/needs';
 import { Link } from 'wouter';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import { JsonTree } from '../../components/values/json-tree.js';
@@ -34,11 +35,7 @@ export function DefinitionDetails({ definition }: { readonly definition: Definit
 
 function Facts({ definition }: { readonly definition: Definition }) {
   const { image, constraints, retry_policy: retries, timeouts, event_delivery: delivery } = definition;
-  const needs = [
-    constraints.cpu > 0 && `${constraints.cpu} CPU`,
-    constraints.ram_mb > 0 && `${formatMb(constraints.ram_mb)} RAM`,
-    constraints.vram_mb > 0 && `${formatMb(constraints.vram_mb)} GPU memory`,
-  ].filter((need) => need !== false);
+  const needs = describeNeeds(constraints, formatMb);
   const attempts = retries.max_attempts;
   return (
     <dl className={styles.facts}>
@@ -52,7 +49,7 @@ function Facts({ definition }: { readonly definition: Definition }) {
       <div>
         <dt>Needs</dt>
         <dd>
-          {needs.length === 0 ? <span className="muted">nothing in particular</span> : needs.join(', ')}
+          {needs.length === 0 ? <span className="muted">nothing in particular</span> : needs.join('; ')}
         </dd>
       </div>
       <div>

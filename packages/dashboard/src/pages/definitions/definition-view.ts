@@ -1,5 +1,6 @@
 import type { Schemas } from '../../api/use-api.js';
 import { jsonChanges, type JsonChange } from '../../lib/json-changes.js';
+import { requestedOf } from '../../run-form/options-of.js';
 
 /** A version of a definition as the API has it. */
 export type Definition = Schemas['OpDefinition'];
@@ -18,6 +19,6 @@ export function changesBetween(before: Definition, after: Definition): JsonChang
 /** A version as the body of a request that stores it; what the service does not take stays out. */
 export function toBody(definition: Definition): object {
   const { constraints, event_delivery: delivery, ...content } = contentOf(definition);
-  const { gpu_id: _gpu, ...sizes } = constraints;
-  return { ...content, constraints: sizes, ...(delivery === null ? {} : { event_delivery: delivery }) };
+  const needs = requestedOf(constraints);
+  return { ...content, constraints: needs, ...(delivery === null ? {} : { event_delivery: delivery }) };
 }

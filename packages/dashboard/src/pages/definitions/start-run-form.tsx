@@ -12,7 +12,7 @@ import { RunLink } from '../../components/values/run-link.js';
 import { showToast } from '../../components/feedback/toast-store.js';
 import { Advanced, More } from '../../run-form/form-rows.js';
 import { placeErrors, readForm } from '../../run-form/form-values.js';
-import { ADVANCED_RUN_ROWS } from '../../run-form/run-fields.js';
+import { DEFINITION_RUN_ROWS } from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import { CommandPreview } from './command-preview.js';
@@ -23,7 +23,7 @@ import { sortRefusal } from './run-inputs.js';
 import styles from './start-run-form.module.css';
 import { useRunDraft } from './use-run-draft.js';
 
-const OPTIONS = ADVANCED_RUN_ROWS.flat();
+const OPTIONS = DEFINITION_RUN_ROWS.flat();
 
 /** Asks for what a version declares and starts a run with it. */
 export function StartRunForm({ definition }: { readonly definition: Definition }) {
@@ -161,7 +161,11 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
           )}
         </Field>
       </More>
-      <Advanced rows={ADVANCED_RUN_ROWS} {...options} note="What is left empty is as the definition says." />
+      <Advanced
+        rows={DEFINITION_RUN_ROWS}
+        {...options}
+        note="What is left empty is as the definition says."
+      />
       <CommandPreview definition={definition} body={body} />
       <p className={styles.error} role="alert">
         {start.isError && !isPlaced && describeError(start.error)}

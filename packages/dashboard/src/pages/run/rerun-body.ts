@@ -1,5 +1,5 @@
 import type { Schemas } from '@longshore/client';
-import { optionsOf } from '../../run-form/options-of.js';
+import { optionsOf, requestedOf } from '../../run-form/options-of.js';
 
 type Run = Schemas['OpRun'];
 /** `Required`: a new field of the API is a compile error until it is copied. */
@@ -8,9 +8,9 @@ type RunCreate = Required<Schemas['OpRunCreate']>;
 /** Fields that "Run again" lets the user edit. */
 export type EditedFields = Pick<RunCreate, 'image' | 'inputs' | 'priority' | 'constraints'>;
 
-/** The editable fields of a run. */
+/** The editable fields of a run. Its GPUs are not among them: the scheduler chose them. */
 export function editableFields({ image, inputs, priority, constraints }: Run) {
-  return { image, inputs, priority, constraints: constraintsOf({ constraints }) };
+  return { image, inputs, priority, constraints: requestedOf(constraints) };
 }
 
 /** Body that creates a run like this one. */
@@ -34,17 +34,12 @@ export function copyOfDefinitionRun(
     inputs,
     priority,
     outputs: outputsTemplate(run),
-    constraints: constraintsOf(run),
+    constraints: requestedOf(run.constraints),
     retry_policy: run.retry_policy,
     timeouts: run.timeouts ?? null,
     event_delivery: run.event_delivery && { attributes: run.event_delivery.attributes ?? null },
     ...startOptionsOf(run),
   };
-}
-
-/** What the run asks for, without the GPUs that the scheduler chose. */
-function constraintsOf({ constraints: { gpu_id: _, gpu_ids: __, ...asked } }: Pick<Run, 'constraints'>) {
-  return asked;
 }
 
 /** The options and labels of the run; the new one starts as soon as it can, without a name. */

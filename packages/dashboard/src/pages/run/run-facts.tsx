@@ -1,3 +1,4 @@
+import { describeNeeds } from '@longshore/common/needs';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { Duration } from '../../components/values/duration.js';
@@ -153,12 +154,6 @@ function budget(seconds: number | undefined): string {
   return seconds === undefined ? 'no limit' : formatDuration(seconds * 1000);
 }
 
-function needsOf({ constraints: { cpu, ram_mb: ram, vram_mb: vram, gpu_id: gpu } }: Run): string {
-  const needs = [
-    cpu > 0 && `${cpu} CPU`,
-    ram > 0 && `${formatMb(ram)} RAM`,
-    vram > 0 && `${formatMb(vram)} GPU memory`,
-    gpu !== null && `GPU ${gpu}`,
-  ].filter((need) => need !== false);
-  return needs.length === 0 ? 'nothing special' : needs.join(', ');
+function needsOf({ constraints }: Run): string {
+  return describeNeeds(constraints, formatMb).join('; ') || 'nothing special';
 }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { RunFault } from '@longshore/worker/runtime/runtime';
 import { jobSpec } from '../../testing/job-spec.js';
 import { sampleOptions } from '@longshore/worker/testing/sample-options';
 import { CONTEXT } from '../../testing/job-context.js';
@@ -225,33 +224,6 @@ describe('the Job of an attempt', () => {
       pods.map((pod) => pod?.terminationGracePeriodSeconds),
       [1, 10, 3600],
     );
-  });
-
-  it('requests and limits what the run requires', () => {
-    const spec = jobSpec({ constraints: { cpu: 2, ramMb: 512, vramMb: 16_000, gpuId: 0 } });
-    const resources = { cpu: '2', memory: '512Mi', 'nvidia.com/gpu': '1' };
-    assert.deepEqual(runOf(spec, CONTEXT)?.resources, { requests: resources, limits: resources });
-    assert.deepEqual(podOf(spec, CONTEXT)?.affinity, {
-      nodeAffinity: {
-        requiredDuringSchedulingIgnoredDuringExecution: {
-          nodeSelectorTerms: [
-            { matchExpressions: [{ key: 'nvidia.com/gpu.memory', operator: 'Gt', values: ['15999'] }] },
-          ],
-        },
-      },
-    });
-  });
-
-  it('selects nodes by the tags that have a label, and refuses tags that no node can have together', () => {
-    const tags = new Map([
-      ['fast', { name: 'disk', value: 'ssd' }],
-      ['slow', { name: 'disk', value: 'hdd' }],
-      ['eu', { name: 'zone', value: 'eu-1' }],
-    ]);
-    const context = { ...CONTEXT, settings: { ...CONTEXT.settings, tags } };
-    const spec = jobSpec({ selector: ['fast', 'eu', 'other'] });
-    assert.deepEqual(podOf(spec, context)?.nodeSelector, { disk: 'ssd', zone: 'eu-1' });
-    assert.throws(() => jobManifest(jobSpec({ selector: ['fast', 'slow'] }), context), RunFault);
   });
 
   it('takes over the settings', () => {

@@ -1,7 +1,6 @@
 import type { Capability } from '@longshore/client/constants';
 import type { JobSpec } from '../../launcher/engine.js';
-import { RunFault, workerEnvironment } from '@longshore/worker/runtime/runtime';
-import type { Constraints } from '@longshore/worker/service-api/service-api';
+import { workerEnvironment } from '@longshore/worker/runtime/runtime';
 import type { Container, Job, PodSpec, PodTemplate } from '../api/resources.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
 import {
@@ -16,9 +15,11 @@ import {
   runAnnotations,
   RUN_CONTAINER,
   RUN_LABEL,
+  SHM_VOLUME,
   WORKER_ANNOTATION,
   WORKER_LABEL,
 } from './names.js';
+import { affinityOf, nodeSelectorOf, resourcesOf, shmMbOf } from './job-resources.js';
 import { outputsScript } from './output-frame.js';
 import { fileKeyOf, INPUT_KEY, OUTPUT_KEY, secretKeyOf } from './secrets.js';
 
@@ -31,6 +32,9 @@ export const CAPABILITIES: readonly Capability[] = [
   'files',
   'registry',
   'container',
+  'cpu_millis',
+  'gpus',
+  'shm',
 ];
 
 /** Time after which the cluster deletes a finished Job that no launcher has removed, in seconds. */
@@ -49,6 +53,8 @@ export interface JobContext {
   readonly settings: KubernetesSettings;
   readonly deployment: string;
   readonly workerId: string;
+  /** The nodes' product of GPU by the tag that it is reported as. */
+  readonly gpuProducts: ReadonlyMap<string, string>;
   /** Merges the operator's patch. */
   readonly patch: (template: PodTemplate) => PodTemplate;
 }
@@ -103,10 +109,11 @@ export function jobManifest(spec: JobSpec, context: JobContext): Job {
  * Three containers, one after the other: `inputs` copies the files, `run` is the user's, and `outputs` prints the output file;
  * the cluster does not start it when `run` fails. Nothing has to be stopped, and nothing of the launcher is in the user's image.
  */
-function podSpec(spec: JobSpec, { settings }: JobContext): PodSpec {
+function podSpec(spec: JobSpec, { settings, gpuProducts }: JobContext): PodSpec {
   const { helperImage, serviceAccount, priorityClass, tolerations, pullSecrets } = settings;
   const imagePullSecrets = [...pullSecrets, ...(spec.registry === null ? [] : [pullSecretName(spec)])];
-  const nodeSelector = nodeSelectorOf(spec, settings);
+  const nodeSelector = nodeSelectorOf(spec, settings, gpuProducts);
+  const shmMb = shmMbOf(spec);
   return {
     restartPolicy: 'Never',
     automountServiceAccountToken: false,
@@ -126,6 +133,7 @@ function podSpec(spec: JobSpec, { settings }: JobContext): PodSpec {
     volumes: [
       { name: FILES_VOLUME, emptyDir: {} },
       ...(spec.files.length === 0 ? [] : [{ name: RUN_FILES_VOLUME, emptyDir: { medium: 'Memory' } }]),
+      ...(shmMb === 0 ? [] : [{ name: SHM_VOLUME, emptyDir: { medium: 'Memory', sizeLimit: `${shmMb}Mi` } }]),
       {
         name: SECRET_VOLUME,
         secret: {
@@ -194,7 +202,7 @@ function helper(name: string, image: string, script: string): Container {
 
 function runContainer(spec: JobSpec, { pullPolicy }: KubernetesSettings): Container {
   const { image, command, args, workdir, user, files, constraints } = spec;
-  const resources = resourcesOf(constraints);
+  const { requests, limits } = resourcesOf(constraints);
   return {
     name: RUN_CONTAINER,
     image,
@@ -203,7 +211,7 @@ function runContainer(spec: JobSpec, { pullPolicy }: KubernetesSettings): Contai
     ...(args === null || args.length === 0 ? {} : { args: args.map(literal) }),
     ...(workdir === null ? {} : { workingDir: workdir }),
     env: environmentOf(spec),
-    ...(Object.keys(resources).length === 0 ? {} : { resources: { requests: resources, limits: resources } }),
+    ...(Object.keys(requests).length === 0 ? {} : { resources: { requests, limits } }),
     securityContext: { ...restricted(), ...(user === null ? {} : userOf(user)) },
     volumeMounts: [
       filesMount(),
@@ -213,6 +221,7 @@ function runContainer(spec: JobSpec, { pullPolicy }: KubernetesSettings): Contai
         subPath: fileKeyOf(index),
         readOnly: true,
       })),
+      ...(shmMbOf(spec) === 0 ? [] : [{ name: SHM_VOLUME, mountPath: '/dev/shm' }]),
     ],
   };
 }
@@ -248,32 +257,4 @@ function restricted(...capabilities: readonly string[]): Container['securityCont
 
 function filesMount(): { readonly name: string; readonly mountPath: string } {
   return { name: FILES_VOLUME, mountPath: FOLDER };
-}
-
-function resourcesOf({ cpu, ramMb, vramMb, gpuId }: Constraints): Record<string, string> {
-  return {
-    ...(cpu === 0 ? {} : { cpu: String(cpu) }),
-    ...(ramMb === 0 ? {} : { memory: `${ramMb}Mi` }),
-    ...(vramMb === 0 && gpuId === null ? {} : { 'nvidia.com/gpu': '1' }),
-  };
-}
-
-function affinityOf({ vramMb }: Constraints, label: string): Pick<PodSpec, 'affinity'> {
-  if (vramMb === 0) return {};
-  const term = { matchExpressions: [{ key: label, operator: 'Gt', values: [String(vramMb - 1)] }] };
-  const required = { nodeSelectorTerms: [term] };
-  return { affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: required } } };
-}
-
-/** @throws RunFault when two tags need different values of one label */
-function nodeSelectorOf({ selector }: JobSpec, { tags }: KubernetesSettings): Record<string, string> {
-  const chosen = new Map<string, string>();
-  for (const { name, value } of selector.map((tag) => tags.get(tag)).filter((label) => label !== undefined)) {
-    if ((chosen.get(name) ?? value) !== value)
-      throw new RunFault(
-        `No node has all tags of the run: they need different values of the label '${name}'`,
-      );
-    chosen.set(name, value);
-  }
-  return Object.fromEntries(chosen);
 }

@@ -26,6 +26,20 @@ export const INPUTS_CONTAINER = 'inputs';
 export const RUN_CONTAINER = 'run';
 export const OUTPUTS_CONTAINER = 'outputs';
 
+/** GPUs, as pods request them. */
+export const GPU_RESOURCE = 'nvidia.com/gpu';
+
+/** Label of nodes with the product name of their GPUs. */
+export const GPU_PRODUCT_LABEL = 'nvidia.com/gpu.product';
+
+/** The tag of a product of GPUs. */
+export function gpuTag(product: string): string {
+  return product.toLowerCase();
+}
+
+/** Volume of a pod with its /dev/shm. */
+export const SHM_VOLUME = 'longshore-shm';
+
 /** Name of the Job of an attempt, and of its Secret. The API server refuses a second one. */
 export function jobName({ runId, attempt }: JobKey): string {
   return `run-${runId}-${attempt}`;

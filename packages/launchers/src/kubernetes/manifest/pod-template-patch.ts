@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { RUN_OPTIONS } from '@longshore/client/constants';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { JobSpec } from '../../launcher/engine.js';
+import { NO_CONSTRAINTS } from '@longshore/worker/service-api/constraints';
 import { carriedOptions } from '@longshore/worker/service-api/service-api';
 import type { PodSpec, PodTemplate } from '../api/resources.js';
 import { jobManifest, type JobContext } from './job-manifest.js';
@@ -54,7 +55,7 @@ const SAMPLE: JobSpec = {
   image: 'sample',
   inputs: {},
   outputTemplate: {},
-  constraints: { ramMb: 1, vramMb: 1, cpu: 1, gpuId: null },
+  constraints: { ...NO_CONSTRAINTS, ramMb: 1, vramMb: 1, cpuMillis: 1000, cpuLimitMillis: 1000 },
   selector: [],
   env: { SAMPLE: 'value' },
   secrets: { SAMPLE_SECRET: 'value' },

@@ -46,6 +46,7 @@ describe('the capacity of a cluster', () => {
     return readCapacity(api, {
       template,
       vramLabel: 'vram',
+      tags: new Map([['fast', { name: 'disk', value: 'ssd' }]]),
       isOwn: ({ metadata }) => metadata?.labels?.['own'] === 'yes',
     });
   }
@@ -58,7 +59,8 @@ describe('the capacity of a cluster', () => {
       pod('other', { containers: [container({ cpu: '9' })] }),
       { spec: { containers: [container({ cpu: '9' })] } },
     ];
-    assert.deepEqual(await read(nodes, pods), { cpuCores: 4, ramMb: 8192, gpus: [] });
+    const { resources } = await read(nodes, pods);
+    assert.deepEqual(resources, { cpuCores: 4, ramMb: 8192, gpus: [] });
     const query = scripted.api.calls.at(-1)?.query;
     assert.equal(query?.['fieldSelector'], 'status.phase!=Succeeded,status.phase!=Failed');
   });
@@ -70,7 +72,7 @@ describe('the capacity of a cluster', () => {
       containers: [container({ cpu: '1' })],
       initContainers: [container({ cpu: '3' }), container({ cpu: '500m' }, { restartPolicy: 'Always' })],
     };
-    assert.equal((await read(nodes, [pod('a', spec)])).cpuCores, 4);
+    assert.equal((await read(nodes, [pod('a', spec)])).resources.cpuCores, 4);
   });
 
   it('leaves out nodes that take no pods of runs', async () => {
@@ -89,29 +91,31 @@ describe('the capacity of a cluster', () => {
       { key: 'gpu', operator: 'Exists' },
       { key: 'team', operator: 'Equal', value: 'y', effect: 'NoExecute' },
     ];
-    assert.equal((await read(nodes, [], { tolerations })).cpuCores, 3);
-    assert.equal((await read(nodes, [], { tolerations: [{ operator: 'Exists' }] })).cpuCores, 5);
+    assert.equal((await read(nodes, [], { tolerations })).resources.cpuCores, 3);
+    assert.equal((await read(nodes, [], { tolerations: [{ operator: 'Exists' }] })).resources.cpuCores, 5);
     const implied = [{ key: 'team', value: 'x' }];
-    assert.equal((await read(nodes, [], { tolerations: implied })).cpuCores, 2);
+    assert.equal((await read(nodes, [], { tolerations: implied })).resources.cpuCores, 2);
   });
 
   it('counts only nodes that the node selector of the pod template selects', async () => {
     const size = { cpu: '1', memory: '1Gi' };
     const nodes = [node('a', size, { labels: { pool: 'runs' } }), node('b', size, { labels: { pool: 'x' } })];
-    assert.equal((await read(nodes, [], { nodeSelector: { pool: 'runs' } })).cpuCores, 1);
+    assert.equal((await read(nodes, [], { nodeSelector: { pool: 'runs' } })).resources.cpuCores, 1);
   });
 
-  it('lists free GPUs whose memory is known, the largest first and at most 64', async () => {
+  it('lists free GPUs whose memory is known with their tags, the largest first and at most 64', async () => {
     const nodes = [
-      node('small', gpus(3), { labels: { vram: '16000' } }),
+      node('small', gpus(3), { labels: { vram: '16000', disk: 'ssd' } }),
       node('large', gpus(70), { labels: { vram: '80000', 'nvidia.com/gpu.product': 'NVIDIA-A100' } }),
       node('unknown', gpus(8)),
     ];
     const used = pod('large', { containers: [container(gpus(8))] });
-    const { gpus: listed } = await read(nodes, [used]);
+    const { resources, gpuProducts } = await read(nodes, [used]);
+    const { gpus: listed } = resources;
     assert.equal(listed.length, 64);
     assert.deepEqual(listed[0], { id: 0, vramMb: 80_000, tags: ['nvidia-a100'] });
-    assert.deepEqual(listed.at(-1), { id: 63, vramMb: 16_000, tags: [] });
+    assert.deepEqual(listed.at(-1), { id: 63, vramMb: 16_000, tags: ['fast'] });
+    assert.deepEqual([...gpuProducts], [['nvidia-a100', 'NVIDIA-A100']]);
     assert.equal(listed.filter(({ vramMb }) => vramMb === 80_000).length, 62);
   });
 });

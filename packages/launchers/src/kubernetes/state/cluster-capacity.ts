@@ -1,19 +1,21 @@
 import type { Gpu, Resources } from '@longshore/worker/service-api/service-api';
 import type { KubernetesApi } from '../api/kubernetes-api.js';
 import type { Node, Pod, PodSpec } from '../api/resources.js';
+import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
+import { GPU_PRODUCT_LABEL, GPU_RESOURCE, gpuTag } from '../manifest/names.js';
 import { parseQuantity } from './quantity.js';
 
 /** GPUs that are reported at most. */
 const MOST_GPUS = 64;
 
-const GPU = 'nvidia.com/gpu';
-const GPU_NAME_LABEL = 'nvidia.com/gpu.product';
 const MB = 2 ** 20;
 
 export interface CapacityOptions {
   /** What decides to which nodes pods of runs are scheduled. */
   readonly template: Pick<PodSpec, 'tolerations' | 'nodeSelector'>;
   readonly vramLabel: string;
+  /** Labels of nodes by the tag that their GPUs have. */
+  readonly tags: KubernetesSettings['tags'];
   /** Whether the pod belongs to this launcher: what it uses counts as free. */
   readonly isOwn: (pod: Pod) => boolean;
 }
@@ -24,8 +26,15 @@ interface Amount {
   gpus: number;
 }
 
+/** What a cluster has for the pods of runs. */
+export interface ClusterCapacity {
+  readonly resources: Resources;
+  /** The product of GPUs, as a label of nodes has it, by the tag that they are reported with. */
+  readonly gpuProducts: ReadonlyMap<string, string>;
+}
+
 /** Reads nodes and pods of the whole cluster, page by page. */
-export async function readCapacity(api: KubernetesApi, options: CapacityOptions): Promise<Resources> {
+export async function readCapacity(api: KubernetesApi, options: CapacityOptions): Promise<ClusterCapacity> {
   const { items: nodes } = await api.list<Node>('/api/v1/nodes');
   const free = new Map<string, { readonly node: Node; readonly amount: Amount }>();
   for (const node of nodes.filter((each) => isUsable(each, options.template)))
@@ -42,10 +51,14 @@ export async function readCapacity(api: KubernetesApi, options: CapacityOptions)
     }
   }
   const left = [...free.values()];
+  const products = left.flatMap(({ node }) => node.metadata?.labels?.[GPU_PRODUCT_LABEL] ?? []);
   return {
-    cpuCores: Math.floor(left.reduce((sum, { amount }) => sum + Math.max(0, amount.cpu), 0) + 1e-6),
-    ramMb: Math.floor(left.reduce((sum, { amount }) => sum + Math.max(0, amount.bytes), 0) / MB),
-    gpus: gpusOf(left, options.vramLabel),
+    resources: {
+      cpuCores: Math.floor(left.reduce((sum, { amount }) => sum + Math.max(0, amount.cpu), 0) + 1e-6),
+      ramMb: Math.floor(left.reduce((sum, { amount }) => sum + Math.max(0, amount.bytes), 0) / MB),
+      gpus: gpusOf(left, options),
+    },
+    gpuProducts: new Map(products.map((product) => [gpuTag(product), product])),
   };
 }
 
@@ -99,20 +112,22 @@ function amountOf(quantities: Readonly<Record<string, string>> | undefined): Amo
   return {
     cpu: parseQuantity(quantities?.['cpu']),
     bytes: parseQuantity(quantities?.['memory']),
-    gpus: parseQuantity(quantities?.[GPU]),
+    gpus: parseQuantity(quantities?.[GPU_RESOURCE]),
   };
 }
 
 /** The ids are only places in this list. */
 function gpusOf(
   left: readonly { readonly node: Node; readonly amount: Amount }[],
-  vramLabel: string,
+  { vramLabel, tags: mapped }: Pick<CapacityOptions, 'vramLabel' | 'tags'>,
 ): readonly Gpu[] {
   const gpus = left.flatMap(({ node: { metadata }, amount }) => {
-    const vramMb = Number(metadata?.labels?.[vramLabel]);
+    const labels = metadata?.labels ?? {};
+    const vramMb = Number(labels[vramLabel]);
     if (!Number.isSafeInteger(vramMb) || vramMb <= 0) return [];
-    const name = metadata?.labels?.[GPU_NAME_LABEL];
-    const tags = name === undefined ? [] : [name.toLowerCase()];
+    const product = labels[GPU_PRODUCT_LABEL];
+    const ofNode = [...mapped].flatMap(([tag, { name, value }]) => (labels[name] === value ? [tag] : []));
+    const tags = [...new Set([...(product === undefined ? [] : [gpuTag(product)]), ...ofNode])];
     return Array.from({ length: Math.min(MOST_GPUS, Math.max(0, Math.floor(amount.gpus))) }, () => ({
       vramMb,
       tags,

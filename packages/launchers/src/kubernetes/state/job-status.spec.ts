@@ -167,6 +167,13 @@ describe('the status of a job whose container has ended', () => {
   });
 });
 
+/** A pod that was evicted because of a volume. */
+const full = (volume: string) => ({
+  ...failed,
+  reason: 'Evicted',
+  message: `Usage of EmptyDir volume "${volume}" exceeds the limit "64Mi". `,
+});
+
 describe('the status of a job that the cluster ended', () => {
   it('is infrastructure for every reason of the pod', () => {
     for (const reason of [
@@ -185,6 +192,13 @@ describe('the status of a job that the cluster ended', () => {
       of(pod([done(), { running: {} }, INIT], { status: { reason: 'NodeLost' } })),
       lost('NodeLost'),
     );
+  });
+
+  it('is oom for a pod whose /dev/shm was full, unlike other volumes', () => {
+    const statusOfFull = (volume: string) => of(pod([done(), done(137), INIT], { status: full(volume) }));
+    const message = `Kubernetes ended the run because its /dev/shm was full: Evicted: ${full('longshore-shm').message}`;
+    assert.deepEqual(statusOfFull('longshore-shm'), { kind: 'failed', cause: 'oom', message });
+    assert.deepEqual(statusOfFull('data'), lost(`Evicted: ${full('data').message}`));
   });
 
   it('is infrastructure after a disruption, whatever the exit code', () => {

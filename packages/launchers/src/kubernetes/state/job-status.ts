@@ -2,7 +2,13 @@ import { engineTime, type ContainerTimes } from '@longshore/worker/execution/con
 import type { JobStatus } from '../../launcher/engine.js';
 import { isDenial } from '../api/kubernetes-api.js';
 import { timeOf, type ContainerStatus, type Job, type Pod } from '../api/resources.js';
-import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, POD_ANNOTATION, RUN_CONTAINER } from '../manifest/names.js';
+import {
+  INPUTS_CONTAINER,
+  OUTPUTS_CONTAINER,
+  POD_ANNOTATION,
+  RUN_CONTAINER,
+  SHM_VOLUME,
+} from '../manifest/names.js';
 import { waitProblemOf, type WaitProblem } from './wait-problem.js';
 
 /** What was seen of a container that cannot start. */
@@ -44,6 +50,9 @@ const NOT_STARTED: readonly string[] = ['StartError', 'ContainerCannotRun'];
 
 /** Reasons of a container whose end the node does not know; the second one is containerd's, after a reset of the node. */
 const END_UNKNOWN: readonly string[] = ['ContainerStatusUnknown', 'Unknown'];
+
+/** What a node says of a pod that it evicted because its /dev/shm outgrew its size. */
+const SHM_FULL = `Usage of EmptyDir volume "${SHM_VOLUME}" exceeds the limit`;
 
 /** Exit code of a container that was killed. */
 const KILLED = 137;
@@ -102,6 +111,10 @@ function endOf(pod: Pod): JobStatus | null {
   const run = containerOf(pod, RUN_CONTAINER)?.state?.terminated;
   const outputs = containerOf(pod, OUTPUTS_CONTAINER)?.state?.terminated;
   const isOver = phase === 'Succeeded' || phase === 'Failed';
+  if (isOver && pod.status?.message?.startsWith(SHM_FULL) === true) {
+    const message = `Kubernetes ended the run because its /dev/shm was full: ${podReason(pod)}`;
+    return { kind: 'failed', cause: 'oom', message };
+  }
   if (disruption !== undefined) return lost(joined(disruption.reason, disruption.message));
   if (isOver && reason !== undefined && reason !== '') return lost(podReason(pod));
   if (run === undefined) return isOver ? helperFailed(pod) : null;

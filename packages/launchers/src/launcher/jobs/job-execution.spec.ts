@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { EngineFault, RunFault } from '@longshore/worker/runtime/runtime';
+import { NO_CONSTRAINTS } from '@longshore/worker/service-api/constraints';
 import { carriedOptions } from '@longshore/worker/service-api/service-api';
 import { eventTypes, PLAIN } from '@longshore/worker/testing/fake-service';
 import { jobSpec } from '../../testing/job-spec.js';
 import { LauncherHarness } from '../../testing/launcher-harness.js';
 import type { JobStatus } from '../engine.js';
 
+const CONSTRAINTS = { ...NO_CONSTRAINTS, ramMb: 100, cpuMillis: 2000, cpuLimitMillis: 2000 };
 const RUNNING: JobStatus = { kind: 'running' };
 const WAITING: JobStatus = { kind: 'pending', reason: 'Unschedulable' };
 
@@ -41,7 +43,7 @@ describe('a job of a launcher', () => {
       inputs: { n: 1 },
       outputs: { template: true },
       selector: ['gpu-pool'],
-      constraints: { ramMb: 100, vramMb: 0, cpu: 2, gpuId: null },
+      constraints: CONSTRAINTS,
       container: {
         ...PLAIN,
         env: { A: 'b' },
@@ -63,7 +65,7 @@ describe('a job of a launcher', () => {
       image: 'example/image:1',
       inputs: { n: 1 },
       outputTemplate: { template: true },
-      constraints: { ramMb: 100, vramMb: 0, cpu: 2, gpuId: null },
+      constraints: CONSTRAINTS,
       selector: ['gpu-pool'],
       env: { A: 'b' },
       secrets: { T: 'secret-value' },

@@ -41,7 +41,8 @@ describe('DockerRuntime', () => {
 
   describe('create', () => {
     it('sends exactly this create request', async () => {
-      const limits = { ramMb: 256, cpu: 2, gpuId: 1, vramMb: 1000 };
+      const cpu = { cpuMillis: 2000, cpuLimitMillis: 2000 };
+      const limits = { ...cpu, ramMb: 256, gpuIds: [1, 3], vramMb: 1000 };
       const spec = containerSpec('sha256:0123', {}, limits);
       await runtime().start({ ...spec, attempt: 3 });
       const call = engine.calls.find(({ route }) => route === 'POST /containers/create');
@@ -83,8 +84,10 @@ describe('DockerRuntime', () => {
           },
           Memory: 268435456,
           MemorySwap: 268435456,
+          ShmSize: 268435456,
+          CpuShares: 2048,
           NanoCpus: 2000000000,
-          DeviceRequests: [{ Driver: '', Capabilities: [['gpu']], DeviceIDs: ['1'] }],
+          DeviceRequests: [{ Driver: '', Capabilities: [['gpu']], DeviceIDs: ['1', '3'] }],
         },
       });
     });
@@ -131,12 +134,6 @@ describe('DockerRuntime', () => {
         'Init',
         'LogConfig',
       ]);
-    });
-
-    it('requests any GPU when the run needs GPU memory and the service chose none', async () => {
-      await runtime().start(containerSpec('tool', {}, { vramMb: 1 }));
-      const requests: unknown = Reflect.get(hostConfig(engine), 'DeviceRequests');
-      assert.deepEqual(requests, [{ Driver: '', Capabilities: [['gpu']], Count: 1 }]);
     });
 
     it('attaches before it starts, and waits after', async () => {
@@ -217,7 +214,7 @@ describe('DockerRuntime', () => {
     it('says what of the limits cannot be had, and believes it only of a run with such a limit', async () => {
       const words = refuse(400, 'Range of CPUs is from 0.01 to 2.00');
       engine.answerNext('POST /containers/create', words, words);
-      await assert.rejects(runtime().start(containerSpec('tool', {}, { cpu: 3 })), {
+      await assert.rejects(runtime().start(containerSpec('tool', {}, { cpuLimitMillis: 3000 })), {
         name: 'Error',
         message: 'The container could not be created: the machine does not have so many CPUs',
       });

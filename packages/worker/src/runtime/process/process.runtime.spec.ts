@@ -152,16 +152,15 @@ describe('process runtime', () => {
     assert.equal(existsSync(pwd), false);
   });
 
-  it('gives the program the environment and the arguments of the run', async () => {
-    const spec = containerSpec(
-      image('arguments', 'echo "$GREETING:$PATH:$SERVICE_INPUT_PATH"; echo "$#:$1"'),
-    );
-    const env = { GREETING: 'hello', SERVICE_INPUT_PATH: '/etc/passwd' };
+  it('gives the program the environment, the arguments and the GPUs of the run', async () => {
+    const script = 'echo "$GREETING:$PATH:$SERVICE_INPUT_PATH"; echo "$#:$1:$CUDA_VISIBLE_DEVICES"';
+    const spec = containerSpec(image('arguments', script), {}, { gpuIds: [2, 3] });
+    const env = { GREETING: 'hello', SERVICE_INPUT_PATH: '/etc/passwd', CUDA_VISIBLE_DEVICES: '0' };
     const args = ['a b', ''];
     const { lines } = await readToEnd(await runtime().start({ ...spec, env, args }));
     const [first = '', second] = textsOf(lines, 'stdout');
     assert.match(first, /^hello:\/.*:.*\/input\.json$/);
-    assert.equal(second, '2:a b');
+    assert.equal(second, '2:a b:2,3');
   });
 
   it('executes the command of the run instead of the program', async () => {

@@ -8,6 +8,7 @@ import { ProcessNotes, type ProcessNote } from './process-notes.js';
 import type { FolderSpec, RunFolder, RunFolders } from './run-folders.js';
 import { RunProcesses } from './run-processes.js';
 import { Sentinel } from './sentinel.js';
+import { visibleGpus } from './visible-gpus.js';
 import { hasEnvironment, processStamp, processTrees } from './process-table.js';
 import { errorText } from '../../execution/failure-message.js';
 import {
@@ -44,7 +45,7 @@ export interface ProcessRuntimeOptions {
  */
 export class ProcessRuntime implements Runtime {
   readonly name = 'process';
-  readonly capabilities = ['env', 'command', 'secrets', 'secrets_from'] as const;
+  readonly capabilities = ['env', 'command', 'secrets', 'secrets_from', 'cpu_millis', 'gpus'] as const;
   private readonly imagesDir: string;
   private readonly notes: ProcessNotes;
   private readonly running = new Set<number>();
@@ -217,6 +218,7 @@ export class ProcessRuntime implements Runtime {
       ...(TZ === undefined ? {} : { TZ }),
       ...spec.env,
       ...workerEnvironment(spec, spec.limits, folder),
+      ...visibleGpus(spec.limits.gpuIds),
     };
   }
 }

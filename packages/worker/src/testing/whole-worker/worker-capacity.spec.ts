@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { RunFault } from '../../runtime/runtime.js';
+import { NO_CONSTRAINTS, type Constraints } from '../../service-api/constraints.js';
 import { DOWN, errorMessage } from '../fake-service.js';
 import { makeHarness } from '../worker-harness.js';
 
-const want = (cpu: number) => ({ constraints: { ramMb: 0, vramMb: 0, cpu, gpuId: null } });
+const want = (constraints: Partial<Constraints>) => ({ constraints: { ...NO_CONSTRAINTS, ...constraints } });
 
 test('executes as many runs at once as there are cores, and claims no more', async () => {
   const harness = makeHarness();
@@ -24,9 +25,9 @@ test('executes as many runs at once as there are cores, and claims no more', asy
 
 test('keeps a claimed run that does not fit yet, claims nothing, and starts it when there is room', async () => {
   const harness = makeHarness();
-  harness.service.add('small', want(2));
-  const large = harness.service.add('large', want(3));
-  const third = harness.service.add('third', want(1));
+  harness.service.add('small', want({ cpuMillis: 2000 }));
+  const large = harness.service.add('large', want({ cpuMillis: 3000 }));
+  const third = harness.service.add('third', want({ cpuMillis: 1000 }));
   await harness.start();
   const first = await harness.container();
   await harness.clock.pass(60_000);
@@ -46,7 +47,7 @@ test('keeps a claimed run that does not fit yet, claims nothing, and starts it w
 
 test('fails a run whose requirements it cannot meet, with the missing resource', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1', { constraints: { ramMb: 9000, vramMb: 0, cpu: 0, gpuId: null } });
+  const run = harness.service.add('run-1', want({ ramMb: 9000 }));
   await harness.start();
   await harness.untilState(run, 'FAILED');
   assert.match(errorMessage(run), /9000 MB of RAM.*8000 MB.*1000 MB.*SERVICE_SCHEDULER=fit/);
@@ -101,13 +102,64 @@ test('reports the chosen GPU and passes it to the container', async () => {
     { id: 1, vramMb: 8000, tags: [] },
   ];
   const harness = makeHarness({ resources: { gpus } });
-  const run = harness.service.add('run-1', { constraints: { ramMb: 0, vramMb: 6000, cpu: 0, gpuId: null } });
+  const run = harness.service.add('run-1', want({ vramMb: 6000 }));
   await harness.start();
   const container = await harness.container();
-  assert.equal(container.spec.limits.gpuId, 1);
+  assert.deepEqual(container.spec.limits.gpuIds, [1]);
   assert.deepEqual(run.timeline[0]?.payload, { worker_id: 'rack/7:a', gpu_id: 1 });
   container.end(0);
   await harness.end();
+});
+
+test('executes twice as many runs of half a core as there are cores, and no more', async () => {
+  const harness = makeHarness();
+  for (let n = 0; n < 10; n++) harness.service.add(`run-${n}`, want({ cpuMillis: 500, cpuLimitMillis: 500 }));
+  await harness.start();
+  await harness.container(7);
+  await harness.clock.pass(20_000);
+  assert.equal(harness.runtime.containers.length, 8);
+  harness.runtime.onStart = (container) => container.end(0);
+  for (const container of harness.runtime.containers) container.end(0);
+  for (const run of harness.service.runs.values()) await harness.untilState(run, 'COMPLETED');
+  await harness.end();
+});
+
+test('reports all GPUs that a run has alone, and keeps them from other runs until its end', async () => {
+  const gpus = [0, 1, 2].map((id) => ({ id, vramMb: 8000, tags: [] }));
+  const harness = makeHarness({ resources: { gpus } });
+  const alone = harness.service.add('alone', want({ gpus: 2, gpuIds: [0, 2] }));
+  const others = [1, 2].map((n) => harness.service.add(`share-${n}`, want({ vramMb: 5000 })));
+  await harness.start();
+  const first = await harness.container();
+  assert.deepEqual(first.spec.limits.gpuIds, [0, 2]);
+  assert.deepEqual(alone.timeline[0]?.payload, { worker_id: 'rack/7:a', gpu_id: 0, gpu_ids: [0, 2] });
+  const second = await harness.container(1);
+  assert.deepEqual(others[0]?.timeline[0]?.payload, { worker_id: 'rack/7:a', gpu_id: 1 });
+  await harness.clock.pass(20_000);
+  assert.equal(harness.runtime.containers.length, 2, 'no share of a GPU that a run has alone');
+  first.end(0);
+  const third = await harness.container(2);
+  assert.deepEqual(third.spec.limits.gpuIds, [0]);
+  for (const container of [second, third]) container.end(0);
+  for (const run of others) await harness.untilState(run, 'COMPLETED');
+  await harness.end();
+});
+
+test('does not start a run that needs what its runtime does not announce', async () => {
+  for (const [capability, constraints] of [
+    ['cpu_millis', { cpuMillis: 1500, cpuLimitMillis: 1500 }],
+    ['cpu_millis', { cpuMillis: 1000, cpuLimitMillis: 2000 }],
+    ['gpus', { gpus: 1 }],
+    ['shm', { shmMb: 64 }],
+  ] as const) {
+    const harness = makeHarness({ capabilities: ['env'] });
+    const run = harness.service.add('run-1', want(constraints));
+    await harness.start();
+    await harness.untilState(run, 'FAILED');
+    assert.match(errorMessage(run), new RegExp(`needs ${capability}, which the runtime`));
+    assert.equal(harness.runtime.containers.length, 0);
+    await harness.end();
+  }
 });
 
 test('stops claiming while too many ends of runs are not reported', async () => {

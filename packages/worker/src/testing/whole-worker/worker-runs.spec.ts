@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
+import { NO_CONSTRAINTS } from '../../service-api/constraints.js';
 import type { ChunkAddress, LogChunk } from '../../service-api/service-api.js';
 import { DOWN, errorMessage, eventTypes } from '../fake-service.js';
 import { makeHarness } from '../worker-harness.js';
@@ -281,7 +282,7 @@ test('reports the end of a container that has ended without waiting for its remo
 
 test('keeps trying to remove a container, and reports the end of its run meanwhile', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1', { constraints: { ramMb: 0, vramMb: 0, cpu: 4, gpuId: null } });
+  const run = harness.service.add('run-1', { constraints: { ...NO_CONSTRAINTS, cpuMillis: 4000 } });
   const next = harness.service.add('run-2');
   await harness.start();
   const container = await harness.container();

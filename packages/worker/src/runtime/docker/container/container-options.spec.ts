@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { RUN_OPTIONS } from '@longshore/client/constants';
+import { NO_CONSTRAINTS } from '../../../service-api/constraints.js';
 import { containerSpec } from '../../../testing/container-spec.js';
 import { sampleOptions } from '../../../testing/sample-options.js';
 import { CAPABILITIES, containerOptions } from './container-options.js';
@@ -13,7 +14,7 @@ test('puts variables of the worker above those of the run', () => {
     tracestate: null,
   };
   const env = { A: '1', SERVICE_INPUT_PATH: '/etc/passwd', TRACEPARENT: 'x', TRACESTATE: 'kept' };
-  const limits = { ramMb: 512, cpu: 2, gpuId: null, vramMb: 0 };
+  const limits = { ...NO_CONSTRAINTS, ramMb: 512, cpuMillis: 1500 };
   const spec = { ...containerSpec('tool'), env, trace, limits };
   assert.deepEqual(containerOptions(spec, OWNER).Env, [
     'A=1',
@@ -52,9 +53,56 @@ test('labels the container with the name and the labels of the run, besides thos
   });
 });
 
+for (const [what, cores, limits, expected] of [
+  ['half a core', 8, { cpuMillis: 500, cpuLimitMillis: 500 }, { CpuShares: 512, NanoCpus: 500_000_000 }],
+  [
+    'a limit above the request',
+    8,
+    { cpuMillis: 250, cpuLimitMillis: 4000 },
+    { CpuShares: 256, NanoCpus: 4e9 },
+  ],
+  ['a request without a limit', 8, { cpuMillis: 3000 }, { CpuShares: 3072 }],
+  ['a limit without a request', 8, { cpuLimitMillis: 1500 }, { NanoCpus: 1_500_000_000 }],
+  ['less than engines take', 8, { cpuMillis: 1, cpuLimitMillis: 1 }, { CpuShares: 2, NanoCpus: 10_000_000 }],
+  [
+    'a limit of more cores than there are',
+    2,
+    { cpuMillis: 500, cpuLimitMillis: 8000 },
+    { CpuShares: 512, NanoCpus: 2e9 },
+  ],
+  [
+    'a request of more cores than there are',
+    2,
+    { cpuMillis: 300_000, cpuLimitMillis: 300_000 },
+    { CpuShares: 262_144, NanoCpus: 3e11 },
+  ],
+] as const) {
+  test(`gives the share of CPU time, with ${what}`, () => {
+    const engine = { hasLog: true, hasInit: true, cores };
+    const { HostConfig } = containerOptions(containerSpec('tool', {}, limits), OWNER, { engine });
+    const { CpuShares, NanoCpus } = HostConfig ?? {};
+    assert.deepEqual({ CpuShares, NanoCpus }, { CpuShares: undefined, NanoCpus: undefined, ...expected });
+  });
+}
+
+test('gives /dev/shm the size that the run says, else its memory, else that of the engine', () => {
+  const sizes = [{ shmMb: 64, ramMb: 512 }, { shmMb: 64 }, { ramMb: 512 }, {}].map(
+    (limits) => containerOptions(containerSpec('tool', {}, limits), OWNER).HostConfig?.ShmSize,
+  );
+  assert.deepEqual(sizes, [64 * 2 ** 20, 64 * 2 ** 20, 512 * 2 ** 20, undefined]);
+});
+
+test('requests each of the GPUs of the run, or any when it needs GPU memory and none is chosen', () => {
+  const requestsOf = [{ gpuIds: [0, 5], vramMb: 1 }, { vramMb: 1 }, {}].map(
+    (limits) => containerOptions(containerSpec('tool', {}, limits), OWNER).HostConfig?.DeviceRequests,
+  );
+  const gpu = { Driver: '', Capabilities: [['gpu']] };
+  assert.deepEqual(requestsOf, [[{ ...gpu, DeviceIDs: ['0', '5'] }], [{ ...gpu, Count: 1 }], undefined]);
+});
+
 test('carries out every option of a run', () => {
   const needed = RUN_OPTIONS.flatMap(({ capability }) => capability ?? []);
-  assert.deepEqual(new Set(needed), new Set([...CAPABILITIES, 'network:']));
+  assert.deepEqual(new Set([...needed, 'cpu_millis', 'gpus', 'shm']), new Set([...CAPABILITIES, 'network:']));
   const spec = containerSpec('tool');
   for (const options of sampleOptions(CAPABILITIES)) {
     const created = containerOptions({ ...spec, ...options }, OWNER);

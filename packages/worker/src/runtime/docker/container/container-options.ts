@@ -17,6 +17,9 @@ export const CAPABILITIES = [
   'files',
   'registry',
   'container',
+  'cpu_millis',
+  'gpus',
+  'shm',
 ] as const satisfies Capability[];
 
 /** Processes and threads that one container may have at once without a setting: so many, and so many for each core. */
@@ -24,6 +27,10 @@ const PIDS = { base: 1024, perCore: 256 };
 
 /** Engines refuse less than this. */
 const SMALLEST_MEMORY_MB = 6;
+const SMALLEST_CPU_MILLIS = 10;
+
+/** Weights of CPU time: that of one core, which is also that of a container without one, and what engines take. */
+const SHARES = { perCore: 1024, least: 2, most: 262_144 };
 
 const MB = 1024 * 1024;
 
@@ -81,7 +88,7 @@ const ALL_FEATURES: EngineFeatures = { hasLog: true, hasInit: true, cores: 1 };
 /**
  * The body of the engine's create call for one attempt of a run. No capability, no new privileges, no engine socket and
  * nothing of the host's files. The engine keeps a log of limited size, if it can, from which the worker continues when its
- * attached connection breaks. A memory limit below the engine's minimum becomes it.
+ * attached connection breaks. A limit of memory or CPU below the engine's minimum becomes it.
  */
 export function containerOptions(
   spec: ContainerSpec,
@@ -117,7 +124,7 @@ export function containerOptions(
       LogConfig: engine.hasLog ? BOUNDED_LOG : NO_LOG,
       ...networkMode(network),
       ...memoryLimit(spec.limits),
-      ...cpuLimit(spec.limits),
+      ...cpuShare(spec.limits, engine.cores),
       ...gpuRequest(spec.limits),
     },
   };
@@ -136,23 +143,36 @@ function commandOf({ command, args }: ContainerSpec): Dockerode.ContainerCreateO
 }
 
 /** @param cores of the engine, for a run that may use all of them */
-function pidsLimit({ cpu }: ContainerLimits, cores: number): number {
-  return PIDS.base + PIDS.perCore * Math.ceil(cpu === 0 ? cores : cpu);
+function pidsLimit({ cpuLimitMillis }: ContainerLimits, cores: number): number {
+  return PIDS.base + PIDS.perCore * (cpuLimitMillis === 0 ? cores : Math.ceil(cpuLimitMillis / 1000));
 }
 
-function memoryLimit({ ramMb }: ContainerLimits): Dockerode.HostConfig {
-  if (ramMb === 0) return {};
+function memoryLimit({ ramMb, shmMb }: ContainerLimits): Dockerode.HostConfig {
   const bytes = Math.max(ramMb, SMALLEST_MEMORY_MB) * MB;
-  return { Memory: bytes, MemorySwap: bytes };
+  const shm = shmMb ?? ramMb;
+  return {
+    ...(ramMb > 0 && { Memory: bytes, MemorySwap: bytes }),
+    ...(shm > 0 && { ShmSize: shm * MB }),
+  };
 }
 
-function cpuLimit({ cpu }: ContainerLimits): Dockerode.HostConfig {
-  return cpu === 0 ? {} : { NanoCpus: cpu * 1_000_000_000 };
+/**
+ * The request is a weight, which counts while others want the same cores. A limit beyond the engine's cores, which engines
+ * refuse, is cut, unless the run requests as many.
+ * @param cores of the engine
+ */
+function cpuShare({ cpuMillis, cpuLimitMillis }: ContainerLimits, cores: number): Dockerode.HostConfig {
+  const limit = Math.min(cpuLimitMillis, Math.max(cpuMillis, cores * 1000));
+  const shares = Math.round((cpuMillis * SHARES.perCore) / 1000);
+  return {
+    ...(cpuMillis > 0 && { CpuShares: Math.min(SHARES.most, Math.max(SHARES.least, shares)) }),
+    ...(limit > 0 && { NanoCpus: Math.max(limit, SMALLEST_CPU_MILLIS) * 1_000_000 }),
+  };
 }
 
-function gpuRequest({ gpuId, vramMb }: ContainerLimits): Dockerode.HostConfig {
+function gpuRequest({ gpuIds, vramMb }: ContainerLimits): Dockerode.HostConfig {
   const gpu = { Driver: '', Capabilities: [['gpu']] };
-  if (gpuId !== null) return { DeviceRequests: [{ ...gpu, DeviceIDs: [String(gpuId)] }] };
+  if (gpuIds.length > 0) return { DeviceRequests: [{ ...gpu, DeviceIDs: gpuIds.map(String) }] };
   return vramMb > 0 ? { DeviceRequests: [{ ...gpu, Count: 1 }] } : {};
 }
 

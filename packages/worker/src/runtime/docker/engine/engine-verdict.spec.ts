@@ -35,7 +35,7 @@ describe('a container that does not start', () => {
         'EngineFault',
         "the engine's disk is full",
       ],
-      ['a missing GPU', 500, NO_GPU, { gpuId: 0 }, 'Error', 'the machine cannot provide the GPU'],
+      ['a missing GPU', 500, NO_GPU, { gpuIds: [0] }, 'Error', 'the machine cannot provide the GPU'],
       [
         'an engine that shuts down',
         503,

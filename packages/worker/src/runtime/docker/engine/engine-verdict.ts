@@ -128,11 +128,15 @@ export function isDiskFull(error: unknown): boolean {
 }
 
 /** Whose fault it is that a container was not created, filled or started. */
-export function startVerdict(error: unknown, { cpu, gpuId, vramMb }: ContainerLimits): Verdict {
+export function startVerdict(error: unknown, { cpuLimitMillis, gpuIds, vramMb }: ContainerLimits): Verdict {
   const status = engineStatus(error);
   if (status === null) return noAnswer();
-  const needsGpu = gpuId !== null || vramMb > 0;
-  const rules = [...(cpu > 0 ? [LACKS_CPU] : []), ...(needsGpu ? [LACKS_GPU] : []), ...START_RULES];
+  const needsGpu = gpuIds.length > 0 || vramMb > 0;
+  const rules = [
+    ...(cpuLimitMillis > 0 ? [LACKS_CPU] : []),
+    ...(needsGpu ? [LACKS_GPU] : []),
+    ...START_RULES,
+  ];
   const known = firstOf(rules, error);
   if (known !== null && known.blame !== 'unproven') return known;
   const other = known?.reason ?? `the container engine answered ${status}`;
