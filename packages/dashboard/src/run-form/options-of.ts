@@ -19,8 +19,6 @@ export function containerOf(shown: Readonly<Record<RunOption['name'], unknown>>)
 }
 
 /** Constraints as a request has them: without the GPUs that the scheduler chose, and CPU once, in the exact form if there is one. */
-export function requestedOf({ gpu_id: _gpu, gpu_ids: _gpus, ...constraints }: Schemas['Constraints']) {
-  const given = Object.entries(constraints);
-  const isExact = given.some(([name]) => name === 'cpu_millis');
-  return Object.fromEntries(given.filter(([name]) => name !== 'gpu_ids' && !(isExact && name === 'cpu')));
+export function requestedOf({ gpu_id: _gpu, gpu_ids: _gpus, cpu, ...constraints }: Schemas['Constraints']) {
+  return constraints.cpu_millis === undefined ? { ...constraints, cpu } : constraints;
 }
