@@ -48,7 +48,7 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
       ['image', oneLine(run.image)],
       ['definition', definitionOf(run)],
       ['priority', String(run.priority)],
-      ['needs', describeNeeds(constraints, (mb) => `${mb} MB`).join('; ') || undefined],
+      ['needs', describeNeeds(constraints, (mb) => `${mb} MB`).join(', ') || undefined],
       ['limits', limits.length === 0 ? undefined : limits.join(', ')],
       ...optionFields(run),
       ['key held by', holders],

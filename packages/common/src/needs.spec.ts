@@ -23,7 +23,7 @@ test('constraints in words name what is asked for, and nothing else', () => {
   assert.deepEqual(describeNeeds({ ...NOTHING, ...whole }, inMb), [
     '2 whole GPUs',
     '40000 MB GPU memory each',
-    'GPU tags a100, nvlink',
-    'GPUs 0, 3',
+    'GPU tags a100+nvlink',
+    'GPUs 0+3',
   ]);
 });

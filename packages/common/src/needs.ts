@@ -33,8 +33,8 @@ export function describeNeeds(constraints: ShownConstraints, sizeOf: (mb: number
     typeof shmMb === 'number' && `${sizeOf(shmMb)} /dev/shm`,
     gpus && `${gpus} whole ${gpus === 1 ? 'GPU' : 'GPUs'}`,
     vramMb > 0 && `${sizeOf(vramMb)} GPU memory${each}`,
-    tags && tags.length > 0 && `GPU tags ${tags.join(', ')}`,
-    chosen.length > 0 && `${chosen.length === 1 ? 'GPU' : 'GPUs'} ${chosen.join(', ')}`,
+    tags && tags.length > 0 && `GPU tags ${tags.join('+')}`,
+    chosen.length > 0 && `${chosen.length === 1 ? 'GPU' : 'GPUs'} ${chosen.join('+')}`,
   ];
   return needs.filter((need) => typeof need === 'string');
 }

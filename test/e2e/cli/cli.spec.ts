@@ -148,7 +148,10 @@ describe('the command line', () => {
 
   test('lists, drains and resumes workers', async () => {
     assert.equal((await send('POST', '/workers/heartbeat', { body: heartbeat('w-1') })).status, 200);
-    assert.match((await ok('workers')).stdout, /^w-1 +active +\d+s +2\/2 +4096\/4096 +0 +0 +- +- +fast +-$/m);
+    assert.match(
+      (await ok('workers')).stdout,
+      /^w-1 +active +\d+s +2\/2 +4096\/4096 +0\/0 +0 +- +- +fast +-$/m,
+    );
     assert.equal((await ok('workers', 'drain', 'w-1')).stdout, 'w-1 drains\n');
     assert.match((await ok('workers')).stdout, /^w-1 +draining /m);
     assert.equal((await ok('workers', 'resume', 'w-1')).stdout, 'w-1 claims again\n');
@@ -180,7 +183,7 @@ describe('the command line', () => {
     await runs.create('large', { constraints: { cpu: 77, ram_mb: 5000 } });
     const { stdout } = await ok('capacity');
     assert.match(stdout, /^pending +\d+ \(\d+ ready, 0 waiting\)$/m);
-    assert.match(stdout, /^77 +5000 +0 +1 +0 +0 +0 +no$/m);
+    assert.match(stdout, /^77 +5000 +0 +0 +1 +0 +0 +0 +no$/m);
     assert.match(stdout, /^1 +1 +2 +4096 +-$/m);
     const [report] = jsonLines(await ok('capacity', '--json'));
     assert.equal(report.supply.workers.idle, 1);

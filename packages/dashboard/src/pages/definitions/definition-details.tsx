@@ -49,7 +49,7 @@ function Facts({ definition }: { readonly definition: Definition }) {
       <div>
         <dt>Needs</dt>
         <dd>
-          {needs.length === 0 ? <span className="muted">nothing in particular</span> : needs.join('; ')}
+          {needs.length === 0 ? <span className="muted">nothing in particular</span> : needs.join(', ')}
         </dd>
       </div>
       <div>

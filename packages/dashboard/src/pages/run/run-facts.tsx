@@ -155,5 +155,5 @@ function budget(seconds: number | undefined): string {
 }
 
 function needsOf({ constraints }: Run): string {
-  return describeNeeds(constraints, formatMb).join('; ') || 'nothing special';
+  return describeNeeds(constraints, formatMb).join(', ') || 'nothing special';
 }
