@@ -8,6 +8,7 @@ import { Problems, VALIDATION_FAILED } from '../common/http/validation/problems.
 import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
 import { mergeExecutionOptions, toStoredExecutionOptions } from '../runs/dto/execution-options.dto.js';
+import { bindOptions } from '../runs/options/option-values.js';
 import {
   toEventDeliveryDto,
   toRetryPolicyDto,
@@ -176,10 +177,12 @@ function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto
   const { inputs } = outcome;
   const id = newId();
   // What the body replaces is not looked at.
-  const replaced = new Set(['command', 'args'].filter((name) => Array.isArray(Reflect.get(body, name))));
+  const replaced = new Set(
+    ['command', 'args', 'mounts'].filter((name) => Array.isArray(Reflect.get(body, name))),
+  );
   const kept = Object.entries(definition.options ?? {}).filter(([name]) => !replaced.has(name));
   const options = expandOptions(Object.fromEntries(kept), { runId: id, inputs });
-  const merged = mergeExecutionOptions({ ...definition, options }, body);
+  const merged = mergeExecutionOptions({ ...definition, options }, bindOptions(body, id));
   if ('problems' in merged) throw new InvalidRequest(VALIDATION_FAILED, merged.problems);
   return {
     id,

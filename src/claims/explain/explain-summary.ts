@@ -1,5 +1,6 @@
 import { assertNever } from '@longshore/common/json/assert-never';
 import { meets, type Requirements } from '../../runs/requirements.js';
+import { requirementWords, unmetWords } from '../requirement-words.js';
 import type { ExplainedEndDto, ExplainedEngineDto, RunExplanationDto } from './explain.dto.js';
 
 /** Code points of an error message in the summary. */
@@ -74,13 +75,14 @@ function chances(
   const { active, draining, not_claiming: notClaiming, able_now: now, able_ever: ever } = counts;
   if (active === 0) return 'no worker is active';
   const required = { tags: requirements?.selector ?? [], capabilities: requirements?.capabilities ?? [] };
-  if (!offers.some((offer) => meets(offer, required))) return unmet(offers, required);
+  if (!offers.some((offer) => meets(offer, required))) return unmetWords(offers, required);
   const refusals = `the strategy '${strategy}' ignores resources, and a worker that has too little will refuse it`;
   const isAssignedAnyway = all.some(
     ({ can_take_now: canTakeNow, could_ever: couldEver }) => canTakeNow && !couldEver,
   );
   if (!all.some(({ could_ever: couldEver }) => couldEver)) {
-    const those = required.tags.length + required.capabilities.length > 0 ? ` with ${listed(required)}` : '';
+    const those =
+      required.tags.length + required.capabilities.length > 0 ? ` with ${requirementWords(required)}` : '';
     return isAssignedAnyway
       ? `no active worker${those} could ever execute it: ${refusals}`
       : `no active worker${those} could ever take it`;
@@ -104,32 +106,6 @@ function saying(all: RunExplanationDto['workers']): string {
     return `${reason.replaceAll('_', ' ')}${line === '' ? '' : ` (${line})`}`;
   });
   return `: worker '${worker.id}' says ${reasons.join(', ')}`;
-}
-
-/** Says which tags and capabilities none of the workers has or, without such, that none has all of them. */
-function unmet(offers: readonly Requirements[], required: Requirements): string {
-  const tags = required.tags.filter((tag) => !offers.some((offer) => offer.tags.includes(tag)));
-  const capabilities = required.capabilities.filter(
-    (name) => !offers.some((offer) => offer.capabilities.includes(name)),
-  );
-  const absent = [
-    ...(tags.length > 0 ? [`no active worker has ${named('tag', 'tags', tags)}`] : []),
-    ...(capabilities.length > 0
-      ? [`no active worker announces ${named('capability', 'capabilities', capabilities)}`]
-      : []),
-  ];
-  return absent.join(', and ') || `no active worker has all of ${listed(required)}`;
-}
-
-function listed({ tags, capabilities }: Requirements): string {
-  return [
-    ...(tags.length > 0 ? [named('tag', 'tags', tags)] : []),
-    ...(capabilities.length > 0 ? [named('capability', 'capabilities', capabilities)] : []),
-  ].join(' and ');
-}
-
-function named(one: string, several: string, names: readonly string[]): string {
-  return `the ${names.length === 1 ? one : several} ${names.join(', ')}`;
 }
 
 function keyIsFull({

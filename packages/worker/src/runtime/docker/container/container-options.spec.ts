@@ -53,8 +53,8 @@ test('labels the container with the name and the labels of the run, besides thos
 });
 
 test('carries out every option of a run', () => {
-  const needed = RUN_OPTIONS.flatMap(({ capability }) => capability ?? []);
-  assert.deepEqual(new Set(needed), new Set([...CAPABILITIES, 'network:']));
+  const needed = RUN_OPTIONS.flatMap(({ capabilities }) => capabilities);
+  assert.deepEqual(new Set(needed), new Set([...CAPABILITIES, 'network:', 'volume:']));
   const spec = containerSpec('tool');
   for (const options of sampleOptions(CAPABILITIES)) {
     const created = containerOptions({ ...spec, ...options }, OWNER);
