@@ -23,6 +23,7 @@ function ended(change: Partial<Schemas['OpRun']>): Schemas['OpRun'] {
     secrets: {},
     secrets_from: [],
     files: {},
+    mounts: [],
     image_pull_secret: null,
     workdir: null,
     user: null,

@@ -9,6 +9,7 @@ import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
 import { mergeConstraints, withoutAbsent } from '../runs/dto/constraints.dto.js';
 import { mergeExecutionOptions, toStoredExecutionOptions } from '../runs/dto/execution-options.dto.js';
+import { bindOptions } from '../runs/options/option-values.js';
 import {
   toEventDeliveryDto,
   toRetryPolicyDto,
@@ -178,10 +179,12 @@ function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto
   const { inputs } = outcome;
   const id = newId();
   // What the body replaces is not looked at.
-  const replaced = new Set(['command', 'args'].filter((name) => Array.isArray(Reflect.get(body, name))));
+  const replaced = new Set(
+    ['command', 'args', 'mounts'].filter((name) => Array.isArray(Reflect.get(body, name))),
+  );
   const kept = Object.entries(definition.options ?? {}).filter(([name]) => !replaced.has(name));
   const options = expandOptions(Object.fromEntries(kept), { runId: id, inputs });
-  const merged = mergeExecutionOptions({ ...definition, options }, body);
+  const merged = mergeExecutionOptions({ ...definition, options }, bindOptions(body, id));
   if ('problems' in merged) throw new InvalidRequest(VALIDATION_FAILED, merged.problems);
   const constraints = mergeConstraints(definition, body.constraints);
   if ('problems' in constraints) throw new InvalidRequest(VALIDATION_FAILED, constraints.problems);

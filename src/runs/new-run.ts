@@ -12,6 +12,7 @@ import {
   type RequestedExecutionOptions,
 } from './dto/execution-options.dto.js';
 import { newId } from './machine/new-id.js';
+import { bindOptions } from './options/option-values.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { NewRun } from './machine/run.js';
 import { requirementIdOf, requirementsOf } from './requirements.js';
@@ -36,9 +37,12 @@ export interface RunRequest extends RequestedExecutionOptions {
 /** The run that a request asks for, with new ids. @param trace the trace that the run belongs to */
 export function newRun(request: RunRequest, trace: TraceContext | null): NewRun {
   const { event_delivery: delivery, definition, start_at: startAt } = request;
-  const options = { ...toStoredOptions(request), ...toStoredExecutionOptions(request) };
+  const id = request.id ?? newId();
+  // The values of inputs, which those of a definition may have, are not looked at again.
+  const bound = definition === undefined ? bindOptions(request, id) : request;
+  const options = { ...toStoredOptions(request), ...toStoredExecutionOptions(bound) };
   return {
-    id: request.id ?? newId(),
+    id,
     attemptId: newId(),
     image: request.image,
     priority: request.priority ?? 0,

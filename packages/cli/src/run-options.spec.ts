@@ -102,6 +102,22 @@ describe('the flags of a new run', () => {
     }
   });
 
+  test('read mounts as fields with commas between them', async () => {
+    const flags = [
+      'volume=results,path=/out,sub_path=a/b=c',
+      'volume=data,path=/data,ro',
+      'scratch_mb=500,path=/s',
+    ];
+    const { mounts } = await optionsOf('i', ...flags.flatMap((flag) => ['--mount', flag]));
+    assert.deepEqual(mounts, [
+      { volume: 'results', path: '/out', sub_path: 'a/b=c' },
+      { volume: 'data', path: '/data', read_only: true },
+      { scratch_mb: 500, path: '/s' },
+    ]);
+    for (const wrong of ['results', 'volume=results,/out', 'volume=results,path=/out,rw'])
+      await assert.rejects(optionsOf('i', '--mount', wrong), isUsage, wrong);
+  });
+
   test('read variables from files, which --env overrides', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'longshore-env-'));
     try {

@@ -44,6 +44,10 @@ const FLAGS: { readonly [N in RunOption['name']]?: readonly [flags: string, desc
     '--file <path=value>',
     'a file of the container: @FILE has its content, a JSON object says more, such as {"secret": "gcp-key", "env": "KEY_FILE"}',
   ],
+  mounts: [
+    '--mount <fields>',
+    'a folder of the container, such as volume=results,path=/out,sub_path=a/b or volume=data,path=/data,ro or scratch_mb=500,path=/tmp/big',
+  ],
   image_pull_secret: ['--image-pull-secret <secret>', 'secret with the login for the registry of the image'],
 };
 
@@ -53,6 +57,7 @@ const VALUES = {
   list: '<word>',
   'object-list': '<text>',
   'object-map': '<name=value>',
+  'record-list': '<fields>',
   text: '<text>',
   integer: '<n>',
 } as const;
@@ -170,6 +175,8 @@ async function readFlag(option: RunOption, flags: RunOptionFlags): Promise<objec
       return { [option.name]: Object.fromEntries(words.map(splitAssignment)) };
     case 'object-list':
       return { [option.name]: words.map(readSecretVariables) };
+    case 'record-list':
+      return { [option.name]: words.map(readMount) };
     case 'object-map':
       return { [option.name]: Object.fromEntries(await Promise.all(words.map(readRunFile))) };
     case 'list':
@@ -204,4 +211,14 @@ function parseObject(text: string, path: string): object {
 function readSecretVariables(text: string): NonNullable<RunOptions['secrets_from']>[number] {
   const at = text.indexOf('=');
   return at < 0 ? { secret: text } : { secret: text.slice(at + 1), prefix: text.slice(0, at) };
+}
+
+/** Reads `volume=results,path=/out,sub_path=a,ro`. The service checks the names. @throws CliError for a part without a value */
+function readMount(text: string): NonNullable<RunOptions['mounts']>[number] {
+  const fields = text.split(',').map((part) => {
+    if (part === 'ro') return ['read_only', true] as const;
+    const [name, value] = splitAssignment(part);
+    return [name, name === 'scratch_mb' && /^[0-9]{1,15}$/.test(value) ? Number(value) : value] as const;
+  });
+  return Object(Object.fromEntries(fields));
 }

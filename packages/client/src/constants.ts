@@ -37,50 +37,57 @@ export const CAPABILITIES = [
   'secrets',
   'secrets_from',
   'files',
+  'scratch',
   'registry',
   'container',
   'cpu_millis',
   'gpus',
   'shm',
 ] as const;
-export type Capability = (typeof CAPABILITIES)[number] | `network:${string}`;
+export type Capability = (typeof CAPABILITIES)[number] | `volume:${string}` | `network:${string}`;
 
 const OPTIONS = [
-  { name: 'env', kind: 'map', capability: 'env', about: 'Environment variables of the container' },
-  { name: 'command', kind: 'list', capability: 'command', about: 'Replaces the entrypoint of the image' },
-  { name: 'args', kind: 'list', capability: 'command', about: 'Replaces the arguments of the image' },
+  { name: 'env', kind: 'map', capabilities: ['env'], about: 'Environment variables of the container' },
+  { name: 'command', kind: 'list', capabilities: ['command'], about: 'Replaces the entrypoint of the image' },
+  { name: 'args', kind: 'list', capabilities: ['command'], about: 'Replaces the arguments of the image' },
   {
     name: 'secrets',
     kind: 'map',
-    capability: 'secrets',
+    capabilities: ['secrets'],
     about: 'Names of secrets by the environment variable that holds the value',
   },
   {
     name: 'secrets_from',
     kind: 'object-list',
-    capability: 'secrets_from',
+    capabilities: ['secrets_from'],
     about: 'Secrets whose variables the container gets',
   },
-  { name: 'files', kind: 'object-map', capability: 'files', about: 'Files of the container by path' },
+  { name: 'files', kind: 'object-map', capabilities: ['files'], about: 'Files of the container by path' },
+  {
+    name: 'mounts',
+    kind: 'record-list',
+    capabilities: ['volume:', 'scratch'],
+    about: 'Folders of volumes, and empty ones, that the container finds',
+  },
   {
     name: 'image_pull_secret',
     kind: 'text',
-    capability: 'registry',
+    capabilities: ['registry'],
     about: 'Name of the secret with the login for the registry',
   },
-  { name: 'workdir', kind: 'text', capability: 'container', about: 'Working directory of the container' },
+  { name: 'workdir', kind: 'text', capabilities: ['container'], about: 'Working directory of the container' },
   {
     name: 'user',
     kind: 'text',
-    capability: 'container',
+    capabilities: ['container'],
     about: 'User of the container as numbers, `uid` or `uid:gid`',
   },
-  { name: 'network', kind: 'text', capability: 'network:', about: "Name of the container's network" },
+  { name: 'network', kind: 'text', capabilities: ['network:'], about: "Name of the container's network" },
   {
     name: 'stop_grace_s',
     kind: 'integer',
     default: 10,
-    capability: 'container',
+    capabilities: ['container'],
     about: 'Seconds from SIGTERM to SIGKILL when the container is ended',
   },
 ] as const;
@@ -88,12 +95,12 @@ const OPTIONS = [
 /** An option of a run that only the worker reads. */
 export interface RunOption {
   readonly name: (typeof OPTIONS)[number]['name'];
-  /** A text, an integer, a list of texts, a map of texts, or a list or map of maps of texts. */
-  readonly kind: 'text' | 'integer' | 'list' | 'map' | 'object-list' | 'object-map';
+  /** A text, an integer, a list of texts, a map of texts, a list or map of maps of texts, or a list of maps of plain values. */
+  readonly kind: 'text' | 'integer' | 'list' | 'map' | 'object-list' | 'object-map' | 'record-list';
   /** What a run has that gives nothing; absent: null, or an empty map or list. */
   readonly default?: number;
-  /** What a worker needs for it; null: nothing. One that ends in a colon goes on with the value. */
-  readonly capability: Capability | null;
+  /** What a worker may need for it. One that ends in a colon goes on with what the value says. */
+  readonly capabilities: readonly Capability[];
   /** A sentence without its end. */
   readonly about: string;
 }

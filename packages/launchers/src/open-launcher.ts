@@ -31,13 +31,14 @@ export const openLauncher: OpenLauncher = async (engineSettings, choice) => {
 };
 
 function createEngine(engine: EngineSettings, { settings, workerId, env, logger }: ExecutorChoice): Engine {
-  const { deployment, cpuCores, ramMb } = settings;
+  const { deployment, cpuCores, ramMb, volumes } = settings;
   const options = { workerId, env, log: logger, deployment };
   switch (engine.name) {
     case 'kubernetes':
       return new KubernetesEngine({
         ...options,
         settings: engine.settings,
+        volumes,
         fixedResources: cpuCores !== null && ramMb !== null,
       });
     case 'slurm':

@@ -75,6 +75,9 @@ export class DemandSelectorDto {
   @ApiProperty({ type: [String], example: ['env'] }) capabilities: string[];
   /** Tags that its GPUs must have. */
   @ApiProperty({ type: [String], example: ['a100'] }) gpu_selector: string[];
+  /** What no worker that accepts runs has of it, in words; null: some worker has all. */
+  @ApiProperty({ type: 'string', nullable: true, example: "no active worker offers the volume 'datasets'" })
+  lacking: string | null;
   /** All that are PENDING: `ready` and `waiting` together. */
   @ApiProperty({ type: DemandSumDto }) pending: DemandSumDto;
   /** Those that wait for a worker or for runs of their concurrency key. */

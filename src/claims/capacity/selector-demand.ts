@@ -1,6 +1,7 @@
 import { offeredBy, requirementList, requirementsOfList } from '../../runs/requirements.js';
 import type { HeldRun } from '../../runs/scheduling-strategy.js';
 import type { PooledWorker } from '../../workers/pool/worker-pool.js';
+import { unmetWords } from '../requirement-words.js';
 import { toPendingDto, toSumDto, type DemandSelectorDto } from './capacity.dto.js';
 import type { RequirementDemand } from './demand.reader.js';
 
@@ -20,11 +21,12 @@ export function toSelectorDtos(
   }));
   return demands.map(({ required, ready, waiting, inExecution, heldBack }) => {
     const matching = offers.filter(({ list }) => required.every((one) => list.has(one)));
-    const { tags, capabilities, gpuTags } = requirementsOfList(required);
+    const requirements = requirementsOfList(required);
     return {
-      selector: [...tags],
-      capabilities: [...capabilities],
-      gpu_selector: [...gpuTags],
+      selector: [...requirements.tags],
+      capabilities: [...requirements.capabilities],
+      gpu_selector: [...requirements.gpuTags],
+      lacking: matching.length > 0 || required.length === 0 ? null : unmetWords(workers.map(offeredBy), requirements),
       pending: toPendingDto(ready, waiting),
       ready: toSumDto(ready),
       waiting: toSumDto(waiting),

@@ -1,5 +1,6 @@
 import { assertNever } from '@longshore/common/json/assert-never';
 import { meets, requirementList, type Requirements } from '../../runs/requirements.js';
+import { requirementWords, unmetWords } from '../requirement-words.js';
 import type { ExplainedEndDto, ExplainedEngineDto, RunExplanationDto } from './explain.dto.js';
 
 /** Code points of an error message in the summary. */
@@ -75,13 +76,13 @@ function chances(
   if (active === 0) return 'no worker is active';
   const { selector: tags = [], capabilities = [], gpu_selector: gpuTags = [] } = requirements ?? {};
   const required = { tags, capabilities, gpuTags };
-  if (!offers.some((offer) => meets(offer, required))) return unmet(offers, required);
+  if (!offers.some((offer) => meets(offer, required))) return unmetWords(offers, required);
   const refusals = `the strategy '${strategy}' ignores resources, and a worker that has too little will refuse it`;
   const isAssignedAnyway = all.some(
     ({ can_take_now: canTakeNow, could_ever: couldEver }) => canTakeNow && !couldEver,
   );
   if (!all.some(({ could_ever: couldEver }) => couldEver)) {
-    const those = requirementList(required).length > 0 ? ` with ${listed(required)}` : '';
+    const those = requirementList(required).length > 0 ? ` with ${requirementWords(required)}` : '';
     return isAssignedAnyway
       ? `no active worker${those} could ever execute it: ${refusals}`
       : `no active worker${those} could ever take it`;
@@ -105,33 +106,6 @@ function saying(all: RunExplanationDto['workers']): string {
     return `${reason.replaceAll('_', ' ')}${line === '' ? '' : ` (${line})`}`;
   });
   return `: worker '${worker.id}' says ${reasons.join(', ')}`;
-}
-
-/** Says which of what is required none of the workers has or, without such, that none has all of it. */
-function unmet(offers: readonly Requirements[], required: Requirements): string {
-  const absentOf = (kind: keyof Requirements): string[] =>
-    required[kind].filter((name) => !offers.some((offer) => offer[kind].includes(name)));
-  const [tags, capabilities, gpuTags] = [absentOf('tags'), absentOf('capabilities'), absentOf('gpuTags')];
-  const absent = [
-    ...(tags.length > 0 ? [`no active worker has ${named('tag', 'tags', tags)}`] : []),
-    ...(capabilities.length > 0
-      ? [`no active worker announces ${named('capability', 'capabilities', capabilities)}`]
-      : []),
-    ...(gpuTags.length > 0 ? [`no GPU of an active worker has ${named('tag', 'tags', gpuTags)}`] : []),
-  ];
-  return absent.join(', and ') || `no active worker has all of ${listed(required)}`;
-}
-
-function listed({ tags, capabilities, gpuTags }: Requirements): string {
-  return [
-    ...(tags.length > 0 ? [named('tag', 'tags', tags)] : []),
-    ...(capabilities.length > 0 ? [named('capability', 'capabilities', capabilities)] : []),
-    ...(gpuTags.length > 0 ? [named('GPU tag', 'GPU tags', gpuTags)] : []),
-  ].join(' and ');
-}
-
-function named(one: string, several: string, names: readonly string[]): string {
-  return `the ${names.length === 1 ? one : several} ${names.join(', ')}`;
 }
 
 function keyIsFull({

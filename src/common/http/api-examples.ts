@@ -74,6 +74,14 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
       timeouts: TIMEOUTS,
       event_delivery: { topic: EXAMPLE_TOPIC, attributes: { team: 'search' } },
     },
+    mounts: {
+      image: IMAGE,
+      mounts: [
+        { volume: 'datasets', path: '/data', read_only: true },
+        { volume: 'results', path: '/out', sub_path: 'team-a/${run.id}' },
+        { scratch_mb: 10_000, path: '/scratch' },
+      ],
+    },
   },
   patchRun: { priority: { priority: 9 }, outputs: { outputs: OUTPUTS }, state: { state: 'CANCELLED' } },
   labelRun: { labels: { labels: { team: 'vision', draft: null } }, name: { name: 'nightly training' } },

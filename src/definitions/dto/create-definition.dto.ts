@@ -39,8 +39,8 @@ const OptionsInputDto: Type<Omit<ExecutionOptionsInputDto, 'args'>> = ExecutionO
 @ApiSchema({
   name: 'OpDefinitionCreate',
   description:
-    'A version of a definition to create or replace. In `command`, `args` and `env`, `${inputs.NAME}` and `${run.id}` stand for an ' +
-    'input and the id of a run: they are replaced when a run is created. `$${` is a literal `${`.',
+    'A version of a definition to create or replace. In `command`, `args`, `env` and the `sub_path` of `mounts`, `${inputs.NAME}` ' +
+    'and `${run.id}` stand for an input and the id of a run: they are replaced when a run is created. `$${` is a literal `${`.',
 })
 export class CreateDefinitionDto extends OptionsInputDto {
   /** Name of the definition. @example word-count */

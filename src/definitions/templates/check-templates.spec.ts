@@ -49,6 +49,10 @@ describe('what a definition may refer to', () => {
         check({ env: { A: 'a', B: text } }),
         said.map((line) => `env.B: ${line}`),
       );
+      assert.deepEqual(
+        check({ mounts: [{ path: '/a' }, { path: '/b', sub_path: text }] }),
+        said.map((line) => `mounts[1].sub_path: ${line}`),
+      );
     });
   }
 

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { itemPath, keyPath } from '../../common/http/validation/problems.js';
+import { fieldPath, itemPath, keyPath } from '../../common/http/validation/problems.js';
 import type { InputSpec } from '../../database/entities/definition.entity.js';
 import { checkedTypeOf, typeProblem } from '../input-types.js';
 import { readArgument, type FlagArgument } from './argument.js';
@@ -16,7 +16,7 @@ import {
 
 type Specs = ReadonlyMap<string, InputSpec>;
 
-/** One line for each word or variable of a definition that refers to what its runs do not have, or makes code of an input. */
+/** One line for each word, variable or folder of a definition that refers to what its runs do not have, or makes code of an input. */
 export function checkTemplates(options: JsonObject | null, specs: Specs): string[] {
   if (options === null) return [];
   const words = ['command', 'args'].flatMap((name) => {
@@ -27,7 +27,14 @@ export function checkTemplates(options: JsonObject | null, specs: Specs): string
   });
   const env = isJsonObject(options['env']) ? Object.entries(options['env']) : [];
   const variables = env.map(([name, text]) => toWords(keyPath('env', name), text, specs));
-  const unknown = [...words, ...variables].flatMap(({ problem }) => problem ?? []);
+  const mounts = Array.isArray(options['mounts']) ? options['mounts'] : [];
+  const folders = mounts.flatMap((mount, at) => {
+    const subPath = isJsonObject(mount) ? mount['sub_path'] : undefined;
+    return subPath === undefined
+      ? []
+      : [toWords(fieldPath(itemPath('mounts', at), 'sub_path'), subPath, specs)];
+  });
+  const unknown = [...words, ...variables, ...folders].flatMap(({ problem }) => problem ?? []);
   // A reference that is not replaced has no value that could become code.
   if (unknown.length > 0) return unknown;
   const start = Array.isArray(options['command']) ? 'program' : 'argument';

@@ -47,6 +47,19 @@ describe('a word of a definition', () => {
   });
 });
 
+describe('the folder of a mount of a definition', () => {
+  const mount = { volume: 'v', path: '/v' };
+
+  test('has inputs and the id of the run, replaced once', () => {
+    const mounts = [mount, { ...mount, sub_path: '${inputs.text}/${run.id}/$${run.id}' }];
+    assert.deepEqual(expand({ mounts }), { mounts: [mount, { ...mount, sub_path: 'a b/run-7/${run.id}' }] });
+  });
+
+  test('is refused without its input', () => {
+    assert.throws(() => expand({ mounts: [{ ...mount, sub_path: 'a/${inputs.gone}' }] }), InvalidInputs);
+  });
+});
+
 describe('a flag of a definition', () => {
   for (const [input, words, joined] of [
     ['text', ['-f', 'a b'], ['-f=a b']],

@@ -1,6 +1,6 @@
 import { memberTexts, readExactly } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
-import { itemPath } from '../../common/http/validation/problems.js';
+import { fieldPath, itemPath } from '../../common/http/validation/problems.js';
 import { InvalidInputs } from '../definitions.errors.js';
 import { readArgument, textOf, type FlagArgument } from './argument.js';
 import { codeProblems, type Word } from './code-words.js';
@@ -19,9 +19,10 @@ const MOST_UNITS = 65_536;
 const MOST_WORDS = 1000;
 
 /**
- * The options of a definition for one run of it: references in `command`, `args` and `env` are replaced, once, by what they
- * stand for. A word or variable that refers to an absent input is left out. Limits are not checked.
- * @throws InvalidInputs if an input in the place of a script would become an option of the program that runs it
+ * The options of a definition for one run of it: references in `command`, `args`, `env` and the `sub_path` of `mounts` are
+ * replaced, once, by what they stand for. A word or variable that refers to an absent input is left out. Limits are not checked.
+ * @throws InvalidInputs if an input in the place of a script would become an option of the program that runs it, or one of a
+ *   `sub_path` is absent
  */
 export function expandOptions(options: JsonObject | null, values: TemplateValues): JsonObject | null {
   if (options === null) return null;
@@ -39,6 +40,7 @@ export function expandOptions(options: JsonObject | null, values: TemplateValues
   const problems = codeProblems([[line]], start);
   if (problems.length > 0) throw new InvalidInputs(problems);
   if (isJsonObject(options['env'])) expanded['env'] = words.expandVariables(options['env']);
+  if (Array.isArray(options['mounts'])) expanded['mounts'] = words.expandMounts(options['mounts']);
   return expanded;
 }
 
@@ -77,6 +79,16 @@ class Words {
         return value === undefined ? [] : [[name, value]];
       }),
     );
+  }
+
+  expandMounts(mounts: readonly JsonValue[]): JsonValue[] {
+    return mounts.map((mount, at) => {
+      if (!isJsonObject(mount) || typeof mount['sub_path'] !== 'string') return mount;
+      const value = this.#expandText(mount['sub_path']);
+      if (value !== undefined) return { ...mount, sub_path: value };
+      const path = fieldPath(itemPath('mounts', at), 'sub_path');
+      throw new InvalidInputs([`${path}: an input that it refers to is absent`]);
+    });
   }
 
   #expandText(text: string): string | undefined {

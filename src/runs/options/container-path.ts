@@ -8,6 +8,9 @@ const RESERVED = ['/longshore', '/proc', '/sys', '/dev'] as const;
 /** What the path of something that is put into a container must be. */
 const RULE = `an absolute path of at most ${MAX_LENGTH} characters without control characters, colons and parts that are empty, . or .., not / and not in ${RESERVED.join(', ')}`;
 
+/** What the path of a folder within a volume must be. */
+const RELATIVE_RULE = `a relative path of at most ${MAX_LENGTH} characters without control characters and parts that are empty, . or ..`;
+
 /**
  * Why paths cannot be those of files in a container, in words; undefined: they can. None may be in another one.
  * @param at the member of the request that has them as keys
@@ -15,26 +18,43 @@ const RULE = `an absolute path of at most ${MAX_LENGTH} characters without contr
 export function containerPathsProblem(paths: readonly string[], at: string): string | undefined {
   const wrong = paths.find((path) => !isContainerPath(path));
   if (wrong !== undefined) return `${keyPath(at, wrong)} must have as name ${RULE}`;
-  const inner = paths.find((path) => ancestorsOf(path).some((ancestor) => paths.includes(ancestor)));
+  const inner = paths.find((path) => paths.some((other) => other !== path && isWithin(path, other)));
   return inner === undefined ? undefined : `${keyPath(at, inner)} must not be in another path`;
+}
+
+/** Why a path cannot be that of a folder in a container, in words; undefined: it can. */
+export function containerPathProblem(path: string, at: string): string | undefined {
+  return isContainerPath(path) ? undefined : `${at} must be ${RULE}`;
+}
+
+/** Why a path cannot be that of a folder within a volume, in words; undefined: it can. */
+export function relativePathProblem(path: string, at: string): string | undefined {
+  return hasPlainParts(path, path.split('/')) ? undefined : `${at} must be ${RELATIVE_RULE}`;
+}
+
+/** Whether a path is another one or in it. */
+export function isWithin(path: string, other: string): boolean {
+  return path === other || path.startsWith(`${other}/`);
 }
 
 function isContainerPath(path: string): boolean {
   const [root, ...parts] = path.split('/');
   return (
     root === '' &&
-    parts.length > 0 &&
-    Array.from(path).length <= MAX_LENGTH &&
-    path.isWellFormed() &&
-    // oxlint-disable-next-line no-control-regex -- paths contain neither them nor, for Kubernetes, a colon
-    !/[\x00-\x1f\x7f-\x9f:]/.test(path) &&
-    parts.every((part) => part !== '' && part !== '.' && part !== '..') &&
-    RESERVED.every((reserved) => path !== reserved && !path.startsWith(`${reserved}/`))
+    // Kubernetes takes no colon.
+    !path.includes(':') &&
+    hasPlainParts(path, parts) &&
+    !RESERVED.some((reserved) => isWithin(path, reserved))
   );
 }
 
-/** The folders that a path is in, without the root. */
-function ancestorsOf(path: string): string[] {
-  const parts = path.split('/').slice(1, -1);
-  return parts.map((_, index) => `/${parts.slice(0, index + 1).join('/')}`);
+function hasPlainParts(path: string, parts: readonly string[]): boolean {
+  return (
+    parts.length > 0 &&
+    Array.from(path).length <= MAX_LENGTH &&
+    path.isWellFormed() &&
+    // oxlint-disable-next-line no-control-regex -- paths do not contain them
+    !/[\x00-\x1f\x7f-\x9f]/.test(path) &&
+    parts.every((part) => part !== '' && part !== '.' && part !== '..')
+  );
 }

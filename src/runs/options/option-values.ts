@@ -57,6 +57,17 @@ export function mergeOptions(
   return problems.length > 0 ? { problems } : { merged: Object(merged) };
 }
 
+/** The options of a request for the run with this id that it creates. */
+export function bindOptions<T extends RequestedOptions>(request: T, runId: string): T {
+  const bound = OPTIONS.flatMap(([name, option]) => {
+    const value = memberOf(request, name);
+    return value === undefined || option.bind === undefined
+      ? []
+      : [[name, option.bind(value, runId)] as const];
+  });
+  return bound.length === 0 ? request : { ...request, ...Object.fromEntries(bound) };
+}
+
 /** What answers show of a stored document: every option, with its default where it is not set. */
 export function showOptions(stored: JsonObject | null): ShownOptions {
   return Object({ ...UNSET, ...stored });
@@ -84,6 +95,7 @@ export function neededCapabilities(stored: JsonObject | null): readonly string[]
   const needed = OPTIONS.flatMap(([name, { capability }]) => {
     const value = stored[name];
     if (value === undefined || capability === undefined) return [];
+    if (typeof capability === 'object') return capability.of(value);
     return capability.endsWith(':') && typeof value === 'string' ? `${capability}${value}` : capability;
   });
   return [...new Set(needed)];

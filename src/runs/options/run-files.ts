@@ -4,7 +4,7 @@ import { keyPath } from '../../common/http/validation/problems.js';
 import { SECRET_NAME } from '../secret-name.js';
 import { containerPathsProblem } from './container-path.js';
 import { objectMapOption, type RunOption } from './run-option.js';
-import { objectProblem, type TextObjectShape } from './text-object.js';
+import { objectProblem, type TextObjectShape } from './option-object.js';
 import { VARIABLE_NAME } from './variable-name.js';
 
 /** A file of a run: with a content or, in its place, with the value of a secret. */

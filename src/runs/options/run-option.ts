@@ -14,7 +14,13 @@ import {
   type TextShape,
 } from '../../common/http/validation/dto-decorators.js';
 import { PassByReference } from '../../common/http/validation/free-form-json.js';
-import { objectSchema, withoutNulls, type ObjectSchema, type TextObjectShape } from './text-object.js';
+import {
+  objectSchema,
+  withoutNulls,
+  type ObjectSchema,
+  type ObjectShape,
+  type TextObjectShape,
+} from './option-object.js';
 
 type AnswerSchema =
   | { readonly type: 'string' }
@@ -42,6 +48,8 @@ export interface RunOption<T> {
   list?(value: T): JsonValue;
   /** Joins the values of a definition and of its run. Absent: that of the run replaces the other. */
   merge?(definition: T, run: T): T;
+  /** The value of a request for the run that it creates. Absent: as it is given. */
+  bind?(value: T, runId: string): T;
   /**
    * What is wrong with a value of the right form, or with one that is merged; undefined: nothing. Of an option of objects, with
    * any value.
@@ -51,11 +59,18 @@ export interface RunOption<T> {
   /**
    * What a worker must be able to do to get a run with the option; absent: nothing. One that ends in `:` goes on with the value.
    */
-  readonly capability?: string;
+  readonly capability?: string | CapabilitiesOf<T>;
+}
+
+/** Capabilities that depend on more than the text of a value. */
+interface CapabilitiesOf<T> {
+  /** Those that it may need; one that ends in `:` goes on. */
+  readonly names: readonly string[];
+  of(value: T): readonly string[];
 }
 
 /** What a declaration says beside the form of the value. */
-type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capability' | 'problem' | 'list'>;
+type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capability' | 'problem' | 'list' | 'bind'>;
 
 type DeclaredObjects<T> = Declared<T> & Required<Pick<RunOption<T>, 'problem'>>;
 
@@ -102,9 +117,9 @@ export function textMapOption(shape: TextMapShape, declared: Declared<TextMap>):
   };
 }
 
-/** An option that is a list of objects of texts, which `problem` checks. */
+/** An option that is a list of objects, which `problem` checks. */
 export function objectListOption<T extends object>(
-  shape: TextObjectShape,
+  shape: ObjectShape,
   { max }: Required<Pick<SizeLimit, 'max'>>,
   declared: DeclaredObjects<readonly T[]>,
 ): RunOption<readonly T[]> {

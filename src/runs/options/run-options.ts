@@ -3,6 +3,7 @@ import type { TextMapShape, TextShape } from '../../common/http/validation/dto-d
 import { integerOption, textListOption, textMapOption, textOption } from './run-option.js';
 import { SECRET_NAME } from '../secret-name.js';
 import { FILES } from './run-files.js';
+import { MOUNTS } from './run-mounts.js';
 import { SECRETS_FROM } from './secrets-from.js';
 import { MAX_VARIABLES, VARIABLE_NAME } from './variable-name.js';
 
@@ -88,6 +89,7 @@ export const RUN_OPTIONS = {
   }),
   secrets_from: SECRETS_FROM,
   files: FILES,
+  mounts: MOUNTS,
   image_pull_secret: textOption(SECRET_NAME, {
     texts: {
       request: 'Name of the secret, of kind `registry`, with the login for the registry of the image.',

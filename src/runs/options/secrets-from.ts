@@ -1,7 +1,7 @@
 import { itemPath } from '../../common/http/validation/problems.js';
 import { SECRET_NAME } from '../secret-name.js';
 import { objectListOption, type RunOption } from './run-option.js';
-import { objectProblem, type TextObjectShape } from './text-object.js';
+import { objectProblem, type TextObjectShape } from './option-object.js';
 
 /** A secret of kind `map`, whose variables the container gets. */
 export interface SecretVariables {

@@ -213,6 +213,10 @@ describe('section 2: resources and their fields', () => {
         secrets: { B: 'b' },
         secrets_from: [{ secret: 'map' }],
         files: { '/etc/key': { secret: 'key', env: 'KEY_FILE' } },
+        mounts: [
+          { volume: 'v', path: '/v', sub_path: 'a' },
+          { scratch_mb: 1, path: '/s' },
+        ],
         image_pull_secret: 'login',
         workdir: '/w',
         user: '1:2',

@@ -107,6 +107,32 @@ for (const scheduler of ['direct', 'fit']) {
       assert.deepEqual(await steps.claim('w'), []);
     });
 
+    test('names the volume that no active worker offers, or lets runs write into', async () => {
+      const { id } = await steps.create({
+        mounts: [
+          { volume: 'results', path: '/out' },
+          { scratch_mb: 1, path: '/tmp/x' },
+        ],
+      });
+      await steps.heartbeat('w', { capabilities: ['scratch', 'volume:other:rw'] });
+      const said = async (): Promise<string> => (await explain(id)).summary;
+      assert.equal(await said(), "Number 1 in the queue; no active worker offers the volume 'results'.");
+      const { workers, requirements } = await explain(id);
+      assert.deepEqual(requirements, { selector: [], capabilities: ['volume:results:rw', 'scratch'] });
+      assert.deepEqual(workers[0].obstacles[0].missing, ['volume:results:rw']);
+      const { body } = await service.send('GET', '/capacity');
+      assert.equal(body.demand.selectors[0].lacking, "no active worker offers the volume 'results'");
+      await steps.heartbeat('w', { capabilities: ['volume:results'] });
+      assert.equal(
+        await said(),
+        "Number 1 in the queue; no active worker lets runs write into the volume 'results', and no active worker announces the capability scratch.",
+      );
+      await steps.heartbeat('v', { capabilities: ['scratch', 'volume:results:rw'] });
+      assert.deepEqual(await steps.claim('w'), []);
+      assert.equal((await service.send('GET', '/capacity')).body.demand.selectors[0].lacking, null);
+      assert.deepEqual(idsOf(await steps.claim('v')), [id]);
+    });
+
     test('says that no worker has all that it needs, and counts exactly those that have', async () => {
       const { id } = await steps.create({ selector: ['gpu'], env: { A: 'a' } });
       await steps.heartbeat('a', { tags: ['gpu'] });

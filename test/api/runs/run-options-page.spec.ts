@@ -92,24 +92,6 @@ describe('the commands of docs/run-options.md', () => {
     );
   });
 
-  test('create a run with files, for a worker that can put them into the container', async () => {
-    const id = await create('files');
-    await steps.heartbeat('without', { capabilities: ['command', 'secrets'] });
-    assert.deepEqual(await steps.claim('without'), []);
-    await steps.heartbeat('with', { capabilities: ['command', 'files'] });
-    const [op] = await steps.claim('with');
-    assert.deepEqual(
-      [op.id, op.files],
-      [
-        id,
-        {
-          '/etc/job/run.sh': { content: '#!/bin/sh\nexec backup --key "$KEY_FILE"\n', mode: '0555' },
-          '/run/keys/gcp.json': { secret: 'gcp-key', env: 'KEY_FILE', mode: '0400' },
-        },
-      ],
-    );
-  });
-
   test('create a run for workers with tags', async () => {
     const id = await create('selector');
     await steps.heartbeat('plain');

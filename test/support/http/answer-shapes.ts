@@ -3,7 +3,7 @@ import { BULK_ACTIONS, BULK_STATES } from '../../../src/database/entities/bulk-o
 import { FAILURE_CAUSES } from '../../../src/runs/machine/event-types.js';
 import { RUN_STATES } from '../../../src/runs/machine/run-state.js';
 import { OPTIONS } from '../../../src/runs/options/option-values.js';
-import type { ObjectSchema } from '../../../src/runs/options/text-object.js';
+import type { ObjectSchema } from '../../../src/runs/options/option-object.js';
 import { CAPACITY_REPORT, NOT_CLAIMING, RUN_EXPLANATION } from './report-shapes.js';
 import {
   free,
@@ -67,6 +67,8 @@ function optionShapes(of: (shape: Check, unset: unknown) => Check): Record<strin
   return Object.fromEntries(OPTIONS.map(([name, { schema, unset }]) => [name, of(shapeOf(schema), unset)]));
 }
 
+const MEMBERS: Readonly<Record<string, Check>> = { integer, boolean: oneOf(true, false) };
+
 function shapeOf(schema: (typeof OPTIONS)[number][1]['schema'] | ObjectSchema): Check {
   switch (schema.type) {
     case 'string':
@@ -77,8 +79,8 @@ function shapeOf(schema: (typeof OPTIONS)[number][1]['schema'] | ObjectSchema): 
       return listOf(shapeOf(schema.items));
     case 'object': {
       if ('additionalProperties' in schema) return mapOf(shapeOf(schema.additionalProperties));
-      const members = Object.keys(schema.properties).map(
-        (name) => [name, name === 'size' ? integer : text] as const,
+      const members = Object.entries(schema.properties).map(
+        ([name, member]) => [name, MEMBERS[String(Reflect.get(member, 'type'))] ?? text] as const,
       );
       const isAlways = ([name]: readonly [string, Check]): boolean =>
         schema.required?.includes(name) ?? false;

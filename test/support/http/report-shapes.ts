@@ -146,6 +146,7 @@ export const CAPACITY_REPORT = objectOf({
         ready: DEMAND_SUM,
         waiting: DEMAND_SUM,
         in_execution: DEMAND_SUM,
+        lacking: orNull(text),
         held_back: integer,
         workers: integer,
         idle: integer,

@@ -41,13 +41,16 @@ export async function playMainScenario(name: string, call: CallOperation): Promi
       outputs: null,
       constraints: { cpu: 1, gpu_id: null },
       timeouts: null,
+      mounts: [{ scratch_mb: 100, path: '/scratch', volume: null }],
       event_delivery: { topic, attributes: { team: 'search' } },
     },
     headers: { 'Idempotency-Key': name },
   });
   const worker_id = `${name}-1`;
   const resources = { cpu_cores: 4, ram_mb: 4000, gpus: [{ id: 0, vram_mb: 8000, tags: null }] };
-  await call('sendHeartbeat', { body: { worker_id, resources, tags: ['linux'], running_ops: null } });
+  await call('sendHeartbeat', {
+    body: { worker_id, resources, tags: ['linux'], capabilities: ['scratch'], running_ops: null },
+  });
   const { ops } = await call('claimRuns', { path: { worker_id }, query: { max: 1 } });
   assert.deepEqual(
     ops.map(({ id }: { id: string }) => id),

@@ -91,6 +91,8 @@ function capacityText({ demand, supply }: Report, style: TableStyle): string {
   if (demand.shapes.length > 0) parts.push(formatTable(SHAPE_COLUMNS, demand.shapes, style));
   if (demand.other) parts.push(`and ${demand.other.pending} pending runs of other shapes\n`);
   if (demand.selectors.length > 0) parts.push(formatTable(SELECTOR_COLUMNS, demand.selectors, style));
+  const lacking = demand.selectors.flatMap((selector) => selector.lacking ?? []);
+  if (lacking.length > 0) parts.push(`${lacking.map(oneLine).join('\n')}\n`);
   if (demand.other_selectors)
     parts.push(`and ${demand.other_selectors.pending} pending runs with other selectors\n`);
   if (supply.sizes.length > 0) parts.push(formatTable(SIZE_COLUMNS, supply.sizes, style));

@@ -31,8 +31,10 @@ const FIELDS: Readonly<Record<Exclude<Capability, OfConstraints>, ContainerExtra
   secrets: { secrets: { KIT_A: 'kit-none' } },
   secrets_from: { secrets_from: [{ secret: 'kit-none' }] },
   files: { files: { '/etc/kit': { content: 'kit' } } },
+  scratch: { mounts: [{ scratch_mb: 1, path: '/kit' }] },
   registry: { image_pull_secret: 'kit-none' },
   container: { workdir: '/' },
+  'volume:kit-none': { mounts: [{ volume: 'kit-none', path: '/kit', read_only: true }] },
   'network:kit-none': { network: 'kit-none' },
 };
 

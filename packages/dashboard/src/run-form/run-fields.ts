@@ -99,6 +99,10 @@ const LABELS: { readonly [N in RunOption['name']]?: Pick<FormField, 'label' | 'h
     label: 'Files',
     hint: 'A JSON object by path: {"/etc/run.sh": {"content": "…", "mode": "0555"}, "/etc/key": {"secret": "name"}}',
   },
+  mounts: {
+    label: 'Mounts',
+    hint: 'Folders as a JSON list: [{"volume": "results", "path": "/out", "sub_path": "${run.id}"}, {"scratch_mb": 1000, "path": "/scratch"}]',
+  },
   command: { label: 'Command', hint: "One word per line, in place of the image's entrypoint" },
   args: { label: 'Arguments', hint: "One per line, in place of the image's own" },
 };
@@ -108,6 +112,7 @@ const FIELD_KINDS = {
   list: 'words',
   'object-list': 'objects',
   'object-map': 'object',
+  'record-list': 'objects',
   text: 'text',
   integer: 'integer',
 } as const;

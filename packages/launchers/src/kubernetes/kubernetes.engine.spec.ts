@@ -6,9 +6,10 @@ import { afterEach, beforeEach, describe, it } from 'vitest';
 import type { EngineJob } from '../launcher/engine.js';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
 import { FakeClock } from '@longshore/worker/testing/fake-clock';
-import { KubernetesEngine } from './kubernetes.engine.js';
+import { KubernetesEngine, type KubernetesOptions } from './kubernetes.engine.js';
 import { SETTINGS } from '../testing/job-context.js';
 import { ScriptedApi, status } from '../testing/scripted-api.js';
+import { NO_VOLUMES, parseVolumes } from '@longshore/worker/runtime/volumes';
 import { parseOutputs } from '@longshore/worker/runtime/outputs';
 
 const JOBS = '/apis/batch/v1/namespaces/runs/jobs';
@@ -79,9 +80,10 @@ describe('the Kubernetes engine', () => {
     rmSync(join(folder, 'config'));
   });
 
-  function make(more: { readonly clock?: FakeClock } = {}): KubernetesEngine {
+  function make(more: Partial<KubernetesOptions> = {}): KubernetesEngine {
     return new KubernetesEngine({
       settings: SETTINGS,
+      volumes: NO_VOLUMES,
       workerId: 'w1',
       deployment: 'prod',
       log: new MemoryLog(),
@@ -250,9 +252,22 @@ describe('the Kubernetes engine', () => {
     assert.throws(() => engine.list(), { name: 'EngineFault' });
   });
 
+  it('announces its volumes, which it looks for when it opens', async () => {
+    const volumes = parseVolumes('data=pvc:first:ro') ?? NO_VOLUMES;
+    const claim = 'GET /api/v1/namespaces/runs/persistentvolumeclaims/first';
+    scripted.api.on(claim, status(404, 'NotFound', 'not found'));
+    const offering = make({ volumes });
+    assert.deepEqual(offering.capabilities.slice(-2), ['container', 'volume:data']);
+    await assert.rejects(offering.open(), {
+      name: 'SettingsError',
+      message: /the claim 'first' of the volume 'data'/,
+    });
+  });
+
   it('ends with one line when there is no cluster', async () => {
     const none = new KubernetesEngine({
       settings: SETTINGS,
+      volumes: NO_VOLUMES,
       workerId: 'w1',
       deployment: 'prod',
       log: new MemoryLog(),

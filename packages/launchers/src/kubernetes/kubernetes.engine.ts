@@ -21,11 +21,13 @@ import { submitJob } from './job-submission.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
 import { readOutputs } from './logs/pod-outputs.js';
 import { readPodLog, type LogQuery } from './logs/pod-log.js';
+import type { Capability } from '@longshore/client/constants';
+import { volumeCapabilities, type OfferedVolumes } from '@longshore/worker/runtime/volumes';
 import { CAPABILITIES, type JobContext } from './manifest/job-manifest.js';
 import { deploymentSelector, jobName, RUN_CONTAINER } from './manifest/names.js';
 import { readSecretValues } from './manifest/secrets.js';
 import { choosePatch, sampleSpec } from './manifest/pod-template-patch.js';
-import { checkAccess } from './permissions.js';
+import { checkAccess, checkVolumes } from './permissions.js';
 import { hasStarted } from './state/job-status.js';
 import { JobStates } from './state/job-states.js';
 
@@ -36,6 +38,8 @@ const RETRY = { firstMs: 250, maxMs: 10_000 };
 
 export interface KubernetesOptions {
   readonly settings: KubernetesSettings;
+  /** SERVICE_WORKER_VOLUMES. */
+  readonly volumes: OfferedVolumes;
   readonly workerId: string;
   /** Name on all Jobs; launchers of one deployment see each other's. */
   readonly deployment: string;
@@ -57,25 +61,27 @@ interface Opened extends RemovalParts {
 /** Executes attempts as Jobs of a Kubernetes cluster. */
 export class KubernetesEngine implements Engine {
   readonly name = 'kubernetes';
-  readonly capabilities = CAPABILITIES;
+  readonly capabilities: readonly Capability[];
   readonly tags: readonly string[];
   private readonly clock: Clock;
   private readonly closing = new AbortController();
   private opened: Opened | null = null;
 
   constructor(private readonly options: KubernetesOptions) {
+    this.capabilities = [...CAPABILITIES, ...volumeCapabilities(options.volumes)];
     this.tags = [...options.settings.tags.keys()];
     this.clock = options.clock ?? SYSTEM_CLOCK;
   }
 
   async open(): Promise<void> {
-    const { settings, workerId, deployment, log, env, fixedResources = false } = this.options;
+    const { settings, volumes, workerId, deployment, log, env, fixedResources = false } = this.options;
     const connection = await connect(env);
     const { api } = connection;
     const paths = new Paths(settings.namespace ?? connection.namespace ?? 'default');
     try {
       const readsNodes = await checkAccess(api, paths.namespace, fixedResources);
-      const context = { settings, deployment, workerId, gpuProducts: new Map<string, string>() };
+      await checkVolumes(api, paths, volumes);
+      const context = { settings, volumes, deployment, workerId, gpuProducts: new Map<string, string>() };
       const patch = await choosePatch(context);
       const removal = { api, paths, deployment, clock: this.clock };
       const work = new BackgroundWork(removal, {

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import type { KubernetesApi } from './api/kubernetes-api.js';
-import { checkAccess } from './permissions.js';
+import { parseVolumes } from '@longshore/worker/runtime/volumes';
+import { Paths } from './api/resources.js';
+import { checkAccess, checkVolumes } from './permissions.js';
 import { ScriptedApi, status } from '../testing/scripted-api.js';
 
 const REVIEWS = 'POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
@@ -74,5 +76,24 @@ describe('the check of permissions', () => {
     allowAllBut();
     scripted.api.on(NAMESPACE, status(403, 'Forbidden', 'forbidden'));
     assert.equal(await checkAccess(api, 'runs', false), true);
+  });
+
+  it('looks for the claim of each volume, and tells which one is missing or cannot be seen', async () => {
+    const volumes = parseVolumes('data=pvc:first,results=pvc:second') ?? new Map();
+    const at = (claim: string): string => `GET /api/v1/namespaces/runs/persistentvolumeclaims/${claim}`;
+    scripted.api.on(at('first'), { body: {} });
+    scripted.api.on(at('second'), { body: {} });
+    await checkVolumes(api, new Paths('runs'), volumes);
+    scripted.api.on(at('second'), status(404, 'NotFound', 'not found'));
+    const claim = "the claim 'second' of the volume 'results' (SERVICE_WORKER_VOLUMES)";
+    await assert.rejects(
+      checkVolumes(api, new Paths('runs'), volumes),
+      refused(`${claim} does not exist in the namespace 'runs'`),
+    );
+    scripted.api.on(at('second'), status(403, 'Forbidden', 'forbidden'));
+    await assert.rejects(
+      checkVolumes(api, new Paths('runs'), volumes),
+      refused(`its account may not get persistentvolumeclaims, so it cannot see ${claim}`),
+    );
   });
 });

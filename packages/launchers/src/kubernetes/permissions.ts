@@ -1,5 +1,7 @@
 import { SettingsError } from '@longshore/common/settings/setting';
+import type { OfferedVolumes } from '@longshore/worker/runtime/volumes';
 import { ApiError, type KubernetesApi } from './api/kubernetes-api.js';
+import type { Paths } from './api/resources.js';
 
 /** What a launcher does with a resource. */
 export interface Permission {
@@ -87,6 +89,22 @@ export async function checkAccess(
     );
   }
   return true;
+}
+
+/** Looks for the claims of the volumes. @throws SettingsError that names one that is missing or cannot be seen */
+export async function checkVolumes(api: KubernetesApi, paths: Paths, volumes: OfferedVolumes): Promise<void> {
+  for (const [name, { source }] of volumes) {
+    const claim = `the claim '${source}' of the volume '${name}' (SERVICE_WORKER_VOLUMES)`;
+    try {
+      await api.get<object>(paths.claims(source));
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (error.status === 404)
+        throw refused(`${claim} does not exist in the namespace '${paths.namespace}'`);
+      if (error.status !== 403) throw error;
+      throw refused(`its account may not get persistentvolumeclaims, so it cannot see ${claim}`);
+    }
+  }
 }
 
 function refused(why: string): SettingsError {

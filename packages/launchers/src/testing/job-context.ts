@@ -1,3 +1,4 @@
+import { NO_VOLUMES } from '@longshore/worker/runtime/volumes';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
 import type { JobContext } from '../kubernetes/manifest/job-manifest.js';
 
@@ -17,6 +18,7 @@ export const SETTINGS: KubernetesSettings = {
 
 export const CONTEXT: JobContext = {
   settings: SETTINGS,
+  volumes: NO_VOLUMES,
   deployment: 'prod',
   workerId: 'w:1/a',
   gpuProducts: new Map(),

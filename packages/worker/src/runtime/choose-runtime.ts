@@ -7,6 +7,7 @@ import { PULL_TIMING } from './docker/images/pull-watch.js';
 import { LoginFile } from './docker/images/login-file.js';
 import { ImagePolicy } from './docker/images/image-policy.js';
 import type { ImageBudget } from './docker/images/image-store.js';
+import type { OfferedVolumes } from './volumes.js';
 import { ProcessRuntime } from './process/process.runtime.js';
 import { RunFolders } from './process/run-folders.js';
 import type { Runtime, RuntimeLog } from './runtime.js';
@@ -29,6 +30,8 @@ export interface RuntimeChoice {
   readonly network: string;
   /** SERVICE_WORKER_NETWORKS. */
   readonly networks: ReadonlyMap<string, string>;
+  /** SERVICE_WORKER_VOLUMES. */
+  readonly volumes: OfferedVolumes;
   /** SERVICE_WORKER_USER; null: not set. */
   readonly containerUser: string | null;
   /** SERVICE_WORKER_PIDS; null: not set. */
@@ -52,8 +55,19 @@ const DEFAULT_IMAGES_DIR = 'examples/images';
  * @throws Error fit for the operator when it cannot be used
  */
 export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
-  const { runtime, env, workerId, instance, log, pullSilenceSeconds, imageBudget, network, networks, pids } =
-    choice;
+  const {
+    runtime,
+    env,
+    workerId,
+    instance,
+    log,
+    pullSilenceSeconds,
+    imageBudget,
+    network,
+    networks,
+    volumes,
+    pids,
+  } = choice;
   if (runtime === 'process') return processRuntime(choice);
   const problem = await engineProblem(env);
   if (problem === null) {
@@ -72,10 +86,12 @@ export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
       imageBudget,
       network,
       networks,
+      volumes,
       pids,
       user: choice.containerUser,
     });
     await docker.checkNetworks();
+    await docker.checkVolumes();
     return docker;
   }
   throw new Error(

@@ -86,6 +86,7 @@ const READ_OPTION = {
   list: readList,
   'object-list': readObjects,
   'object-map': readObjectMap,
+  'record-list': readRecords,
   text: (value: unknown = null) => (value === null || typeof value === 'string' ? value : undefined),
   integer: (value: unknown = null) => (value === null || Number.isInteger(value) ? value : undefined),
 } as const;
@@ -122,6 +123,14 @@ function readObjects(value: unknown = []): readonly Record<string, string>[] | u
   if (!Array.isArray(value)) return undefined;
   const read = value.map((item) => readTexts(item));
   return read.every((item) => item !== null) ? read : undefined;
+}
+
+/** Maps of texts, integers and booleans; absent: empty; undefined: it is something else. */
+function readRecords(value: unknown = []): readonly JsonObject[] | undefined {
+  if (!Array.isArray(value) || !value.every(isJsonObject)) return undefined;
+  const isPlain = (member: unknown): boolean =>
+    typeof member === 'string' || typeof member === 'boolean' || Number.isInteger(member);
+  return value.every((item) => Object.values(item).every(isPlain)) ? value : undefined;
 }
 
 /** Maps of texts by name; absent: empty; undefined: it is something else. */

@@ -266,12 +266,20 @@ export function neededCapabilities({
   container,
   constraints,
 }: Pick<ClaimedRun, 'container' | 'constraints'>): string[] {
-  const needed = RUN_OPTIONS.flatMap(({ name, default: unset, capability }) => {
+  const needed = RUN_OPTIONS.flatMap(({ name, default: unset, capabilities }) => {
     const value = container[name];
-    if (capability === null || value === unset || !isSet(value)) return [];
-    return capability.endsWith(':') && typeof value === 'string' ? `${capability}${value}` : capability;
+    if (value === unset || !isSet(value)) return [];
+    if (name === 'mounts') return container.mounts.map(mountCapability);
+    return capabilities.map((capability) =>
+      capability.endsWith(':') && typeof value === 'string' ? `${capability}${value}` : capability,
+    );
   });
   return [...new Set([...needed, ...capabilitiesOf(constraints)])];
+}
+
+function mountCapability({ volume, read_only: isReadOnly = false }: RunContainer['mounts'][number]): string {
+  if (volume === undefined) return 'scratch';
+  return isReadOnly ? `volume:${volume}` : `volume:${volume}:rw`;
 }
 
 /** An empty map or list is not set. */

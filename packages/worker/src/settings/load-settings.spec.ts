@@ -35,6 +35,7 @@ test('requires only an API key', () => {
     imageBudget: { maxAgeMs: 7 * 86_400_000, maxBytes: 50_000_000_000 },
     network: 'longshore',
     networks: new Map(),
+    volumes: new Map(),
     containerUser: null,
     pids: null,
     maxEvents: 10_000,
@@ -108,6 +109,7 @@ test('reads every setting from the environment', () => {
       ['db', 'backend'],
       ['a', 'A_1'],
     ]),
+    volumes: new Map(),
     containerUser: '1000:1000',
     pids: 4096,
     maxEvents: 5,
@@ -208,4 +210,16 @@ test('explains every setting in the help', () => {
     assert.ok(text.includes(flag === undefined ? `  ${env}\n` : `  ${shown}`), env);
     assert.ok(text.includes(`Must be ${allowed}. ${fallback}\n`), env);
   }
+});
+
+test('refuses volumes that the runtime cannot offer', () => {
+  const env = { SERVICE_API_KEY: 'k', SERVICE_WORKER_VOLUMES: 'data=/srv/data:ro' };
+  assert.deepEqual(
+    [...loadWorkerSettings([], env).volumes],
+    [['data', { kind: 'folder', source: '/srv/data', isWritable: false }]],
+  );
+  assert.throws(() => loadWorkerSettings([], { ...env, SERVICE_WORKER_RUNTIME: 'process' }), {
+    name: 'SettingsError',
+    message: /the runtime process offers no volumes/,
+  });
 });

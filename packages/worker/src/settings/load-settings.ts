@@ -7,6 +7,7 @@ import {
 } from '@longshore/common/settings/settings-reader';
 import { readKubernetesSettings, type KubernetesSettings } from './kubernetes-settings.js';
 import { readSlurmSettings, type SlurmSettings } from './slurm-settings.js';
+import { NO_VOLUMES, parseVolumes, volumesProblem, type OfferedVolumes } from '../runtime/volumes.js';
 import type { ImageBudget } from '../runtime/docker/images/image-store.js';
 import { WORKER_SETTINGS, type WorkerSettingField } from './worker-settings.js';
 
@@ -49,6 +50,8 @@ export interface WorkerSettings {
   readonly network: string;
   /** Networks of the engine by the names that runs choose them by. */
   readonly networks: ReadonlyMap<string, string>;
+  /** What runs may mount. */
+  readonly volumes: OfferedVolumes;
   /** User of every container, as numbers; `nonroot`: any but 0; null: that of the run or the image. */
   readonly containerUser: string | null;
   /** Processes and threads of a container; null: by the cores. */
@@ -129,6 +132,7 @@ export function loadWorkerSettings(
     },
     network: reader.read('network', matching(NETWORK), ''),
     networks: reader.read('networks', parseNetworks, new Map<string, string>()),
+    volumes: reader.read('volumes', parseVolumes, NO_VOLUMES),
     containerUser: reader.read('containerUser', matching(CONTAINER_USER), null),
     pids: reader.read('pids', within(64, 4_194_304), null),
     maxEvents: reader.read('maxEvents', within(0, 1_000_000), 0),
@@ -143,7 +147,9 @@ export function loadWorkerSettings(
     healthFile: reader.read('healthFile', String, null),
     logLevel: reader.read('logLevel', (text) => LOG_LEVELS.get(String(text)), 'info'),
   };
-  const { engine, workerId, gpuIds } = settings;
+  const { engine, workerId, gpuIds, volumes } = settings;
+  const unfit = volumesProblem(volumes, engine?.name ?? settings.runtime ?? 'docker');
+  if (unfit !== null) reader.refuse('volumes', unfit);
   if (engine !== null) {
     if (workerId === null)
       reader.refuse(

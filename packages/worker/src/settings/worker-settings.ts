@@ -179,6 +179,16 @@ const COMMON_SETTINGS = [
       "Networks that runs may choose by name (their option `network`), each with the engine's network of the runtime docker.",
   },
   {
+    field: 'volumes',
+    env: 'SERVICE_WORKER_VOLUMES',
+    flag: 'volumes',
+    kind: 'text',
+    allowed:
+      'a comma-separated list of up to 100 entries NAME=FOLDER or NAME=docker-volume:VOLUME (docker), NAME=pvc:CLAIM (kubernetes), each with :ro at the end if wanted',
+    description:
+      'Volumes that runs may mount by name (their option `mounts`): absolute paths of folders of the host or volumes of Docker, or claims of Kubernetes; with :ro, runs only read.',
+  },
+  {
     field: 'containerUser',
     env: 'SERVICE_WORKER_USER',
     flag: 'user',

@@ -9,12 +9,14 @@ const VALUES = {
   integer: 1,
   'object-list': [],
   'object-map': {},
+  'record-list': [{ scratch_mb: 1, path: '/a' }],
 } as const;
 
 /** For each option that reaches a container as it is, and that the capabilities allow, options with only this one set. */
 export function sampleOptions(capabilities: readonly Capability[]): readonly Partial<CarriedOptions>[] {
   return RUN_OPTIONS.filter(
-    ({ name, capability }) =>
-      name in carriedOptions(PLAIN) && (capability === null || capabilities.includes(capability)),
+    ({ name, capabilities: needed }) =>
+      name in carriedOptions(PLAIN) &&
+      (needed.length === 0 || needed.some((one) => capabilities.includes(one))),
   ).map(({ name, kind }) => ({ [name]: VALUES[kind] }));
 }

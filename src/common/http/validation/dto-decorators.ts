@@ -164,15 +164,18 @@ export function allowsUnknownFields(type: object): boolean {
 
 /** A JSON integer that a double holds exactly, within the range. */
 export function IsJsonInteger(range: IntegerRange = {}): PropertyDecorator {
-  const { min = Number.MIN_SAFE_INTEGER, max = Number.MAX_SAFE_INTEGER } = range;
   return applyDecorators(
-    Check(
-      'isJsonInteger',
-      (value) => Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max,
-      `must be ${describeInteger(range)}`,
-    ),
-    ApiProperty({ type: 'integer', ...defined({ minimum: range.min, maximum: range.max }) }),
+    CheckBy('isJsonInteger', (value, path) => integerProblem(value, range, path)),
+    ApiProperty({ type: 'integer', ...schemaInteger(range) }),
   );
+}
+
+/** Why a value is not an integer within the range, in words; undefined: it is one. @param path of the value */
+export function integerProblem(value: unknown, range: IntegerRange, path: string): string | undefined {
+  const { min = Number.MIN_SAFE_INTEGER, max = Number.MAX_SAFE_INTEGER } = range;
+  return Number.isSafeInteger(value) && Number(value) >= min && Number(value) <= max
+    ? undefined
+    : `${path} must be ${describeInteger(range)}`;
 }
 
 /** A string without NUL characters and lone surrogates, of the given shape. */
@@ -288,6 +291,11 @@ export function QueryString({ oneOf, ...shape }: QueryText = {}): PropertyDecora
 /** Why a value is not a text of this shape, in words; undefined: it is one. @param path of the value */
 export function textProblem(value: unknown, shape: TextShape, path: string): string | undefined {
   return hasShape(value, shape) ? undefined : `${path} must be ${describeText(shape)}`;
+}
+
+/** The range as OpenAPI keywords. */
+export function schemaInteger({ min, max }: IntegerRange): object {
+  return defined({ minimum: min, maximum: max });
 }
 
 /** The shape as OpenAPI keywords. */

@@ -96,7 +96,7 @@ function whyNot(why: Refusal): string {
 
 function describe({ resource, needed, free, total, missing }: Obstacle): string {
   if (resource === 'tags') return `lacks the tags ${missing?.join(', ')}`;
-  if (resource === 'capabilities') return `lacks the capabilities ${missing?.join(', ')}`;
+  if (resource === 'capabilities') return (missing ?? []).map(describeMissing).join(', ');
   if (resource === 'concurrency') return `waits for the concurrency key: ${formatCount(total)} may execute`;
   const names: Readonly<Record<string, string>> = {
     cpu: 'CPU cores',
@@ -107,4 +107,10 @@ function describe({ resource, needed, free, total, missing }: Obstacle): string 
   if (resource === 'reserved') return 'is kept free for another run';
   const size = resource.endsWith('_mb') ? formatMb : formatCount;
   return `needs ${size(needed)} ${names[resource] ?? resource}, ${size(free)} of ${size(total)} free`;
+}
+
+function describeMissing(capability: string): string {
+  const [, volume, isWritable] = /^volume:([^:]+)(:rw)?$/.exec(capability) ?? [];
+  if (volume === undefined) return `lacks the capability ${capability}`;
+  return `does not offer the volume '${volume}'${isWritable === undefined ? '' : ' for writing'}`;
 }

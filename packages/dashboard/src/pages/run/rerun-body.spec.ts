@@ -19,6 +19,7 @@ const VALUES = {
   list: ['sh'],
   'object-list': [{ secret: 'map', prefix: 'P_' }],
   'object-map': { '/etc/a': { content: 'a', mode: '0400' } },
+  'record-list': [{ volume: 'v', path: '/v' }],
   text: 'registry',
   integer: 3,
 };

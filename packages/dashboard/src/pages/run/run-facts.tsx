@@ -103,6 +103,11 @@ export function RunFacts({ run }: { readonly run: Run }) {
           <span title={policy.retry_on.join(', ')}>{policy.retry_on.join(', ') || 'no failure'}</span>
         </Fact>
       )}
+      {run.mounts.map((mount) => (
+        <Fact key={mount.path} name={`Mount ${mount.path}`}>
+          <span title={mountText(mount)}>{mountText(mount)}</span>
+        </Fact>
+      ))}
       <Fact name="Must start within">{budget(timeouts?.start_within_s)}</Fact>
       <Fact name="May run for">{budget(timeouts?.attempt_s)}</Fact>
       <Fact name="Changed">
@@ -152,6 +157,16 @@ function PageLink({ page, path = null, query, text }: PageLinkProps) {
 
 function budget(seconds: number | undefined): string {
   return seconds === undefined ? 'no limit' : formatDuration(seconds * 1000);
+}
+
+function mountText({
+  volume,
+  sub_path: subPath,
+  read_only: readOnly,
+  scratch_mb: scratch,
+}: Run['mounts'][number]): string {
+  if (volume === undefined) return `empty, ${formatMb(scratch ?? 0)}`;
+  return `${volume}${subPath === undefined ? '' : `/${subPath}`}${readOnly === true ? ', read-only' : ''}`;
 }
 
 function needsOf({ constraints }: Run): string {

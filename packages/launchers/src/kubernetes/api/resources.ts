@@ -35,6 +35,10 @@ export class Paths {
     return `/api/v1/namespaces/${this.namespace}/secrets${ending(name)}`;
   }
 
+  claims(name: string): string {
+    return `/api/v1/namespaces/${this.namespace}/persistentvolumeclaims${ending(name)}`;
+  }
+
   events(): string {
     return `/api/v1/namespaces/${this.namespace}/events`;
   }

@@ -3,6 +3,8 @@ import type { JobSpec } from '../../launcher/engine.js';
 import { workerEnvironment } from '@longshore/worker/runtime/runtime';
 import type { Container, Job, PodSpec, PodTemplate } from '../api/resources.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
+import type { OfferedVolumes } from '@longshore/worker/runtime/volumes';
+import { podMounts, type PodMounts } from './mounts.js';
 import {
   ATTEMPT_LABEL,
   DEPLOYMENT_LABEL,
@@ -30,6 +32,7 @@ export const CAPABILITIES: readonly Capability[] = [
   'secrets',
   'secrets_from',
   'files',
+  'scratch',
   'registry',
   'container',
   'cpu_millis',
@@ -51,6 +54,8 @@ const RUN_FILES_VOLUME = 'longshore-run-files';
 /** What is the same for all Jobs of a launcher. */
 export interface JobContext {
   readonly settings: KubernetesSettings;
+  /** SERVICE_WORKER_VOLUMES. */
+  readonly volumes: OfferedVolumes;
   readonly deployment: string;
   readonly workerId: string;
   /** The nodes' product of GPU by the tag that it is reported as. */
@@ -109,7 +114,8 @@ export function jobManifest(spec: JobSpec, context: JobContext): Job {
  * Three containers, one after the other: `inputs` copies the files, `run` is the user's, and `outputs` prints the output file;
  * the cluster does not start it when `run` fails. Nothing has to be stopped, and nothing of the launcher is in the user's image.
  */
-function podSpec(spec: JobSpec, { settings, gpuProducts }: JobContext): PodSpec {
+function podSpec(spec: JobSpec, { settings, volumes, gpuProducts }: JobContext): PodSpec {
+  const mounts = podMounts(spec, volumes);
   const { helperImage, serviceAccount, priorityClass, tolerations, pullSecrets } = settings;
   const imagePullSecrets = [...pullSecrets, ...(spec.registry === null ? [] : [pullSecretName(spec)])];
   const nodeSelector = nodeSelectorOf(spec, settings, gpuProducts);
@@ -128,7 +134,7 @@ function podSpec(spec: JobSpec, { settings, gpuProducts }: JobContext): PodSpec 
       : { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
     ...(Object.keys(nodeSelector).length === 0 ? {} : { nodeSelector }),
     ...affinityOf(spec.constraints, settings.vramLabel),
-    initContainers: [inputsContainer(spec, helperImage), runContainer(spec, settings)],
+    initContainers: [inputsContainer(spec, helperImage, mounts), runContainer(spec, settings, mounts)],
     containers: [outputsContainer(helperImage)],
     volumes: [
       { name: FILES_VOLUME, emptyDir: {} },
@@ -147,12 +153,13 @@ function podSpec(spec: JobSpec, { settings, gpuProducts }: JobContext): PodSpec 
           })),
         },
       },
+      ...mounts.volumes,
     ],
   };
 }
 
 /** Inputs and outputs are open to every user, because the image decides which user the program runs as. */
-function inputsContainer({ files, user }: JobSpec, image: string): Container {
+function inputsContainer({ files, user }: JobSpec, image: string, mounts: PodMounts): Container {
   const commands = [
     `cp ${SECRET_FOLDER}/${INPUT_KEY} ${SECRET_FOLDER}/${OUTPUT_KEY} ${FOLDER}/`,
     `chmod 644 ${FOLDER}/${INPUT_KEY}`,
@@ -166,15 +173,18 @@ function inputsContainer({ files, user }: JobSpec, image: string): Container {
         ...(user === null ? [] : [`chown ${user} ${file}`]),
       ];
     }),
+    ...mounts.commands,
   ];
+  const givesAway = user !== null && files.length + mounts.commands.length > 0;
   const runFiles = { name: RUN_FILES_VOLUME, mountPath: RUN_FILES_FOLDER };
   return {
     ...helper(INPUTS_CONTAINER, image, commands.join(' && ')),
-    securityContext: files.length > 0 && user !== null ? restricted('CHOWN') : restricted(),
+    securityContext: givesAway ? restricted('CHOWN') : restricted(),
     volumeMounts: [
       filesMount(),
       { name: SECRET_VOLUME, mountPath: SECRET_FOLDER, readOnly: true },
       ...(files.length === 0 ? [] : [runFiles]),
+      ...mounts.ownedMounts,
     ],
   };
 }
@@ -200,7 +210,7 @@ function helper(name: string, image: string, script: string): Container {
   };
 }
 
-function runContainer(spec: JobSpec, { pullPolicy }: KubernetesSettings): Container {
+function runContainer(spec: JobSpec, { pullPolicy }: KubernetesSettings, mounts: PodMounts): Container {
   const { image, command, args, workdir, user, files, constraints } = spec;
   const { requests, limits } = resourcesOf(constraints);
   return {
@@ -222,6 +232,7 @@ function runContainer(spec: JobSpec, { pullPolicy }: KubernetesSettings): Contai
         readOnly: true,
       })),
       ...(shmMbOf(spec) === 0 ? [] : [{ name: SHM_VOLUME, mountPath: '/dev/shm' }]),
+      ...mounts.mounts,
     ],
   };
 }

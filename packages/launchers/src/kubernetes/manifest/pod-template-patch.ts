@@ -37,6 +37,7 @@ const SAMPLE_VALUES = {
   list: ['sample'],
   'object-list': [],
   'object-map': {},
+  'record-list': [],
   text: 'sample',
   integer: 1,
 } as const;

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import type { ContainerStatus, Job, Pod } from '../api/resources.js';
 import { statusOf, timesOf, type JobView } from './job-status.js';
+import { waitProblemOf } from './wait-problem.js';
 
 const NOW = Date.parse('2026-11-23T22:00:00Z');
 const before = (seconds: number) => new Date(NOW - seconds * 1000).toISOString();
@@ -172,6 +173,57 @@ const full = (volume: string) => ({
   ...failed,
   reason: 'Evicted',
   message: `Usage of EmptyDir volume "${volume}" exceeds the limit "64Mi". `,
+});
+
+describe('the status of a job whose mounts cannot be had', () => {
+  const volumes = [{ name: 'longshore-mount-0-results', persistentVolumeClaim: { claimName: 'team' } }];
+
+  it('is infrastructure when a claim does not exist for a minute, and names the volume', () => {
+    const message = '0/1 nodes are available: persistentvolumeclaim "team" not found.';
+    const conditions = [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }];
+    const waits = { ...pod([]), spec: { containers: [], volumes }, status: { phase: 'Pending', conditions } };
+    const problem = { container: 'inputs', message: 'last' };
+    assert.equal(of(waits, { problem: { ...problem, sinceMs: NOW - 1000 } }).kind, 'pending');
+    assert.deepEqual(of(waits, { problem: { ...problem, sinceMs: NOW - 3_600_000 } }), {
+      kind: 'failed',
+      cause: 'infrastructure',
+      message: 'last',
+    });
+    assert.equal(
+      waitProblemOf(waits)?.message,
+      "The volume 'results' is missing: Kubernetes does not have its claim",
+    );
+  });
+
+  it("is the run's error when the node cannot use its folder within a volume", () => {
+    const why = 'failed to prepare subPath for volumeMount "longshore-mount-0-results" of container "inputs"';
+    const waits = pod([waiting('CreateContainerConfigError', why), INIT, INIT]);
+    assert.equal(waitProblemOf(waits)?.cause, 'error');
+    assert.equal(
+      waitProblemOf(pod([waiting('CreateContainerConfigError', 'other'), INIT]))?.cause,
+      'infrastructure',
+    );
+  });
+
+  it("is the run's error when its empty folder became too large", () => {
+    const message = 'Usage of EmptyDir volume "longshore-scratch-2" exceeds the limit "500Mi". ';
+    const ended = {
+      kind: 'failed',
+      cause: 'error',
+      message: 'An empty folder of the run became larger than its scratch_mb',
+    };
+    const states = [done(), done(137), INIT];
+    assert.deepEqual(of(pod(states, { status: { ...failed, reason: 'Evicted', message } })), ended);
+    const conditions = [
+      { type: 'DisruptionTarget', status: 'True', reason: 'TerminationByKubelet', message },
+    ];
+    assert.deepEqual(of(pod(states, { status: { ...failed, conditions } })), ended);
+    const other = message.replace('longshore-scratch-2', 'cache');
+    assert.deepEqual(
+      of(pod(states, { status: { ...failed, reason: 'Evicted', message: other } })),
+      lost(`Evicted: ${other}`),
+    );
+  });
 });
 
 describe('the status of a job that the cluster ended', () => {

@@ -2,6 +2,7 @@ import { engineTime, type ContainerTimes } from '@longshore/worker/execution/con
 import type { JobStatus } from '../../launcher/engine.js';
 import { isDenial } from '../api/kubernetes-api.js';
 import { timeOf, type ContainerStatus, type Job, type Pod } from '../api/resources.js';
+import { isOverScratch } from '../manifest/mounts.js';
 import {
   INPUTS_CONTAINER,
   OUTPUTS_CONTAINER,
@@ -115,6 +116,12 @@ function endOf(pod: Pod): JobStatus | null {
     const message = `Kubernetes ended the run because its /dev/shm was full: ${podReason(pod)}`;
     return { kind: 'failed', cause: 'oom', message };
   }
+  if (isOverScratch(disruption?.message) || (isOver && isOverScratch(pod.status?.message)))
+    return {
+      kind: 'failed',
+      cause: 'error',
+      message: 'An empty folder of the run became larger than its scratch_mb',
+    };
   if (disruption !== undefined) return lost(joined(disruption.reason, disruption.message));
   if (isOver && reason !== undefined && reason !== '') return lost(podReason(pod));
   if (run === undefined) return isOver ? helperFailed(pod) : null;

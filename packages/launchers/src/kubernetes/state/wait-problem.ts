@@ -1,4 +1,5 @@
 import { timeOf, type ContainerStatus, type Pod } from '../api/resources.js';
+import { missingVolume } from '../manifest/mounts.js';
 import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, RUN_CONTAINER } from '../manifest/names.js';
 
 /** Why a container of a pod cannot start now. */
@@ -33,18 +34,35 @@ export function waitProblemOf(pod: Pod): WaitProblem | null {
   const statuses = [...initContainerStatuses, ...containerStatuses];
   const status = statuses.find(({ state }) => isProblem(state?.waiting?.reason));
   const reason = status?.state?.waiting?.reason;
-  if (status === undefined || reason === undefined) return null;
+  if (status === undefined || reason === undefined) return volumeProblemOf(pod);
   const said = [reason, status.state?.waiting?.message].filter((part) => part !== undefined && part !== '');
   const isUsers = status.name === RUN_CONTAINER;
   const isImage = !CREATE.includes(reason);
+  // What a volume has there is the business of its runs.
+  const isSubPath = !isImage && said.some((part) => part?.includes('subPath for volumeMount'));
   const what = isImage ? `The image '${status.image}' cannot be pulled` : 'The container cannot be created';
   return {
     container: status.name,
-    cause: isUsers ? (isImage ? 'image' : 'error') : 'infrastructure',
+    cause: isUsers || isSubPath ? (isImage ? 'image' : 'error') : 'infrastructure',
     message: `${what}: ${said.join(': ')}`,
     isBackOff: reason === BACK_OFF,
     grace: NO_GRACE.includes(reason) ? 'none' : isImage ? 'pull' : 'create',
     startingSinceMs: startingSince(pod, status, statuses),
+  };
+}
+
+/** Null: its volumes exist. */
+function volumeProblemOf({ spec, status }: Pod): WaitProblem | null {
+  const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled');
+  const volume = scheduled?.status === 'False' ? missingVolume(spec, scheduled.message) : undefined;
+  if (volume === undefined) return null;
+  return {
+    container: INPUTS_CONTAINER,
+    cause: 'infrastructure',
+    message: `The volume '${volume}' is missing: Kubernetes does not have its claim`,
+    isBackOff: false,
+    grace: 'create',
+    startingSinceMs: timeOf(scheduled?.lastTransitionTime),
   };
 }
 

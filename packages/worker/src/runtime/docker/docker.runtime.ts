@@ -21,7 +21,7 @@ import {
   removeContainer,
   type ContainerTiming,
 } from './container/docker.container.js';
-import { putFiles, putInputs } from './container/container-files.js';
+import { openScratch, putFiles, putInputs } from './container/container-files.js';
 import { readEngineAddress, type EngineAddress } from './engine/engine-address.js';
 import { readFeatures, type EngineFeatures } from './engine/engine-features.js';
 import { createContainer, probeEngine } from './engine-probe.js';
@@ -35,7 +35,10 @@ import { ensureNetwork } from './container/run-network.js';
 import { ImageAccess, isMarkName } from './images/image-access.js';
 import { ImageStore, UNLIMITED, type ImageBudget } from './images/image-store.js';
 import { ImageUses } from './images/image-uses.js';
+import { MountFault } from './mounts/sub-folder.js';
+import { VolumeMounts, type PreparedMounts } from './mounts/volume-mounts.js';
 import type { WorkerIdentity } from '../../process/worker-identity.js';
+import { NO_VOLUMES, volumeCapabilities, type OfferedVolumes } from '../volumes.js';
 import { SecretMask } from '../../secrets/secret-mask.js';
 import type { RegistryLogin } from '../../service-api/service-api.js';
 import {
@@ -63,6 +66,8 @@ export interface DockerRuntimeOptions {
   readonly network?: string;
   /** SERVICE_WORKER_NETWORKS: networks of the engine by the names that runs choose; absent: none. */
   readonly networks?: ReadonlyMap<string, string>;
+  /** SERVICE_WORKER_VOLUMES; absent: none. */
+  readonly volumes?: OfferedVolumes;
   /** Of SERVICE_WORKER_REGISTRY_LOGINS; absent or null: none. */
   readonly logins?: LoginFile | null;
   /** SERVICE_WORKER_USER; absent or null: that of the run or the image. */
@@ -76,14 +81,15 @@ export interface DockerRuntimeOptions {
 }
 
 /**
- * Runs containers on a Docker Engine API. Inputs and outputs are copied into and out of a container, so nothing of the host is
- * mounted and the engine may be on another machine.
+ * Runs containers on a Docker Engine API. Inputs and outputs are copied into and out of a container, so nothing of the host but
+ * the volumes of runs is mounted, and the engine may be on another machine.
  */
 export class DockerRuntime implements Runtime {
   readonly name = 'docker';
   readonly capabilities: readonly Capability[];
   private readonly address: EngineAddress;
   private readonly timing: ContainerTiming;
+  private readonly volumes: VolumeMounts;
   private readonly imageUses = new ImageUses();
   private connected: Promise<Dockerode> | null = null;
   /** What the containers are for that are being started, run or wait for their removal. */
@@ -97,7 +103,17 @@ export class DockerRuntime implements Runtime {
     this.address = readEngineAddress(options.env);
     this.timing = options.timing ?? CONTAINER_TIMING;
     const networks = ['none', ...(options.networks?.keys() ?? [])];
-    this.capabilities = [...CAPABILITIES, ...networks.map((name) => `network:${name}` as const)];
+    this.capabilities = [
+      ...CAPABILITIES,
+      ...networks.map((name) => `network:${name}` as const),
+      ...volumeCapabilities(options.volumes ?? NO_VOLUMES),
+    ];
+    this.volumes = new VolumeMounts(options, this.timing);
+  }
+
+  /** @throws Error that names a volume of SERVICE_WORKER_VOLUMES that the engine does not have */
+  async checkVolumes(): Promise<void> {
+    await this.volumes.check(await this.engine());
   }
 
   /** @throws EngineFault that names a network of SERVICE_WORKER_NETWORKS that the engine does not have */
@@ -213,10 +229,13 @@ export class DockerRuntime implements Runtime {
     const { timing } = this;
     let created: Dockerode.Container | null = null;
     let attached: Readable | null = null;
+    let mounts: PreparedMounts | null = null;
     try {
       const { pids, user = null } = this.options;
-      const choices = { network, pids, engine: await this.featuresOf(engine) };
       const executed = user === null || user === NON_ROOT ? spec : { ...spec, user };
+      const features = await this.featuresOf(engine);
+      mounts = await this.volumes.prepare(engine, executed, features);
+      const choices = { network, pids, engine: features, mounts: mounts.settings };
       const options = containerOptions(executed, this.options, choices);
       const container = (created = await createContainer(engine, options, timing.startMs));
       if (user === NON_ROOT) await checkUser(container, timing.callMs);
@@ -224,16 +243,32 @@ export class DockerRuntime implements Runtime {
       attached = await attachOutput(container, timing.callMs);
       signal?.throwIfAborted();
       await withLimit(timing.startMs, 'start', (abortSignal) => container.start({ abortSignal }));
-      return new DockerContainer(container, { engine, timing, log: this.options.log, attached, onRemoved });
+      const { close } = mounts;
+      const onGone = (): void => {
+        onRemoved();
+        void close();
+      };
+      const parts = { engine, timing, log: this.options.log, attached, onRemoved: onGone };
+      return new DockerContainer(container, parts);
     } catch (error) {
       attached?.destroy();
       // A container that the engine creates later than it answers is removed by the next search for leftovers.
       if (created !== null) await this.discard(created);
+      await mounts?.close();
       signal?.throwIfAborted();
-      if (error instanceof RunFault) throw error;
+      if (error instanceof RunFault || error instanceof MountFault) throw error;
       const what = created === null ? 'created' : 'started';
+      const volume = mounts?.refusedVolume(error);
+      if (volume !== undefined) throw this.mountFault(volume, spec, error);
       return this.judge(error, spec, { what, isProven });
     }
+  }
+
+  private mountFault(volume: string, { runId }: ContainerSpec, error: unknown): MountFault {
+    this.options.log.warn({ run: runId, volume, error: engineMessage(error) }, 'volume not mounted');
+    return new MountFault(`The volume '${volume}' is missing on this worker, or cannot be mounted`, {
+      cause: error,
+    });
   }
 
   /**
@@ -267,6 +302,7 @@ export class DockerRuntime implements Runtime {
       try {
         await withLimit(this.timing.startMs, 'archive', async (abortSignal) => {
           await putInputs(container, spec, abortSignal);
+          await openScratch(container, spec, abortSignal);
           await putFiles(container, spec, abortSignal);
         });
         return;

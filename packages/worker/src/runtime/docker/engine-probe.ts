@@ -25,8 +25,7 @@ export async function probeEngine(
 ): Promise<void> {
   const { startMs } = timing;
   try {
-    const image = await importImage(engine, startMs);
-    try {
+    await withProbeImage(engine, timing, async (image) => {
       const container = await createContainer(engine, probeOptions(image, options, options.network), startMs);
       try {
         await withLimit(startMs, 'start', (abortSignal) => container.start({ abortSignal }));
@@ -36,11 +35,23 @@ export async function probeEngine(
       } finally {
         await removeContainer(container, timing);
       }
-    } finally {
-      await withLimit(timing.callMs, 'image remove', () => engine.getImage(image).remove({ force: true }));
-    }
+    });
   } catch (error) {
     throw new Error(engineMessage(error), { cause: error });
+  }
+}
+
+/** Makes an image for the time of a task. @param task gets the id of the image, of which it leaves no container */
+export async function withProbeImage(
+  engine: Dockerode,
+  { startMs, callMs }: ContainerTiming,
+  task: (image: string) => Promise<void>,
+): Promise<void> {
+  const image = await importImage(engine, startMs);
+  try {
+    await task(image);
+  } finally {
+    await withLimit(callMs, 'image remove', () => engine.getImage(image).remove({ force: true }));
   }
 }
 

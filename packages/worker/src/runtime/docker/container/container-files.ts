@@ -1,9 +1,10 @@
 import { once } from 'node:events';
+import { basename, dirname } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type Dockerode from 'dockerode';
 import { jsonText } from '@longshore/common/json/json-text';
 import { extract, pack, type Header } from 'tar-stream';
-import { CONTAINER_FOLDER } from './container-options.js';
+import { CONTAINER_FOLDER, scratchPaths } from './container-options.js';
 import { engineStatus } from '../engine/docker-engine.js';
 import { FilesError } from '../engine/engine-verdict.js';
 import { MAX_OUTPUT_BYTES, refusedOutputs, templateText } from '../../outputs.js';
@@ -46,9 +47,34 @@ export async function putFiles(
   for (const { path, content, mode } of files)
     archive.entry({ name: path.slice(1), mode, ...ownerOf(user) }, content);
   archive.finalize();
+  await put(container, archive, { path: '/', abortSignal });
+}
+
+/**
+ * Gives the empty folders of a created container to the user of the run, or opens them to every user.
+ * @throws FilesError when the image has something else at such a path
+ */
+export async function openScratch(
+  container: Dockerode.Container,
+  { mounts, user }: ContainerSpec,
+  abortSignal: AbortSignal,
+): Promise<void> {
+  for (const path of scratchPaths(mounts)) {
+    const archive = pack();
+    const mode = user === null ? 0o1777 : 0o755;
+    archive.entry({ name: basename(path), type: 'directory', mode, ...ownerOf(user) });
+    archive.finalize();
+    await put(container, archive, { path: dirname(path), abortSignal });
+  }
+}
+
+async function put(
+  container: Dockerode.Container,
+  archive: ReturnType<typeof pack>,
+  options: { readonly path: string; readonly abortSignal: AbortSignal },
+): Promise<void> {
   try {
-    const options = { path: '/', noOverwriteDirNonDir: true, abortSignal };
-    await container.putArchive(await buffer(archive), options);
+    await container.putArchive(await buffer(archive), { ...options, noOverwriteDirNonDir: true });
   } catch (error) {
     throw engineStatus(error) === null ? error : new FilesError(error);
   }

@@ -101,8 +101,9 @@ test('requests each of the GPUs of the run, or any when it needs GPU memory and 
 });
 
 test('carries out every option of a run', () => {
-  const needed = RUN_OPTIONS.flatMap(({ capability }) => capability ?? []);
-  assert.deepEqual(new Set([...needed, 'cpu_millis', 'gpus', 'shm']), new Set([...CAPABILITIES, 'network:']));
+  const needed = RUN_OPTIONS.flatMap(({ capabilities }) => capabilities);
+  const ofConstraints = ['cpu_millis', 'gpus', 'shm'];
+  assert.deepEqual(new Set([...needed, ...ofConstraints]), new Set([...CAPABILITIES, 'network:', 'volume:']));
   const spec = containerSpec('tool');
   for (const options of sampleOptions(CAPABILITIES)) {
     const created = containerOptions({ ...spec, ...options }, OWNER);

@@ -15,6 +15,7 @@ export const CAPABILITIES = [
   'secrets',
   'secrets_from',
   'files',
+  'scratch',
   'registry',
   'container',
   'cpu_millis',
@@ -81,20 +82,23 @@ export interface EngineChoices {
   readonly engine?: EngineFeatures;
   /** SERVICE_WORKER_PIDS; null: it follows the cores. */
   readonly pids?: number | null;
+  /** The mounts of volumes; absent: none. */
+  readonly mounts?: readonly Dockerode.MountSettings[];
 }
 
-const ALL_FEATURES: EngineFeatures = { hasLog: true, hasInit: true, cores: 1 };
+const ALL_FEATURES: EngineFeatures = { hasLog: true, hasInit: true, cores: 1, isRemapped: false };
 
 /**
  * The body of the engine's create call for one attempt of a run. No capability, no new privileges, no engine socket and
- * nothing of the host's files. The engine keeps a log of limited size, if it can, from which the worker continues when its
- * attached connection breaks. A limit of memory or CPU below the engine's minimum becomes it.
+ * nothing of the host's files but the volumes that the run mounts. The engine keeps a log of limited size, if it can, from which
+ * the worker continues when its attached connection breaks. A limit of memory or CPU below the engine's minimum becomes it.
  */
 export function containerOptions(
   spec: ContainerSpec,
   owner: WorkerIdentity,
-  { network, engine = ALL_FEATURES, pids = null }: EngineChoices = {},
+  { network, engine = ALL_FEATURES, pids = null, mounts = [] }: EngineChoices = {},
 ): Dockerode.ContainerCreateOptions {
+  const Mounts = [...mounts, ...scratchMounts(spec)];
   return {
     Image: spec.image,
     AttachStdin: false,
@@ -123,11 +127,28 @@ export function containerOptions(
       ...(engine.hasInit ? { Init: true } : {}),
       LogConfig: engine.hasLog ? BOUNDED_LOG : NO_LOG,
       ...networkMode(network),
+      ...(Mounts.length === 0 ? {} : { Mounts }),
       ...memoryLimit(spec.limits),
       ...cpuShare(spec.limits, engine.cores),
       ...gpuRequest(spec.limits),
     },
   };
+}
+
+/** Volumes without names, which the engine removes with the container. */
+function scratchMounts({ mounts }: ContainerSpec): Dockerode.MountSettings[] {
+  const DriverConfig = { Name: 'local', Options: {} };
+  return scratchPaths(mounts).map((Target) => ({
+    Type: 'volume',
+    Source: '',
+    Target,
+    VolumeOptions: { NoCopy: true, Labels: {}, DriverConfig },
+  }));
+}
+
+/** Where a container has its empty folders. */
+export function scratchPaths(mounts: ContainerSpec['mounts']): string[] {
+  return mounts.filter(({ volume }) => volume === undefined).map(({ path }) => path);
 }
 
 function environmentOf(spec: ContainerSpec): string[] {

@@ -9,6 +9,8 @@ export interface EngineFeatures {
   readonly hasInit: boolean;
   /** CPU cores. */
   readonly cores: number;
+  /** Whether users of containers are others on the machine (`userns-remap`). */
+  readonly isRemapped: boolean;
 }
 
 /**
@@ -18,11 +20,12 @@ export interface EngineFeatures {
  */
 export async function readFeatures(engine: Dockerode, limitMs: number): Promise<EngineFeatures> {
   const info = await withLimit(limitMs, 'info', (): Promise<unknown> => engine.info());
-  const { Plugins, InitBinary, NCPU } = Object(info);
+  const { Plugins, InitBinary, NCPU, SecurityOptions } = Object(info);
   const drivers: unknown = Object(Plugins).Log;
   return {
     hasLog: Array.isArray(drivers) && drivers.includes('local'),
     hasInit: typeof InitBinary === 'string' && InitBinary !== '',
+    isRemapped: Array.isArray(SecurityOptions) && SecurityOptions.includes('name=userns'),
     cores: typeof NCPU === 'number' && NCPU > 0 ? NCPU : 1,
   };
 }

@@ -141,7 +141,9 @@ export function startVerdict(error: unknown, { cpuLimitMillis, gpuIds, vramMb }:
   if (known !== null && known.blame !== 'unproven') return known;
   const other = known?.reason ?? `the container engine answered ${status}`;
   const isConflict = error instanceof FilesError && (status === 400 || known !== null);
-  const reason = isConflict ? 'the image has something else at the path of one of its files' : other;
+  const reason = isConflict
+    ? 'the image has something else at the path of one of its files or mounts'
+    : other;
   switch (status) {
     case 400:
       return { blame: 'run', reason };

@@ -1,0 +1,84 @@
+import type { JobSpec } from '../../launcher/engine.js';
+import type { OfferedVolumes } from '@longshore/worker/runtime/volumes';
+import type { Container, PodSpec } from '../api/resources.js';
+
+/** Before the number of a mount in the name of its volume; the name of the volume that it is of follows, as far as it fits. */
+const VOLUME_PREFIX = 'longshore-mount';
+const SCRATCH_PREFIX = 'longshore-scratch';
+const MAX_NAME_LENGTH = 63;
+
+/** Where the launcher's own container has the folders whose owners it sets. */
+const OWNED_FOLDER = '/longshore-mounts';
+
+type VolumeMounts = NonNullable<Container['volumeMounts']>;
+
+/** What the mounts of a run are in its pod. */
+export interface PodMounts {
+  readonly volumes: NonNullable<PodSpec['volumes']>;
+  /** Of the container of the run. */
+  readonly mounts: VolumeMounts;
+  /** Of the container that sets owners, and its commands. */
+  readonly ownedMounts: VolumeMounts;
+  readonly commands: readonly string[];
+}
+
+/** @throws Error when the launcher does not offer a volume */
+export function podMounts({ mounts, user }: JobSpec, offered: OfferedVolumes): PodMounts {
+  const parts = mounts.map((mount, index): PodMounts => {
+    const { volume, path: mountPath, read_only: readOnly = false, sub_path: subPath } = mount;
+    const owned = `${OWNED_FOLDER}/${index}`;
+    if (volume === undefined) {
+      const name = `${SCRATCH_PREFIX}-${index}`;
+      return {
+        volumes: [{ name, emptyDir: { sizeLimit: `${mount.scratch_mb ?? 0}Mi` } }],
+        mounts: [{ name, mountPath }],
+        ownedMounts: [{ name, mountPath: owned }],
+        commands: [ownership(owned, user)],
+      };
+    }
+    const claim = offered.get(volume);
+    if (claim === undefined || (!readOnly && !claim.isWritable))
+      throw new Error(`This worker does not offer the volume '${volume}'${claim ? ' for writing' : ''}`);
+    const name = `${VOLUME_PREFIX}-${index}-${volume}`.slice(0, MAX_NAME_LENGTH).replace(/-+$/, '');
+    const within = subPath === undefined ? {} : { subPath };
+    const isCreated = subPath !== undefined && !readOnly;
+    return {
+      volumes: [
+        {
+          name,
+          persistentVolumeClaim: { claimName: claim.source, ...(claim.isWritable ? {} : { readOnly: true }) },
+        },
+      ],
+      mounts: [{ name, mountPath, ...within, ...(readOnly ? { readOnly: true } : {}) }],
+      ownedMounts: isCreated ? [{ name, mountPath: owned, ...within }] : [],
+      // The node creates the folder as one of root, and does not say that it has.
+      commands: isCreated
+        ? [`if [ -O ${owned} ] && [ -z "$(ls -A ${owned})" ]; then ${ownership(owned, user)}; fi`]
+        : [],
+    };
+  });
+  return {
+    volumes: parts.flatMap(({ volumes }) => volumes),
+    mounts: parts.flatMap(({ mounts: own }) => own),
+    ownedMounts: parts.flatMap(({ ownedMounts }) => ownedMounts),
+    commands: parts.flatMap(({ commands }) => commands),
+  };
+}
+
+/** The volume whose claim a pod waits for in vain, by the reason that the scheduler gives; undefined: it is another reason. */
+export function missingVolume(spec: PodSpec | undefined, reason: string | undefined): string | undefined {
+  const [, claim] = /persistentvolumeclaim "([^"]+)" not found/.exec(reason ?? '') ?? [];
+  if (claim === undefined) return undefined;
+  const volume = spec?.volumes?.find((one) => one.persistentVolumeClaim?.claimName === claim);
+  return new RegExp(`^${VOLUME_PREFIX}-\\d+-(.+)$`).exec(volume?.name ?? '')?.[1];
+}
+
+/** Whether a node ended a pod because an empty folder of its run is larger than it may be. */
+export function isOverScratch(message: string | undefined): boolean {
+  return new RegExp(`Usage of EmptyDir volume "${SCRATCH_PREFIX}-\\d+" exceeds`).test(message ?? '');
+}
+
+/** The new owner comes last: without capabilities, nobody else may change the mode. */
+function ownership(folder: string, user: string | null): string {
+  return user === null ? `chmod 1777 ${folder}` : `chmod 755 ${folder} && chown ${user} ${folder}`;
+}

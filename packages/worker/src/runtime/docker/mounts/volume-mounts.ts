@@ -1,0 +1,248 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, open, rm, writeFile, type FileHandle } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type Dockerode from 'dockerode';
+import type { WorkerIdentity } from '../../../process/worker-identity.js';
+import { NO_VOLUMES, type OfferedVolume, type OfferedVolumes } from '../../volumes.js';
+import type { ContainerSpec, RuntimeLog } from '../../runtime.js';
+import { probeOptions } from '../container/container-options.js';
+import { removeContainer, type ContainerTiming } from '../container/docker.container.js';
+import { engineMessage, engineStatus, withLimit } from '../engine/docker-engine.js';
+import type { EngineFeatures } from '../engine/engine-features.js';
+import { createContainer, withProbeImage } from '../engine-probe.js';
+import { MountFault, openSubFolder, type FolderOwner } from './sub-folder.js';
+
+/** Where a probe has what it mounts. */
+const PROBE_PATH = '/longshore-probe';
+
+/** What the engine says of a source that it cannot mount. */
+const NOT_MOUNTED = /does not exist|no such|local volume|while mounting volume/i;
+
+export interface VolumeOptions extends WorkerIdentity {
+  /** SERVICE_WORKER_VOLUMES; absent: none. */
+  readonly volumes?: OfferedVolumes;
+  readonly log: RuntimeLog;
+}
+
+/** The volumes that one container mounts. */
+export interface PreparedMounts {
+  readonly settings: Dockerode.MountSettings[];
+  /** The volume because of which the engine refused the container; undefined: it is another reason. */
+  refusedVolume(error: unknown): string | undefined;
+  /** Closes the folders that the container has mounted, once it is removed: the engine mounts them again to read its outputs. */
+  close(): Promise<void>;
+}
+
+/** The volumes that the worker offers, on its engine. */
+export class VolumeMounts {
+  private readonly volumes: OfferedVolumes;
+  /** Whether the engine mounts what this process has opened. */
+  private isShared = false;
+
+  constructor(
+    private readonly options: VolumeOptions,
+    private readonly timing: ContainerTiming,
+  ) {
+    this.volumes = options.volumes ?? NO_VOLUMES;
+  }
+
+  /** Looks for the volumes, and whether parts of them can be mounted. @throws Error fit for the operator when one is missing */
+  async check(engine: Dockerode): Promise<void> {
+    if (this.volumes.size === 0) return;
+    await withProbeImage(engine, this.timing, async (image) => {
+      for (const [name, { kind, source }] of this.volumes) {
+        const isThere =
+          kind === 'folder'
+            ? await this.isFolder(engine, image, source)
+            : (await this.find(engine, source)) !== null;
+        if (isThere) continue;
+        const what = kind === 'folder' ? 'folder' : 'volume';
+        throw new Error(
+          `SERVICE_WORKER_VOLUMES: the container engine has no ${what} '${source}' for the volume '${name}'`,
+        );
+      }
+      this.isShared = await this.mountsOpenFolders(engine, image);
+    });
+    if (!this.isShared)
+      this.options.log.warn(
+        {},
+        'the container engine does not see the open files of this worker: runs with a sub_path fail',
+      );
+  }
+
+  /**
+   * @throws RunFault when a `sub_path` cannot be used
+   * @throws MountFault when this machine cannot mount a volume
+   */
+  async prepare(
+    engine: Dockerode,
+    { mounts, user }: Pick<ContainerSpec, 'mounts' | 'user'>,
+    features: EngineFeatures,
+  ): Promise<PreparedMounts> {
+    const owner = ownerIn(features, user);
+    const handles: FileHandle[] = [];
+    const settings: Dockerode.MountSettings[] = [];
+    const sources: { readonly name: string; readonly source: string }[] = [];
+    const close = async (): Promise<void> => {
+      for (const handle of handles.splice(0)) await handle.close();
+    };
+    try {
+      for (const { volume: name, path: Target, read_only: asked = false, sub_path: path } of mounts) {
+        if (name === undefined) continue;
+        const volume = this.volumes.get(name);
+        const isReadOnly = asked || volume?.isWritable !== true;
+        if (volume === undefined || isReadOnly !== asked)
+          throw new MountFault(
+            `This worker does not offer the volume '${name}'${volume ? ' for writing' : ''}`,
+          );
+        const root = await this.rootOf(engine, name, volume);
+        let { source } = volume;
+        if (path !== undefined) {
+          if (root === null || !this.isShared)
+            throw new MountFault(`This worker cannot mount a part (sub_path) of the volume '${name}'`);
+          const handle = await openSubFolder({
+            volume: name,
+            root,
+            path,
+            mayCreate: !isReadOnly,
+            owner,
+          });
+          handles.push(handle);
+          source = sharedPath(handle);
+        }
+        const mount = path === undefined ? wholeVolume(volume, isReadOnly) : openFolder(source, isReadOnly);
+        settings.push({ Target, ...mount });
+        sources.push({ name, source });
+      }
+    } catch (error) {
+      await close();
+      throw error;
+    }
+    const refusedVolume = (error: unknown): string | undefined => {
+      const words = engineMessage(error);
+      if (!NOT_MOUNTED.test(words)) return undefined;
+      const longestFirst = sources.toSorted((a, b) => b.source.length - a.source.length);
+      return longestFirst.find(({ source }) => words.includes(source))?.name;
+    };
+    return { settings, refusedVolume, close };
+  }
+
+  /** The folder of a volume on this machine; null: it has none. @throws MountFault when it is missing */
+  private async rootOf(
+    engine: Dockerode,
+    name: string,
+    { kind, source }: OfferedVolume,
+  ): Promise<string | null> {
+    if (kind === 'folder') return source;
+    // The engine would create it, empty.
+    const found = await this.find(engine, source);
+    if (found === null) throw new MountFault(`The volume '${name}' is missing on this worker`);
+    const { Driver, Options, Mountpoint } = found;
+    // Others are mounted only while containers use them.
+    return Driver === 'local' && Object.keys(Object(Options)).length === 0 ? Mountpoint : null;
+  }
+
+  private async find(engine: Dockerode, name: string): Promise<Dockerode.VolumeInspectInfo | null> {
+    try {
+      return await withLimit(this.timing.callMs, 'volume inspect', (abortSignal) =>
+        engine.getVolume(name).inspect({ abortSignal }),
+      );
+    } catch (error) {
+      if (engineStatus(error) === 404) return null;
+      throw error;
+    }
+  }
+
+  private async isFolder(engine: Dockerode, image: string, source: string): Promise<boolean> {
+    try {
+      const mount = { ...bindOf(source, true), Target: PROBE_PATH };
+      await this.withContainer(engine, image, mount, async () => undefined);
+      return true;
+    } catch (error) {
+      if (engineStatus(error) === 400) return false;
+      throw error;
+    }
+  }
+
+  /** Whether the engine finds in a folder that this process has opened what is in it. */
+  private async mountsOpenFolders(engine: Dockerode, image: string): Promise<boolean> {
+    if (process.platform !== 'linux') return false;
+    const folder = await mkdtemp(join(tmpdir(), 'longshore-probe-'));
+    const handle = await open(folder, 'r');
+    try {
+      const mark = randomUUID();
+      await writeFile(join(folder, mark), '');
+      const mount = { ...openFolder(sharedPath(handle), true), Target: PROBE_PATH };
+      await this.withContainer(engine, image, mount, (container) =>
+        withLimit(this.timing.callMs, 'archive', (abortSignal) =>
+          container.infoArchive({ path: `${PROBE_PATH}/${mark}`, abortSignal }),
+        ),
+      );
+      return true;
+    } catch (error) {
+      if (engineStatus(error) === null) throw error;
+      this.options.log.info(
+        { error: engineMessage(error) },
+        'the container engine does not mount open folders',
+      );
+      return false;
+    } finally {
+      await handle.close();
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+
+  /** Creates a container with the mount, which is never started. */
+  private async withContainer(
+    engine: Dockerode,
+    image: string,
+    mount: Dockerode.MountSettings,
+    task: (container: Dockerode.Container) => Promise<unknown>,
+  ): Promise<void> {
+    const { HostConfig, ...options } = probeOptions(image, this.options);
+    const body = { ...options, HostConfig: { ...HostConfig, NetworkMode: 'none', Mounts: [mount] } };
+    const container = await createContainer(engine, body, this.timing.startMs);
+    try {
+      await task(container);
+    } finally {
+      await removeContainer(container, this.timing);
+    }
+  }
+}
+
+type Source = Omit<Dockerode.MountSettings, 'Target'>;
+
+function bindOf(source: string, isReadOnly: boolean): Source {
+  return { Type: 'bind', Source: source, ReadOnly: isReadOnly };
+}
+
+/** Nothing of the image is copied into it. */
+function wholeVolume({ kind, source }: OfferedVolume, isReadOnly: boolean): Source {
+  if (kind === 'folder') return bindOf(source, isReadOnly);
+  const VolumeOptions = { NoCopy: true, Labels: {}, DriverConfig: { Name: '', Options: {} } };
+  return { Type: 'volume', Source: source, ReadOnly: isReadOnly, VolumeOptions };
+}
+
+/**
+ * A volume without a name, which the engine mounts from a folder that this process has opened and removes with its container.
+ * A bind mount would not do: it is made in the container's namespace, where older kernels refuse folders of another one.
+ * Engines refuse `ReadOnly` for volumes without a name.
+ */
+function openFolder(device: string, isReadOnly: boolean): Source {
+  const Options = { type: 'none', o: isReadOnly ? 'rbind,ro' : 'rbind', device };
+  const DriverConfig = { Name: 'local', Options };
+  return { Type: 'volume', Source: '', VolumeOptions: { NoCopy: true, Labels: {}, DriverConfig } };
+}
+
+/** The open folder for other processes. */
+function sharedPath({ fd }: FileHandle): string {
+  return `/proc/${process.pid}/fd/${fd}`;
+}
+
+/** The owner of folders that are created for a run; null: on this machine, the user of the container has no known number. */
+function ownerIn({ isRemapped }: EngineFeatures, user: string | null): FolderOwner | null {
+  if (user === null || isRemapped) return null;
+  const [uid, gid = 0] = user.split(':').map(Number);
+  return uid === undefined ? null : { uid, gid };
+}

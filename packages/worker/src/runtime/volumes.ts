@@ -1,0 +1,76 @@
+import type { Capability } from '@longshore/client/constants';
+import { partsOf, type SettingValue } from '@longshore/common/settings/settings-reader';
+
+/** A volume that a worker offers to runs. */
+export interface OfferedVolume {
+  /** A folder of the host, a volume of Docker or a claim of Kubernetes. */
+  readonly kind: 'folder' | 'docker-volume' | 'pvc';
+  /** The folder's path, or the name. */
+  readonly source: string;
+  readonly isWritable: boolean;
+}
+
+/** By the names that runs use. */
+export type OfferedVolumes = ReadonlyMap<string, OfferedVolume>;
+
+export const NO_VOLUMES: OfferedVolumes = new Map();
+
+const MAX_VOLUMES = 100;
+const NAME = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+const FOLDER = /^(?:\/[^/\p{Cc}]+)+$/u;
+const DOCKER_VOLUME = /^docker-volume:([A-Za-z0-9][A-Za-z0-9_.-]{0,254})$/;
+const CLAIM = /^pvc:([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)$/;
+
+/** Reads `NAME=SOURCE` and `NAME=SOURCE:ro`, separated by commas. @returns undefined when an entry is wrong */
+export function parseVolumes(value: SettingValue): OfferedVolumes | undefined {
+  const entries = partsOf(value).map(parseEntry);
+  const volumes = new Map(entries.flatMap((entry) => (entry === undefined ? [] : [entry])));
+  const isFine = entries.length > 0 && entries.length <= MAX_VOLUMES && volumes.size === entries.length;
+  return isFine ? volumes : undefined;
+}
+
+/** Why a runtime cannot offer the volumes, in words; null: it can. */
+export function volumesProblem(volumes: OfferedVolumes, runtime: string): string | null {
+  const kinds = KINDS[runtime] ?? [];
+  const refused = [...volumes].find(([, { kind }]) => !kinds.includes(kind));
+  if (refused === undefined) return null;
+  const offered = kinds.map((kind) => WORDS[kind]).join(' or ');
+  return kinds.length === 0
+    ? `the runtime ${runtime} offers no volumes`
+    : `with the runtime ${runtime}, the volume '${refused[0]}' must be ${offered}`;
+}
+
+/** What a worker with the volumes announces. */
+export function volumeCapabilities(volumes: OfferedVolumes): Capability[] {
+  return [...volumes].flatMap(([name, { isWritable }]) =>
+    isWritable ? ([`volume:${name}`, `volume:${name}:rw`] as const) : ([`volume:${name}`] as const),
+  );
+}
+
+const WORDS = {
+  folder: 'an absolute path',
+  'docker-volume': 'docker-volume:NAME',
+  pvc: 'pvc:NAME',
+} as const;
+
+const KINDS: Readonly<Record<string, readonly OfferedVolume['kind'][]>> = {
+  docker: ['folder', 'docker-volume'],
+  kubernetes: ['pvc'],
+};
+
+function parseEntry(entry: string): readonly [string, OfferedVolume] | undefined {
+  const at = entry.indexOf('=');
+  const [name, text] = [entry.slice(0, Math.max(at, 0)), entry.slice(at + 1)];
+  const isWritable = !text.endsWith(':ro');
+  const source = parseSource(isWritable ? text : text.slice(0, -':ro'.length));
+  return NAME.test(name) && source !== undefined ? [name, { ...source, isWritable }] : undefined;
+}
+
+function parseSource(text: string): Omit<OfferedVolume, 'isWritable'> | undefined {
+  const [, volume] = DOCKER_VOLUME.exec(text) ?? [];
+  if (volume !== undefined) return { kind: 'docker-volume', source: volume };
+  const [, claim] = CLAIM.exec(text) ?? [];
+  if (claim !== undefined) return { kind: 'pvc', source: claim };
+  const isFolder = FOLDER.test(text) && !text.includes(':') && !/\/\.{1,2}(?:\/|$)/.test(text);
+  return isFolder ? { kind: 'folder', source: text } : undefined;
+}

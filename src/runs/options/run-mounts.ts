@@ -1,0 +1,124 @@
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { itemPath } from '../../common/http/validation/problems.js';
+import { containerPathProblem, isWithin, relativePathProblem } from './container-path.js';
+import { objectProblem, type ObjectShape } from './option-object.js';
+import { objectListOption, type RunOption } from './run-option.js';
+
+/** A folder that the container finds: of a volume, which workers offer by name, or an empty one. */
+export interface RunMount {
+  readonly volume?: string;
+  readonly scratch_mb?: number;
+  /** Where the container has it. */
+  readonly path: string;
+  readonly read_only?: boolean;
+  /** Folder within the volume. */
+  readonly sub_path?: string;
+}
+
+const MAX_MOUNTS = 20;
+
+const RUN_ID = '${run.id}';
+
+/** As long as the id of a run. */
+const SAMPLE_ID = '00000000-0000-0000-0000-000000000000';
+
+const SHAPE: ObjectShape = {
+  volume: {
+    pattern: /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/,
+    form: 'a name of 1 to 63 characters of a-z, 0-9 and -, which begins and ends with a letter or a digit',
+    about: 'Name of a volume that workers offer. Either this or `scratch_mb`.',
+    example: 'results',
+  },
+  scratch_mb: {
+    type: 'integer',
+    min: 1,
+    max: 2 ** 31 - 1,
+    about: 'Size of a folder in MB that is empty when an attempt starts, and removed when it ends.',
+    example: 10_000,
+  },
+  path: {
+    about: 'Where the container has the folder: an absolute path as those of `files`.',
+    example: '/out',
+    isRequired: true,
+  },
+  read_only: {
+    type: 'boolean',
+    about: 'Whether the container cannot write into the volume. Default: false.',
+    example: false,
+  },
+  sub_path: {
+    about:
+      'Folder within the volume, which is created unless `read_only`: a relative path without `.`, `..` and links. `${run.id}` in ' +
+      'it stands for the id of the run.',
+    example: 'team-a/${run.id}',
+  },
+};
+
+/** Folders of volumes, and empty ones, that the container finds at its start. */
+export const MOUNTS: RunOption<readonly RunMount[]> = objectListOption<RunMount>(
+  SHAPE,
+  { max: MAX_MOUNTS },
+  {
+    texts: {
+      request:
+        'Folders that the container finds: at most 20, each of a volume, which workers offer by name, or an empty one (`scratch_mb`). ' +
+        'No `path` is equal to or in another one, nor that of a file.',
+      answer: 'Folders of volumes, and empty ones, that the container finds.',
+      claim: 'Folders of volumes, and empty ones, that the container finds; absent without any.',
+    },
+    example: [
+      { volume: 'datasets', path: '/data', read_only: true },
+      { volume: 'results', path: '/out', sub_path: 'team-a' },
+      { scratch_mb: 10_000, path: '/scratch' },
+    ],
+    capability: { names: ['volume:', 'scratch'], of: (mounts) => mounts.map(capabilityOf) },
+    problem: mountsProblem,
+    bind: (mounts, runId) =>
+      mounts.map((mount) => {
+        const { sub_path: subPath } = mount;
+        return subPath ? { ...mount, sub_path: subPath.replaceAll(RUN_ID, runId) } : mount;
+      }),
+  },
+);
+
+function capabilityOf({ volume, read_only: isReadOnly = false }: RunMount): string {
+  if (volume === undefined) return 'scratch';
+  return isReadOnly ? `volume:${volume}` : `volume:${volume}:rw`;
+}
+
+function mountsProblem(mounts: unknown, all: object, at: string): string | undefined {
+  if (!Array.isArray(mounts) || mounts.length > MAX_MOUNTS)
+    return `${at} must be a list of at most ${MAX_MOUNTS} items`;
+  const files = Object.keys(Object(Reflect.get(all, 'files')));
+  const paths: string[] = [];
+  for (const [index, mount] of mounts.entries()) {
+    const mountAt = itemPath(at, index);
+    const problem = objectProblem(mount, SHAPE, mountAt);
+    if (problem !== undefined || !isJsonObject(mount)) return problem;
+    const path = String(mount['path']);
+    const wrong = mountProblem(mount, mountAt) ?? containerPathProblem(path, `${mountAt}.path`);
+    if (wrong !== undefined) return wrong;
+    if (paths.some((other) => overlap(path, other)))
+      return `${mountAt}.path must not be, be in or contain another path`;
+    if (files.some((file) => overlap(path, file)))
+      return `${mountAt}.path must not be, be in or contain the path of a file`;
+    paths.push(path);
+  }
+  return undefined;
+}
+
+function mountProblem(mount: JsonObject, at: string): string | undefined {
+  const [volume, scratch, readOnly, subPath] = ['volume', 'scratch_mb', 'read_only', 'sub_path'].map(
+    (name) => mount[name] ?? null,
+  );
+  if ((volume === null) === (scratch === null)) return `${at} must have either volume or scratch_mb`;
+  if (volume === null && (readOnly !== null || subPath !== null))
+    return `${at} must have read_only and sub_path only with volume`;
+  return typeof subPath === 'string'
+    ? relativePathProblem(subPath.replaceAll(RUN_ID, SAMPLE_ID), `${at}.sub_path`)
+    : undefined;
+}
+
+function overlap(path: string, other: string): boolean {
+  return isWithin(path, other) || isWithin(other, path);
+}
