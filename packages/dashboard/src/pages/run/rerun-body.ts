@@ -43,7 +43,8 @@ export function copyOfDefinitionRun(
 }
 
 /** What the run asks for, without the GPUs that the scheduler chose. */
-function constraintsOf({ constraints: { gpu_id: _, gpu_ids: __, ...asked } }: Pick<Run, 'constraints'>) {
+function constraintsOf({ constraints }: Pick<Run, 'constraints'>) {
+  const { gpu_id: _, gpu_ids: __, ...asked } = constraints;
   return asked;
 }
 
