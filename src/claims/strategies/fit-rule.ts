@@ -14,13 +14,12 @@ export function fitsInto(free: FreeResources, needs: Needs): boolean {
 export function shortages(worker: ClaimingWorker, free: FreeResources, needs: Needs): readonly Obstacle[] {
   if (fitsInto(free, needs)) return NONE;
   const total = freeResources(worker, []);
-  const cores = (millis: number): number => millis / 1000;
   return [
     {
       resource: 'cpu',
-      needed: cores(needs.cpuMillis),
-      free: cores(free.cpuMillis),
-      total: cores(total.cpuMillis),
+      needed: needs.cpuMillis / 1000,
+      free: free.cpuMillis / 1000,
+      total: total.cpuMillis / 1000,
     },
     { resource: 'ram_mb', needed: needs.ramMb, free: free.ramMb, total: total.ramMb },
     needs.gpus > 0

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 
 const LARGEST = 2 ** 31 - 1;
 const NONE = { ram_mb: 0, vram_mb: 0, cpu: 0, gpu_id: null };
@@ -98,12 +98,13 @@ describe('constraints', () => {
     });
   }
 
+  const send = (constraints: object): Promise<TestAnswer> =>
+    service.send('POST', '/runs', {
+      body: { image: 'i', constraints },
+      headers: { 'Idempotency-Key': 'shares' },
+    });
+
   test('are part of what an idempotency key compares', async () => {
-    const send = (constraints: object) =>
-      service.send('POST', '/runs', {
-        body: { image: 'i', constraints },
-        headers: { 'Idempotency-Key': 'shares' },
-      });
     assert.equal((await send({ cpu_millis: 500 })).status, 201);
     assert.equal((await send({ cpu_millis: 500 })).status, 201);
     assert.equal((await send({ cpu_millis: 501 })).status, 409);

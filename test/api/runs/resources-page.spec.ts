@@ -9,6 +9,8 @@ import { DocBlocks } from '../../support/docs/doc-blocks.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
+/* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
+
 const GPUS = [0, 1, 2].map((id) => ({ id, vram_mb: 80_000, tags: ['a100'] }));
 const MACHINE = { resources: { cpu_cores: 8, ram_mb: 64_000, gpus: GPUS } };
 

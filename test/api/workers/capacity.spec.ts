@@ -30,6 +30,8 @@ async function capacityOf({ send }: Pick<TestApp, 'send'>, query = ''): Promise<
   return bodyOf(await send('GET', `/capacity${query}`, { key: KEYS.client }), 'CapacityReport');
 }
 
+const cpus = (cpu: number): object => ({ cpu, cpu_millis: 1000 * cpu });
+
 /** A run that asks for cores alone. */
 function cores(cpu: number): { constraints: typeof LARGE } {
   return { constraints: { cpu, ram_mb: 0, vram_mb: 0 } };
@@ -92,14 +94,7 @@ for (const pool of ['memory', 'shared']) {
       await steps.create({ constraints: ON_GPU });
       await steps.create({ constraints: HUGE });
       const body = await capacityOf(service);
-      assert.deepEqual(body.demand.pending, {
-        runs: 4,
-        cpu: 505,
-        cpu_millis: 505_000,
-        ram_mb: 8100,
-        vram_mb: 6000,
-        gpus: 1,
-      });
+      assert.deepEqual(body.demand.pending, { runs: 4, ...cpus(505), ram_mb: 8100, vram_mb: 6000, gpus: 1 });
       assert.deepEqual(body.demand.ready, body.demand.pending);
       assert.equal(body.demand.oldest_pending_at, first.createdAt);
       assert.deepEqual(body.demand.shapes[0], {
@@ -135,18 +130,10 @@ for (const pool of ['memory', 'shared']) {
       const claimed = await steps.claim('w-1');
       assert.equal(claimed.length, 3);
       const body = await capacityOf(service);
-      assert.deepEqual(body.demand.ready, {
-        runs: 1,
-        cpu: 500,
-        cpu_millis: 500_000,
-        ram_mb: 0,
-        vram_mb: 0,
-        gpus: 0,
-      });
+      assert.deepEqual(body.demand.ready, { runs: 1, ...cpus(500), ram_mb: 0, vram_mb: 0, gpus: 0 });
       assert.deepEqual(body.demand.in_execution, {
         runs: 3,
-        cpu: 5,
-        cpu_millis: 5000,
+        ...cpus(5),
         ram_mb: 8100,
         vram_mb: 6000,
         gpus: 1,
@@ -181,14 +168,7 @@ for (const pool of ['memory', 'shared']) {
         placeable: true,
         can_start_now: 0,
       });
-      assert.deepEqual(body.demand.waiting, {
-        runs: 1,
-        cpu: 2,
-        cpu_millis: 2000,
-        ram_mb: 4000,
-        vram_mb: 0,
-        gpus: 0,
-      });
+      assert.deepEqual(body.demand.waiting, { runs: 1, ...cpus(2), ram_mb: 4000, vram_mb: 0, gpus: 0 });
       assert.equal(body.demand.pending.runs, 2);
     });
 

@@ -4,6 +4,8 @@ import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
+/* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
+
 type Gpu = readonly [vramMb: number, ...tags: string[]];
 
 /** What a worker that can give whole GPUs has. */
