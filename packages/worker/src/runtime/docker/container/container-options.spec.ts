@@ -78,7 +78,7 @@ for (const [what, cores, limits, expected] of [
   ],
 ] as const) {
   test(`gives the share of CPU time, with ${what}`, () => {
-    const engine = { hasLog: true, hasInit: true, cores };
+    const engine = { hasLog: true, hasInit: true, isRemapped: false, cores };
     const { HostConfig } = containerOptions(containerSpec('tool', {}, limits), OWNER, { engine });
     const { CpuShares, NanoCpus } = HostConfig ?? {};
     assert.deepEqual({ CpuShares, NanoCpus }, { CpuShares: undefined, NanoCpus: undefined, ...expected });
