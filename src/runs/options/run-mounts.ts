@@ -95,7 +95,8 @@ function mountsProblem(mounts: unknown, all: object, at: string): string | undef
     const mountAt = itemPath(at, index);
     const problem = objectProblem(mount, SHAPE, mountAt);
     if (problem !== undefined || !isJsonObject(mount)) return problem;
-    const path = String(mount['path']);
+    const { path } = mount;
+    if (typeof path !== 'string') return undefined;
     const wrong = mountProblem(mount, mountAt) ?? containerPathProblem(path, `${mountAt}.path`);
     if (wrong !== undefined) return wrong;
     if (paths.some((other) => overlap(path, other)))

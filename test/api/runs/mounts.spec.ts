@@ -63,7 +63,6 @@ describe('the folder of a run within a volume', () => {
     assert.equal(defined.status, 201, JSON.stringify(defined.body));
     return service.send('POST', `/definitions/${defined.body.id}/runs`, { body });
   };
-  const subPathOf = ({ body }: TestAnswer): unknown => body.mounts?.[0].sub_path;
 
   test('may have the id of the run, in every run', async () => {
     const mounts = [{ ...OUT, sub_path: 'a/${run.id}-${run.id}/$${run.id}${inputs.x}' }];
@@ -112,3 +111,7 @@ describe('the folder of a run within a volume', () => {
     assertInvalid(await runOf(definition, { mounts: [{ ...OUT, path: '/etc' }] }), [problem]);
   });
 });
+
+function subPathOf({ body }: TestAnswer): unknown {
+  return body.mounts?.[0].sub_path;
+}

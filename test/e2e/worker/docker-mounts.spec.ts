@@ -59,12 +59,8 @@ describe('mounts of runs on a real engine', skipFor(forTests.skip), () => {
   afterEach(async () => {
     rmSync(base, { recursive: true });
     assert.deepEqual(await forTests.engine.containerIds(), [], 'no container may be left');
-    assert.deepEqual(await volumes(), ['kept'], 'no volume may be left');
+    assert.deepEqual(await volumeNames(), ['kept'], 'no volume may be left');
   });
-
-  async function volumes(): Promise<string[]> {
-    return (await forTests.engine.docker.listVolumes()).Volumes.map(({ Name }) => Name);
-  }
 
   /** What the script prints in a container with the mounts, which ends with 0. */
   async function printed(
@@ -83,12 +79,6 @@ describe('mounts of runs on a real engine', skipFor(forTests.skip), () => {
     }
   }
 
-  const inOut = (sub_path: string, more: Partial<Mount> = {}): Mount => ({
-    volume: 'out',
-    path: '/out',
-    sub_path,
-    ...more,
-  });
   const owner = (path: string): string => {
     const { mode, uid, gid } = statSync(join(base, path));
     return `${(mode & 0o7777).toString(8)} ${uid}:${gid}`;
@@ -163,7 +153,7 @@ describe('mounts of runs on a real engine', skipFor(forTests.skip), () => {
     };
     const killed = await docker.start(spec);
     assert.equal(
-      (await volumes()).length,
+      (await volumeNames()).length,
       4,
       'the folder, the part of the volume, that of the image and `kept`',
     );
@@ -223,9 +213,9 @@ describe('mounts of runs on a real engine', skipFor(forTests.skip), () => {
     mkdirSync(join(out, 'a'));
     writeFileSync(join(out, 'a', 'mine'), '');
     symlinkSync(join(base, 'outside'), join(out, 'trap'));
-    let isOver = false;
+    const over = new AbortController();
     const swapping = (async () => {
-      while (!isOver) {
+      while (!over.signal.aborted) {
         renameSync(join(out, 'a'), join(out, 'saved'));
         renameSync(join(out, 'trap'), join(out, 'a'));
         await sleep(0);
@@ -244,7 +234,7 @@ describe('mounts of runs on a real engine', skipFor(forTests.skip), () => {
         }
       }
     } finally {
-      isOver = true;
+      over.abort();
       await swapping;
     }
     seen.delete('mine');
@@ -258,9 +248,9 @@ describe('mounts of runs on a real engine', skipFor(forTests.skip), () => {
     mkdirSync(join(out, 'a'));
     writeFileSync(join(out, 'a', 'mine'), '');
     const start = docker.start({ ...containerSpec(image), args: ['ls /out'], mounts: [inOut('a')] });
-    let isSettled = false;
-    void start.finally(() => (isSettled = true)).catch(() => undefined);
-    while (!isSettled && (await forTests.engine.containerIds()).length === 0) await sleep(1);
+    const settled = new AbortController();
+    void start.finally(() => settled.abort()).catch(() => undefined);
+    while (!settled.signal.aborted && (await forTests.engine.containerIds()).length === 0) await sleep(1);
     renameSync(join(out, 'a'), join(out, 'moved'));
     symlinkSync('/etc', join(out, 'a'));
     const container = await start;
@@ -324,4 +314,12 @@ function runtime(volumes: string): DockerRuntime {
     network: 'none',
     volumes: parseVolumes(volumes) ?? new Map(),
   });
+}
+
+async function volumeNames(): Promise<string[]> {
+  return (await forTests.engine.docker.listVolumes()).Volumes.map(({ Name }) => Name);
+}
+
+function inOut(sub_path: string, more: Partial<Mount> = {}): Mount {
+  return { volume: 'out', path: '/out', sub_path, ...more };
 }

@@ -19,18 +19,14 @@ export function addCapacity(program: Command, context: CliContext): void {
 }
 
 type Report = Schemas['CapacityReport'];
-type Shape = Schemas['DemandShape'] & {
-  readonly cpu_millis?: number;
-  readonly gpus?: number;
-  readonly gpu_selector?: readonly string[];
-};
+type Shape = Schemas['DemandShape'];
 type Size = Schemas['SupplySize'];
 
 const SHAPE_COLUMNS: readonly Column<Shape>[] = [
   { title: 'CPU', text: ({ cpu, cpu_millis: millis }) => describeCores(cpu, millis) },
   { title: 'RAM MB', text: ({ ram_mb: ramMb }) => String(ramMb) },
   { title: 'VRAM MB', text: ({ vram_mb: vramMb }) => String(vramMb) },
-  { title: 'GPUS', text: ({ gpus = 0, gpu_selector: tags = [] }) => [gpus, ...tags].join(' ') },
+  { title: 'GPUS', text: ({ gpus }) => String(gpus) },
   { title: 'READY', text: ({ ready }) => String(ready) },
   { title: 'WAITING', text: ({ waiting }) => String(waiting) },
   { title: 'IN EXECUTION', text: ({ in_execution: held }) => String(held) },

@@ -60,13 +60,8 @@ const WORKER_COLUMNS: readonly Column<Worker>[] = [
 ];
 
 /** @param free undefined where the answer does not tell */
-function freeCores(free: FreeCores | undefined): string {
+function freeCores(free: Worker['free']): string {
   return free === undefined ? '-' : describeCores(free.cpu_cores, free.cpu_millis);
-}
-
-interface FreeCores {
-  readonly cpu_cores: number;
-  readonly cpu_millis?: number;
 }
 
 /** How many GPUs no run uses. */

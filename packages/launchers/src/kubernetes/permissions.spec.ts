@@ -8,6 +8,7 @@ import { ScriptedApi, status } from '../testing/scripted-api.js';
 
 const REVIEWS = 'POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
 const NAMESPACE = 'GET /api/v1/namespaces/runs';
+const CLAIMS = `${NAMESPACE}/persistentvolumeclaims`;
 
 const refused = (why: string) => ({
   name: 'SettingsError',
@@ -80,17 +81,16 @@ describe('the check of permissions', () => {
 
   it('looks for the claim of each volume, and tells which one is missing or cannot be seen', async () => {
     const volumes = parseVolumes('data=pvc:first,results=pvc:second') ?? new Map();
-    const at = (claim: string): string => `GET /api/v1/namespaces/runs/persistentvolumeclaims/${claim}`;
-    scripted.api.on(at('first'), { body: {} });
-    scripted.api.on(at('second'), { body: {} });
+    scripted.api.on(`${CLAIMS}/first`, { body: {} });
+    scripted.api.on(`${CLAIMS}/second`, { body: {} });
     await checkVolumes(api, new Paths('runs'), volumes);
-    scripted.api.on(at('second'), status(404, 'NotFound', 'not found'));
+    scripted.api.on(`${CLAIMS}/second`, status(404, 'NotFound', 'not found'));
     const claim = "the claim 'second' of the volume 'results' (SERVICE_WORKER_VOLUMES)";
     await assert.rejects(
       checkVolumes(api, new Paths('runs'), volumes),
       refused(`${claim} does not exist in the namespace 'runs'`),
     );
-    scripted.api.on(at('second'), status(403, 'Forbidden', 'forbidden'));
+    scripted.api.on(`${CLAIMS}/second`, status(403, 'Forbidden', 'forbidden'));
     await assert.rejects(
       checkVolumes(api, new Paths('runs'), volumes),
       refused(`its account may not get persistentvolumeclaims, so it cannot see ${claim}`),

@@ -128,9 +128,11 @@ function readObjects(value: unknown = []): readonly Record<string, string>[] | u
 /** Maps of texts, integers and booleans; absent: empty; undefined: it is something else. */
 function readRecords(value: unknown = []): readonly JsonObject[] | undefined {
   if (!Array.isArray(value) || !value.every(isJsonObject)) return undefined;
-  const isPlain = (member: unknown): boolean =>
-    typeof member === 'string' || typeof member === 'boolean' || Number.isInteger(member);
   return value.every((item) => Object.values(item).every(isPlain)) ? value : undefined;
+}
+
+function isPlain(member: unknown): boolean {
+  return typeof member === 'string' || typeof member === 'boolean' || Number.isInteger(member);
 }
 
 /** Maps of texts by name; absent: empty; undefined: it is something else. */

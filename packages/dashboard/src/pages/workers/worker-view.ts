@@ -37,17 +37,8 @@ export function whyNotClaiming({ not_claiming: reasons }: Pick<Worker, 'not_clai
 
 /** In cores, parts of them where the service tells those. */
 export function cpuUse({ resources, free }: Worker): Use {
-  const { used, total } = toUse(resources.cpu_cores * 1000, freeMillis(free));
+  const { used, total } = toUse(resources.cpu_cores * 1000, free?.cpu_millis);
   return { used: used / 1000, total: total / 1000 };
-}
-
-function freeMillis(free: FreeCores | undefined): number | undefined {
-  return free?.cpu_millis ?? (free && free.cpu_cores * 1000);
-}
-
-interface FreeCores {
-  readonly cpu_cores: number;
-  readonly cpu_millis?: number;
 }
 
 /** In MB. */

@@ -1,71 +1,19 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import type { ContainerStatus, Job, Pod } from '../api/resources.js';
-import { statusOf, timesOf, type JobView } from './job-status.js';
-import { waitProblemOf } from './wait-problem.js';
-
-const NOW = Date.parse('2026-11-23T22:00:00Z');
-const before = (seconds: number) => new Date(NOW - seconds * 1000).toISOString();
-
-type State = ContainerStatus['state'];
-type PodStatus = NonNullable<Pod['status']>;
-
-const container = (name: string, state: State): ContainerStatus => ({
-  name,
-  image: 'img:1',
-  imageID: '',
-  ready: false,
-  restartCount: 0,
-  state,
-});
-const done = (exitCode = 0, more: object = {}): State => ({
-  terminated: { exitCode, finishedAt: before(5), ...more },
-});
-const waiting = (reason: string, message?: string): State => ({
-  waiting: message === undefined ? { reason } : { reason, message },
-});
-const INIT = waiting('PodInitializing');
-
-/** A pod whose three containers are in the states. */
-function pod(
-  [inputs, run, outputs]: readonly State[],
-  { status = {}, metadata = {} }: { status?: Partial<PodStatus>; metadata?: Pod['metadata'] } = {},
-): Pod {
-  return {
-    metadata: { uid: 'pod-1', creationTimestamp: before(60), ...metadata },
-    status: {
-      phase: 'Pending',
-      initContainerStatuses: [container('inputs', inputs), container('run', run)],
-      containerStatuses: [container('outputs', outputs)],
-      ...status,
-    },
-  };
-}
-
-const JOB: Job = { metadata: { uid: 'job-1', name: 'run-1' } };
-
-function view(more: Partial<JobView>): JobView {
-  return {
-    job: JOB,
-    pods: [],
-    firstPod: null,
-    arePodsComplete: false,
-    problem: null,
-    nowMs: NOW,
-    pullGraceMs: 300_000,
-    creationProblem: '',
-    ...more,
-  };
-}
-
-const of = (only: Pod, more: Partial<JobView> = {}) => statusOf(view({ pods: [only], ...more }));
-const lost = (why: string) => ({
-  kind: 'failed',
-  cause: 'infrastructure',
-  message: `Kubernetes ended the run: ${why}`,
-});
-const failed = { phase: 'Failed' };
-const exited = (exitCode: number, outOfMemory = false) => ({ kind: 'exited', exitCode, outOfMemory });
+import {
+  INIT,
+  NOW,
+  before,
+  done,
+  exited,
+  failed,
+  lost,
+  of,
+  pod,
+  view,
+  waiting,
+} from '../../testing/job-views.js';
+import { statusOf, timesOf } from './job-status.js';
 
 describe('the status of a job that waits', () => {
   it('has the reason of the scheduler', () => {
@@ -168,64 +116,6 @@ describe('the status of a job whose container has ended', () => {
   });
 });
 
-/** A pod that was evicted because of a volume. */
-const full = (volume: string) => ({
-  ...failed,
-  reason: 'Evicted',
-  message: `Usage of EmptyDir volume "${volume}" exceeds the limit "64Mi". `,
-});
-
-describe('the status of a job whose mounts cannot be had', () => {
-  const volumes = [{ name: 'longshore-mount-0-results', persistentVolumeClaim: { claimName: 'team' } }];
-
-  it('is infrastructure when a claim does not exist for a minute, and names the volume', () => {
-    const message = '0/1 nodes are available: persistentvolumeclaim "team" not found.';
-    const conditions = [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }];
-    const waits = { ...pod([]), spec: { containers: [], volumes }, status: { phase: 'Pending', conditions } };
-    const problem = { container: 'inputs', message: 'last' };
-    assert.equal(of(waits, { problem: { ...problem, sinceMs: NOW - 1000 } }).kind, 'pending');
-    assert.deepEqual(of(waits, { problem: { ...problem, sinceMs: NOW - 3_600_000 } }), {
-      kind: 'failed',
-      cause: 'infrastructure',
-      message: 'last',
-    });
-    assert.equal(
-      waitProblemOf(waits)?.message,
-      "The volume 'results' is missing: Kubernetes does not have its claim",
-    );
-  });
-
-  it("is the run's error when the node cannot use its folder within a volume", () => {
-    const why = 'failed to prepare subPath for volumeMount "longshore-mount-0-results" of container "inputs"';
-    const waits = pod([waiting('CreateContainerConfigError', why), INIT, INIT]);
-    assert.equal(waitProblemOf(waits)?.cause, 'error');
-    assert.equal(
-      waitProblemOf(pod([waiting('CreateContainerConfigError', 'other'), INIT]))?.cause,
-      'infrastructure',
-    );
-  });
-
-  it("is the run's error when its empty folder became too large", () => {
-    const message = 'Usage of EmptyDir volume "longshore-scratch-2" exceeds the limit "500Mi". ';
-    const ended = {
-      kind: 'failed',
-      cause: 'error',
-      message: 'An empty folder of the run became larger than its scratch_mb',
-    };
-    const states = [done(), done(137), INIT];
-    assert.deepEqual(of(pod(states, { status: { ...failed, reason: 'Evicted', message } })), ended);
-    const conditions = [
-      { type: 'DisruptionTarget', status: 'True', reason: 'TerminationByKubelet', message },
-    ];
-    assert.deepEqual(of(pod(states, { status: { ...failed, conditions } })), ended);
-    const other = message.replace('longshore-scratch-2', 'cache');
-    assert.deepEqual(
-      of(pod(states, { status: { ...failed, reason: 'Evicted', message: other } })),
-      lost(`Evicted: ${other}`),
-    );
-  });
-});
-
 describe('the status of a job that the cluster ended', () => {
   it('is infrastructure for every reason of the pod', () => {
     for (const reason of [
@@ -244,13 +134,6 @@ describe('the status of a job that the cluster ended', () => {
       of(pod([done(), { running: {} }, INIT], { status: { reason: 'NodeLost' } })),
       lost('NodeLost'),
     );
-  });
-
-  it('is oom for a pod whose /dev/shm was full, unlike other volumes', () => {
-    const statusOfFull = (volume: string) => of(pod([done(), done(137), INIT], { status: full(volume) }));
-    const message = `Kubernetes ended the run because its /dev/shm was full: Evicted: ${full('longshore-shm').message}`;
-    assert.deepEqual(statusOfFull('longshore-shm'), { kind: 'failed', cause: 'oom', message });
-    assert.deepEqual(statusOfFull('data'), lost(`Evicted: ${full('data').message}`));
   });
 
   it('is infrastructure after a disruption, whatever the exit code', () => {

@@ -1,5 +1,4 @@
 import type { Readable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
 import type { Capability } from '@longshore/client/constants';
 import {
@@ -13,7 +12,7 @@ import {
   RUN_LABEL,
   WORKER_LABEL,
 } from './container/container-options.js';
-import { connectEngine, engineMessage, engineStatus, withLimit } from './engine/docker-engine.js';
+import { connectEngine, engineMessage, withLimit } from './engine/docker-engine.js';
 import { attachOutput } from './container/container-output.js';
 import {
   CONTAINER_TIMING,
@@ -21,7 +20,7 @@ import {
   removeContainer,
   type ContainerTiming,
 } from './container/docker.container.js';
-import { openScratch, putFiles, putInputs } from './container/container-files.js';
+import { fillContainer } from './container/container-files.js';
 import { readEngineAddress, type EngineAddress } from './engine/engine-address.js';
 import { readFeatures, type EngineFeatures } from './engine/engine-features.js';
 import { createContainer, probeEngine } from './engine-probe.js';
@@ -49,8 +48,6 @@ import {
   type Runtime,
   type RuntimeLog,
 } from '../runtime.js';
-
-const PUT_TRIES = 3;
 
 export interface DockerRuntimeOptions {
   /** DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH. */
@@ -239,14 +236,14 @@ export class DockerRuntime implements Runtime {
       const options = containerOptions(executed, this.options, choices);
       const container = (created = await createContainer(engine, options, timing.startMs));
       if (user === NON_ROOT) await checkUser(container, timing.callMs);
-      await this.fill(container, executed);
+      await fillContainer(container, executed, timing);
       attached = await attachOutput(container, timing.callMs);
       signal?.throwIfAborted();
       await withLimit(timing.startMs, 'start', (abortSignal) => container.start({ abortSignal }));
-      const { close } = mounts;
+      const opened = mounts;
       const onGone = (): void => {
         onRemoved();
-        void close();
+        void opened.close();
       };
       const parts = { engine, timing, log: this.options.log, attached, onRemoved: onGone };
       return new DockerContainer(container, parts);
@@ -258,17 +255,10 @@ export class DockerRuntime implements Runtime {
       signal?.throwIfAborted();
       if (error instanceof RunFault || error instanceof MountFault) throw error;
       const what = created === null ? 'created' : 'started';
-      const volume = mounts?.refusedVolume(error);
-      if (volume !== undefined) throw this.mountFault(volume, spec, error);
+      const fault = mounts?.faultOf(error);
+      if (fault !== undefined) throw fault;
       return this.judge(error, spec, { what, isProven });
     }
-  }
-
-  private mountFault(volume: string, { runId }: ContainerSpec, error: unknown): MountFault {
-    this.options.log.warn({ run: runId, volume, error: engineMessage(error) }, 'volume not mounted');
-    return new MountFault(`The volume '${volume}' is missing on this worker, or cannot be mounted`, {
-      cause: error,
-    });
   }
 
   /**
@@ -294,23 +284,6 @@ export class DockerRuntime implements Runtime {
       throw faultOf('engine', message, error);
     }
     return null;
-  }
-
-  /** Repeats calls whose connection broke: they may be made twice. */
-  private async fill(container: Dockerode.Container, spec: ContainerSpec): Promise<void> {
-    for (let tries = 1; ; tries++) {
-      try {
-        await withLimit(this.timing.startMs, 'archive', async (abortSignal) => {
-          await putInputs(container, spec, abortSignal);
-          await openScratch(container, spec, abortSignal);
-          await putFiles(container, spec, abortSignal);
-        });
-        return;
-      } catch (error) {
-        if (engineStatus(error) !== null || tries === PUT_TRIES) throw error;
-        await sleep(this.timing.retryMs);
-      }
-    }
   }
 
   private list(engine: Dockerode, label: string[]): Promise<Dockerode.ContainerInfo[]> {

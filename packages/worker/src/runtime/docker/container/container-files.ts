@@ -1,11 +1,13 @@
 import { once } from 'node:events';
 import { basename, dirname } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
 import { jsonText } from '@longshore/common/json/json-text';
 import { extract, pack, type Header } from 'tar-stream';
 import { CONTAINER_FOLDER, scratchPaths } from './container-options.js';
-import { engineStatus } from '../engine/docker-engine.js';
+import type { ContainerTiming } from './docker.container.js';
+import { engineStatus, withLimit } from '../engine/docker-engine.js';
 import { FilesError } from '../engine/engine-verdict.js';
 import { MAX_OUTPUT_BYTES, refusedOutputs, templateText } from '../../outputs.js';
 import type { ContainerSpec } from '../../runtime.js';
@@ -13,11 +15,38 @@ import type { ContainerSpec } from '../../runtime.js';
 /** Headers and padding of an archive of one file, in bytes at most. */
 const ARCHIVE_OVERHEAD = 64 * 1024;
 
+const PUT_TRIES = 3;
+
+/**
+ * Puts the files of a run into a created container, and opens its empty folders. Repeats calls whose connection broke: they
+ * may be made twice.
+ * @throws FilesError when the engine refuses files or folders of the run
+ */
+export async function fillContainer(
+  container: Dockerode.Container,
+  spec: ContainerSpec,
+  { startMs, retryMs }: ContainerTiming,
+): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await withLimit(startMs, 'archive', async (abortSignal) => {
+        await putInputs(container, spec, abortSignal);
+        await openScratch(container, spec, abortSignal);
+        await putFiles(container, spec, abortSignal);
+      });
+      return;
+    } catch (error) {
+      if (engineStatus(error) !== null || tries === PUT_TRIES) throw error;
+      await sleep(retryMs);
+    }
+  }
+}
+
 /**
  * Copies the input and the output file into a created container. Folder and output file are open to every user, because the
  * image decides which user the container runs as, and without capabilities even root is subject to file modes.
  */
-export async function putInputs(
+async function putInputs(
   container: Dockerode.Container,
   { inputs, outputTemplate }: ContainerSpec,
   abortSignal: AbortSignal,
@@ -36,7 +65,7 @@ export async function putInputs(
  * the container; a file or a link at its end is replaced, and a folder there is refused.
  * @throws FilesError when the engine refuses
  */
-export async function putFiles(
+async function putFiles(
   container: Dockerode.Container,
   { files, user }: ContainerSpec,
   abortSignal: AbortSignal,
@@ -54,7 +83,7 @@ export async function putFiles(
  * Gives the empty folders of a created container to the user of the run, or opens them to every user.
  * @throws FilesError when the image has something else at such a path
  */
-export async function openScratch(
+async function openScratch(
   container: Dockerode.Container,
   { mounts, user }: ContainerSpec,
   abortSignal: AbortSignal,

@@ -23,8 +23,6 @@ describe('the mounts of a container', () => {
     return runtimeOn(engine, { log, volumes: volumes ?? new Map() });
   }
 
-  const spec = (...mounts: ContainerSpec['mounts']): ContainerSpec => ({ ...containerSpec('tool'), mounts });
-
   function hasVolume(): void {
     engine.answerNext('GET /volumes/cached', (response) => {
       response.end(JSON.stringify({ Name: 'cached', Driver: 'local', Options: null, Mountpoint: '/var/v' }));
@@ -92,3 +90,7 @@ describe('the mounts of a container', () => {
     await assert.rejects(runtime().start(spec({ volume: 'cache', path: '/c' })), { name: 'EngineFault' });
   });
 });
+
+function spec(...mounts: ContainerSpec['mounts']): ContainerSpec {
+  return { ...containerSpec('tool'), mounts };
+}

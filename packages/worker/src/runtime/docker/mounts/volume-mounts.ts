@@ -28,8 +28,8 @@ export interface VolumeOptions extends WorkerIdentity {
 /** The volumes that one container mounts. */
 export interface PreparedMounts {
   readonly settings: Dockerode.MountSettings[];
-  /** The volume because of which the engine refused the container; undefined: it is another reason. */
-  refusedVolume(error: unknown): string | undefined;
+  /** What to say when the engine refused the container because of a volume; undefined: it is another reason. */
+  faultOf(error: unknown): MountFault | undefined;
   /** Closes the folders that the container has mounted, once it is removed: the engine mounts them again to read its outputs. */
   close(): Promise<void>;
 }
@@ -77,7 +77,7 @@ export class VolumeMounts {
    */
   async prepare(
     engine: Dockerode,
-    { mounts, user }: Pick<ContainerSpec, 'mounts' | 'user'>,
+    { runId, mounts, user }: Pick<ContainerSpec, 'runId' | 'mounts' | 'user'>,
     features: EngineFeatures,
   ): Promise<PreparedMounts> {
     const owner = ownerIn(features, user);
@@ -119,13 +119,18 @@ export class VolumeMounts {
       await close();
       throw error;
     }
-    const refusedVolume = (error: unknown): string | undefined => {
+    const faultOf = (error: unknown): MountFault | undefined => {
       const words = engineMessage(error);
-      if (!NOT_MOUNTED.test(words)) return undefined;
       const longestFirst = sources.toSorted((a, b) => b.source.length - a.source.length);
-      return longestFirst.find(({ source }) => words.includes(source))?.name;
+      const refused = longestFirst.find(({ source }) => NOT_MOUNTED.test(words) && words.includes(source));
+      if (refused === undefined) return undefined;
+      const volume = refused.name;
+      this.options.log.warn({ run: runId, volume, error: words }, 'volume not mounted');
+      return new MountFault(`The volume '${volume}' is missing on this worker, or cannot be mounted`, {
+        cause: error,
+      });
     };
-    return { settings, refusedVolume, close };
+    return { settings, faultOf, close };
   }
 
   /** The folder of a volume on this machine; null: it has none. @throws MountFault when it is missing */
