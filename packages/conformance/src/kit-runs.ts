@@ -9,8 +9,8 @@ export type Run = Schemas['OpRun'];
 
 export type RunExtras = Partial<Pick<Schemas['OpRunCreate'], 'retry_policy' | 'outputs'>> & ContainerExtras;
 
-/** What a run changes about its program. */
-export type ContainerExtras = Partial<Pick<Schemas['OpRunCreate'], RunOption['name']>>;
+/** What a run changes about its program, and what it needs of the machine. */
+export type ContainerExtras = Partial<Pick<Schemas['OpRunCreate'], RunOption['name'] | 'constraints'>>;
 
 /** An entry of a timeline. */
 export type TimelineEntry = Run['events'][number];

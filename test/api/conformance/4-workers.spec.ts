@@ -74,7 +74,7 @@ describe('section 4: endpoints of workers', () => {
       assert.equal(status, 200);
       const listed = body.filter(({ id }: { id: string }) => id.startsWith('list-'));
       const { cpu_cores, ram_mb } = a.resources;
-      const free = { cpu_cores, ram_mb, gpus: [] };
+      const free = { cpu_cores, cpu_millis: 1000 * cpu_cores, ram_mb, gpus: [] };
       assert.deepEqual(listed, [
         { ...a, free, assigned: { count: 0, ids: [] } },
         { ...b, free, assigned: { count: 0, ids: [] } },

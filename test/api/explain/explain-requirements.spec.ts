@@ -118,7 +118,11 @@ for (const scheduler of ['direct', 'fit']) {
       const said = async (): Promise<string> => (await explain(id)).summary;
       assert.equal(await said(), "Number 1 in the queue; no active worker offers the volume 'results'.");
       const { workers, requirements } = await explain(id);
-      assert.deepEqual(requirements, { selector: [], capabilities: ['volume:results:rw', 'scratch'] });
+      assert.deepEqual(requirements, {
+        selector: [],
+        capabilities: ['volume:results:rw', 'scratch'],
+        gpu_selector: [],
+      });
       assert.deepEqual(workers[0].obstacles[0].missing, ['volume:results:rw']);
       const { body } = await service.send('GET', '/capacity');
       assert.equal(body.demand.selectors[0].lacking, "no active worker offers the volume 'results'");

@@ -26,15 +26,15 @@ const LENIENT = new Set(['sendHeartbeat']);
 /** Whose items are taken or refused one by one, in an answer of 200. */
 const BULK: ReadonlySet<string> = new Set(['createRuns', 'reportEvents', 'cancelRuns', 'retryRuns']);
 
-/** Names of environment variables, keys of labels, paths and contents of files, mounts, how far ahead a start may lie, and ranges of exit codes. */
+/** Names of environment variables, keys of labels, paths and contents of files, mounts, members of constraints beside each other, how far ahead a start may lie, and ranges of exit codes. */
 const RUN_OPTIONS =
-  /^(?:runs\[\d+\]\.)?(?:env\b|secrets\b|labels\b|files(?:\.\w+|\[.*\])?(?:\.content|\.env)? must |mounts\[\d+\](?:\.path|\.sub_path)? must |start_at must |retry_policy\.retry_on\b)/;
+  /^(?:runs\[\d+\]\.)?(?:env\b|secrets\b|labels\b|files(?:\.[\w-]+|\[.*\])?(?:\.content|\.env)? must |mounts\[\d+\](?:\.path|\.sub_path)? must |constraints\.(?:cpu|cpu_limit_millis|shm_mb) must be |start_at must |retry_policy\.retry_on\b)/;
 
 /** Rules about fields that no schema says, as the service words them. */
 const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   createRun: RUN_OPTIONS,
   createRuns: RUN_OPTIONS,
-  createDefinitionRun: RUN_OPTIONS,
+  createDefinitionRun: new RegExp(`${RUN_OPTIONS.source}|^event_delivery.attributes must be absent `),
   labelRun: RUN_OPTIONS,
   upsertDefinition: new RegExp(`${RUN_OPTIONS.source}|^input_specs.*\\.default must be `),
   createBulkOperation: /^(?:filter has no condition|value\b)/,

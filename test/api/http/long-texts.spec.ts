@@ -19,11 +19,15 @@ const SUCCEED: ReadonlySet<string> = new Set([
 ]);
 
 /** Fields that others of the same body require, and those whose form the longest text does not have. */
-const RETRIES = { retry_policy: { retry_on: ['exit:0-255'] } };
+const OF_RUNS = {
+  retry_policy: { retry_on: ['exit:0-255'] },
+  constraints: { gpus: 64, gpu_selector: Array.from({ length: 8 }, (_, n) => fourByteText(128, n)) },
+  mounts: [{ volume: 'v'.repeat(63), path: `/${fourByteText(511, 1)}`, sub_path: fourByteText(512, 1) }],
+};
 const VALID: Readonly<Record<string, object>> = {
   createApiKey: { scopes: ['worker'] },
-  createRun: { ...RETRIES, start_at: null },
-  upsertDefinition: RETRIES,
+  createRun: { ...OF_RUNS, start_at: null },
+  upsertDefinition: OF_RUNS,
 };
 
 describe('texts of the greatest length, in characters of four bytes', () => {

@@ -21,11 +21,8 @@ const UNMASKED = ['kit-secret-value', '-and-more', 'kit-first-line', 'second\\',
 /** A shell in the program's place, which then becomes it. */
 const SHELL = ['/bin/sh', '-c', 'KIT_BY=command exec "$0" "$@"'];
 
-/** Capabilities for members of the constraints. */
-type OfConstraints = 'cpu_millis' | 'gpus' | 'shm';
-
 /** Fields by the capability that they need. */
-const FIELDS: Readonly<Record<Exclude<Capability, OfConstraints>, ContainerExtras>> = {
+const FIELDS: Readonly<Record<Capability, ContainerExtras>> = {
   env: { env: { KIT_A: 'a' } },
   command: { args: ['a'] },
   secrets: { secrets: { KIT_A: 'kit-none' } },
@@ -36,6 +33,9 @@ const FIELDS: Readonly<Record<Exclude<Capability, OfConstraints>, ContainerExtra
   container: { workdir: '/' },
   'volume:kit-none': { mounts: [{ volume: 'kit-none', path: '/kit', read_only: true }] },
   'network:kit-none': { network: 'kit-none' },
+  cpu_millis: { constraints: { cpu_millis: 500 } },
+  gpus: { constraints: { gpus: 1 } },
+  shm: { constraints: { shm_mb: 64 } },
 };
 
 /** Runs that change something about their program. A worker passes those whose capability it does not announce. */

@@ -110,8 +110,8 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
         </p>
       ) : (
         <p>
-          A new run of the definition <strong>{definition}</strong> {version}: image, needs, timeouts and
-          topic come from there, everything else from this run. It starts as soon as it can.
+          A new run of the definition <strong>{definition}</strong> {version}: image and topic come from
+          there, everything else from this run. It starts as soon as it can.
         </p>
       )}
       {typeof run.start_at === 'string' && (

@@ -12,6 +12,7 @@ import {
   pod,
   view,
   waiting,
+  JOB,
 } from '../../testing/job-views.js';
 import { statusOf, timesOf } from './job-status.js';
 

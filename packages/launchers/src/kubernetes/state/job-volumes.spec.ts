@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { INIT, NOW, done, lost, of, pod, waiting } from '../../testing/job-views.js';
+import { INIT, NOW, done, lost, of, pod, waiting, failed } from '../../testing/job-views.js';
 import { waitProblemOf } from './wait-problem.js';
 
 /** A pod that was evicted because of a volume. */
