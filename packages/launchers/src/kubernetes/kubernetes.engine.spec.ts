@@ -257,7 +257,7 @@ describe('the Kubernetes engine', () => {
     const claim = 'GET /api/v1/namespaces/runs/persistentvolumeclaims/first';
     scripted.api.on(claim, status(404, 'NotFound', 'not found'));
     const offering = make({ volumes });
-    assert.deepEqual(offering.capabilities.slice(-2), ['container', 'volume:data']);
+    assert.deepEqual(offering.capabilities.slice(-2), ['shm', 'volume:data']);
     await assert.rejects(offering.open(), {
       name: 'SettingsError',
       message: /the claim 'first' of the volume 'data'/,

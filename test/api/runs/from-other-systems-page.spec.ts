@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { blocksOf, readPage } from '../../support/docs/doc-pages.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+
+const page = await readPage('docs/from-other-systems.md');
+const bodies = (kind: string) =>
+  blocksOf(page)
+    .filter((block) => block.language === 'json' && block.kind === kind)
+    .map(({ code, line }) => ({ line, body: JSON.parse(code) as Record<string, unknown> }));
+
+describe('the jobs of docs/from-other-systems.md', () => {
+  let service: TestApp;
+
+  beforeAll(async () => {
+    service = await startTestApp();
+  });
+  afterAll(() => service.close());
+
+  test.for(bodies('run'))('a run is created with all that is said at line $line', async ({ body }) => {
+    const { status, body: run, text } = await service.send('POST', '/runs', { body });
+    assert.equal(status, 201, text);
+    assertHas(run, body);
+  });
+
+  test.for(bodies('definition'))('a definition is stored as at line $line, and runs', async ({ body }) => {
+    const stored = await service.send('POST', '/definitions', { body });
+    assert.equal(stored.status, 201, stored.text);
+    const specs = Object.entries(body['input_specs'] as Record<string, { required?: boolean }>);
+    const inputs = Object.fromEntries(specs.filter(([, spec]) => spec.required).map(([name]) => [name, 'x']));
+    const created = await service.send('POST', `/definitions/${String(body['id'])}/runs`, {
+      body: { inputs },
+    });
+    assert.equal(created.status, 201, created.text);
+    const { args } = created.body;
+    assertHas(created.body, { constraints: body['constraints'], labels: body['labels'] ?? {} });
+    assert.ok(args.includes('x') && !args.some((word: string) => word.includes('${')), JSON.stringify(args));
+  });
+
+  test('are one of each system that the page names', () => {
+    const systems = [...page.text.matchAll(/^## (.+)$/gm)].map(([, name]) => name);
+    assert.equal(bodies('run').length + bodies('definition').length, systems.length - 1);
+  });
+});
+
+/** The run has the fields as they were sent, objects with what the service adds. */
+function assertHas(run: Record<string, unknown>, sent: Record<string, unknown>): void {
+  for (const [name, value] of Object.entries(sent)) {
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    assert.deepEqual(run[name], isObject ? { ...(run[name] as object), ...value } : value, name);
+  }
+}
