@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { blocksOf, readPage } from '../../support/docs/doc-pages.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
@@ -7,7 +8,7 @@ const page = await readPage('docs/from-other-systems.md');
 const bodies = (kind: string) =>
   blocksOf(page)
     .filter((block) => block.language === 'json' && block.kind === kind)
-    .map(({ code, line }) => ({ line, body: JSON.parse(code) as Record<string, unknown> }));
+    .map(({ code, line }): { line: number; body: JsonObject } => ({ line, body: JSON.parse(code) }));
 
 describe('the jobs of docs/from-other-systems.md', () => {
   let service: TestApp;
@@ -26,14 +27,15 @@ describe('the jobs of docs/from-other-systems.md', () => {
   test.for(bodies('definition'))('a definition is stored as at line $line, and runs', async ({ body }) => {
     const stored = await service.send('POST', '/definitions', { body });
     assert.equal(stored.status, 201, stored.text);
-    const specs = Object.entries(body['input_specs'] as Record<string, { required?: boolean }>);
-    const inputs = Object.fromEntries(specs.filter(([, spec]) => spec.required).map(([name]) => [name, 'x']));
-    const created = await service.send('POST', `/definitions/${String(body['id'])}/runs`, {
+    const specs = Object.entries(Object(body['input_specs']));
+    const required = specs.filter(([, spec]) => Object(spec).required === true);
+    const inputs = Object.fromEntries(required.map(([name]) => [name, 'x']));
+    const created = await service.send('POST', `/definitions/${stored.body.id}/runs`, {
       body: { inputs },
     });
     assert.equal(created.status, 201, created.text);
     const { args } = created.body;
-    assertHas(created.body, { constraints: body['constraints'], labels: body['labels'] ?? {} });
+    assertHas(created.body, { constraints: body['constraints'] ?? {}, labels: body['labels'] ?? {} });
     assert.ok(args.includes('x') && !args.some((word: string) => word.includes('${')), JSON.stringify(args));
   });
 
@@ -44,9 +46,7 @@ describe('the jobs of docs/from-other-systems.md', () => {
 });
 
 /** The run has the fields as they were sent, objects with what the service adds. */
-function assertHas(run: Record<string, unknown>, sent: Record<string, unknown>): void {
-  for (const [name, value] of Object.entries(sent)) {
-    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-    assert.deepEqual(run[name], isObject ? { ...(run[name] as object), ...value } : value, name);
-  }
+function assertHas(run: JsonObject, sent: JsonObject): void {
+  for (const [name, value] of Object.entries(sent))
+    assert.deepEqual(run[name], isJsonObject(value) ? { ...Object(run[name]), ...value } : value, name);
 }

@@ -116,9 +116,6 @@ describe('jobs that people published for other systems run as they are meant', s
     return run.outputs;
   }
 
-  const publish = (name: string, script: string): Promise<string> =>
-    forTests.engine.publishScript(name, `${REPORT}\n${script}`);
-
   test('an AWS Batch definition: inputs become flags, a GPU of its own, shared memory, a variable', async () => {
     const image = await publish('predict', 'MORE=",\\"cache\\":\\"$HF_HOME\\""; report "$@"');
     await ok('POST', '/definitions', {
@@ -279,3 +276,7 @@ report "$@"`;
     );
   });
 });
+
+function publish(name: string, script: string): Promise<string> {
+  return forTests.engine.publishScript(name, `${REPORT}\n${script}`);
+}
