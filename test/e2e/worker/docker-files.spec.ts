@@ -83,7 +83,7 @@ describe('files of runs on a real engine', skipFor(forTests.skip), () => {
       await assert.rejects(printed('true', [file(path)]), {
         name: 'RunFault',
         message:
-          'The container could not be started: the image has something else at the path of one of its files',
+          'The container could not be started: the image has something else at the path of one of its files or mounts',
       });
     });
   }
