@@ -26,7 +26,10 @@ export function toSelectorDtos(
       selector: [...requirements.tags],
       capabilities: [...requirements.capabilities],
       gpu_selector: [...requirements.gpuTags],
-      lacking: matching.length > 0 || required.length === 0 ? null : unmetWords(workers.map(offeredBy), requirements),
+      lacking:
+        matching.length > 0 || required.length === 0
+          ? null
+          : unmetWords(workers.map(offeredBy), requirements),
       pending: toPendingDto(ready, waiting),
       ready: toSumDto(ready),
       waiting: toSumDto(waiting),
