@@ -8,7 +8,6 @@ import { ProcessNotes, type ProcessNote } from './process-notes.js';
 import type { FolderSpec, RunFolder, RunFolders } from './run-folders.js';
 import { RunProcesses } from './run-processes.js';
 import { Sentinel } from './sentinel.js';
-import { visibleGpus } from './visible-gpus.js';
 import { hasEnvironment, processStamp, processTrees } from './process-table.js';
 import { errorText } from '../../execution/failure-message.js';
 import {
@@ -290,4 +289,10 @@ function startProblem(image: string, error: unknown): Error {
 function codeOf(error: unknown): string {
   const code: unknown = typeof error === 'object' && error !== null ? Reflect.get(error, 'code') : undefined;
   return typeof code === 'string' ? code : 'unknown reason';
+}
+
+/** Programs that use CUDA see only these GPUs, numbered as nvidia-smi numbers them; without any, the variables are the run's. */
+export function visibleGpus(ids: readonly number[]): NodeJS.ProcessEnv {
+  if (ids.length === 0) return {};
+  return { CUDA_DEVICE_ORDER: 'PCI_BUS_ID', CUDA_VISIBLE_DEVICES: ids.join(',') };
 }
