@@ -24,8 +24,13 @@ const SPELLS = 2;
 /** Of the ratios of all filters and sizes, the goal looks at this quantile: single ones vary with other load. */
 const QUANTILE = 0.95;
 
-/** Columns of the filters, to find where a page begins. */
-const COLUMNS = { state: 'state', image: 'image', op_definition: 'definition_id', topic: 'topic' };
+/** SQL of what a filter looks at, to find where a page begins. */
+const FIELDS = {
+  image: 'image',
+  op_definition: 'definition_id',
+  topic: 'topic',
+  label: "'team=' || (labels ->> 'team')",
+};
 
 const { frequent, rare, apart } = SEEDED;
 
@@ -40,6 +45,8 @@ const LISTS = {
   'rare definition': { op_definition: rare.op_definition },
   'frequent topic': { topic: frequent.topic },
   'rare topic': { topic: rare.topic },
+  'frequent label': { label: frequent.label },
+  'rare label': { label: rare.label },
   'created[gte]': { 'created[gte]': 1_735_700_000 },
   'created[lt]': { 'created[lt]': 1_760_000_000 },
   'frequent state, rare topic': { state: frequent.state, topic: rare.topic },
@@ -50,6 +57,8 @@ const LISTS = {
   'frequent image, frequent topic': { image: frequent.image, topic: frequent.topic },
   'frequent image, rare topic': { image: frequent.image, topic: rare.topic },
   'image and topic that never meet': apart,
+  'frequent state, frequent label': { state: frequent.state, label: frequent.label },
+  'frequent label, rare topic': { label: frequent.label, topic: rare.topic },
 };
 
 /** One row for every list, page and size. */
@@ -72,15 +81,23 @@ export async function measure({ seconds }) {
   }
 }
 
-/** For each page, how much slower the slow lists are. */
+/** For each page, how much slower the slow lists are, and those by a label than those by a state. */
 export function goals(rows) {
-  return PAGES.flatMap((page) =>
-    ['P50', 'P95'].map((name) => {
-      const ratios = rows.filter((row) => row.page === page).map((row) => row.figures[`times${name}`].median);
+  return PAGES.flatMap((page) => {
+    const ofPage = rows.filter((row) => row.page === page);
+    const toSmallest = ['P50', 'P95'].map((name) => {
+      const ratios = ofPage.map((row) => row.figures[`times${name}`].median);
       const goal = `list ${name.toLowerCase()}, page ${page}, 95 % of all filters and sizes, against page 1 at the smallest`;
       return goalLine(goal, quantile(ratios, QUANTILE), { atMost: 1.5 });
-    }),
-  );
+    });
+    const p50Of = (name, size) =>
+      ofPage.find((row) => row.name === name && row.size === size)?.figures.p50.median;
+    const toState = ofPage
+      .filter(({ name }) => LISTS[name].label !== undefined)
+      .map(({ name, size }) => p50Of(name, size) / p50Of('frequent state', size));
+    const goal = `list p50, page ${page}, the slowest by a label, against a frequent state`;
+    return [...toSmallest, goalLine(goal, Math.max(...toState), { atMost: 1.5 })];
+  });
 }
 
 async function listsOf(service, smallest, size, seconds) {
@@ -97,7 +114,7 @@ async function listsOf(service, smallest, size, seconds) {
         { rounds: ROUNDS, spells: SPELLS },
       );
       const rounds = compared.map((round) => round.figures);
-      rows.push({ label: `${name}, page ${page}, ${inWords(size)}`, name, page, rounds });
+      rows.push({ label: `${name}, page ${page}, ${inWords(size)}`, name, page, size, rounds });
     }
   }
   return rows;
@@ -108,10 +125,10 @@ async function pathOf(service, filter, page) {
   const query = new URLSearchParams({ ...filter, include_events: 'false' });
   if (page > 1) {
     const fields = Object.entries(filter)
-      .filter(([name]) => name in COLUMNS && name !== 'state')
+      .filter(([name]) => name in FIELDS)
       .slice(-1);
-    // Counted along one stretch of an index, the runs of one state and one field: where a page of that would lie.
-    const conditions = fields.map(([name], i) => `${COLUMNS[name]} = $${i + 3}`);
+    // The runs of one state and one field: where a page of that would lie.
+    const conditions = fields.map(([name], i) => `${FIELDS[name]} = $${i + 3}`);
     if (fields.length === 0) conditions.push('max_attempts > 0');
     if (filter['created[lt]']) conditions.push(`created_at < to_timestamp(${filter['created[lt]']})`);
     const [place] = await service.query(

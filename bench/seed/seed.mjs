@@ -7,12 +7,13 @@ const SPAN = 365 * 86_400_000;
 
 /** What stands out among the runs, for those who look for it. */
 export const SEEDED = {
-  /** Nine runs in ten, half of the runs, one in four, and one in eight. */
+  /** Nine runs in ten, half of the runs, one in four, one in eight, and one in ten. */
   frequent: {
     state: 'COMPLETED',
     image: 'bench/image-0',
     op_definition: 'definition-0',
     topic: 'topic-0',
+    label: 'team=vision',
   },
   /** Three runs, however many there are; of the state, a hundred. */
   rare: {
@@ -20,6 +21,7 @@ export const SEEDED = {
     image: 'bench/image-rare',
     op_definition: 'definition-rare',
     topic: 'topic-rare',
+    label: 'team=rare',
   },
   /** Each of the two has one run in twenty, and no run has both. */
   apart: { image: 'bench/image-apart', topic: 'topic-apart' },
@@ -53,13 +55,13 @@ const FUNCTIONS = `
 const RUN = `
   insert into runs (
     id, state, outcome, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims, max_attempts,
-    image, inputs, outputs_template, outputs, ram_mb, vram_mb, cpu, topic, definition_id, definition_version,
+    image, inputs, labels, outputs_template, outputs, ram_mb, vram_mb, cpu, topic, definition_id, definition_version,
     worker_id, error_message, queued_at, assigned_at, started_at, finished_at, created_at, updated_at, size
   )
   select id, state, case state when 'PENDING' then 'OPEN' else state end, hash % 5, case state when 'COMPLETED' then 100 else 0 end, 1, id, 0,
          case state when 'PENDING' then 0 else $4::integer end,
          case state when 'FAILED' then 1 else 0 end, 0, 1,
-         image, '{"source":"s3://bench/input","page":17,"language":"en"}', '{}',
+         image, '{"source":"s3://bench/input","page":17,"language":"en"}', labels, '{}',
          case state when 'COMPLETED' then '{"target":"s3://bench/output","rows":1234}'::json end,
          512, 0, 1, topic, definition_id, case when definition_id is not null then '1' end,
          case state when 'PENDING' then null else 'worker-' || hash % 100 end,
@@ -90,7 +92,11 @@ const RUN = `
                when pg_temp.is_rare(n, $3) then 'definition-rare'
                when pg_temp.seed_hash(n, 7) % 4 = 0 then 'definition-0'
                when pg_temp.seed_hash(n, 7) % 4 = 1 then 'definition-' || 1 + pg_temp.seed_hash(n, 8) % 8
-             end as definition_id
+             end as definition_id,
+             case
+               when pg_temp.is_rare(n, $3) then '{"team":"rare"}'::json
+               when n % 10 = 3 then '{"team":"vision"}'::json
+             end as labels
         from generate_series($1::bigint, $2::bigint - 1) as n
       offset 0
     ) run`;
@@ -158,7 +164,7 @@ export async function fill(url, { finished, pending, events = 3, say = () => und
       })(),
     ]);
     await timed(say, 'vacuum', async () => {
-      for (const table of ['runs', 'events', 'feed_entries', 'feed_topics', 'queue']) {
+      for (const table of ['runs', 'run_terms', 'events', 'feed_entries', 'feed_topics', 'queue']) {
         await first.query(`vacuum (freeze, analyze) ${table}`);
       }
     });
