@@ -183,9 +183,9 @@ function chooseEligible(
     });
     const { choice, after } = chooseWithin(strategy, claimant, open, counts, context);
     counts = after;
-    for (const assignment of choice.assignments) {
-      assignments.push({ ...assignment, claim });
-      taken.add(assignment.runId);
+    for (const { runId, gpuId, gpuIds } of choice.assignments) {
+      assignments.push({ claim, runId, gpuId, gpuIds });
+      taken.add(runId);
     }
     for (const reservation of choice.reservations ?? []) reservations.set(reservation.runId, reservation);
     for (const runId of choice.passedOver ?? []) passedOver.add(runId);
@@ -267,22 +267,21 @@ function matched<R extends Run>(
 ): Candidate<R>[] {
   const free = new Map(queued.map((run) => [run.id, run]));
   const counts = claimants.map(() => 0);
-  return assignments.flatMap(({ runId, ...assignment }) => {
-    const { claim } = assignment;
+  return assignments.flatMap(({ claim, runId, gpuId, gpuIds }) => {
     const worker = claimants[claim];
     const run = free.get(runId);
     const count = counts[claim] ?? 0;
     if (!worker || !run || count >= (worker.max ?? Infinity)) return [];
     free.delete(runId);
     counts[claim] = count + 1;
-    return [{ ...assignment, worker, run }];
+    return [{ claim, worker, run, gpuId, gpuIds }];
   });
 }
 
 /** @param isFifo the strategy knows no limit but `max`, and gives the claimant no more in a further round */
 function withRuns(claimant: Claimant, candidates: readonly Candidate[], isFifo: boolean): Claimant {
   const { held, max = isFifo && candidates.length > 0 ? candidates.length : undefined } = claimant;
-  const added = candidates.map(({ run, worker, gpuId, gpuIds = [gpuId ?? []].flat() }): HeldRun => {
+  const added = candidates.map(({ run, worker, gpuId, gpuIds = gpuId === null ? [] : [gpuId] }): HeldRun => {
     return { runId: run.id, workerId: worker.id, ...shapeOf(run), gpuIds };
   });
   return {

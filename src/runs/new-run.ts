@@ -40,7 +40,10 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
   const id = request.id ?? newId();
   // The values of inputs, which those of a definition may have, are not looked at again.
   const bound = definition === undefined ? bindOptions(request, id) : request;
-  const options = { ...toStoredOptions(request), ...toStoredExecutionOptions(bound) };
+  const stored = toStoredOptions(request);
+  const options = toStoredExecutionOptions(bound);
+  const { cpu, extraConstraints } = stored;
+  // The spreads come last: V8 adds members to a copy slowly.
   return {
     id,
     attemptId: newId(),
@@ -48,8 +51,7 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
     priority: request.priority ?? 0,
     inputs: request.inputs ?? {},
     outputsTemplate: request.outputs ?? {},
-    ...options,
-    requirementId: requirementIdOf(requirementsOf(options)),
+    requirementId: requirementIdOf(requirementsOf({ cpu, extraConstraints, ...options })),
     startAt: startAt === undefined ? null : readStartTime(startAt),
     name: request.name ?? null,
     topic: delivery?.topic ?? null,
@@ -58,5 +60,7 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
     definitionVersion: definition?.version ?? null,
     traceparent: trace?.traceparent ?? null,
     tracestate: trace?.tracestate ?? null,
+    ...stored,
+    ...options,
   };
 }

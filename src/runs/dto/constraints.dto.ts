@@ -132,19 +132,29 @@ export type RequestedConstraints = {
   readonly [F in keyof ConstraintsInputDto]?: ConstraintsInputDto[F] | null;
 };
 
+/** The members that are stored as they are given. */
+const EXTRA = [
+  'cpu_millis',
+  'cpu_limit_millis',
+  'gpus',
+  'gpu_selector',
+  'shm_mb',
+] as const satisfies readonly (keyof ExtraConstraints)[];
+
 const NO_GPU = { gpuId: null, gpuIds: null };
 
 type StoredConstraints = Pick<Run, 'ramMb' | 'vramMb' | 'cpu' | 'extraConstraints'>;
 
 /** The columns that hold the constraints, with the documented defaults. */
 export function toStoredConstraints(requested: RequestedConstraints = {}): StoredConstraints {
-  const { ram_mb, vram_mb, cpu, gpu_id: _, ...members } = requested;
-  const extra: ExtraConstraints = withoutAbsent(members);
+  const { ram_mb, vram_mb, cpu, cpu_millis } = requested;
+  const extra = EXTRA.filter((name) => (requested[name] ?? null) !== null);
   return {
     ramMb: ram_mb ?? 0,
     vramMb: vram_mb ?? 0,
-    cpu: extra.cpu_millis === undefined ? (cpu ?? 0) : toCores(extra.cpu_millis),
-    extraConstraints: Object.keys(extra).length === 0 ? null : extra,
+    cpu: isNumber(cpu_millis) ? toCores(cpu_millis) : (cpu ?? 0),
+    extraConstraints:
+      extra.length === 0 ? null : Object.fromEntries(extra.map((name) => [name, requested[name]])),
   };
 }
 

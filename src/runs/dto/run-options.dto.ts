@@ -175,13 +175,14 @@ export function toStoredOptions({
   timeouts,
 }: RequestedOptions): StoredRetryPolicy & StoredTimeouts & ReturnType<typeof toStoredConstraints> {
   return {
-    ...toStoredConstraints(constraints),
     maxAttempts: policy?.max_attempts ?? 1,
     backoffS: policy?.backoff_s ?? 0,
     maxBackoffS: policy?.max_backoff_s ?? 0,
     retryOn: policy?.retry_on?.join(',') ?? null,
     startWithinS: timeouts?.start_within_s ?? null,
     attemptTimeoutS: timeouts?.attempt_s ?? null,
+    // V8 adds members to a copy slowly.
+    ...toStoredConstraints(constraints),
   };
 }
 

@@ -22,6 +22,7 @@ export const OPTIONS: readonly (readonly [name: string, option: RunOption<JsonVa
 >(Object(RUN_OPTIONS));
 
 const UNSET = Object.fromEntries(OPTIONS.map(([name, { unset }]) => [name, unset]));
+const BOUND = OPTIONS.filter(([, { bind }]) => bind !== undefined);
 const CLAIMED = OPTIONS.flatMap(([name, { texts }]) => (texts.claim === undefined ? [] : [name]));
 
 /** The document that is stored of the options of a request: what is given, not empty and not the default. Null: nothing is. */
@@ -59,11 +60,9 @@ export function mergeOptions(
 
 /** The options of a request for the run with this id that it creates. */
 export function bindOptions<T extends RequestedOptions>(request: T, runId: string): T {
-  const bound = OPTIONS.flatMap(([name, option]) => {
+  const bound = BOUND.flatMap(([name, option]) => {
     const value = memberOf(request, name);
-    return value === undefined || option.bind === undefined
-      ? []
-      : [[name, option.bind(value, runId)] as const];
+    return value === undefined ? [] : [[name, option.bind?.(value, runId) ?? value] as const];
   });
   return bound.length === 0 ? request : { ...request, ...Object.fromEntries(bound) };
 }
