@@ -71,7 +71,8 @@ export function dataSourceOptions(settings: DatabaseSettings): PostgresOptions {
       ...shared,
       Client: GuardedClient,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      idleTimeoutMillis: 30_000,
+      // Longer than the interval of the scheduled jobs, so that each does not open a connection of its own.
+      idleTimeoutMillis: 90_000,
       keepAlive: true,
       keepAliveInitialDelayMillis: 10_000,
       query_timeout: QUERY_TIMEOUT_MS,

@@ -40,7 +40,7 @@ export class BulkOperationsJob {
   @ScheduledJob({
     name: BULK_OPERATIONS,
     description: 'carries out bulk operations; also runs when one is started',
-    everyMs: 10 * SECOND,
+    everyMs: MINUTE,
     jitterMs: 20,
     firstDelayMs: 0,
     level: 'debug',

@@ -2,9 +2,10 @@ import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { whenAlone } from '../../database/advisory-locks.js';
 import { paced } from '../../database/sql/in-batches.js';
-import { ConcurrencyKeys } from './concurrency-keys.js';
+import { rows } from '../../database/sql/sql.js';
+import { CONCURRENCY_KEYS, ConcurrencyKeys } from './concurrency-keys.js';
 import { PLAIN_LANE } from './lane.js';
-import { LaneRepository } from './lane.repository.js';
+import { LaneRepository, LANES } from './lane.repository.js';
 import { QueueRepository } from './queue.repository.js';
 import { type JobRun, MINUTE, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
@@ -42,12 +43,24 @@ export class QueueCleanupJob {
 
   /** One pass in short transactions, by one process at a time. @returns how many rows were removed */
   async runOnce(stop?: AbortSignal): Promise<number> {
+    if (!(await this.#isInUse())) return 0;
     const slots = await whenAlone(this.dataSource, CLEAN_UP_LOCK, (manager) =>
       this.queue.releaseOverdueSlots(manager),
     );
     const keys = await this.#walk('', stop, (...batch) => this.keys.removeUnused(...batch));
     const lanes = await this.#walk(PLAIN_LANE, stop, (...batch) => this.lanes.removeUnused(...batch));
     return (slots ?? 0) + keys + lanes;
+  }
+
+  /** Whether there is a key, without which there is no slot, or a lane but the plain one. */
+  async #isInUse(): Promise<boolean> {
+    const [found] = await rows<{ exists: boolean }>(
+      this.dataSource,
+      `select exists (select from ${CONCURRENCY_KEYS.name})
+           or exists (select from ${LANES.name} where id > $1::uuid) as "exists"`,
+      [PLAIN_LANE],
+    );
+    return found?.exists === true;
   }
 
   async #walk(first: string, stop: AbortSignal | undefined, batch: Batch): Promise<number> {
