@@ -3,7 +3,7 @@ import { format, resolveConfig } from 'prettier';
 /**
  * The options of a run that only the worker reads.
  * @param {{ components: { schemas: Record<string, any> } }} document the OpenAPI document
- * @param {Record<string, { capability?: string | { names: readonly string[] }, unset: unknown }>} declarations of the service
+ * @param {Record<string, { capabilities?: readonly string[], unset: unknown }>} declarations of the service
  * @returns {{ name: string, kind: string, default?: number, capabilities: readonly string[], about: string }[]}
  */
 export function describeOptions({ components: { schemas } }, declarations) {
@@ -14,7 +14,7 @@ export function describeOptions({ components: { schemas } }, declarations) {
       name,
       kind: kindOf(name, ofRun.properties[name]),
       ...(typeof declarations[name].unset === 'number' && { default: declarations[name].unset }),
-      capabilities: capabilitiesOf(declarations[name]),
+      capabilities: declarations[name].capabilities ?? [],
       about: shown.properties[name].description.replace(/;.*|\.$/s, ''),
     }));
 }
@@ -77,10 +77,6 @@ export const RUN_OPTIONS: readonly RunOption[] = OPTIONS;
 
 function closedUnion(name, type, values) {
   return `export const ${name} = ${JSON.stringify(values)} as const;\nexport type ${type} = (typeof ${name})[number];`;
-}
-
-function capabilitiesOf({ capability = [] }) {
-  return typeof capability === 'object' && 'names' in capability ? capability.names : [capability].flat();
 }
 
 /** How a value is entered. */

@@ -14,12 +14,16 @@ CONNECTION = http.client.HTTPSConnection if PLACE.scheme == "https" else http.cl
 COMMAND, PULL = (shlex.split(os.environ.get(f"SERVICE_WORKER_{name}", "")) for name in ("COMMAND", "PULL_COMMAND"))
 TICK, DRAIN = float(os.environ.get("SERVICE_WORKER_TICK", 2)), float(os.environ.get("SERVICE_WORKER_DRAIN", 30))
 TERMINAL = {"COMPLETED", "FAILED", "CANCELLED"}
-CAPABILITIES = ["env", "command", "secrets"]  # not "registry": it pulls no images with a login
+CAPABILITIES = ["env", "command", "secrets"]
+# Fields of runs and of their constraints that need other capabilities.
+UNSUPPORTED = {"secrets_from", "files", "mounts", "image_pull_secret", "workdir", "user", "network", "stop_grace_s",
+               "cpu_millis", "cpu_limit_millis", "gpus", "gpu_selector", "shm_mb"}
 NOT_FROM_LOGS = TERMINAL | {"STARTED", "RETRIED", "RECLAIMED", "SUBMITTED"}
 timeout = 60.0  # the service's word replaces it
 registered, stopping, claiming, current = threading.Event(), threading.Event(), threading.Event(), None
 beating, changed = threading.Lock(), threading.Event()
 tells = False  # whether answers to heartbeats name lost runs: those of an older service do not
+plain = False  # whether the service is older and refuses what it does not know in a heartbeat
 held = None  # the connection of the newest heartbeat that waits
 receiving = []  # ids of the runs of an answer to a claim that is still arriving
 doubting, refused = threading.Lock(), False  # whether the key is being asked about, and the result
@@ -118,16 +122,18 @@ def renew():
 
 def heartbeat():
     """Says for ever that this worker lives and which run it holds, and hears whether that is lost."""
-    global tells
+    global tells, plain
     resources = {"cpu_cores": os.cpu_count() or 1, "ram_mb": 1024, "gpus": []}
     while True:
         changed.clear()
         attempt, begun, lost = current, time.monotonic(), []
         named = [attempt.op] if attempt and not attempt.told else []
-        ops = [{**{k: op[k] for k in ("id", "image", "constraints", "attempt")}, "inputs": {}} for op in named]
+        kept = ("id", "image", "constraints", *(() if plain else ("attempt",)))
+        ops = [{**{k: op[k] for k in kept}, "inputs": {}} for op in named]
         if not attempt:
             ops = [{"id": id, "image": "", "inputs": {}, "constraints": {}} for id in receiving]
-        body = {"worker_id": ME, "resources": resources, "tags": [], "capabilities": CAPABILITIES, "running_ops": ops}
+        body = {"worker_id": ME, "resources": resources, "tags": [], "running_ops": ops}
+        body.update({} if plain else {"capabilities": CAPABILITIES})
         # Waits only for a run to be lost. Together with the limit of the answer it is a third of the worker timeout.
         wait = min(20, int(timeout / 6)) if tells and named else 0
         query, begin = (f"?wait={wait}", hold) if wait else ("", lambda connection: None)
@@ -136,10 +142,13 @@ def heartbeat():
         if status == 200:
             registered.set()
             tells, lost = "lost_ops" in answer, answer.get("lost_ops", []) if named else []
+            plain = plain and not tells
             for run in lost:
                 attempt.hear(run)
         elif status == 400 and wait:
             tells = False  # another process of the service is older
+        elif status == 400:
+            plain = True
         pause = timeout / 6 if registered.is_set() else 1
         if wait:  # an answer before its time, without a lost run: the service cannot hold it
             is_early = status != 400 and not lost and time.monotonic() - begun < wait * 0.9
@@ -210,7 +219,7 @@ class Attempt:
         while not self.ended.wait(max(TICK, asked)):
             if tells:
                 continue
-            status, run, asked = call("GET", self.path + "?include_events=false", headers=seen, limit=10, heads=keep)
+            status, run, asked = call("GET", self.path, headers=seen, limit=10, heads=keep)
             if status == 200 and not self.shows_ours(run):
                 return self.stop("lost")
 
@@ -271,13 +280,14 @@ class Attempt:
 
     def work(self, inputs, outputs):
         """Prepares and executes the program. Answers the final event, or Nones when there is nothing to report."""
-        status, run = until_known("GET", self.path + "?include_events=false", goes_on=lambda: self.why is None)
+        status, run = until_known("GET", self.path, goes_on=lambda: self.why is None)
         if status != 200:
             raise RuntimeError(f"the service does not show the run: {status} {run}")
         if not self.shows_ours(run):
             return None, None, None
-        if "image_pull_secret" in self.op:
-            why = {"error_message": "This worker does not support image_pull_secret", "cause": "infrastructure"}
+        unsupported = UNSUPPORTED & {*self.op, *self.op["constraints"]}
+        if unsupported:
+            why = {"error_message": f"This worker does not support {unsupported}", "cause": "infrastructure"}
             return "FAILED", "Not supported", why
         secrets = self.secrets()
         if PULL:
@@ -349,7 +359,7 @@ def main():
         claiming.set()
         registered.wait()
         wait = max(1, min(20, int(timeout / 3)))
-        path = f"/workers/{urllib.parse.quote(ME, safe='')}/claim?wait={wait}&max=1"
+        path = f"/workers/{urllib.parse.quote(ME, safe='')}/claim?wait={wait}" + ("&max=1" if tells else "")
         # The one key stays until an answer has arrived: the service may have handed out a run all the same.
         asked = time.monotonic()
         status, answer = until_known("POST", path, headers={"Idempotency-Key": str(uuid.uuid4())},

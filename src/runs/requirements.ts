@@ -1,5 +1,6 @@
 import { v5 as uuidV5 } from 'uuid';
-import { capabilitiesOfConstraints, gpuTagsOf } from './machine/constraints.js';
+import { capabilitiesOfConstraints } from '@longshore/common/capabilities';
+import { gpuTagsOf } from './machine/constraints.js';
 import type { RunRecord } from './machine/run.js';
 import { neededCapabilities } from './options/option-values.js';
 
@@ -35,7 +36,9 @@ export type RequiringRun = Pick<RunRecord, (typeof REQUIRING_FIELDS)[number]>;
 
 /** What the run requires of its worker. */
 export function requirementsOf(run: RequiringRun): Requirements {
-  const capabilities = [...neededCapabilities(run.options), ...capabilitiesOfConstraints(run)];
+  const { cpu, extraConstraints } = run;
+  const ofConstraints = capabilitiesOfConstraints({ cpu, ...extraConstraints });
+  const capabilities = [...neededCapabilities(run.options), ...ofConstraints];
   return { tags: run.selector ?? [], capabilities, gpuTags: gpuTagsOf(run) };
 }
 

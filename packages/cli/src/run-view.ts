@@ -1,7 +1,7 @@
 import type { Schemas } from '@longshore/client';
 import { RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import { jsonText, stringifyJson } from '@longshore/common/json/json-text';
-import { describeNeeds } from '@longshore/common/needs';
+import { describeNeeds } from '@longshore/client/needs';
 import { shellWords } from '@longshore/common/shell-words';
 import { STATE_COLOURS, oneLine, paint } from './style.js';
 import { ago, type Column, formatFields } from './table.js';

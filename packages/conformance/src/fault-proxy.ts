@@ -19,6 +19,8 @@ export type RequestFault =
       readonly status: number;
       readonly retryAfterS?: number;
       readonly detail?: string;
+      /** The problems of the request, as the service names them. */
+      readonly errors?: readonly string[];
     }
   /** A page of another server, a proxy for example. */
   | { readonly kind: 'page'; readonly status: number };
@@ -239,6 +241,7 @@ function injectedAnswer(
     status,
     retryAfterS,
     detail = 'made up by the conformance kit',
+    errors,
   }: Extract<RequestFault, { kind: 'answer' }>,
   url: string,
 ): RawAnswer {
@@ -250,7 +253,7 @@ function injectedAnswer(
       ...(retryAfterS === undefined ? {} : { 'retry-after': String(retryAfterS) }),
       ...(isRedirect ? { location: `${url}${REDIRECTED}` } : {}),
     },
-    bytes: Buffer.from(JSON.stringify({ detail })),
+    bytes: Buffer.from(JSON.stringify({ detail, errors })),
   };
 }
 

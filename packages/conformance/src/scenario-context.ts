@@ -117,9 +117,14 @@ export class ScenarioContext {
     });
   }
 
+  /** What the newest heartbeat of the worker announces. */
+  get capabilities(): readonly unknown[] {
+    return this.newestHeartbeats(capabilitiesOf).flat();
+  }
+
   /** Whether the newest heartbeat of the worker announces the capability. */
   announces(capability: string): boolean {
-    return this.newestHeartbeats(capabilitiesOf).some((named) => named.includes(capability));
+    return this.capabilities.includes(capability);
   }
 
   /** Whether the worker is a launcher, by its newest heartbeat. */

@@ -19,10 +19,13 @@ export const RUN_NAME = {
   form: 'a string without control characters',
 } as const satisfies TextShape;
 
+/** A key of labels. */
+const KEY = '[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?';
+
 /** The labels of a request; null removes one. */
 export const LABELS = {
   keys: {
-    pattern: /^[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?$/,
+    pattern: new RegExp(`^${KEY}$`),
     form: '1 to 63 characters of a-z, 0-9 and . _ / -, the first and the last a letter or digit',
   },
   values: { max: 256, pattern: NO_CONTROL_CHARACTERS, form: 'a string without control characters' },
@@ -36,7 +39,7 @@ export const MAX_LABEL_FILTERS = 5;
 /** `key` or `key=value`. */
 export const LABEL_FILTER = {
   max: 63 + 1 + 256,
-  pattern: /^[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?(?:=.*)?$/s,
+  pattern: new RegExp(`^${KEY}(?:=.*)?$`, 's'),
   form: 'a label as key or key=value',
 } as const satisfies TextShape;
 

@@ -18,19 +18,6 @@ export function gpuTagsOf({ extraConstraints }: Pick<Run, 'extraConstraints'>): 
   return extraConstraints?.gpu_selector ?? [];
 }
 
-/** What a worker must be able to do for constraints that not every worker can keep. */
-export function capabilitiesOfConstraints(run: ConstrainedRun): string[] {
-  const { cpu_limit_millis: limit, shm_mb: shmMb } = run.extraConstraints ?? {};
-  const request = cpuMillisOf(run);
-  const isExact = request % 1000 !== 0 || (limit !== undefined && limit !== request);
-  const hasGpus = gpusOf(run) > 0 || gpuTagsOf(run).length > 0;
-  return [
-    ...(isExact ? ['cpu_millis'] : []),
-    ...(hasGpus ? ['gpus'] : []),
-    ...(shmMb === undefined ? [] : ['shm']),
-  ];
-}
-
 /** A list of GPUs as it is stored; null for an empty one. */
 export function joinGpuIds(ids: readonly number[]): string | null {
   return ids.length === 0 ? null : ids.join(',');

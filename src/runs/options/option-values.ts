@@ -1,3 +1,4 @@
+import { capabilitiesOfOption } from '@longshore/common/capabilities';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
 import type { RunOption } from './run-option.js';
 import { RUN_OPTIONS } from './run-options.js';
@@ -91,11 +92,9 @@ export function claimOptions(stored: JsonObject | null): ShownOptions {
 /** The capabilities that a worker needs for the options of a stored document, each once. */
 export function neededCapabilities(stored: JsonObject | null): readonly string[] {
   if (stored === null) return [];
-  const needed = OPTIONS.flatMap(([name, { capability }]) => {
+  const needed = OPTIONS.flatMap(([name, { capabilities = [] }]) => {
     const value = stored[name];
-    if (value === undefined || capability === undefined) return [];
-    if (typeof capability === 'object') return capability.of(value);
-    return capability.endsWith(':') && typeof value === 'string' ? `${capability}${value}` : capability;
+    return value === undefined ? [] : capabilitiesOfOption(capabilities, value);
   });
   return [...new Set(needed)];
 }

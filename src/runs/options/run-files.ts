@@ -66,7 +66,7 @@ export const FILES: RunOption<RunFiles> = objectMapOption<RunFile>(
       claim: 'Files of the container by path; absent without any.',
     },
     example: { '/etc/job/run.sh': { content: '#!/bin/sh\necho hello\n', mode: '0555' } },
-    capability: 'files',
+    capabilities: ['files'],
     problem: filesProblem,
     list: (files) => Object.fromEntries(Object.entries(files).map(([path, file]) => [path, toListed(file)])),
   },

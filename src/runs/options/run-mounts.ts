@@ -71,7 +71,7 @@ export const MOUNTS: RunOption<readonly RunMount[]> = objectListOption<RunMount>
       { volume: 'results', path: '/out', sub_path: 'team-a' },
       { scratch_mb: 10_000, path: '/scratch' },
     ],
-    capability: { names: ['volume:', 'scratch'], of: (mounts) => mounts.map(capabilityOf) },
+    capabilities: ['volume:', 'scratch'],
     problem: mountsProblem,
     bind: (mounts, runId) =>
       mounts.map((mount) => {
@@ -80,11 +80,6 @@ export const MOUNTS: RunOption<readonly RunMount[]> = objectListOption<RunMount>
       }),
   },
 );
-
-function capabilityOf({ volume, read_only: isReadOnly = false }: RunMount): string {
-  if (volume === undefined) return 'scratch';
-  return isReadOnly ? `volume:${volume}` : `volume:${volume}:rw`;
-}
 
 function mountsProblem(mounts: unknown, all: object, at: string): string | undefined {
   if (!Array.isArray(mounts) || mounts.length > MAX_MOUNTS)

@@ -56,21 +56,12 @@ export interface RunOption<T> {
    * @param all the options of the request, which are not checked, or those of the definition and its run
    */
   problem?(value: T, all: object, path: string): string | undefined;
-  /**
-   * What a worker must be able to do to get a run with the option; absent: nothing. One that ends in `:` goes on with the value.
-   */
-  readonly capability?: string | CapabilitiesOf<T>;
-}
-
-/** Capabilities that depend on more than the text of a value. */
-interface CapabilitiesOf<T> {
-  /** Those that it may need; one that ends in `:` goes on. */
-  readonly names: readonly string[];
-  of(value: T): readonly string[];
+  /** What a worker must be able to do to get a run with the option, as `capabilitiesOfOption` reads it; absent: nothing. */
+  readonly capabilities?: readonly string[];
 }
 
 /** What a declaration says beside the form of the value. */
-type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capability' | 'problem' | 'list' | 'bind'>;
+type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capabilities' | 'problem' | 'list' | 'bind'>;
 
 type DeclaredObjects<T> = Declared<T> & Required<Pick<RunOption<T>, 'problem'>>;
 

@@ -46,7 +46,7 @@ export const RUN_OPTIONS = {
       claim: 'Environment variables of the container; absent without any.',
     },
     example: { LOG_LEVEL: 'debug' },
-    capability: 'env',
+    capabilities: ['env'],
   }),
   command: textListOption(ARGUMENT, MAX_ARGUMENTS, {
     texts: {
@@ -58,7 +58,7 @@ export const RUN_OPTIONS = {
         'Replaces the entrypoint of the image; without `args`, its arguments are dropped as well. Absent: it does not.',
     },
     example: ['python', 'count.py'],
-    capability: 'command',
+    capabilities: ['command'],
   }),
   args: textListOption(ARGUMENT, MAX_ARGUMENTS, {
     texts: {
@@ -67,7 +67,7 @@ export const RUN_OPTIONS = {
       claim: 'Replaces the arguments of the image; absent: it does not.',
     },
     example: ['--verbose'],
-    capability: 'command',
+    capabilities: ['command'],
   }),
   secrets: textMapOption(SECRETS, {
     texts: {
@@ -78,7 +78,7 @@ export const RUN_OPTIONS = {
       claim: 'Names of secrets by the environment variable for the value; absent without any.',
     },
     example: { TOKEN: 'hub-token' },
-    capability: 'secrets',
+    capabilities: ['secrets'],
     problem: (secrets, all, path) => {
       const env: unknown = Reflect.get(all, 'env');
       const common = isJsonObject(env)
@@ -97,7 +97,7 @@ export const RUN_OPTIONS = {
       claim: 'Name of the secret with the login for the registry of the image; absent without one.',
     },
     example: 'hub-login',
-    capability: 'registry',
+    capabilities: ['registry'],
   }),
   workdir: textOption(WORKDIR, {
     texts: {
@@ -107,7 +107,7 @@ export const RUN_OPTIONS = {
       claim: "Working directory of the container; absent: the image's.",
     },
     example: '/work',
-    capability: 'container',
+    capabilities: ['container'],
   }),
   user: textOption(USER, {
     texts: {
@@ -118,7 +118,7 @@ export const RUN_OPTIONS = {
       claim: "User of the container as numbers, `uid` or `uid:gid`; absent: the image's.",
     },
     example: '1000:1000',
-    capability: 'container',
+    capabilities: ['container'],
     problem: (user, _all, path) =>
       typeof user === 'string' && user.split(':').some((id) => Number(id) > MAX_ID)
         ? `${path} must have numbers of at most ${MAX_ID}`
@@ -132,7 +132,7 @@ export const RUN_OPTIONS = {
       claim: "Name of the container's network, `none` for none; absent: that of the worker.",
     },
     example: 'none',
-    capability: 'network:',
+    capabilities: ['network:'],
     problem: (network, _all, path) => (network === 'host' ? `${path} must not be host` : undefined),
   }),
   stop_grace_s: integerOption({ min: 0, max: 3600 }, 10, {
@@ -143,6 +143,6 @@ export const RUN_OPTIONS = {
       claim: 'Seconds from SIGTERM to SIGKILL when the container is ended; absent: 10.',
     },
     example: 120,
-    capability: 'container',
+    capabilities: ['container'],
   }),
 };

@@ -41,7 +41,7 @@ export const SECRETS_FROM: RunOption<readonly SecretVariables[]> = objectListOpt
       claim: 'Secrets whose variables the container gets; absent without any.',
     },
     example: [{ secret: 's3-credentials', prefix: 'S3_' }],
-    capability: 'secrets_from',
+    capabilities: ['secrets_from'],
     problem: (value: unknown, _all, path) => {
       if (!Array.isArray(value) || value.length > MAX_SECRETS)
         return `${path} must be a list of at most ${MAX_SECRETS} items`;

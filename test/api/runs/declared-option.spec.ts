@@ -36,7 +36,7 @@ describe('an option that is declared once', () => {
         {
           texts: { request: 'In requests.', answer: 'In answers; null: none.', claim: 'For the worker.' },
           example: 'green',
-          capability: 'paint',
+          capabilities: ['paint'],
         },
       );
       const memo = textOption(

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ConformanceKit } from '@longshore/conformance/kit';
 import { SCENARIOS } from '@longshore/conformance/scenarios/all';
 import { makeDataDir } from '../../support/service-process.js';
-import { MUTANTS, whyNoPython, writeMutant, type Mutant } from '../../support/workers/worker-mutants.js';
+import { MUTANTS, whyNoPython, writeWorker, type Mutant } from '../../support/workers/worker-mutants.js';
 import { skipFor } from '../../support/skip.js';
 
 /** Most of a scenario is waiting: so many kits go on side by side, each with its share of the mutants. */
@@ -29,9 +29,9 @@ function findsOut(mutants: readonly Mutant[]): void {
   afterAll(() => kit.close());
 
   for (const [number, mutant] of mutants.entries()) {
-    const { mistake, scenario: name, says } = mutant;
+    const { mistake, scenario: name, says, change } = mutant;
     test(`finds out by ${name} that ${mistake}`, async () => {
-      const command = await writeMutant(mutant, join(folder, String(number)));
+      const command = await writeWorker([change], join(folder, String(number)));
       const scenario = SCENARIOS.find((candidate) => candidate.name === name) ?? assert.fail(name);
       const { problem, printed } = await kit.run(scenario, command);
       assert.match(problem ?? 'it passed', says, printed);

@@ -4,6 +4,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { PROJECT } from '../service-process.js';
 import { PROXY_MUTANTS } from './proxy-mutants.js';
+import { UPGRADE_MUTANTS } from './upgrade-mutants.js';
 
 /** The example worker. */
 export const EXAMPLE_WORKER = join(PROJECT, 'examples', 'worker', 'worker.py');
@@ -23,6 +24,7 @@ export interface Mutant {
 /** Mistakes that workers make, one each. */
 export const MUTANTS: readonly Mutant[] = [
   ...PROXY_MUTANTS,
+  ...UPGRADE_MUTANTS,
   {
     mistake: 'the program does not learn of the trace of its run',
     scenario: 'completes',
@@ -264,7 +266,7 @@ export const MUTANTS: readonly Mutant[] = [
     mistake: 'heartbeats name the first of several runs alone',
     scenario: 'several-runs',
     says: /did not name a run of a claim's answer/,
-    change: ['claim?wait={wait}&max=1', 'claim?wait={wait}'],
+    change: ['"&max=1" if tells else ""', '""'],
   },
   {
     mistake: 'values of secrets are reported as they are',
@@ -288,7 +290,7 @@ export const MUTANTS: readonly Mutant[] = [
     mistake: 'a run with a login is executed without it',
     scenario: 'capabilities',
     says: /started 0 time\(s\), not 1/,
-    change: ['if "image_pull_secret" in self.op:', 'if False:'],
+    change: ['        if unsupported:', '        if False:'],
   },
   {
     mistake: 'chunks of a log count from 1',
@@ -304,16 +306,16 @@ export const MUTANTS: readonly Mutant[] = [
   },
 ];
 
-/** Writes the mutant's program. @returns the command that starts it */
-export async function writeMutant({ change: [from, to] }: Mutant, folder: string): Promise<string> {
-  const text = await readFile(EXAMPLE_WORKER, 'utf8');
-  assert.equal(text.split(from).length, 2, `the example worker holds this once: ${from}`);
+/** Writes a program: the example worker with changes. @returns the command that starts it */
+export async function writeWorker(changes: readonly Mutant['change'][], folder: string): Promise<string> {
+  let text = await readFile(EXAMPLE_WORKER, 'utf8');
+  for (const [from, to] of changes) {
+    assert.equal(text.split(from).length, 2, `the example worker holds this once: ${from}`);
+    text = text.replace(from, () => to);
+  }
   await mkdir(folder, { recursive: true });
   const path = join(folder, 'worker.py');
-  await writeFile(
-    path,
-    text.replace(from, () => to),
-  );
+  await writeFile(path, text);
   return `python3 '${path}'`;
 }
 

@@ -1,7 +1,7 @@
 import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
 import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
-import { describeCores } from '@longshore/common/needs';
+import { describeCores } from '@longshore/client/needs';
 import { type Colour, oneLine } from '../style.js';
 import { ago, type Column } from '../table.js';
 

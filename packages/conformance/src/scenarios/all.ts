@@ -10,6 +10,7 @@ import { PROXIES } from './proxies.js';
 import { ORDINARY } from './ordinary.js';
 import { REFUSALS } from './refusals.js';
 import { SHUTDOWN } from './shutdown.js';
+import { UPGRADES } from './upgrades.js';
 
 /** All scenarios in the order in which they run. */
 export const SCENARIOS: readonly Scenario[] = [
@@ -18,6 +19,7 @@ export const SCENARIOS: readonly Scenario[] = [
   ...LIVENESS,
   ...HEARTBEATS,
   ...POLLS,
+  ...UPGRADES,
   ...CLAIMS,
   ...FAULTS,
   ...PROXIES,

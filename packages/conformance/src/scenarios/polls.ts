@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { isPoll, kindOf, type Exchange } from '../exchange.js';
-import type { AnswerFault, RequestFault } from '../fault-proxy.js';
+import { isPoll, type Exchange } from '../exchange.js';
+import type { RequestFault } from '../fault-proxy.js';
+import { answeredByOlder, refusedByOlder } from '../older-service.js';
 import { check, type Scenario } from '../scenario.js';
 import { checkTimeline } from '../kit-runs.js';
 import { IMAGES, isRunning } from '../program-traces.js';
@@ -30,8 +31,8 @@ export const POLLS: readonly Scenario[] = [
       let blind = 0;
       proxy.faults = {
         onRequest: (asked) =>
-          refusedWait(asked) ?? (isPoll(asked, id) ? (SAYS_NOTHING[blind++] ?? null) : null),
-        onAnswer: withoutLostRuns,
+          refusedByOlder(asked) ?? (isPoll(asked, id) ? (SAYS_NOTHING[blind++] ?? null) : null),
+        onAnswer: answeredByOlder,
       };
       await context.until(
         'the worker has polled the run again and again',
@@ -67,10 +68,10 @@ async function takenOver(
   const id = await context.endlessRun(mark);
   const shown: Exchange[] = [];
   proxy.faults = {
-    onRequest: refusedWait,
+    onRequest: refusedByOlder,
     onAnswer: (asked) => {
       const run = asked.answer?.body;
-      if (!isPoll(asked, id) || !isJsonObject(run)) return withoutLostRuns(asked);
+      if (!isPoll(asked, id) || !isJsonObject(run)) return answeredByOlder(asked);
       shown.push(asked);
       return { kind: 'alter', body: otherwise(run) };
     },
@@ -84,18 +85,4 @@ async function takenOver(
 function withWorker({ execution_summary: summary, ...run }: JsonObject, worker: JsonObject): JsonObject {
   const { worker_id: _, ...others } = isJsonObject(summary) ? summary : {};
   return { ...run, execution_summary: { ...others, ...worker } };
-}
-
-/** An older service refuses a heartbeat that waits. */
-function refusedWait(asked: Exchange): RequestFault | null {
-  if (kindOf(asked) !== 'heartbeat' || !asked.query.has('wait')) return null;
-  return { kind: 'answer', status: 400, detail: 'wait is not a known query parameter' };
-}
-
-/** An older service answers a heartbeat with the worker alone. */
-function withoutLostRuns(asked: Exchange): AnswerFault | null {
-  const worker = asked.answer?.body;
-  if (kindOf(asked) !== 'heartbeat' || !isJsonObject(worker)) return null;
-  const { lost_ops: _, ...body } = worker;
-  return { kind: 'alter', body };
 }

@@ -51,6 +51,11 @@ export function formatCount(count: number): string {
   return count.toLocaleString('en-US');
 }
 
+/** `1 run`, `12,345 runs`. */
+export function countRuns(count: number): string {
+  return `${formatCount(count)} ${count === 1 ? 'run' : 'runs'}`;
+}
+
 /** The exact time, local and in UTC, for titles. */
 export function formatExact(iso: string): string {
   const date = new Date(iso);

@@ -2,6 +2,7 @@ import type { Capability } from '@longshore/client/constants';
 import { jsonText } from '@longshore/common/json/json-text';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
+import { plainReport } from '../service-api/older-service.js';
 import type { EngineLoad, HeldRun, LostRun, Refusal, Resources } from '../service-api/service-api.js';
 
 /** Limit of the inputs of all runs in a heartbeat, in characters of JSON. */
@@ -83,6 +84,9 @@ export class HeartbeatLoop {
   private withInputs = true;
   private failing = false;
   private tells = false;
+  /** Whether the service refuses what interface.md does not have: it is older. */
+  private isPlain = false;
+  private hasWarnedOfPlain = false;
   private wakeUp = new AbortController();
 
   constructor(
@@ -187,13 +191,16 @@ export class HeartbeatLoop {
       notClaiming,
       runningOps,
     };
-    const answer = await api.heartbeat(report, { waitSeconds, timeoutMs, signal });
+    const sent = this.isPlain ? plainReport(report) : report;
+    const answer = await api.heartbeat(sent, { waitSeconds, timeoutMs, signal });
     answered.abort();
     if (answer.kind === 'ok') {
       const { workerTimeoutSeconds, maxBodyBytes, lostRuns } = answer.value;
       this.workerTimeoutSeconds = workerTimeoutSeconds ?? this.workerTimeoutSeconds;
       this.bodyLimit = maxBodyBytes;
       this.tells = lostRuns !== null;
+      // From here on it is a service that knows all of a report.
+      this.isPlain &&= !this.tells;
       this.onAccepted();
       const byId = new Map(runs.map((run) => [run.id, run]));
       for (const lost of lostRuns ?? []) {
@@ -208,6 +215,15 @@ export class HeartbeatLoop {
       // Another process of the service may be of an older version.
       if (waitSeconds > 0 && answer.status === 400) {
         this.tells = false;
+        return { kind: 'replaced' };
+      }
+      if (!this.isPlain && answer.status === 400) {
+        this.isPlain = true;
+        logger[this.hasWarnedOfPlain ? 'debug' : 'warn'](
+          { detail: answer.detail },
+          'the service refuses a heartbeat, it may be of an older version: sending one without capabilities, which gets only runs that need none',
+        );
+        this.hasWarnedOfPlain = true;
         return { kind: 'replaced' };
       }
       if (!this.registered && answer.status !== 413) this.options.onRejected(answer);

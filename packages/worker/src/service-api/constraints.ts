@@ -1,5 +1,4 @@
 import type { Schemas } from '@longshore/client';
-import type { Capability } from '@longshore/client/constants';
 import { isJsonObject } from '@longshore/common/json/json-value';
 
 /** Hardware requirements of a run; 0: no requirement and no limit. */
@@ -80,21 +79,6 @@ export function toWireConstraints({
     ...(shmMb !== null && { shm_mb: shmMb }),
     ...(gpus > 0 && gpuIds.length > 0 && { gpu_ids: [...gpuIds] }),
   };
-}
-
-/** The capabilities that a worker of the run needs for them. */
-export function capabilitiesOf({
-  cpuMillis,
-  cpuLimitMillis,
-  gpus,
-  gpuSelector,
-  shmMb,
-}: Constraints): readonly Capability[] {
-  return [
-    ...(cpuMillis % 1000 !== 0 || cpuLimitMillis !== cpuMillis ? (['cpu_millis'] as const) : []),
-    ...(gpus > 0 || gpuSelector.length > 0 ? (['gpus'] as const) : []),
-    ...(shmMb === null ? [] : (['shm'] as const)),
-  ];
 }
 
 /** Null: there is none; undefined: it is something else. */

@@ -4,6 +4,7 @@ import { isJsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { Semaphore } from '@longshore/common/semaphore';
 import { toWireConstraints } from './constraints.js';
+import { withoutRefused } from './older-service.js';
 import { readClaimedRun, readKey, readLostRun, readRun, readSecrets, readTimeline } from './read-answers.js';
 import { RunEtagCache } from './run-etag-cache.js';
 import { ask, NOT_MODIFIED } from './service-answer.js';
@@ -53,6 +54,8 @@ export interface ServiceAddress {
 export class HttpServiceApi implements ServiceApi {
   private readonly seen = new RunEtagCache();
   private readonly timelines = new Semaphore(TIMELINES_AT_ONCE);
+  /** Whether the newest answer to a heartbeat tells of no lost runs, as those of a service that knows only interface.md. */
+  private isOlder = false;
 
   private readonly client: LongshoreClient;
   private readonly transport: Pick<TransferLimits, 'maxBytes' | 'fetch'>;
@@ -85,7 +88,7 @@ export class HttpServiceApi implements ServiceApi {
         })),
       },
       tags: [...tags],
-      capabilities: [...capabilities],
+      ...(capabilities.length === 0 ? {} : { capabilities: [...capabilities] }),
       ...(load === null ? {} : { engine: load }),
       ...(notClaiming.length === 0 ? {} : { not_claiming: [...notClaiming] }),
       running_ops: runningOps.map(({ id, image, inputs, constraints, attempt }) => ({
@@ -103,6 +106,7 @@ export class HttpServiceApi implements ServiceApi {
       (worker, response) => {
         if (!isJsonObject(worker) || worker['id'] !== workerId) return null;
         const lost = worker['lost_ops'];
+        this.isOlder = !Array.isArray(lost);
         return {
           workerTimeoutSeconds: readPositive(response.headers, 'X-Worker-Timeout'),
           maxBodyBytes: readPositive(response.headers, 'X-Max-Body-Bytes'),
@@ -121,7 +125,7 @@ export class HttpServiceApi implements ServiceApi {
     // An older service refuses an unknown query parameter.
     const query: { wait?: number; max?: number } = {
       ...(waitSeconds > 0 && { wait: waitSeconds }),
-      ...(max !== undefined && { max }),
+      ...(max !== undefined && !this.isOlder && { max }),
     };
     const params = { path: { worker_id: workerId }, query };
     return this.ask(
@@ -158,24 +162,15 @@ export class HttpServiceApi implements ServiceApi {
     );
   }
 
-  getRun(runId: string): Promise<Answer<RunView>> {
-    const params = { path: { id: runId }, query: { include_events: false } };
-    const known = this.seen.get(runId);
-    const headers = known === undefined ? {} : { 'If-None-Match': known.etag };
-    return this.ask(
-      { timeoutMs: SMALL_ANSWER_MS },
-      (init) => this.client.GET('/runs/{id}', { params, headers, ...init }),
-      (run, response) => {
-        if (response.status === NOT_MODIFIED) return known?.view ?? null;
-        const view = readRun(run, runId);
-        this.seen.keep(runId, view, response.headers);
-        return view;
-      },
-    );
+  async getRun(runId: string): Promise<Answer<RunView>> {
+    if (this.isOlder) return this.askRun(runId, {});
+    const answer = await this.askRun(runId, { include_events: false });
+    const isUnknownQuery = answer.kind === 'refused' && answer.status === 400;
+    return isUnknownQuery ? this.askRun(runId, {}) : answer;
   }
 
   getTimeline(runId: string): Promise<Answer<readonly TimelineEntry[]>> {
-    const params = { path: { id: runId }, query: { include_events: true } };
+    const params = { path: { id: runId } };
     return this.timelines.run(() =>
       this.ask(
         { timeoutMs: ANSWER_MS },
@@ -198,11 +193,9 @@ export class HttpServiceApi implements ServiceApi {
     );
   }
 
-  async postEvent(
-    runId: string,
-    { type, msg, payload }: RunEvent,
-    { workerId, attempt, idempotencyKey, trace }: Reporter,
-  ): Promise<Answer<null>> {
+  async postEvent(runId: string, event: RunEvent, reporter: Reporter): Promise<Answer<null>> {
+    const { type, msg, payload } = event;
+    const { workerId, attempt, idempotencyKey, trace } = reporter;
     const params = {
       path: { id: runId },
       header: {
@@ -218,7 +211,9 @@ export class HttpServiceApi implements ServiceApi {
       (init) => this.client.POST('/runs/{id}/events', { params, body, headers, ...init }),
       (data, { status }) => status === 204 || (isJsonObject(data) && data['id'] === runId) || null,
     );
-    return answer.kind === 'ok' ? { kind: 'ok', value: null } : answer;
+    if (answer.kind === 'ok') return { kind: 'ok', value: null };
+    const known = answer.kind === 'refused' ? withoutRefused(event, answer) : null;
+    return known === null ? answer : this.postEvent(runId, known, reporter);
   }
 
   putLogChunk(
@@ -248,6 +243,22 @@ export class HttpServiceApi implements ServiceApi {
         if (!isJsonObject(answer)) return null;
         const { next_chunk: nextChunk, next_line: nextLine } = answer;
         return typeof nextChunk === 'number' && typeof nextLine === 'number' ? { nextChunk, nextLine } : null;
+      },
+    );
+  }
+
+  private askRun(runId: string, query: { readonly include_events?: false }): Promise<Answer<RunView>> {
+    const params = { path: { id: runId }, query };
+    const known = this.seen.get(runId);
+    const headers = known === undefined ? {} : { 'If-None-Match': known.etag };
+    return this.ask(
+      { timeoutMs: SMALL_ANSWER_MS },
+      (init) => this.client.GET('/runs/{id}', { params, headers, ...init }),
+      (run, response) => {
+        if (response.status === NOT_MODIFIED) return known?.view ?? null;
+        const view = readRun(run, runId);
+        this.seen.keep(runId, view, response.headers);
+        return view;
       },
     );
   }

@@ -64,7 +64,7 @@ for (const [name, send] of Object.entries(REQUESTS)) {
         assert.match(got.reason, new RegExp(`^HTTP ${status} that is not the service's`));
       }
       answer = json(status, { detail: 'No.', errors: ['a'] }, 'application/json; charset=utf-8');
-      assert.deepEqual(await send(), { kind: 'refused', status, detail: 'No.' });
+      assert.deepEqual(await send(), { kind: 'refused', status, detail: 'No.: a' });
     }
   });
 

@@ -62,13 +62,14 @@ function answerOf(error: unknown, { status, headers }: Response): Answer<never> 
     : { kind: 'unreachable', reason, status };
 }
 
-/** What an error of the service says; null: it is not in the service's error form. */
+/** What an error of the service says, with its list of problems; null: it is not in the service's error form. */
 function detailOf(error: unknown, headers: Headers): string | null {
   const [mediaType = ''] = (headers.get('Content-Type') ?? '').split(';');
   if (mediaType.trim().toLowerCase() !== 'application/json' || !isJsonObject(error)) return null;
   const { detail, errors = [] } = error;
   const isForm = Array.isArray(errors) && errors.every((line) => typeof line === 'string');
-  return isForm && typeof detail === 'string' && detail !== '' ? detail.slice(0, MAX_DETAIL) : null;
+  if (!isForm || typeof detail !== 'string' || detail === '') return null;
+  return (errors.length === 0 ? detail : `${detail}: ${errors.join('; ')}`).slice(0, MAX_DETAIL);
 }
 
 /** fetch reports the reason in the cause of its error. */

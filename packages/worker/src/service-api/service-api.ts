@@ -1,8 +1,9 @@
 import type { Schemas } from '@longshore/client';
 import { RUN_OPTIONS, type Capability, type RunOption } from '@longshore/client/constants';
+import { capabilitiesOfConstraints, capabilitiesOfOption } from '@longshore/common/capabilities';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import { capabilitiesOf, type Constraints } from './constraints.js';
+import { toWireConstraints, type Constraints } from './constraints.js';
 
 /**
  * The result of a request. `refused`: a 4xx in the service's error form that a repetition would get again. `unreachable`: the
@@ -268,18 +269,9 @@ export function neededCapabilities({
 }: Pick<ClaimedRun, 'container' | 'constraints'>): string[] {
   const needed = RUN_OPTIONS.flatMap(({ name, default: unset, capabilities }) => {
     const value = container[name];
-    if (value === unset || !isSet(value)) return [];
-    if (name === 'mounts') return container.mounts.map(mountCapability);
-    return capabilities.map((capability) =>
-      capability.endsWith(':') && typeof value === 'string' ? `${capability}${value}` : capability,
-    );
+    return value === unset || !isSet(value) ? [] : capabilitiesOfOption(capabilities, value);
   });
-  return [...new Set([...needed, ...capabilitiesOf(constraints)])];
-}
-
-function mountCapability({ volume, read_only: isReadOnly = false }: RunContainer['mounts'][number]): string {
-  if (volume === undefined) return 'scratch';
-  return isReadOnly ? `volume:${volume}` : `volume:${volume}:rw`;
+  return [...new Set([...needed, ...capabilitiesOfConstraints(toWireConstraints(constraints))])];
 }
 
 /** An empty map or list is not set. */

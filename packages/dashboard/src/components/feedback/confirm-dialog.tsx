@@ -15,14 +15,19 @@ interface Props {
   /** The verb of the button, such as `Drain`. */
   readonly confirmLabel: string;
   readonly isDangerous?: boolean;
-  /** Does it; the dialog closes when it is done and shows the error when it fails. */
+  readonly isDisabled?: boolean;
+  readonly width?: 'narrow' | 'wide';
+  /** Does it; the dialog shows the error when it fails. */
   readonly onConfirm: () => Promise<unknown>;
+  /** Called when it is done; default: the dialog closes. */
+  readonly onDone?: () => void;
 }
 
 /** Asks before something is done, and stays until it is done. */
 export function ConfirmDialog(props: Props) {
-  const { isOpen, onClose, title, children, confirmLabel, isDangerous = false, onConfirm } = props;
-  const action = useMutation({ mutationFn: onConfirm, onSuccess: onClose });
+  const { isOpen, onClose, title, children, confirmLabel, isDangerous = false, isDisabled = false } = props;
+  const { width = 'narrow', onConfirm, onDone = onClose } = props;
+  const action = useMutation({ mutationFn: onConfirm, onSuccess: onDone });
   const close = (): void => {
     action.reset();
     onClose();
@@ -32,12 +37,14 @@ export function ConfirmDialog(props: Props) {
       isOpen={isOpen}
       onClose={close}
       title={title}
+      width={width}
       actions={
         <>
           <Button onClick={close}>Back</Button>
           <Button
             kind={isDangerous ? 'danger' : 'primary'}
             isBusy={action.isPending}
+            disabled={isDisabled}
             onClick={() => action.mutate()}
             data-autofocus
           >

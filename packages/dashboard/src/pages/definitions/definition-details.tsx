@@ -1,4 +1,4 @@
-import { describeNeeds } from '@longshore/common/needs';
+import { describeNeeds } from '@longshore/client/needs';
 import { Link } from 'wouter';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import { JsonTree } from '../../components/values/json-tree.js';

@@ -1,4 +1,4 @@
-import { describeNeeds } from '@longshore/common/needs';
+import { describeNeeds } from '@longshore/client/needs';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { Duration } from '../../components/values/duration.js';

@@ -1,10 +1,10 @@
-import { useEffect, useState } from 'react';
-import { describeError } from '../../api/api-error.js';
+import { useState } from 'react';
 import { Button } from '../../components/controls/button.js';
+import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { RunLink } from '../../components/values/run-link.js';
 import { StateBadge } from '../../components/values/state-badge.js';
-import { formatCount } from '../../lib/format.js';
+import { countRuns, formatCount } from '../../lib/format.js';
 import styles from './bulk-dialog.module.css';
 import { groupRuns, type BulkAction, type BulkGroup } from './bulk-view.js';
 import { useBulkAction, type BulkResult } from './use-bulk-action.js';
@@ -33,34 +33,21 @@ export function BulkDialog({ action, runs: seen, onClose, onDone }: Props) {
     .filter(({ isRefused }) => !isRefused)
     .reduce((sum, group) => sum + group.runs.length, 0);
   const [verb] = VERBS[action];
-  const isDone = bulk.isSuccess;
-  useEffect(() => {
-    if (isDone) onDone();
-  }, [isDone, onDone]);
 
   if (bulk.data !== undefined) {
     return <Results action={action} results={bulk.data} onClose={onClose} />;
   }
   return (
-    <Dialog
+    <ConfirmDialog
       isOpen
       onClose={onClose}
       title={`${verb} ${countRuns(ids.length)}?`}
       width="wide"
-      actions={
-        <>
-          <Button onClick={onClose}>Back</Button>
-          <Button
-            kind={action === 'cancel' ? 'danger' : 'primary'}
-            isBusy={bulk.isPending}
-            disabled={able === 0}
-            onClick={() => bulk.mutate()}
-            data-autofocus
-          >
-            {bulk.isError ? 'Try again' : `${verb} ${countRuns(able)}`}
-          </Button>
-        </>
-      }
+      confirmLabel={bulk.isError ? 'Try again' : `${verb} ${countRuns(able)}`}
+      isDangerous={action === 'cancel'}
+      isDisabled={able === 0}
+      onConfirm={() => bulk.mutateAsync()}
+      onDone={onDone}
     >
       <p>
         {able === ids.length
@@ -79,10 +66,7 @@ export function BulkDialog({ action, runs: seen, onClose, onDone }: Props) {
           </li>
         )}
       </ul>
-      <p role="alert" className={styles.error}>
-        {bulk.isError && describeError(bulk.error)}
-      </p>
-    </Dialog>
+    </ConfirmDialog>
   );
 }
 
@@ -144,8 +128,4 @@ function Results({ action, results, onClose }: ResultsProps) {
       </ul>
     </Dialog>
   );
-}
-
-function countRuns(count: number): string {
-  return `${formatCount(count)} ${count === 1 ? 'run' : 'runs'}`;
 }

@@ -6,7 +6,7 @@ import { LiveDot } from '../../components/values/live-dot.js';
 import { Pager } from '../../components/table/pager.js';
 import { useMedia } from '../../hooks/use-media.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
-import { formatCount } from '../../lib/format.js';
+import { countRuns, formatCount } from '../../lib/format.js';
 import { useSession } from '../../session/session-context.js';
 import { PageHeader } from '../../shell/page-header.js';
 import { useShortcut } from '../../shell/shortcuts.js';
@@ -191,8 +191,7 @@ export default function RunsPage() {
 }
 
 function noteOf(count: number, isNewest: boolean): string {
-  const runs = `${formatCount(count)} ${count === 1 ? 'run' : 'runs'}`;
-  return isNewest ? `Newest ${runs}` : runs;
+  return isNewest ? `Newest ${countRuns(count)}` : countRuns(count);
 }
 
 function keyOf({ id }: Run): string {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
+import { NO_CONSTRAINTS } from '../../service-api/constraints.js';
 import { DOWN, eventTypes, type Call, type FakeRun } from '../fake-service.js';
 import { makeHarness, type WorkerHarness } from '../worker-harness.js';
 
@@ -11,6 +12,8 @@ async function runMany(harness: WorkerHarness, count: number): Promise<FakeRun[]
   for (const run of runs) await harness.untilState(run, 'RUNNING');
   return runs;
 }
+
+const isWhole = ({ report }: Call): boolean => (report?.capabilities ?? []).length > 0;
 
 const pollsAfterStart = ({ service }: WorkerHarness): Call[] => service.callsOf('getRun');
 
@@ -201,6 +204,46 @@ describe('a worker whose service is older', () => {
     await harness.clock.pass(2_000);
     assert.ok(harness.runtime.containers.every((container) => container.stopped));
     await harness.end();
+  });
+
+  it('sends it heartbeats of the members that it knows, says so once, and tells all again after an update', async () => {
+    const harness = makeHarness({ capabilities: ['env', 'cpu_millis'] });
+    const { service, log } = harness;
+    service.tellsLostRuns = false;
+    service.onCall = (call) =>
+      call.what === 'heartbeat' &&
+      (isWhole(call) || call.report?.runningOps.some(({ attempt }) => attempt !== null))
+        ? { kind: 'refused', status: 400, detail: 'capabilities is not a known field' }
+        : undefined;
+    const constraints = { ...NO_CONSTRAINTS, cpuMillis: 1500, cpuLimitMillis: 2500 };
+    const run = service.add('run-1', { constraints });
+    await harness.start();
+    await harness.untilState(run, 'RUNNING');
+    const refused = service.callsOf('heartbeat').filter(isWhole).length;
+    assert.equal(refused, 1);
+    const warned = log.filter((line) => line.includes('capabilities is not a known field'));
+    assert.equal(warned.length, 1);
+    await harness.clock.pass(60_000);
+    const { report } = service.callsOf('heartbeat').at(-1) ?? {};
+    const [listed] = report?.runningOps ?? [];
+    assert.deepEqual(listed?.constraints, { ...NO_CONSTRAINTS, cpuMillis: 2000, cpuLimitMillis: 2000 });
+    assert.equal(service.callsOf('heartbeat').filter(isWhole).length, 1);
+    service.tellsLostRuns = true;
+    service.onCall = () => undefined;
+    await harness.clock.pass(10_000);
+    assert.ok(service.callsOf('heartbeat').slice(-1).every(isWhole));
+    await harness.end();
+  });
+
+  it('ends with the reason when it refuses what interface.md has, too', async () => {
+    const harness = makeHarness();
+    const refusal = { kind: 'refused', status: 400, detail: 'tags.0 must be shorter' } as const;
+    harness.service.onCall = ({ what }) => (what === 'heartbeat' ? refusal : undefined);
+    await harness.start();
+    await harness.clock.until('the worker ends', () => harness.exitCode() !== null, 50);
+    assert.equal(harness.exitCode(), 1);
+    assert.equal(harness.service.callsOf('heartbeat').length, 2);
+    assert.ok(harness.log.some((line) => line.includes('refuses the heartbeats of this worker')));
   });
 
   it('polls as soon as an update is taken back, and no more after the next one', async () => {

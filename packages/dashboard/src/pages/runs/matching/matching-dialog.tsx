@@ -4,10 +4,11 @@ import type { Schemas } from '../../../api/use-api.js';
 import { Button } from '../../../components/controls/button.js';
 import { Field } from '../../../components/controls/field.js';
 import { TextInput } from '../../../components/controls/inputs.js';
+import { ConfirmDialog } from '../../../components/feedback/confirm-dialog.js';
 import { Dialog } from '../../../components/feedback/dialog.js';
 import { ProgressBar } from '../../../components/values/progress-bar.js';
 import { RunLink } from '../../../components/values/run-link.js';
-import { formatCount } from '../../../lib/format.js';
+import { countRuns, formatCount } from '../../../lib/format.js';
 import type { Pair } from '../../../run-form/form-values.js';
 import { PairRows } from '../../../run-form/pair-rows.js';
 import { LABELS_FIELD } from '../../../run-form/run-fields.js';
@@ -66,25 +67,16 @@ export function MatchingDialog({ action, filters: seen, matched, onClose, onDone
   }
   const labels = changesOf(pairs, removed);
   return (
-    <Dialog
+    <ConfirmDialog
       isOpen
       onClose={onClose}
       title={`${verb} ${countRuns(matched)}?`}
       width="wide"
-      actions={
-        <>
-          <Button onClick={onClose}>Back</Button>
-          <Button
-            kind={action === 'cancel' ? 'danger' : 'primary'}
-            isBusy={start.isPending}
-            disabled={matched === 0 || (action === 'labels' && Object.keys(labels).length === 0)}
-            onClick={() => start.mutate(labels)}
-            data-autofocus
-          >
-            {verb} {countRuns(matched)}
-          </Button>
-        </>
-      }
+      confirmLabel={`${verb} ${countRuns(matched)}`}
+      isDangerous={action === 'cancel'}
+      isDisabled={matched === 0 || (action === 'labels' && Object.keys(labels).length === 0)}
+      onConfirm={() => start.mutateAsync(labels)}
+      onDone={() => undefined}
     >
       <p>All runs that match the filters now, on this page and on others. {effect}</p>
       {action === 'labels' && (
@@ -101,10 +93,7 @@ export function MatchingDialog({ action, filters: seen, matched, onClose, onDone
           </Field>
         </div>
       )}
-      <p role="alert" className={styles.error}>
-        {start.isError && describeError(start.error)}
-      </p>
-    </Dialog>
+    </ConfirmDialog>
   );
 }
 
@@ -172,8 +161,4 @@ function changesOf(pairs: readonly Pair[], removed: string): LabelChanges {
     ...keys.filter((key) => key !== '').map((key) => [key, null] as const),
     ...pairs.filter(({ name }) => name.trim() !== '').map(({ name, value }) => [name.trim(), value] as const),
   ]);
-}
-
-function countRuns(count: number): string {
-  return `${formatCount(count)} ${count === 1 ? 'run' : 'runs'}`;
 }

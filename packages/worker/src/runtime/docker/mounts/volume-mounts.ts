@@ -34,6 +34,16 @@ export interface PreparedMounts {
   close(): Promise<void>;
 }
 
+/** A volume of which a container mounts all or one folder. */
+interface MountedVolume {
+  readonly name: string;
+  /** What the engine names when it cannot mount it. */
+  readonly source: string;
+  /** Null: all of the volume. */
+  readonly folder: FileHandle | null;
+  readonly setting: Dockerode.MountSettings;
+}
+
 /** The volumes that the worker offers, on its engine. */
 export class VolumeMounts {
   private readonly volumes: OfferedVolumes;
@@ -81,56 +91,59 @@ export class VolumeMounts {
     features: EngineFeatures,
   ): Promise<PreparedMounts> {
     const owner = ownerIn(features, user);
-    const handles: FileHandle[] = [];
-    const settings: Dockerode.MountSettings[] = [];
-    const sources: { readonly name: string; readonly source: string }[] = [];
+    const mounted: MountedVolume[] = [];
     const close = async (): Promise<void> => {
-      for (const handle of handles.splice(0)) await handle.close();
+      for (const { folder } of mounted) await folder?.close();
     };
     try {
-      for (const { volume: name, path: Target, read_only: asked = false, sub_path: path } of mounts) {
-        if (name === undefined) continue;
-        const volume = this.volumes.get(name);
-        const isReadOnly = asked || volume?.isWritable !== true;
-        if (volume === undefined || isReadOnly !== asked)
-          throw new MountFault(
-            `This worker does not offer the volume '${name}'${volume ? ' for writing' : ''}`,
-          );
-        const root = await this.rootOf(engine, name, volume);
-        let { source } = volume;
-        if (path !== undefined) {
-          if (root === null || !this.isShared)
-            throw new MountFault(`This worker cannot mount a part (sub_path) of the volume '${name}'`);
-          const handle = await openSubFolder({
-            volume: name,
-            root,
-            path,
-            mayCreate: !isReadOnly,
-            owner,
-          });
-          handles.push(handle);
-          source = sharedPath(handle);
-        }
-        const mount = path === undefined ? wholeVolume(volume, isReadOnly) : openFolder(source, isReadOnly);
-        settings.push({ Target, ...mount });
-        sources.push({ name, source });
+      for (const mount of mounts) {
+        if (mount.volume !== undefined) mounted.push(await this.mount(engine, mount.volume, mount, owner));
       }
     } catch (error) {
       await close();
       throw error;
     }
-    const faultOf = (error: unknown): MountFault | undefined => {
-      const words = engineMessage(error);
-      const longestFirst = sources.toSorted((a, b) => b.source.length - a.source.length);
-      const refused = longestFirst.find(({ source }) => NOT_MOUNTED.test(words) && words.includes(source));
-      if (refused === undefined) return undefined;
-      const volume = refused.name;
-      this.options.log.warn({ run: runId, volume, error: words }, 'volume not mounted');
-      return new MountFault(`The volume '${volume}' is missing on this worker, or cannot be mounted`, {
-        cause: error,
-      });
-    };
-    return { settings, faultOf, close };
+    const settings = mounted.map(({ setting }) => setting);
+    return { settings, faultOf: (error) => this.faultOf(error, mounted, runId), close };
+  }
+
+  /** Opens the folder that is asked for, if it is not the whole volume. @param owner of folders that are created */
+  private async mount(
+    engine: Dockerode,
+    name: string,
+    { path: Target, read_only: isReadOnly = false, sub_path: path }: ContainerSpec['mounts'][number],
+    owner: FolderOwner | null,
+  ): Promise<MountedVolume> {
+    const volume = this.offered(name, isReadOnly);
+    const root = await this.rootOf(engine, name, volume);
+    if (path === undefined) {
+      const { source } = volume;
+      return { name, source, folder: null, setting: { Target, ...wholeVolume(volume, isReadOnly) } };
+    }
+    if (root === null || !this.isShared)
+      throw new MountFault(`This worker cannot mount a part (sub_path) of the volume '${name}'`);
+    const folder = await openSubFolder({ volume: name, root, path, mayCreate: !isReadOnly, owner });
+    const source = sharedPath(folder);
+    return { name, source, folder, setting: { Target, ...openFolder(source, isReadOnly) } };
+  }
+
+  /** @throws MountFault when the worker does not offer the volume, or not for writing */
+  private offered(name: string, isReadOnly: boolean): OfferedVolume {
+    const volume = this.volumes.get(name);
+    if (volume !== undefined && (isReadOnly || volume.isWritable)) return volume;
+    throw new MountFault(`This worker does not offer the volume '${name}'${volume ? ' for writing' : ''}`);
+  }
+
+  private faultOf(error: unknown, mounted: readonly MountedVolume[], run: string): MountFault | undefined {
+    const words = engineMessage(error);
+    const longestFirst = mounted.toSorted((a, b) => b.source.length - a.source.length);
+    const refused = longestFirst.find(({ source }) => NOT_MOUNTED.test(words) && words.includes(source));
+    if (refused === undefined) return undefined;
+    const volume = refused.name;
+    this.options.log.warn({ run, volume, error: words }, 'volume not mounted');
+    return new MountFault(`The volume '${volume}' is missing on this worker, or cannot be mounted`, {
+      cause: error,
+    });
   }
 
   /** The folder of a volume on this machine; null: it has none. @throws MountFault when it is missing */

@@ -1,0 +1,39 @@
+import { NO_CONSTRAINTS, type Constraints } from './constraints.js';
+import type { HeartbeatReport, Refusal, RunEvent } from './service-api.js';
+
+/** What payloads of the worker's own events have that an older service may not know. */
+const DETAILS: ReadonlySet<string> = new Set([
+  'cause',
+  'exit_code',
+  'finished_at',
+  'gpu_ids',
+  'outputs_changed',
+  'started_at',
+]);
+
+const OWN_TYPES: ReadonlySet<string> = new Set(['STARTED', 'COMPLETED', 'FAILED']);
+
+/** The report with the members of interface.md alone, which every service takes. */
+export function plainReport(report: HeartbeatReport): HeartbeatReport {
+  const runningOps = report.runningOps.map((run) => ({
+    ...run,
+    constraints: plainConstraints(run.constraints),
+    attempt: null,
+  }));
+  return { ...report, load: null, capabilities: [], notClaiming: [], runningOps };
+}
+
+/** Whole cores, memory and one GPU. */
+function plainConstraints({ ramMb, vramMb, cpuMillis, gpuIds }: Constraints): Constraints {
+  const millis = Math.ceil(cpuMillis / 1000) * 1000;
+  return { ...NO_CONSTRAINTS, ramMb, vramMb, cpuMillis: millis, cpuLimitMillis: millis, gpuIds };
+}
+
+/** The event without the details that the service refuses by their names; null: it names none of them. */
+export function withoutRefused({ type, msg, payload = {} }: RunEvent, refusal: Refusal): RunEvent | null {
+  if (refusal.status !== 400 || !OWN_TYPES.has(type)) return null;
+  const named = new Set(refusal.detail.match(/(?<=\bpayload\.)\w+/g));
+  const entries = Object.entries(payload);
+  const known = entries.filter(([name]) => !named.has(name) || !DETAILS.has(name));
+  return known.length === entries.length ? null : { type, msg, payload: Object.fromEntries(known) };
+}
