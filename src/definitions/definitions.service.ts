@@ -12,11 +12,11 @@ import { mergeExecutionOptions, toStoredExecutionOptions } from '../runs/dto/exe
 import { bindOptions } from '../runs/options/option-values.js';
 import {
   toEventDeliveryDto,
-  toRetryPolicyDto,
   toStoredOptions,
   toTimeoutsDto,
   type EventDeliveryDto,
 } from '../runs/dto/run-options.dto.js';
+import { toRetryPolicyDto } from '../runs/dto/retry-policy.dto.js';
 import type { OpRunDto } from '../runs/dto/op-run.dto.js';
 import { newId } from '../runs/machine/new-id.js';
 import type { RunRequest } from '../runs/new-run.js';

@@ -19,9 +19,9 @@ import {
   EventDeliveryInputDto,
   IMAGE_REFERENCE,
   PRIORITY,
-  RetryPolicyInputDto,
   TimeoutsInputDto,
 } from '../../runs/dto/run-options.dto.js';
+import { RetryPolicyInputDto } from '../../runs/dto/retry-policy.dto.js';
 import type { Argument } from '../templates/argument.js';
 import { IsArgumentList } from './argument.dto.js';
 import { InputSpecInputDto, OutputSpecInputDto } from './specs.dto.js';

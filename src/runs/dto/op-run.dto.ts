@@ -6,14 +6,8 @@ import { RUN_STATES, type RunState } from '../machine/run-state.js';
 import type { RunRecord } from '../machine/run.js';
 import { TimelineEventDto } from './event.dto.js';
 import { ConstraintsDto, toConstraintsDto, toGpuIds } from './constraints.dto.js';
-import {
-  EventDeliveryDto,
-  RetryPolicyDto,
-  TimeoutsDto,
-  toEventDeliveryDto,
-  toRetryPolicyDto,
-  toTimeoutsDto,
-} from './run-options.dto.js';
+import { EventDeliveryDto, TimeoutsDto, toEventDeliveryDto, toTimeoutsDto } from './run-options.dto.js';
+import { RetryPolicyDto, toRetryPolicyDto } from './retry-policy.dto.js';
 import { ExecutionOptionsDto, toExecutionOptionsDto } from './execution-options.dto.js';
 
 @ApiSchema({

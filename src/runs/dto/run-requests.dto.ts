@@ -13,13 +13,8 @@ import {
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { RUN_STATES } from '../machine/run-state.js';
 import { ConstraintsInputDto } from './constraints.dto.js';
-import {
-  EventDeliveryInputDto,
-  IMAGE_REFERENCE,
-  PRIORITY,
-  RetryPolicyInputDto,
-  TimeoutsInputDto,
-} from './run-options.dto.js';
+import { EventDeliveryInputDto, IMAGE_REFERENCE, PRIORITY, TimeoutsInputDto } from './run-options.dto.js';
+import { RetryPolicyInputDto } from './retry-policy.dto.js';
 import { RunExecutionOptionsInputDto } from './execution-options.dto.js';
 
 @ApiSchema({ name: 'OpRunCreate', description: 'A run to create.' })

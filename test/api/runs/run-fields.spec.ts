@@ -4,11 +4,8 @@ import type { Type } from '@nestjs/common';
 import { getMetadataStorage } from 'class-validator';
 import { RunEntity } from '../../../src/database/entities/run.entity.js';
 import { ConstraintsInputDto } from '../../../src/runs/dto/constraints.dto.js';
-import {
-  EventDeliveryInputDto,
-  RetryPolicyInputDto,
-  TimeoutsInputDto,
-} from '../../../src/runs/dto/run-options.dto.js';
+import { EventDeliveryInputDto, TimeoutsInputDto } from '../../../src/runs/dto/run-options.dto.js';
+import { RetryPolicyInputDto } from '../../../src/runs/dto/retry-policy.dto.js';
 import { ConcurrencyInputDto } from '../../../src/runs/dto/execution-options.dto.js';
 import { CreateRunDto } from '../../../src/runs/dto/run-requests.dto.js';
 import { CREATION_TIMES, INITIAL_VALUES } from '../../../src/runs/machine/run.js';
