@@ -12,6 +12,20 @@ export interface ShownConstraints {
   readonly gpu_ids?: readonly number[] | null;
 }
 
+/** `retry_policy.grow` of a run or a definition as the API shows it. */
+export interface ShownGrowth {
+  readonly ram_mb: { readonly factor: number; readonly max: number; readonly on?: readonly string[] };
+}
+
+/**
+ * How the needs of attempts grow, in words.
+ * @param sizeOf an amount of MB in words
+ */
+export function describeGrowth({ ram_mb: ram }: ShownGrowth, sizeOf: (mb: number) => string): string {
+  const { factor, max, on = ['oom'] } = ram;
+  return `RAM x ${factor} after ${on.join(', ') || 'no failure'}, at most ${sizeOf(max)}`;
+}
+
 /** Cores in words, from thousandths where the API has them. */
 export function describeCores(cores: number, millis?: number | null): string {
   return String((millis ?? cores * 1000) / 1000);

@@ -96,7 +96,7 @@ export class ConstraintsInputDto {
   description: 'Hardware requirements of a run, and its GPU. Optional members are those that were given.',
 })
 export class ConstraintsDto {
-  /** RAM in MB; 0: no requirement, no limit. */
+  /** RAM in MB, of the attempt where `retry_policy.grow` gives it more; 0: no requirement, no limit. */
   @ApiProperty({ type: 'integer' })
   ram_mb: number;
   /** GPU memory in MB; 0: no requirement. */
@@ -136,10 +136,16 @@ const NO_GPU = { gpuId: null, gpuIds: null };
 
 type StoredConstraints = Pick<Run, 'ramMb' | 'vramMb' | 'cpu' | 'extraConstraints'>;
 
-/** The columns that hold the constraints, with the documented defaults. */
-export function toStoredConstraints(requested: RequestedConstraints = {}): StoredConstraints {
+/**
+ * The columns that hold the constraints, with the documented defaults.
+ * @param grow of the retry policy
+ */
+export function toStoredConstraints(
+  requested: RequestedConstraints = {},
+  grow?: ExtraConstraints['grow'] | null,
+): StoredConstraints {
   const { ram_mb, vram_mb, cpu, gpu_id: _, ...members } = requested;
-  const extra: ExtraConstraints = withoutAbsent(members);
+  const extra: ExtraConstraints = withoutAbsent({ ...members, grow });
   return {
     ramMb: ram_mb ?? 0,
     vramMb: vram_mb ?? 0,
@@ -158,7 +164,8 @@ export function toConstraintsDto(
   { ramMb, vramMb, cpu, extraConstraints }: StoredConstraints,
   { gpuId, gpuIds }: Pick<Run, 'gpuId' | 'gpuIds'> = NO_GPU,
 ): ConstraintsDto {
-  return { ram_mb: ramMb, vram_mb: vramMb, cpu, gpu_id: gpuId, ...extraConstraints, ...toGpuIds(gpuIds) };
+  const { grow: _, grown: __, ...members } = extraConstraints ?? {};
+  return { ram_mb: ramMb, vram_mb: vramMb, cpu, gpu_id: gpuId, ...members, ...toGpuIds(gpuIds) };
 }
 
 /**

@@ -109,7 +109,7 @@ export function toStoredOptions({
   timeouts,
 }: RequestedOptions): StoredRetryPolicy & StoredTimeouts & ReturnType<typeof toStoredConstraints> {
   return {
-    ...toStoredConstraints(constraints),
+    ...toStoredConstraints(constraints, policy?.grow),
     maxAttempts: policy?.max_attempts ?? 1,
     backoffS: policy?.backoff_s ?? 0,
     maxBackoffS: policy?.max_backoff_s ?? 0,
