@@ -231,6 +231,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         cause text,
         exit_code smallint,
         cancel_reason text,
+        ram_mb integer,
         primary key (run_id, attempt)
       );
 

@@ -12,11 +12,11 @@ import { mergeExecutionOptions, toStoredExecutionOptions } from '../runs/dto/exe
 import { bindOptions } from '../runs/options/option-values.js';
 import {
   toEventDeliveryDto,
-  toRetryPolicyDto,
   toStoredOptions,
   toTimeoutsDto,
   type EventDeliveryDto,
 } from '../runs/dto/run-options.dto.js';
+import { growthProblem, toRetryPolicyDto } from '../runs/dto/retry-policy.dto.js';
 import type { OpRunDto } from '../runs/dto/op-run.dto.js';
 import { newId } from '../runs/machine/new-id.js';
 import type { RunRequest } from '../runs/new-run.js';
@@ -188,6 +188,9 @@ function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto
   if ('problems' in merged) throw new InvalidRequest(VALIDATION_FAILED, merged.problems);
   const constraints = mergeConstraints(definition, body.constraints);
   if ('problems' in constraints) throw new InvalidRequest(VALIDATION_FAILED, constraints.problems);
+  const policy = { ...toRetryPolicyDto(definition), ...withoutAbsent(body.retry_policy ?? {}) };
+  const problem = growthProblem(policy, constraints.merged);
+  if (problem !== undefined) throw new InvalidRequest(VALIDATION_FAILED, [problem]);
   return {
     id,
     image: definition.image,
@@ -195,7 +198,7 @@ function toRunRequest(definition: DefinitionEntity, body: CreateDefinitionRunDto
     inputs,
     outputs: body.outputs,
     constraints: constraints.merged,
-    retry_policy: { ...toRetryPolicyDto(definition), ...withoutAbsent(body.retry_policy ?? {}) },
+    retry_policy: policy,
     timeouts: { ...toTimeoutsDto(definition), ...withoutAbsent(body.timeouts ?? {}) },
     event_delivery: mergeEventDelivery(definition, body.event_delivery?.attributes),
     ...merged,

@@ -1,11 +1,7 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { RequestedConstraints } from './dto/constraints.dto.js';
-import {
-  toStoredOptions,
-  type EventDeliveryDto,
-  type RequestedRetryPolicy,
-  type TimeoutsDto,
-} from './dto/run-options.dto.js';
+import { toStoredOptions, type EventDeliveryDto, type TimeoutsDto } from './dto/run-options.dto.js';
+import type { RequestedRetryPolicy } from './dto/retry-policy.dto.js';
 import {
   readStartTime,
   toStoredExecutionOptions,

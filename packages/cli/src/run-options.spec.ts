@@ -5,16 +5,24 @@ import { join } from 'node:path';
 import { describe, test } from 'vitest';
 import { Command } from 'commander';
 import { CliError, EXIT } from './cli-error.js';
-import { readRunOptions, type RunOptionFlags, type RunOptions, takesRunOptions } from './run-options.js';
+import { given } from './new-run.js';
+import {
+  readRetries,
+  readRunOptions,
+  type RunOptionFlags,
+  type RunOptions,
+  takesRunOptions,
+} from './run-options.js';
 
 /** What a command line says of a run. */
-async function optionsOf(...argv: readonly string[]): Promise<RunOptions & Pick<RunOptionFlags, 'retryOn'>> {
+async function optionsOf(...argv: readonly string[]): Promise<RunOptions & { retry_policy?: object }> {
   const command = takesRunOptions(new Command().argument('<image>')).exitOverride();
   command.configureOutput({ writeErr: () => undefined }).action(() => undefined);
   command.parse(argv, { from: 'user' });
   const flags = command.opts<RunOptionFlags>();
   const options = await readRunOptions(flags, command.args.slice(1), { argv, env: { HOME_TOWN: 'Ulm' } });
-  return { ...options, ...(flags.retryOn === undefined ? {} : { retryOn: flags.retryOn }) };
+  const { retry_policy: policy } = given<unknown>('retry_policy', readRetries(flags));
+  return { ...options, ...(policy && { retry_policy: policy }) };
 }
 
 const isUsage = (error: unknown): boolean => error instanceof CliError && error.exitCode === EXIT.usage;
@@ -26,7 +34,7 @@ describe('the flags of a new run', () => {
     const flags =
       '-e A=1 --env B=x=y --secret TOKEN=hub --secrets-from s3 --secrets-from DB_=db --image-pull-secret registry --command sh --command -e --arg -c ' +
       '--selector gpu,eu --selector large --concurrency-key db --concurrency-limit 3 ' +
-      '--start-at 2030-01-02T03:04:05.678Z --retry-on oom,exit:75 --retry-on image';
+      '--start-at 2030-01-02T03:04:05.678Z --retry-on oom,exit:75 --retry-on image --grow-ram 1.5x:4096 --grow-on oom --grow-on exit:137,exit:1-2';
     assert.deepEqual(await optionsOf('i', ...flags.split(' '), '--', 'exit 1', '--env'), {
       env: { A: '1', B: 'x=y' },
       command: ['sh', '-e'],
@@ -37,8 +45,22 @@ describe('the flags of a new run', () => {
       selector: ['gpu', 'eu', 'large'],
       concurrency: { key: 'db', limit: 3 },
       start_at: '2030-01-02T03:04:05.678Z',
-      retryOn: ['oom', 'exit:75', 'image'],
+      retry_policy: {
+        retry_on: ['oom', 'exit:75', 'image'],
+        grow: { ram_mb: { factor: 1.5, max: 4096, on: ['oom', 'exit:137', 'exit:1-2'] } },
+      },
     });
+  });
+
+  test('let the RAM grow by a factor to a maximum, with or without the x of the factor', async () => {
+    for (const text of ['2x:16384', '2:16384', '2.0x:16384']) {
+      assert.deepEqual(await optionsOf('i', '--grow-ram', text), {
+        retry_policy: { grow: { ram_mb: { factor: 2, max: 16_384 } } },
+      });
+    }
+    for (const wrong of ['2', '2x', ':5', 'x:5', '2x:5MB', '1e1:5', '-2:5', '2x:1.5', '.5:1'])
+      await assert.rejects(optionsOf('i', '--grow-ram', wrong), { code: 'commander.invalidArgument' }, wrong);
+    await assert.rejects(optionsOf('i', '--grow-on', 'oom'), isUsage);
   });
 
   test('limit a concurrency key to one run unless they say more', async () => {

@@ -4,7 +4,7 @@ import { isJsonObject } from '@longshore/common/json/json-value';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
 import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import type { Schemas } from '@longshore/client';
-import { Option, type Command } from 'commander';
+import { InvalidArgumentError, Option, type Command } from 'commander';
 import { usageError } from './cli-error.js';
 import { type CliContext, integerOption, several, time } from './command-kit.js';
 import { splitAssignment } from './inputs.js';
@@ -20,7 +20,11 @@ export interface RunOptionFlags {
   /** ISO 8601, or a span that the service adds to its time. */
   readonly startAt?: string;
   readonly retryOn?: readonly string[];
+  readonly growRam?: Omit<AmountGrowth, 'on'>;
+  readonly growOn?: readonly string[];
 }
+
+type AmountGrowth = Schemas['AmountGrowthInput'];
 
 /** Fields of a request that creates a run; a field that no flag gives is absent. */
 export type RunOptions = Partial<
@@ -101,7 +105,31 @@ export function takesRunOptions(command: Command): Command {
       '--retry-on <causes>',
       `retry only these failures: ${RETRY_ON_CAUSES.join(', ')}, exit:75, exit:100-110`,
       tags,
-    );
+    )
+    .addOption(
+      new Option(
+        '--grow-ram <factor:mb>',
+        'RAM of the next attempt after one that exceeded it, such as 2x:16384: twice as much, at most 16384 MB',
+      ).argParser(growth),
+    )
+    .option('--grow-on <causes>', 'failures after which it grows, as for --retry-on (default: oom)', tags);
+}
+
+/** The members of `retry_policy` that the flags give. @throws CliError when they contradict each other */
+export function readRetries({ retryOn, growRam, growOn }: RunOptionFlags) {
+  if (growOn !== undefined && growRam === undefined) throw usageError('--grow-on needs --grow-ram');
+  return {
+    retry_on: retryOn && [...retryOn],
+    grow: growRam && { ram_mb: { ...growRam, ...(growOn && { on: [...growOn] }) } },
+  };
+}
+
+/** Reads `2x:16384`. @throws InvalidArgumentError */
+function growth(text: string): NonNullable<RunOptionFlags['growRam']> {
+  const [, factor, max] = /^(\d{1,2}(?:\.\d{1,15})?)x?:(\d{1,10})$/.exec(text) ?? [];
+  if (factor === undefined)
+    throw new InvalidArgumentError('It must be a factor and MB, such as 2x:16384 or 1.5x:8000.');
+  return { factor: Number(factor), max: Number(max) };
 }
 
 /**

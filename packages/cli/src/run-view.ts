@@ -1,7 +1,7 @@
 import type { Schemas } from '@longshore/client';
 import { RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import { jsonText, stringifyJson } from '@longshore/common/json/json-text';
-import { describeNeeds } from '@longshore/client/needs';
+import { describeGrowth, describeNeeds } from '@longshore/client/needs';
 import { shellWords } from '@longshore/common/shell-words';
 import { STATE_COLOURS, oneLine, paint } from './style.js';
 import { ago, type Column, formatFields } from './table.js';
@@ -48,7 +48,8 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
       ['image', oneLine(run.image)],
       ['definition', definitionOf(run)],
       ['priority', String(run.priority)],
-      ['needs', describeNeeds(constraints, (mb) => `${mb} MB`).join(', ') || undefined],
+      ['needs', describeNeeds(constraints, inMb).join(', ') || undefined],
+      ['grew from', summary.asked_ram_mb === undefined ? undefined : `${inMb(summary.asked_ram_mb)} RAM`],
       ['limits', limits.length === 0 ? undefined : limits.join(', ')],
       ...optionFields(run),
       ['key held by', holders],
@@ -100,6 +101,7 @@ function optionFields(run: Run): readonly (readonly [string, string | undefined]
     ],
     ['starts at', run.start_at ?? undefined],
     ['retries on', retries.retry_on?.join(', ')],
+    ['grows', retries.grow && describeGrowth(retries.grow, inMb)],
   ];
 }
 
@@ -109,6 +111,10 @@ function optionText(value: Run[RunOption['name']]): string | undefined {
   if (typeof value !== 'object') return oneLine(String(value));
   if (Array.isArray(value)) return shellWords(value.map(wordOf)) || undefined;
   return shellWords(Object.entries(value).map(([name, item]) => `${name}=${wordOf(item)}`)) || undefined;
+}
+
+function inMb(mb: number): string {
+  return `${mb} MB`;
 }
 
 function wordOf(item: string | object): string {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { describeNeeds } from './needs.js';
+import { describeGrowth, describeNeeds } from './needs.js';
 
 const NOTHING = { cpu: 0, ram_mb: 0, vram_mb: 0, gpu_id: null };
 const inMb = (mb: number): string => `${mb} MB`;
@@ -26,4 +26,19 @@ test('constraints in words name what is asked for, and nothing else', () => {
     'GPU tags a100+nvlink',
     'GPUs 0+3',
   ]);
+});
+
+test('growth in words names the factor, the failures and the maximum', () => {
+  assert.equal(
+    describeGrowth({ ram_mb: { factor: 1.5, max: 4096 } }, inMb),
+    'RAM x 1.5 after oom, at most 4096 MB',
+  );
+  assert.equal(
+    describeGrowth({ ram_mb: { factor: 2, max: 9, on: ['oom', 'exit:137'] } }, inMb),
+    'RAM x 2 after oom, exit:137, at most 9 MB',
+  );
+  assert.equal(
+    describeGrowth({ ram_mb: { factor: 2, max: 9, on: [] } }, inMb),
+    'RAM x 2 after no failure, at most 9 MB',
+  );
 });

@@ -26,3 +26,15 @@ export function describeNeeds(constraints: Schemas['Constraints'], sizeOf: (mb: 
   ];
   return needs.filter((need) => typeof need === 'string');
 }
+
+/**
+ * How the needs of attempts grow, in words.
+ * @param sizeOf an amount of MB in words
+ */
+export function describeGrowth(
+  { ram_mb: ram }: NonNullable<Schemas['RetryPolicy']['grow']>,
+  sizeOf: (mb: number) => string,
+): string {
+  const { factor, max, on = ['oom'] } = ram;
+  return `RAM x ${factor} after ${on.join(', ') || 'no failure'}, at most ${sizeOf(max)}`;
+}

@@ -12,6 +12,12 @@ const MAX_IDS = 3;
 /** How an attempt failed, and with which worker. */
 export type FailedAttempt = Pick<ExplainedEndDto, 'worker_id' | 'cause' | 'exit_code' | 'error_message'>;
 
+/** RAM in MB that a run asked for at first, and that its attempt needs. */
+export interface Outgrown {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** What the summary says beyond the explanation. */
 interface Background {
   /** The attempt before, of a run in back-off. */
@@ -20,6 +26,8 @@ interface Background {
   readonly avoidedUntil: Date | null;
   /** The active workers. */
   readonly active: readonly Requirements[];
+  /** Of a run that has grown beyond all of them. */
+  readonly outgrown: Outgrown | null;
 }
 
 /** The explanation in one or two sentences. */
@@ -53,24 +61,21 @@ function attemptFailed(attempt: number, failed: FailedAttempt): string {
   return `: attempt ${attempt} failed${where}${failure(failed)}`;
 }
 
-function waiting(
-  explanation: Omit<RunExplanationDto, 'summary'>,
-  { active, avoidedUntil }: Background,
-): string {
+function waiting(explanation: Omit<RunExplanationDto, 'summary'>, background: Background): string {
   const { queue, counts } = explanation;
   const position = queue?.position ?? null;
   if (position === null || !counts) return 'Waiting.';
   const place = queue?.position_is_exact
     ? `Number ${position} in the queue`
     : `At or after position ${position} in the queue`;
-  return `${place}; ${chances(counts, explanation, active)}${reserved(queue?.reserved_for ?? null)}${avoids(queue?.avoided_worker ?? null, avoidedUntil)}.`;
+  return `${place}; ${chances(counts, explanation, background)}${reserved(queue?.reserved_for ?? null)}${avoids(queue?.avoided_worker ?? null, background.avoidedUntil)}.`;
 }
 
 /** @param explanation its most able workers come first */
 function chances(
   counts: NonNullable<RunExplanationDto['counts']>,
   { workers: all, strategy, requirements, concurrency }: Omit<RunExplanationDto, 'summary'>,
-  offers: readonly Requirements[],
+  { active: offers, outgrown }: Background,
 ): string {
   const { active, draining, not_claiming: notClaiming, able_now: now, able_ever: ever } = counts;
   if (active === 0) return 'no worker is active';
@@ -83,6 +88,10 @@ function chances(
   );
   if (!all.some(({ could_ever: couldEver }) => couldEver)) {
     const those = requirementList(required).length > 0 ? ` with ${requirementWords(required)}` : '';
+    if (outgrown !== null) {
+      const lack = `no active worker has ${megabytes(outgrown.to)} of RAM: the run grew from ${megabytes(outgrown.from)}`;
+      return isAssignedAnyway ? `${lack}; ${refusals}` : lack;
+    }
     return isAssignedAnyway
       ? `no active worker${those} could ever execute it: ${refusals}`
       : `no active worker${those} could ever take it`;
@@ -166,6 +175,10 @@ function held({ state, holder }: Omit<RunExplanationDto, 'summary'>, workerId: s
 function reasonOf({ reason }: ExplainedEngineDto): string {
   const line = firstLine(reason ?? '');
   return line === '' ? '' : `: ${line}`;
+}
+
+function megabytes(mb: number): string {
+  return `${mb.toLocaleString('en-US')} MB`;
 }
 
 function workers(count: number): string {

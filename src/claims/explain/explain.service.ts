@@ -8,7 +8,7 @@ import { offeredBy, requirementsOf, type Requirements } from '../../runs/require
 import type { HeldRun, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import { takesRuns, WorkerPool, type PooledWorker } from '../../workers/pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
-import { type FailedAttempt, summarise } from './explain-summary.js';
+import { type FailedAttempt, type Outgrown, summarise } from './explain-summary.js';
 import type {
   ExplainedConcurrencyDto,
   ExplainedDeadlineDto,
@@ -79,6 +79,7 @@ export class ExplainService {
           failed: failedOf(status),
           avoidedUntil: avoidanceEnd(run),
           active: active.map(offeredBy),
+          outgrown: outgrownOf(run, active),
         }),
       };
     });
@@ -220,6 +221,15 @@ function endOf({ run, lastEvent }: RunStatus): ExplainedEndDto | null {
     exit_code: run.state === 'FAILED' ? run.exitCode : null,
     error_message: run.state === 'FAILED' ? run.errorMessage : null,
   };
+}
+
+/** From how much RAM to how much the run grew, if no worker has so much; else null. */
+function outgrownOf(
+  { ramMb, extraConstraints }: RunStatus['run'],
+  workers: readonly PooledWorker[],
+): Outgrown | null {
+  const from = extraConstraints?.grown?.ram_mb;
+  return from === undefined || workers.some((worker) => worker.ramMb >= ramMb) ? null : { from, to: ramMb };
 }
 
 /** How the attempt before failed, of a run in back-off. */

@@ -70,7 +70,7 @@ export const BODY_EXAMPLES: Readonly<Record<string, Readonly<Record<string, unkn
       inputs: INPUTS,
       outputs: { words: null },
       constraints: { ...CONSTRAINTS, vram_mb: 0 },
-      retry_policy: RETRY_POLICY,
+      retry_policy: { ...RETRY_POLICY, grow: { ram_mb: { factor: 2, max: 16_384 } } },
       timeouts: TIMEOUTS,
       event_delivery: { topic: EXAMPLE_TOPIC, attributes: { team: 'search' } },
     },

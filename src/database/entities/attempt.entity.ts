@@ -22,6 +22,8 @@ export class AttemptEntity {
   @Column('json', { nullable: true }) outputs: JsonObject | null;
   /** Bytes of the outputs as JSON. */
   @Column('integer') size: number;
+  /** null: that of the run, which never grows. */
+  @Column('integer', { name: 'ram_mb', nullable: true }) ramMb: number | null;
   @Column('integer', { name: 'gpu_id', nullable: true }) gpuId: number | null;
   @Column('text', { name: 'gpu_ids', nullable: true }) gpuIds: string | null;
   @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;

@@ -4,6 +4,14 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 /** Labels by key. */
 export type Labels = Readonly<Record<string, string>>;
 
+/** How an amount grows, by the names of requests. */
+export type AmountGrowth = Readonly<{
+  factor: number;
+  max: number;
+  /** Failures after which it grows, as in `retry_on`; absent: `oom`. */
+  on?: string[];
+}>;
+
 /** What constraints say beside RAM, GPU memory and whole CPUs, by the names of requests; only what was given. */
 export type ExtraConstraints = Readonly<{
   cpu_millis?: number;
@@ -11,6 +19,10 @@ export type ExtraConstraints = Readonly<{
   gpus?: number;
   gpu_selector?: string[];
   shm_mb?: number;
+  /** Of the retry policy: what has grown since is in columns. */
+  grow?: Readonly<{ ram_mb: AmountGrowth }>;
+  /** What the run asked for at first, and the attempts whose failures made it grow; absent before the first of them. */
+  grown?: Readonly<{ ram_mb: number; failures: number }>;
 }>;
 
 /** A row of `runs`: the run together with its current attempt. */
@@ -84,6 +96,7 @@ export class RunEntity {
   @Column('text', { nullable: true }) name: string | null;
   /** null: none. */
   @Column('json', { nullable: true }) labels: Labels | null;
+  /** Of the current attempt. */
   @Column('integer', { name: 'ram_mb' }) ramMb: number;
   @Column('integer', { name: 'vram_mb' }) vramMb: number;
   @Column('integer') cpu: number;

@@ -19,9 +19,9 @@ import {
   EventDeliveryInputDto,
   IMAGE_REFERENCE,
   PRIORITY,
-  RetryPolicyInputDto,
   TimeoutsInputDto,
 } from '../../runs/dto/run-options.dto.js';
+import { GrowsFromConstraints, RetryPolicyInputDto } from '../../runs/dto/retry-policy.dto.js';
 import type { Argument } from '../templates/argument.js';
 import { IsArgumentList } from './argument.dto.js';
 import { InputSpecInputDto, OutputSpecInputDto } from './specs.dto.js';
@@ -82,6 +82,7 @@ export class CreateDefinitionDto extends OptionsInputDto {
   /** How often a failed attempt of its runs is repeated. */
   @OptionalField()
   @Nested(() => RetryPolicyInputDto)
+  @GrowsFromConstraints()
   retry_policy?: RetryPolicyInputDto;
 
   /** How long its runs may wait for their start and how long an attempt may run. */

@@ -7,12 +7,11 @@ import { ExecutionOptionsDto, toExecutionOptionsDto } from '../../runs/dto/execu
 import { ConstraintsDto, toConstraintsDto } from '../../runs/dto/constraints.dto.js';
 import {
   EventDeliveryDto,
-  RetryPolicyDto,
   TimeoutsDto,
   toEventDeliveryDto,
-  toRetryPolicyDto,
   toTimeoutsDto,
 } from '../../runs/dto/run-options.dto.js';
+import { RetryPolicyDto, toRetryPolicyDto } from '../../runs/dto/retry-policy.dto.js';
 import type { Argument } from '../templates/argument.js';
 import { ApiArgumentList } from './argument.dto.js';
 import { InputSpecDto, OutputSpecDto } from './specs.dto.js';

@@ -96,7 +96,7 @@ export class ConstraintsInputDto {
   description: 'Hardware requirements of a run, and its GPU. Optional members are those that were given.',
 })
 export class ConstraintsDto {
-  /** RAM in MB; 0: no requirement, no limit. */
+  /** RAM in MB, of the attempt where `retry_policy.grow` gives it more; 0: no requirement, no limit. */
   @ApiProperty({ type: 'integer' })
   ram_mb: number;
   /** GPU memory in MB; 0: no requirement. */
@@ -145,8 +145,14 @@ const NO_GPU = { gpuId: null, gpuIds: null };
 
 type StoredConstraints = Pick<Run, 'ramMb' | 'vramMb' | 'cpu' | 'extraConstraints'>;
 
-/** The columns that hold the constraints, with the documented defaults. */
-export function toStoredConstraints(requested: RequestedConstraints = {}): StoredConstraints {
+/**
+ * The columns that hold the constraints, with the documented defaults.
+ * @param grow of the retry policy
+ */
+export function toStoredConstraints(
+  requested: RequestedConstraints = {},
+  grow: ExtraConstraints['grow'] | null = null,
+): StoredConstraints {
   const { ram_mb, vram_mb, cpu, cpu_millis } = requested;
   const extra = EXTRA.filter((name) => (requested[name] ?? null) !== null);
   return {
@@ -154,7 +160,9 @@ export function toStoredConstraints(requested: RequestedConstraints = {}): Store
     vramMb: vram_mb ?? 0,
     cpu: isNumber(cpu_millis) ? toCores(cpu_millis) : (cpu ?? 0),
     extraConstraints:
-      extra.length === 0 ? null : Object.fromEntries(extra.map((name) => [name, requested[name]])),
+      extra.length === 0 && grow === null
+        ? null
+        : { ...Object.fromEntries(extra.map((name) => [name, requested[name]])), ...(grow && { grow }) },
   };
 }
 
@@ -168,7 +176,12 @@ export function toConstraintsDto(
   { ramMb, vramMb, cpu, extraConstraints }: StoredConstraints,
   { gpuId, gpuIds }: Pick<Run, 'gpuId' | 'gpuIds'> = NO_GPU,
 ): ConstraintsDto {
-  return { ram_mb: ramMb, vram_mb: vramMb, cpu, gpu_id: gpuId, ...extraConstraints, ...toGpuIds(gpuIds) };
+  const extra = extraConstraints && withoutGrowth(extraConstraints);
+  return { ram_mb: ramMb, vram_mb: vramMb, cpu, gpu_id: gpuId, ...extra, ...toGpuIds(gpuIds) };
+}
+
+function withoutGrowth({ grow: _, grown: __, ...members }: ExtraConstraints): Partial<ConstraintsDto> {
+  return members;
 }
 
 /**

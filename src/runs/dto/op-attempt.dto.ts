@@ -76,7 +76,10 @@ export function toOpAttemptDto(
     inputs: run.inputs,
     outputs: attempt.outputs ?? run.outputsTemplate,
     execution_summary: toExecutionSummaryDto(attempt),
-    constraints: toConstraintsDto(run, attempt),
+    constraints: {
+      ...toConstraintsDto(run, attempt),
+      ...(attempt.ramMb !== null && { ram_mb: attempt.ramMb }),
+    },
     started_at: attempt.startedAt?.toISOString() ?? null,
     finished_at: attempt.finishedAt?.toISOString() ?? null,
   };

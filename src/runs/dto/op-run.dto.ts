@@ -6,14 +6,8 @@ import { RUN_STATES, type RunState } from '../machine/run-state.js';
 import type { RunRecord } from '../machine/run.js';
 import { TimelineEventDto } from './event.dto.js';
 import { ConstraintsDto, toConstraintsDto, toGpuIds } from './constraints.dto.js';
-import {
-  EventDeliveryDto,
-  RetryPolicyDto,
-  TimeoutsDto,
-  toEventDeliveryDto,
-  toRetryPolicyDto,
-  toTimeoutsDto,
-} from './run-options.dto.js';
+import { EventDeliveryDto, TimeoutsDto, toEventDeliveryDto, toTimeoutsDto } from './run-options.dto.js';
+import { RetryPolicyDto, toRetryPolicyDto } from './retry-policy.dto.js';
 import { ExecutionOptionsDto, toExecutionOptionsDto } from './execution-options.dto.js';
 
 @ApiSchema({
@@ -43,6 +37,9 @@ export class ExecutionSummaryDto {
   /** Milliseconds from the start to the end. */
   @ApiProperty({ type: 'integer' })
   duration_ms?: number;
+  /** RAM in MB that the run asked for at first; present once it has grown by `retry_policy.grow`. Not of an attempt. */
+  @ApiProperty({ type: 'integer' })
+  asked_ram_mb?: number;
   /** Why the attempt failed. */
   error_message?: string;
   /** What kind of failure it was; `infrastructure` counts as a reclaim and uses up no retry. */
@@ -128,7 +125,7 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
     inputs: run.inputs,
     outputs: run.outputs ?? run.outputsTemplate,
     events,
-    execution_summary: toExecutionSummaryDto(run, run.reclaims),
+    execution_summary: toExecutionSummaryDto(run, run),
     constraints: toConstraintsDto(run, run),
     retry_policy: toRetryPolicyDto(run),
     ...(timeouts && { timeouts }),
@@ -143,7 +140,7 @@ export function toOpRunDto(run: RunRecord, events: TimelineEventDto[]): OpRunDto
   };
 }
 
-/** @param reclaims worker losses of the whole run; left out for an attempt */
+/** @param run of which the whole is told, too; left out for an attempt */
 export function toExecutionSummaryDto(
   {
     state,
@@ -159,12 +156,15 @@ export function toExecutionSummaryDto(
     startedAt,
     finishedAt,
   }: Execution,
-  reclaims = 0,
+  run?: Pick<Run, 'reclaims' | 'extraConstraints'>,
 ): ExecutionSummaryDto {
+  const { reclaims = 0, extraConstraints } = run ?? {};
+  const grown = extraConstraints?.grown;
   return {
     ...(workerId !== null && { worker_id: workerId }),
     ...(gpuId !== null && { gpu_id: gpuId }),
     ...toGpuIds(gpuIds),
+    ...(grown && { asked_ram_mb: grown.ram_mb }),
     ...(assignedAt && {
       assigned_at: assignedAt.toISOString(),
       queued_ms: assignedAt.getTime() - queuedAt.getTime(),

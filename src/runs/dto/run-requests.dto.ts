@@ -13,13 +13,8 @@ import {
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { RUN_STATES } from '../machine/run-state.js';
 import { ConstraintsInputDto } from './constraints.dto.js';
-import {
-  EventDeliveryInputDto,
-  IMAGE_REFERENCE,
-  PRIORITY,
-  RetryPolicyInputDto,
-  TimeoutsInputDto,
-} from './run-options.dto.js';
+import { EventDeliveryInputDto, IMAGE_REFERENCE, PRIORITY, TimeoutsInputDto } from './run-options.dto.js';
+import { GrowsFromConstraints, RetryPolicyInputDto } from './retry-policy.dto.js';
 import { RunExecutionOptionsInputDto } from './execution-options.dto.js';
 
 @ApiSchema({ name: 'OpRunCreate', description: 'A run to create.' })
@@ -51,6 +46,7 @@ export class CreateRunDto extends RunExecutionOptionsInputDto {
   /** How often a failed attempt is repeated. */
   @OptionalField()
   @Nested(() => RetryPolicyInputDto)
+  @GrowsFromConstraints()
   retry_policy?: RetryPolicyInputDto;
 
   /** How long the run may wait for its start and how long an attempt may run. */

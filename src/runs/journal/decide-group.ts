@@ -209,6 +209,9 @@ function isSameExecution(a: Run, b: Run): boolean {
   return isSameTime && isSameWorker && a.gpuId === b.gpuId && a.gpuIds === b.gpuIds;
 }
 
+/** Fields of a claimable run that its row in the queue depends on and that may change. */
+const QUEUED = ['priority', 'avoidedWorker', 'ramMb'] as const;
+
 function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {
   const created: readonly Run[] = group.created.filter(isClaimable);
   const changed: Run[] = [];
@@ -219,8 +222,7 @@ function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {
   };
   for (const [earlier, run] of pairsOf(group)) {
     const [was, is] = [isClaimable(earlier), isClaimable(run)];
-    const hasMoved = earlier.priority !== run.priority || earlier.avoidedWorker !== run.avoidedWorker;
-    if (is && (!was || hasMoved)) changed.push(run);
+    if (is && (!was || QUEUED.some((field) => earlier[field] !== run[field]))) changed.push(run);
     if (was && !is) leaving.push(run);
     const executing = Number(isInExecution(run.state)) - Number(isInExecution(earlier.state));
     if (executing !== 0) add(run, executing);

@@ -1,4 +1,5 @@
 import type { Decision, Rejected } from './run-command.js';
+import { growthAfter } from './growth.js';
 import { waitForStart, type Run, type TimelineEntry } from './run.js';
 import type { RunEvent } from './run-event.js';
 import { isTerminal, type RunState } from './run-state.js';
@@ -35,6 +36,7 @@ export function openAttempt(
   return {
     run: {
       ...run,
+      ...growthAfter(run, endState),
       state: 'PENDING',
       progress: 0,
       attempt: run.attempt + 1,
@@ -64,6 +66,7 @@ export function openAttempt(
       ...run,
       id: run.attemptId,
       runId: run.id,
+      ramMb: run.extraConstraints?.grow === undefined ? null : run.ramMb,
       state: endState,
       endEvent: eventCount,
       finishedAt: run.finishedAt ?? t,

@@ -28,15 +28,19 @@ export function isRetryOnEntry(entry: string): boolean {
 }
 
 /**
- * Whether the policy retries a failure: an entry names its cause, or its exit code whatever the cause.
+ * Whether the policy retries a failure.
  * @param retryOn the valid entries, joined by commas; empty: retry nothing; null: retry all
  */
-export function isRetried(
-  retryOn: string | null,
+export function isRetried(retryOn: string | null, failure: Pick<Failure, 'cause' | 'exitCode'>): boolean {
+  return retryOn === null || isNamed(retryOn.split(','), failure);
+}
+
+/** Whether an entry names the cause of a failure, or its exit code whatever the cause. */
+export function isNamed(
+  entries: readonly string[],
   { cause, exitCode }: Pick<Failure, 'cause' | 'exitCode'>,
 ): boolean {
-  if (retryOn === null) return true;
-  return retryOn.split(',').some((text) => {
+  return entries.some((text) => {
     const entry = readEntry(text);
     if (entry === null || typeof entry === 'string') return entry === cause;
     return exitCode !== null && exitCode >= entry.first && exitCode <= entry.last;

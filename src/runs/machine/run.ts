@@ -15,10 +15,8 @@ export const FIXED_FIELDS = [
   'startWithinS',
   'attemptTimeoutS',
   'topic',
-  'ramMb',
   'vramMb',
   'cpu',
-  'extraConstraints',
   'requirementId',
   'concurrencyKey',
   'concurrencyLimit',
@@ -27,8 +25,12 @@ export const FIXED_FIELDS = [
   'createdAt',
 ] as const satisfies readonly (keyof RunEntity)[];
 
+/** Fields that change only when an attempt ends by a failure after which the run grows. */
+export const GROWING_FIELDS = ['ramMb', 'extraConstraints'] as const satisfies readonly (keyof RunEntity)[];
+
 /** Fields that the state machine changes, besides `outputs`. */
 export const CHANGING_FIELDS = [
+  ...GROWING_FIELDS,
   'state',
   'priority',
   'progress',
@@ -175,6 +177,8 @@ export interface EndedAttempt extends Pick<
 > {
   readonly id: string;
   readonly runId: string;
+  /** null: that of the run, which never grows. */
+  readonly ramMb: number | null;
   /** Index after the last timeline entry of this attempt. */
   readonly endEvent: number;
   readonly finishedAt: Date;

@@ -43,6 +43,7 @@ const PUT_PLAIN = `insert into ${QUEUE.name} (${QUEUE.columns(PLAIN_FIELDS)})
          from ${PLAIN_ENTRIES.sql}
            on conflict (run_id) do update
           set priority = excluded.priority,
+              ram_mb = excluded.ram_mb,
               lane = excluded.lane`;
 const PUT = `insert into ${QUEUE.name} (${QUEUE.columns([...FIELDS, 'alike', 'isAdmitted'])})
        select ${QUEUE.columns(FIELDS, 'v')},
@@ -54,6 +55,7 @@ const PUT = `insert into ${QUEUE.name} (${QUEUE.columns([...FIELDS, 'alike', 'is
          from ${ENTRIES.sql}
            on conflict (run_id) do update
           set priority = excluded.priority,
+              ram_mb = excluded.ram_mb,
               lane = excluded.lane,
               alike = excluded.alike`;
 
@@ -109,7 +111,7 @@ export class QueueRepository {
     return { claimable: [...free, ...admitted], written };
   }
 
-  /** Puts runs into the queue, or changes their priority and lane. One with a key is not admitted yet, or stays as it is. */
+  /** Puts runs into the queue, or changes their priority, RAM and lane. One with a key is not admitted yet, or stays as it is. */
   async put(manager: EntityManager, entering: readonly Run[]): Promise<void> {
     const [sql, params] = entering.every(isPlain)
       ? [PUT_PLAIN, PLAIN_ENTRIES.params(entering, { runId: idOf, cpuMillis: cpuMillisOf })]

@@ -5,6 +5,7 @@ import type { Field } from '../../database/sql/entity-table.js';
 import { execute, rows, plainArray, type UnnestColumns } from '../../database/sql/sql.js';
 import {
   CHANGING_FIELDS,
+  GROWING_FIELDS,
   INITIAL_VALUES,
   NO_OPTIONS,
   type ChangingField,
@@ -115,8 +116,8 @@ const SET_OUTPUTS = `,
               end`;
 
 /**
- * Sets of fields that groups change, the smallest first: notes; starts and ends of attempts; all events of an attempt.
- * Each has statements of its own, because columns that do not change cost time in both processes.
+ * Sets of fields that groups change, the smallest first: notes; starts and ends of attempts; all events of an attempt; everything
+ * of runs that do not grow. Each has statements of its own, because columns that do not change cost time in both processes.
  */
 const CHANGE_SETS: readonly (readonly ChangingField[])[] = [
   ['progress', 'eventCount', 'noteCount', 'noteBytes', 'updatedAt'],
@@ -134,6 +135,7 @@ const CHANGE_SETS: readonly (readonly ChangingField[])[] = [
     ] as const),
     ...(['assignedAt', 'startedAt', 'finishedAt', 'updatedAt'] as const),
   ],
+  CHANGING_FIELDS.filter((field) => GROWING_FIELDS.every((growing) => growing !== field)),
   CHANGING_FIELDS,
 ];
 const UPDATES = CHANGE_SETS.map((fields) => {

@@ -204,7 +204,7 @@ describe('section 2: resources and their fields', () => {
         input_specs: { a: { type: 'string', required: true, default: 'x' } },
         output_specs: { b: { type: 'integer' } },
         constraints: { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: null },
-        retry_policy: { max_attempts: 4 },
+        retry_policy: { max_attempts: 4, grow: { ram_mb: { factor: 2, max: 4, on: ['oom'] } } },
         event_delivery: { topic: 't', attributes: { k: 'v' } },
         // Settled beside the specification's.
         env: { A: '1' },

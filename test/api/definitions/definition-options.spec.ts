@@ -60,6 +60,18 @@ describe('the options of a definition', () => {
       { retry_policy: { max_attempts: 4, backoff_s: 5, retry_on: ['exit:1'] } },
     ],
     [
+      { constraints: { ram_mb: 1 }, retry_policy: { grow: { ram_mb: { factor: 2, max: 8 } } } },
+      {
+        constraints: { ram_mb: 1, vram_mb: 0, cpu: 0, gpu_id: null },
+        retry_policy: {
+          max_attempts: 4,
+          backoff_s: 5,
+          retry_on: ['oom'],
+          grow: { ram_mb: { factor: 2, max: 8 } },
+        },
+      },
+    ],
+    [
       { retry_policy: { max_attempts: 2 } },
       { retry_policy: { max_attempts: 2, backoff_s: 5, retry_on: ['oom'] } },
     ],

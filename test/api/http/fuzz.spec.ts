@@ -26,9 +26,9 @@ const LENIENT = new Set(['sendHeartbeat']);
 /** Whose items are taken or refused one by one, in an answer of 200. */
 const BULK: ReadonlySet<string> = new Set(['createRuns', 'reportEvents', 'cancelRuns', 'retryRuns']);
 
-/** Names of environment variables, keys of labels, paths and contents of files, mounts, members of constraints beside each other, how far ahead a start may lie, and ranges of exit codes. */
+/** Names of environment variables, keys of labels, paths and contents of files, mounts, members of constraints beside each other, how far ahead a start may lie, ranges of exit codes, and growth. */
 const RUN_OPTIONS =
-  /^(?:runs\[\d+\]\.)?(?:env\b|secrets\b|labels\b|files(?:\.[\w-]+|\[.*\])?(?:\.content|\.env)? must |mounts\[\d+\](?:\.path|\.sub_path)? must |constraints\.(?:cpu|cpu_limit_millis|shm_mb) must be |start_at must |retry_policy\.retry_on\b)/;
+  /^(?:runs\[\d+\]\.)?(?:env\b|secrets\b|labels\b|files(?:\.[\w-]+|\[.*\])?(?:\.content|\.env)? must |mounts\[\d+\](?:\.path|\.sub_path)? must |constraints\.(?:cpu|cpu_limit_millis|shm_mb) must be |start_at must |retry_policy\.(?:retry_on|grow)\b)/;
 
 /** Rules about fields that no schema says, as the service words them. */
 const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {

@@ -20,8 +20,15 @@ const SUCCEED: ReadonlySet<string> = new Set([
 
 /** Fields that others of the same body require, and those whose form the longest text does not have. */
 const OF_RUNS = {
-  retry_policy: { retry_on: ['exit:0-255'] },
-  constraints: { gpus: 64, gpu_selector: Array.from({ length: 8 }, (_, n) => fourByteText(128, n)) },
+  retry_policy: {
+    retry_on: ['exit:0-255'],
+    grow: { ram_mb: { factor: 1.000000000000001, max: 1, on: ['exit:0-255'] } },
+  },
+  constraints: {
+    ram_mb: 1,
+    gpus: 64,
+    gpu_selector: Array.from({ length: 8 }, (_, n) => fourByteText(128, n)),
+  },
   mounts: [{ volume: 'v'.repeat(63), path: `/${fourByteText(511, 1)}`, sub_path: fourByteText(512, 1) }],
 };
 const VALID: Readonly<Record<string, object>> = {

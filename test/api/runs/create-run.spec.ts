@@ -19,7 +19,7 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown: object])[] 
     'nulls inside the blocks as if they were absent',
     {
       constraints: { ram_mb: null, vram_mb: null, cpu: null, gpu_id: null },
-      retry_policy: { max_attempts: null },
+      retry_policy: { max_attempts: null, retry_on: null, grow: null },
       event_delivery: { topic: 't', attributes: null },
     },
     { constraints: NO_CONSTRAINTS, retry_policy: ONE_ATTEMPT, event_delivery: { topic: 't' } },

@@ -56,6 +56,17 @@ describe('the commands of docs/resources.md', () => {
     assert.deepEqual([op.id, op.constraints.gpu_id, op.constraints.gpu_ids], [id, 0, [0, 1]]);
   });
 
+  test('create a run that has more RAM after an attempt that exceeded it', async () => {
+    const { id } = await create('grow');
+    for (const ramMb of [1024, 2048, 4096, 8192, 10_000]) {
+      const [op] = await steps.claim('plain');
+      assert.deepEqual([op.id, op.constraints.ram_mb], [id, ramMb]);
+      await steps.event(id, 'FAILED', { cause: 'oom', exit_code: 137 });
+    }
+    const { state, execution_summary: summary } = await steps.get(id);
+    assert.deepEqual([state, summary.asked_ram_mb], ['FAILED', 1024]);
+  });
+
   test('create a run of a definition with other constraints', async () => {
     const { constraints } = await create('definition');
     assert.deepEqual(constraints, {

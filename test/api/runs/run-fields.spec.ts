@@ -4,11 +4,12 @@ import type { Type } from '@nestjs/common';
 import { getMetadataStorage } from 'class-validator';
 import { RunEntity } from '../../../src/database/entities/run.entity.js';
 import { ConstraintsInputDto } from '../../../src/runs/dto/constraints.dto.js';
+import { EventDeliveryInputDto, TimeoutsInputDto } from '../../../src/runs/dto/run-options.dto.js';
 import {
-  EventDeliveryInputDto,
+  AmountGrowthInputDto,
+  GrowthInputDto,
   RetryPolicyInputDto,
-  TimeoutsInputDto,
-} from '../../../src/runs/dto/run-options.dto.js';
+} from '../../../src/runs/dto/retry-policy.dto.js';
 import { ConcurrencyInputDto } from '../../../src/runs/dto/execution-options.dto.js';
 import { CreateRunDto } from '../../../src/runs/dto/run-requests.dto.js';
 import { CREATION_TIMES, INITIAL_VALUES } from '../../../src/runs/machine/run.js';
@@ -35,7 +36,13 @@ const OPTIONS = {
     gpu_selector: ['a100'],
     shm_mb: 1,
   },
-  retry_policy: { max_attempts: 4, backoff_s: 5, max_backoff_s: 6, retry_on: ['oom', 'exit:1-2'] },
+  retry_policy: {
+    max_attempts: 4,
+    backoff_s: 5,
+    max_backoff_s: 6,
+    retry_on: ['oom', 'exit:1-2'],
+    grow: { ram_mb: { factor: 1.5, max: 3, on: ['exit'] } },
+  },
   timeouts: { start_within_s: 7000, attempt_s: 8000 },
   event_delivery: { topic: 'topic', attributes: { a: 'b' } },
   ...CONTAINER,
@@ -108,6 +115,8 @@ describe('a field of a run', () => {
       [CreateRunDto, BODY],
       [ConstraintsInputDto, OPTIONS.constraints],
       [RetryPolicyInputDto, OPTIONS.retry_policy],
+      [GrowthInputDto, OPTIONS.retry_policy.grow],
+      [AmountGrowthInputDto, OPTIONS.retry_policy.grow.ram_mb],
       [TimeoutsInputDto, OPTIONS.timeouts],
       [EventDeliveryInputDto, OPTIONS.event_delivery],
       [ConcurrencyInputDto, OPTIONS.concurrency],

@@ -73,7 +73,7 @@ describe('options of runs and secrets on the command line', () => {
   test('creates a run with options for its container, worker, key and start, and shows them', async () => {
     const flags =
       '--env MODE=fast --secret TOKEN=hub --image-pull-secret registry --command sh --selector cli-gpu,eu ' +
-      '--concurrency-key cli-disk --start-at 2001-02-03T04:05:06Z --retry-on oom,exit:75 -l team=vision -l note=a=b ' +
+      '--concurrency-key cli-disk --start-at 2001-02-03T04:05:06Z --retry-on oom,exit:75 --ram-mb 100 --grow-ram 1.5x:400 -l team=vision -l note=a=b ' +
       '--name nightly --json';
     const [made] = jsonLines(await ok('run', 'create', 'options', ...flags.split(' '), '--', '-c', 'exit 1'));
     const options = {
@@ -89,7 +89,11 @@ describe('options of runs and secrets on the command line', () => {
       labels: { team: 'vision', note: 'a=b' },
     };
     for (const [field, value] of Object.entries(options)) assert.deepEqual(made[field], value, field);
-    assert.deepEqual(made.retry_policy.retry_on, ['oom', 'exit:75']);
+    assert.deepEqual(made.retry_policy, {
+      max_attempts: 1,
+      retry_on: ['oom', 'exit:75'],
+      grow: { ram_mb: { factor: 1.5, max: 400 } },
+    });
     const { stdout } = await ok('run', 'get', made.id);
     for (const shown of [
       /^name +nightly$/m,
@@ -100,6 +104,7 @@ describe('options of runs and secrets on the command line', () => {
       /^selector +cli-gpu, eu$/m,
       /^concurrency +cli-disk, at most 1$/m,
       /^retries on +oom, exit:75$/m,
+      /^grows +RAM x 1.5 after oom, at most 400 MB$/m,
     ]) {
       assert.match(stdout, shown);
     }

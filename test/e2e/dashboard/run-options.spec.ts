@@ -208,6 +208,38 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     await opened.close();
   });
 
+  test('let the RAM grow as the form says, and each attempt is shown with its own', async () => {
+    const opened = await show('/runs');
+    const { page } = opened;
+    await page.getByRole('button', { name: 'New run' }).first().click();
+    const dialog = page.getByRole('dialog', { name: 'New run' });
+    await dialog.getByLabel('Image', { exact: true }).fill('made/growing');
+    await dialog.getByLabel('RAM in MB', { exact: true }).fill('1024');
+    await dialog.getByText('Advanced').click();
+    await dialog.getByLabel('RAM grows by the factor').fill('1.5');
+    await dialog.getByRole('button', { name: 'Create run' }).click();
+    await dialog.getByText('retry_policy.grow.ram_mb.max is required').waitFor();
+    opened.expectErrors(/400/);
+    await dialog.getByLabel('RAM at most, in MB').fill('4096');
+    await dialog.getByRole('button', { name: 'Create run' }).click();
+    await page.getByText(/^Created run/).waitFor();
+    await opened.close();
+    const { id, retry_policy: policy } = (await send('GET', '/runs?image=made%2Fgrowing')).body.data[0];
+    assert.deepEqual(policy, { max_attempts: 1, grow: { ram_mb: { factor: 1.5, max: 4096 } } });
+    await steps.heartbeat('w');
+    await steps.claimUntil(id, 'w');
+    await steps.event(id, 'FAILED', { cause: 'oom', exit_code: 137 });
+    await send('POST', `/runs/${id}/retry`);
+    const shown = await show(`/runs/${id}`);
+    const facts = shown.page.getByRole('main').locator('dl').first();
+    for (const text of ['1.5 GB RAM', 'Grew from 1 GB', 'RAM x 1.5 after oom, at most 4 GB'])
+      await facts.getByText(text, { exact: true }).waitFor();
+    const attempts = shown.page.getByRole('region', { name: 'Attempts' });
+    for (const text of ['1 GB RAM', '1.5 GB RAM']) await attempts.getByText(text).waitFor();
+    await shown.checkAccessibility();
+    await shown.close();
+  });
+
   test('filter the list of runs by selector and concurrency key', async () => {
     const { id } = await steps.create({
       selector: ['filter-a', 'filter-b'],

@@ -4,6 +4,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from '
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import type { Schemas } from '@longshore/client';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import {
   launch,
@@ -38,6 +39,8 @@ report() {
 
 /** As many cores as the job wants, if this machine has them: an engine refuses more. */
 const cores = (wanted: number): number => Math.min(wanted, availableParallelism());
+
+type Attempt = Schemas['OpAttempt'];
 
 const forTests = await startTestEngine({ hasGpus: true });
 afterAll(async () => {
@@ -274,6 +277,47 @@ report "$@"`;
       async () => (await docker.listVolumes()).Volumes.length === 0,
       'the scratch of the run is gone',
     );
+  });
+
+  test('a Nextflow process: after an attempt that is killed for its memory, the next one really has more', async () => {
+    const script = `
+awk 'BEGIN { text = sprintf("%1048576s", ""); for (n = 0; n < 70; n++) all[n] = text n }' || exit $?
+MORE=",\\"limit\\":$(cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes)"
+report "$@"`;
+    const failures = ['oom', 'exit:104', 'exit:130-145', 'exit:175'];
+    await ok('POST', '/definitions', {
+      id: 'align',
+      version: '1',
+      image: await publish('align', script),
+      constraints: { cpu: cores(12), ram_mb: 50 },
+      retry_policy: {
+        max_attempts: 2,
+        retry_on: failures,
+        grow: { ram_mb: { factor: 2, max: 73_728, on: failures } },
+      },
+      timeouts: { attempt_s: 57_600 },
+    });
+    const run = await endOf((await ok('POST', '/definitions/align/runs', {})).id);
+    const { body: attempts } = await send('GET', `/runs/${run.id}/attempts`);
+    const ended = attempts.map(
+      ({ state, constraints, execution_summary: { cause, exit_code: code } }: Attempt) => [
+        state,
+        constraints.ram_mb,
+        cause,
+        code,
+      ],
+    );
+    assert.deepEqual(
+      ended,
+      [
+        ['FAILED', 50, 'oom', 137],
+        ['COMPLETED', 100, undefined, undefined],
+      ],
+      JSON.stringify(attempts),
+    );
+    const { cpu, shm, limit } = run.outputs;
+    assert.deepEqual([cpu, shm, limit], [cores(12) * 1000, 100, 100 * 1024 * 1024]);
+    assert.deepEqual([run.constraints.ram_mb, run.execution_summary.asked_ram_mb], [100, 50]);
   });
 });
 

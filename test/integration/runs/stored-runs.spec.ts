@@ -45,6 +45,12 @@ const at = (second: number): Date => new Date(Date.UTC(2026, 10, 22, 9, 0, secon
 /** Differs from the created run in every field that commands change. */
 const CHANGED: Run = {
   ...CREATED,
+  ramMb: 2,
+  extraConstraints: {
+    gpu_selector: ['a100'],
+    grow: { ram_mb: { factor: 1.5, max: 9, on: ['oom'] } },
+    grown: { ram_mb: 1, failures: 1 },
+  },
   state: 'FAILED',
   priority: -1,
   progress: 50,

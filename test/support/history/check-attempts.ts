@@ -2,11 +2,15 @@ import { isEnded } from './fold.js';
 import type { FinalAttempt, FinalRun, Violation } from './history.js';
 import type { Indexed } from './index-history.js';
 
-/** One worker for an attempt, attempts one after the other, and reports by the worker that has the attempt only. */
+/**
+ * One worker for an attempt, attempts one after the other, each with the RAM that the failures before it say, and reports by the
+ * worker that has the attempt only.
+ */
 export function* checkAttempts(indexed: Indexed): Iterable<Violation> {
   yield* checkClaims(indexed);
   for (const run of indexed.runs.values()) {
     yield* checkOrder(run);
+    yield* checkAmounts(run);
     // A PATCH may take an attempt from one worker and hand it to another.
     if (!indexed.patchedStates.has(run.id)) yield* checkReporters(run, indexed);
   }
@@ -55,6 +59,19 @@ function* checkOrder({ id, attempt, attempts, state }: FinalRun): Iterable<Viola
       const detail = `run ${id}: ${later.worker} had attempt ${later.attempt} before ${earlier.worker} lost ${earlier.attempt}`;
       yield { name: 'held-by-two-workers', detail };
     }
+  }
+}
+
+function* checkAmounts({ id, growth, attempts }: FinalRun): Iterable<Violation> {
+  if (growth === null) return;
+  const { factor, max, on } = growth;
+  let ramMb = growth.ramMb;
+  for (const each of attempts) {
+    if (each.ramMb !== ramMb) {
+      const detail = `run ${id}: attempt ${each.attempt} has ${each.ramMb} MB, not ${ramMb}`;
+      yield { name: 'wrong-amount', detail };
+    }
+    if (each.state === 'FAILED' && on.includes(each.cause ?? '')) ramMb = Math.min(max, ramMb * factor);
   }
 }
 

@@ -6,6 +6,7 @@ import type {
   FeedEvent,
   FinalAttempt,
   FinalEntry,
+  FinalGrowth,
   FinalRun,
   FinalState,
   Tail,
@@ -100,11 +101,17 @@ function toFinalRun(run: WireAnswer['body'], attempts: WireAnswer['body'][]): Fi
     retryOn: run.retry_policy.retry_on ?? null,
     selector: run.selector ?? [],
     concurrency: run.concurrency ?? null,
+    growth: toGrowth(run.retry_policy.grow, attempts[0]),
     startAt: timeOf(run.start_at),
     reclaims: run.execution_summary.reclaims ?? 0,
     timeline: run.events.map(toFinalEntry),
     attempts: attempts.map(toFinalAttempt),
   };
+}
+
+/** @param first attempt */
+function toGrowth(grow: WireAnswer['body'], first: WireAnswer['body']): FinalGrowth | null {
+  return grow ? { on: ['oom'], ...grow.ram_mb, ramMb: first.constraints.ram_mb } : null;
 }
 
 function toFinalEntry(event: WireAnswer['body']): FinalEntry {
@@ -119,13 +126,20 @@ function toFinalEntry(event: WireAnswer['body']): FinalEntry {
   };
 }
 
-function toFinalAttempt({ attempt, state, execution_summary: summary }: WireAnswer['body']): FinalAttempt {
+function toFinalAttempt({
+  attempt,
+  state,
+  execution_summary: summary,
+  constraints,
+}: WireAnswer['body']): FinalAttempt {
   return {
     attempt,
     state,
     worker: summary.worker_id ?? null,
     assignedAt: timeOf(summary.assigned_at),
     finishedAt: timeOf(summary.finished_at),
+    ramMb: constraints.ram_mb,
+    cause: summary.cause ?? null,
   };
 }
 

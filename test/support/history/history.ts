@@ -112,6 +112,19 @@ export interface FinalAttempt {
   readonly worker: string | null;
   readonly assignedAt: number | null;
   readonly finishedAt: number | null;
+  readonly ramMb: number;
+  /** execution_summary.cause. */
+  readonly cause: string | null;
+}
+
+/** How the RAM of a run grows: by a whole factor. */
+export interface FinalGrowth {
+  /** Of the first attempt. */
+  readonly ramMb: number;
+  readonly factor: number;
+  readonly max: number;
+  /** Causes of failures after which it grows. */
+  readonly on: readonly string[];
 }
 
 /** A run as the final reading found it. */
@@ -126,6 +139,7 @@ export interface FinalRun {
   readonly retryOn: readonly string[] | null;
   readonly selector: readonly string[];
   readonly concurrency: { readonly key: string; readonly limit: number } | null;
+  readonly growth: FinalGrowth | null;
   /** Milliseconds since 1970. */
   readonly startAt: number | null;
   /** execution_summary.reclaims. */
@@ -202,6 +216,7 @@ export const VIOLATIONS = [
   'attempt-hole',
   'two-live-attempts',
   'held-by-two-workers',
+  'wrong-amount',
   'impossible-transition',
   'impossible-state',
   'failures-over-bound',

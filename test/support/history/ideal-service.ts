@@ -13,7 +13,7 @@ import type {
 
 /** What a run is created with. */
 export type Options = Partial<
-  Pick<FinalRun, 'topic' | 'maxAttempts' | 'retryOn' | 'selector' | 'concurrency' | 'startAt'>
+  Pick<FinalRun, 'topic' | 'maxAttempts' | 'retryOn' | 'selector' | 'concurrency' | 'growth' | 'startAt'>
 > & { hears?: Hears };
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -62,6 +62,8 @@ export class IdealService {
       worker: null,
       assignedAt: null,
       finishedAt: null,
+      ramMb: options.growth?.ramMb ?? 0,
+      cause: null,
     };
     this.#runs.set(id, {
       id,
@@ -73,6 +75,7 @@ export class IdealService {
       retryOn: null,
       selector: [],
       concurrency: null,
+      growth: null,
       startAt: null,
       ...options,
       reclaims: 0,
@@ -137,6 +140,7 @@ export class IdealService {
     }
     run.failures += 1;
     this.#become(run, 'FAILED');
+    this.#current(run).cause = cause;
     this.#append(run, { type, mark, cause });
     if (run.failures < run.maxAttempts && (run.retryOn?.includes(cause) ?? true))
       this.#open(run, { type: 'RETRIED', msg: 'Automatic retry', force: false });
@@ -267,10 +271,20 @@ export class IdealService {
 
   #open(run: IdealRun, ending: Partial<FinalEntry> & { readonly type: string }): void {
     this.#append(run, ending);
+    const { ramMb, cause: failedBy } = this.#current(run);
+    const { growth } = run;
+    const grows = growth !== null && growth.on.includes(failedBy ?? '');
     run.attempt += 1;
     run.state = 'PENDING';
-    const { attempt } = run;
-    run.attempts.push({ attempt, state: 'PENDING', worker: null, assignedAt: null, finishedAt: null });
+    run.attempts.push({
+      attempt: run.attempt,
+      state: 'PENDING',
+      worker: null,
+      assignedAt: null,
+      finishedAt: null,
+      ramMb: grows ? Math.min(growth.max, ramMb * growth.factor) : ramMb,
+      cause: null,
+    });
   }
 }
 

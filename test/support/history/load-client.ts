@@ -61,10 +61,10 @@ export class LoadClient {
     const mark = this.#unique('run');
     const key = random.chance(75) ? mark : null;
     const backoff = random.chance(10) ? { backoff_s: 1, max_backoff_s: 1 } : {};
-    const { retry_on: retryOn, ...options } = this.draw(random);
+    const { retry_on: retryOn, grow, ...options } = this.draw(random);
     const body = {
       priority: random.int(-2, 2),
-      retry_policy: { max_attempts: random.int(1, 3), ...backoff, retry_on: retryOn },
+      retry_policy: { max_attempts: random.int(1, 3), ...backoff, retry_on: retryOn, grow },
       ...options,
       ...(random.chance(80) ? { event_delivery: { topic: random.pick(TOPICS) } } : {}),
     };

@@ -11,7 +11,15 @@ export interface RunOptions {
   readonly concurrency?: { readonly key: string; readonly limit: number };
   readonly start_at?: string;
   readonly retry_on?: readonly string[];
+  readonly grow?: object;
+  readonly constraints?: { readonly ram_mb: number };
 }
+
+/** Attempts of 100, 200, 400 and then 500 MB. */
+const GROWING = {
+  constraints: { ram_mb: 100 },
+  grow: { ram_mb: { factor: 2, max: 500, on: ['exit'] } },
+};
 
 /** Options for a run of a load; most have none. The runs of a key have the same limit, so that it is never unclear. */
 export function drawOptions(random: SeededRandom): RunOptions {
@@ -23,5 +31,6 @@ export function drawOptions(random: SeededRandom): RunOptions {
       start_at: new Date(Date.now() + random.int(0, LONGEST_DELAY_MS)).toISOString(),
     }),
     ...(random.chance(10) && { retry_on: ['exit'] }),
+    ...(random.chance(20) && GROWING),
   };
 }

@@ -3,7 +3,7 @@ import { IdealService } from './ideal-service.js';
 import { runOf, storyOf, type Story } from './spoil.js';
 
 /**
- * Run 'failing' fails, is retried, and completes; run 'lost' is reclaimed and cancelled; both name the topic t. Then 'first'
+ * Run 'failing' fails, is retried with more RAM, and completes; run 'lost' is reclaimed and cancelled; both name the topic t. Then 'first'
  * and 'second' of one key, which lets one run execute, on a worker with the tag that they need. 'first' fails for good.
  */
 export function scene(): {
@@ -16,7 +16,8 @@ export function scene(): {
   second: string;
 } {
   const service = new IdealService();
-  const failing = service.create({ topic: 't', maxAttempts: 2 });
+  const growth = { ramMb: 300, factor: 2, max: 500, on: ['error'] };
+  const failing = service.create({ topic: 't', maxAttempts: 2, growth });
   const lost = service.create({ topic: 't' });
   service.claim('w1');
   service.report('w1', failing, 1, 'STARTED');

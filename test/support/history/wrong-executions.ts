@@ -110,6 +110,22 @@ export const WRONG_EXECUTIONS: readonly Wrong[] = [
     },
   ],
   [
+    'wrong-amount',
+    'an attempt after a failure by which its run grows has as much RAM as the one before',
+    ({ story, failing }) => {
+      const [first, second] = runOf(story, failing).attempts;
+      assert.ok(first && second);
+      second.ramMb = first.ramMb;
+    },
+  ],
+  [
+    'wrong-amount',
+    'an attempt has grown for a failure that is none of those by which its run grows',
+    ({ story, failing }) => {
+      runOf(story, failing).growth?.on.pop();
+    },
+  ],
+  [
     'impossible-transition',
     'something happened to a run that had ended',
     ({ story, started }) => {

@@ -6,6 +6,7 @@ import { OPTIONS } from '../../../src/runs/options/option-values.js';
 import type { ObjectSchema } from '../../../src/runs/options/option-object.js';
 import { CAPACITY_REPORT, NOT_CLAIMING, RUN_EXPLANATION } from './report-shapes.js';
 import {
+  amount,
   free,
   integer,
   listOf,
@@ -103,11 +104,16 @@ const OP_RUN = objectOf(
     inputs: free,
     outputs: free,
     events: listOf(TIMELINE_EVENT),
-    execution_summary: objectOf({}, { ...SUMMARY_OF_ATTEMPT, reclaims: integer }),
+    execution_summary: objectOf({}, { ...SUMMARY_OF_ATTEMPT, reclaims: integer, asked_ram_mb: positive }),
     constraints: CONSTRAINTS,
     retry_policy: objectOf(
       { max_attempts: integer },
-      { backoff_s: positive, max_backoff_s: positive, retry_on: listOf(text) },
+      {
+        backoff_s: positive,
+        max_backoff_s: positive,
+        retry_on: listOf(text),
+        grow: objectOf({ ram_mb: objectOf({ factor: amount, max: positive }, { on: listOf(text) }) }),
+      },
     ),
     event_delivery: orNull(objectOf({ topic: text }, { attributes: free })),
     ...optionShapes((shape, unset) => (unset === null ? orNull(shape) : shape)),

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
+import type { ExtraConstraints } from '../../../src/database/entities/run.entity.js';
 import { createRun } from '../../../src/runs/machine/run.js';
 import { avoidanceEnd } from '../../../src/runs/machine/timers.js';
 import { FAILURE_CAUSES, MAX_EXIT_CODE } from '../../../src/runs/machine/event-types.js';
@@ -45,6 +46,11 @@ const anyStarter = fc.constantFrom(HOLDER, HOLDER, HOLDER, 'b');
 const anyValue = fc.oneof(fc.string({ maxLength: 5 }), fc.integer(), fc.boolean(), fc.constant(null));
 const anyObject = fc.dictionary(fc.string({ maxLength: 4 }), anyValue, { maxKeys: 2, noNullPrototype: true });
 const anyRetryOn = fc.constantFrom(null, null, ['error'], ['oom', 'exit:0-100']);
+const GROWTH: NonNullable<ExtraConstraints['grow']> = {
+  ram_mb: { factor: 1.5, max: 6, on: ['error', 'exit:0-100'] },
+};
+/** From 2 MB of RAM; null: none, and the run does not grow. */
+const anyGrowth = fc.constantFrom(null, null, GROWTH);
 const anyTopic = fc.constantFrom(null, 'topic-1', 'topic-2');
 
 const create: fc.Arbitrary<Command> = fc
@@ -55,6 +61,7 @@ const create: fc.Arbitrary<Command> = fc
     outputs: anyObject,
     topic: anyTopic,
     retryOn: anyRetryOn,
+    grow: anyGrowth,
   })
   .map((given) => new Create(given));
 
@@ -114,6 +121,7 @@ class Create implements Command {
       readonly outputs: object;
       readonly topic: string | null;
       readonly retryOn: readonly string[] | null;
+      readonly grow: ExtraConstraints['grow'] | null;
     },
   ) {}
 
@@ -122,11 +130,13 @@ class Create implements Command {
   }
 
   async run(model: Model, { steps }: Processes): Promise<void> {
-    const { side, priority, attempts, outputs, topic, retryOn } = this.given;
+    const { side, priority, attempts, outputs, topic, retryOn, grow } = this.given;
+    const ramMb = grow ? 2 : 0;
     const body = await steps[side].create({
       priority,
       outputs,
-      retry_policy: { max_attempts: attempts, retry_on: retryOn },
+      constraints: { ram_mb: ramMb },
+      retry_policy: { max_attempts: attempts, retry_on: retryOn, grow },
       event_delivery: topic === null ? null : { topic },
     });
     const fresh = freshRun({
@@ -135,8 +145,10 @@ class Create implements Command {
       maxAttempts: attempts,
       topic,
       retryOn: retryOn?.join(',') ?? null,
+      ramMb,
+      extraConstraints: grow ? { grow } : null,
     });
-    const carried = { image: 'image', inputs: {}, outputs, topic };
+    const carried = { image: 'image', inputs: {}, outputs, topic, ramMb };
     const run = new ModelRun(createRun(fresh, new Date(body.createdAt)), carried);
     assert.deepEqual(body, run.expected());
     model.runs.push(run);
@@ -188,8 +200,8 @@ class Claim implements Command {
       assert.deepEqual(ops, []);
       return;
     }
-    const { id, attempt } = head.run;
-    const constraints = { ram_mb: 0, vram_mb: 0, cpu: 0, gpu_id: null };
+    const { id, attempt, ramMb } = head.run;
+    const constraints = { ram_mb: ramMb, vram_mb: 0, cpu: 0, gpu_id: null };
     assert.deepEqual(ops, [{ id, image: 'image', inputs: {}, constraints, attempt }]);
     const { updatedAt } = await steps[this.at].get(id);
     assert.equal(head.apply({ type: 'assign', workerId, gpuId: null }, new Date(updatedAt)), undefined);

@@ -38,6 +38,7 @@ export interface Carried {
   readonly inputs: object;
   readonly outputs: object;
   readonly topic: string | null;
+  readonly ramMb: number;
 }
 
 /** A run as the pure machine knows it, with everything that has happened to it. */
@@ -111,11 +112,16 @@ export class ModelRun {
       inputs: carried.inputs,
       outputs: run.outputs ?? carried.outputs,
       events: this.entries.map(shownEntry),
-      execution_summary: { ...summaryOf(run), ...(run.reclaims > 0 && { reclaims: run.reclaims }) },
+      execution_summary: {
+        ...summaryOf(run),
+        ...(run.reclaims > 0 && { reclaims: run.reclaims }),
+        ...(run.ramMb > carried.ramMb && { asked_ram_mb: carried.ramMb }),
+      },
       constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: run.gpuId },
       retry_policy: {
         max_attempts: run.maxAttempts,
         ...(run.retryOn !== null && { retry_on: run.retryOn.split(',') }),
+        ...(run.extraConstraints?.grow && { grow: run.extraConstraints.grow }),
       },
       ...DEFAULT_OPTIONS,
       event_delivery: carried.topic === null ? null : { topic: carried.topic },
@@ -137,7 +143,12 @@ export class ModelRun {
       inputs: carried.inputs,
       outputs: attempt.outputs ?? carried.outputs,
       execution_summary: summaryOf(attempt),
-      constraints: { ram_mb: run.ramMb, vram_mb: run.vramMb, cpu: run.cpu, gpu_id: attempt.gpuId },
+      constraints: {
+        ram_mb: attempt.ramMb ?? run.ramMb,
+        vram_mb: run.vramMb,
+        cpu: run.cpu,
+        gpu_id: attempt.gpuId,
+      },
       started_at: attempt.startedAt?.toISOString() ?? null,
       finished_at: attempt.finishedAt?.toISOString() ?? null,
     };

@@ -13,6 +13,7 @@ import {
   readNewRun,
   takesNewRunFlags,
 } from '../new-run.js';
+import { readRetries } from '../run-options.js';
 import { runPreview } from '../run-view.js';
 import { oneLine } from '../style.js';
 import { ago, type Column } from '../table.js';
@@ -139,10 +140,10 @@ function addRun(parent: Command, context: CliContext): void {
     'def run word-count --input text="to be" --dry-run',
     'def run nightly-report --env REGION=eu --cpu 4 --start-at 2h',
   ).action(async (name: string, args: readonly string[], flags: RunFlags) => {
-    const { retryOn, dryRun } = flags;
+    const { dryRun } = flags;
     const body = {
       ...(await readNewRun(flags, args, context)),
-      ...(retryOn === undefined ? {} : { retry_policy: { retry_on: [...retryOn] } }),
+      ...given<unknown>('retry_policy', readRetries(flags)),
       ...given('event_delivery', { attributes: readAttributes(flags) }),
     };
     const session = await openSession(flags, context);

@@ -16,6 +16,7 @@ import {
   readNewRun,
   takesNewRunFlags,
 } from '../new-run.js';
+import { readRetries } from '../run-options.js';
 
 interface CreateFlags extends ServiceFlags, NewRunFlags {
   readonly json?: true;
@@ -43,6 +44,7 @@ export function addRunCreate(parent: Command, context: CliContext): void {
     'run create longshore/word-count --inputs - --json < inputs.json',
     'run create busybox --command sh --env NAME=Ada --wait -- -c \'echo "Hello, $NAME"\'',
     'run create trainer --cpu 0.5 --ram-mb 512',
+    'run create trainer --ram-mb 1024 --max-attempts 4 --grow-ram 2x:16384',
     'run create trainer --selector gpu --secret TOKEN=hub-token --concurrency-key gpu-box --start-at 10m',
   ).action(async (image: string, args: readonly string[], flags: CreateFlags) => {
     const body = await readBody(image, args, flags, context);
@@ -57,13 +59,17 @@ async function readBody(
   flags: CreateFlags,
   context: CliContext,
 ): Promise<Schemas['OpRunCreate']> {
-  const { maxAttempts, backoff, topic, retryOn } = flags;
+  const { maxAttempts, backoff, topic } = flags;
   const attributes = readAttributes(flags);
   if (attributes !== undefined && topic === undefined) throw usageError('--attribute needs --topic');
   return {
     image,
     ...(await readNewRun(flags, args, context)),
-    ...given('retry_policy', { max_attempts: maxAttempts, backoff_s: backoff, retry_on: retryOn }),
+    ...given<unknown>('retry_policy', {
+      max_attempts: maxAttempts,
+      backoff_s: backoff,
+      ...readRetries(flags),
+    }),
     ...(topic === undefined ? {} : { event_delivery: { topic, attributes: attributes ?? {} } }),
   };
 }

@@ -11,7 +11,13 @@ const BODY = {
   image: 'busybox',
   inputs: { a: 1 },
   priority: -3,
-  retry_policy: { max_attempts: 3, backoff_s: 5, max_backoff_s: 60, retry_on: ['oom', 'exit:75'] },
+  retry_policy: {
+    max_attempts: 3,
+    backoff_s: 5,
+    max_backoff_s: 60,
+    retry_on: ['oom', 'exit:75'],
+    grow: { ram_mb: { factor: 1.5, max: 4096, on: ['oom'] } },
+  },
   env: { A: '1', B: ' two words ' },
   secrets: { TOKEN: 'hub-token' },
   command: ['sh', '-c'],
@@ -66,6 +72,7 @@ describe('the form of a run', () => {
 
   it('says what cannot be sent, at its field', () => {
     assert.match(problemOf('priority', '1.5') ?? '', /whole number/);
+    assert.match(problemOf('retry_policy.grow.ram_mb.factor', '2x') ?? '', /a number/);
     assert.match(problemOf('inputs', '[1]') ?? '', /JSON object/);
     assert.match(problemOf('inputs', '{') ?? '', /not JSON/);
     assert.match(problemOf('args', '[1]') ?? '', /JSON list/);
@@ -85,6 +92,7 @@ describe('the lines of a refusal', () => {
       'env must be small',
       'selector[1] must be a tag',
       'retry_policy.retry_on[0] must be a cause',
+      'retry_policy.grow.ram_mb.factor is required',
       'concurrency must be an object',
       'environment must not exist',
     ];
@@ -93,6 +101,7 @@ describe('the lines of a refusal', () => {
         env: 'env.SERVICE_X must not start with SERVICE_\nenv must be small',
         selector: 'selector[1] must be a tag',
         'retry_policy.retry_on': 'retry_policy.retry_on[0] must be a cause',
+        'retry_policy.grow.ram_mb.factor': 'retry_policy.grow.ram_mb.factor is required',
         'concurrency.key': 'concurrency must be an object',
       },
       rest: ['environment must not exist'],

@@ -4,7 +4,8 @@ import { readLocalInput, toLocalInput } from '../lib/local-time.js';
  * How a field is entered: `words` one per line and `list` separated by commas, or both as a JSON list; `pairs` in rows; `time`
  * local, as the browser's input has it; `object` and `objects` as JSON.
  */
-export type FieldKind = 'text' | 'integer' | 'object' | 'objects' | 'words' | 'list' | 'pairs' | 'time';
+export type FieldKind =
+  'text' | 'integer' | 'number' | 'object' | 'objects' | 'words' | 'list' | 'pairs' | 'time';
 
 /** A field of a form that makes a body of the API. */
 export interface FormField {
@@ -103,6 +104,10 @@ function readText(kind: Exclude<FieldKind, 'pairs'>, text: string): Read {
       return { value: text.trim() };
     case 'integer':
       return /^[+-]?\d+$/.test(text.trim()) ? { value: Number(text) } : { problem: 'Enter a whole number.' };
+    case 'number':
+      return /^[+-]?\d+(\.\d+)?$/.test(text.trim())
+        ? { value: Number(text) }
+        : { problem: 'Enter a number.' };
     case 'object':
       return readJson(text, isObject, 'Enter a JSON object: { … }');
     case 'objects':

@@ -38,6 +38,23 @@ export const RETRY_ROW: readonly FormField[] = [
   number('retry_policy.max_backoff_s', 'Longest pause in s', 'Default: a day'),
 ];
 
+/** How the RAM grows from attempt to attempt. */
+const GROWTH_ROW: readonly FormField[] = [
+  {
+    path: 'retry_policy.grow.ram_mb.factor',
+    kind: 'number',
+    label: 'RAM grows by the factor',
+    hint: 'After an attempt that exceeded it, such as 2; default: it stays',
+  },
+  number('retry_policy.grow.ram_mb.max', 'RAM at most, in MB', 'Required with a factor'),
+  {
+    path: 'retry_policy.grow.ram_mb.on',
+    kind: 'list',
+    label: 'RAM grows after',
+    hint: 'Failures as in "Retry only after"; default: oom',
+  },
+];
+
 export const RESOURCE_ROW: readonly FormField[] = [
   number('constraints.cpu', 'CPUs', 'Any unless given'),
   number('constraints.ram_mb', 'RAM in MB', 'Any unless given'),
@@ -185,8 +202,8 @@ const START_AT: FormField = {
 };
 
 /** The part "Advanced" of a run; a definition has no time of a start. */
-export const ADVANCED_RUN_ROWS: FieldRows = [[NAME], ...CONTAINER_ROWS, [START_AT, RETRY_ON]];
-export const ADVANCED_DEFINITION_ROWS: FieldRows = [[DESCRIPTION], ...CONTAINER_ROWS, [RETRY_ON]];
+export const ADVANCED_RUN_ROWS: FieldRows = [[NAME], ...CONTAINER_ROWS, [START_AT, RETRY_ON], GROWTH_ROW];
+export const ADVANCED_DEFINITION_ROWS: FieldRows = [[DESCRIPTION], ...CONTAINER_ROWS, [RETRY_ON], GROWTH_ROW];
 
 /** What a run may say beside its inputs in place of its definition. */
 export const DEFINITION_RUN_ROWS: FieldRows = [...ADVANCED_RUN_ROWS, RESOURCE_ROW, TIMEOUT_ROW, [ATTRIBUTES]];

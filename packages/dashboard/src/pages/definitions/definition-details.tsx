@@ -1,4 +1,4 @@
-import { describeNeeds } from '@longshore/client/needs';
+import { describeGrowth, describeNeeds } from '@longshore/client/needs';
 import { Link } from 'wouter';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import { JsonTree } from '../../components/values/json-tree.js';
@@ -60,6 +60,7 @@ function Facts({ definition }: { readonly definition: Definition }) {
             retries.backoff_s > 0 &&
             `, back-off ${formatDuration(retries.backoff_s * 1000)}`}
           {retries.retry_on && `, after ${retries.retry_on.join(', ') || 'no failure'}`}
+          {retries.grow && `; ${describeGrowth(retries.grow, formatMb)}`}
         </dd>
       </div>
       {definition.selector.length > 0 && (

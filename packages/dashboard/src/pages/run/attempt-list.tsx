@@ -2,7 +2,7 @@ import { Duration } from '../../components/values/duration.js';
 import { StateBadge } from '../../components/values/state-badge.js';
 import { Time } from '../../components/values/time.js';
 import { classNames } from '../../lib/class-names.js';
-import { formatCount } from '../../lib/format.js';
+import { formatCount, formatMb } from '../../lib/format.js';
 import styles from './attempt-list.module.css';
 import { isEnded, type Attempt, type Run } from './run-view.js';
 
@@ -21,12 +21,14 @@ interface Props {
 export function AttemptList({ run, attempts, chosen, onChoose }: Props) {
   const earlier = (attempts ?? []).filter(({ attempt }) => attempt < run.current_attempt).toReversed();
   const shown = earlier.slice(0, MOST_SHOWN);
+  const grows = run.retry_policy.grow !== undefined;
   return (
     <section aria-label="Attempts" className={styles.section}>
       <ul className={styles.list}>
         <Card
           attempt={run.current_attempt}
           view={run}
+          grows={grows}
           isChosen={chosen === run.current_attempt}
           onChoose={onChoose}
         />
@@ -35,6 +37,7 @@ export function AttemptList({ run, attempts, chosen, onChoose }: Props) {
             key={one.id}
             attempt={one.attempt}
             view={one}
+            grows={grows}
             isChosen={chosen === one.attempt}
             onChoose={onChoose}
           />
@@ -49,12 +52,15 @@ export function AttemptList({ run, attempts, chosen, onChoose }: Props) {
 
 interface CardProps {
   readonly attempt: number;
-  readonly view: Pick<Attempt, 'state' | 'execution_summary'>;
+  readonly view: Pick<Attempt, 'state' | 'execution_summary' | 'constraints'>;
+  /** Whether attempts may have different amounts. */
+  readonly grows: boolean;
   readonly isChosen: boolean;
   readonly onChoose: (attempt: number) => void;
 }
 
-function Card({ attempt, view: { state, execution_summary: summary }, isChosen, onChoose }: CardProps) {
+function Card({ attempt, view, grows, isChosen, onChoose }: CardProps) {
+  const { state, execution_summary: summary, constraints } = view;
   const error = summary.error_message;
   return (
     <li>
@@ -80,6 +86,7 @@ function Card({ attempt, view: { state, execution_summary: summary }, isChosen, 
             </>
           )}
           {summary.worker_id !== undefined && ` · ${summary.worker_id}`}
+          {grows && ` · ${formatMb(constraints.ram_mb)} RAM`}
         </span>
         <span className={classNames(styles.line, styles.error)} title={error}>
           {error ?? '\u00A0'}

@@ -50,7 +50,13 @@ const RUN: Schemas['OpRun'] = {
     shm_mb: 64,
     gpu_id: 1,
   },
-  retry_policy: { max_attempts: 3, backoff_s: 5, max_backoff_s: 60, retry_on: ['oom'] },
+  retry_policy: {
+    max_attempts: 3,
+    backoff_s: 5,
+    max_backoff_s: 60,
+    retry_on: ['oom'],
+    grow: { ram_mb: { factor: 2, max: 4096, on: ['oom'] } },
+  },
   timeouts: { start_within_s: 60, attempt_s: 90 },
   event_delivery: { topic: 'training', attributes: { team: 'blue' } },
   events: [],
@@ -91,6 +97,15 @@ describe('Run again', () => {
 
   it('copies every field that a run of a definition can be created with', () => {
     assertCopied('DefinitionRunCreate', copyOfDefinitionRun(RUN, editableFields(RUN)), RUN);
+  });
+
+  it('asks for as much RAM as the run did at first', () => {
+    const grown = { ...RUN, execution_summary: { asked_ram_mb: 128 } };
+    for (const { constraints } of [
+      copyOfRun(grown, editableFields(grown)),
+      copyOfDefinitionRun(grown, editableFields(grown)),
+    ])
+      assert.equal(constraints?.ram_mb, 128);
   });
 
   it('does not take the results of a completed run for its outputs template', () => {

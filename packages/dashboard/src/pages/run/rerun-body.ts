@@ -9,8 +9,9 @@ type RunCreate = Required<Schemas['OpRunCreate']>;
 export type EditedFields = Pick<RunCreate, 'image' | 'inputs' | 'priority' | 'constraints'>;
 
 /** The editable fields of a run. Its GPUs are not among them: the scheduler chose them. */
-export function editableFields({ image, inputs, priority, constraints }: Run) {
-  return { image, inputs, priority, constraints: requestedOf(constraints) };
+export function editableFields(run: Run) {
+  const { image, inputs, priority } = run;
+  return { image, inputs, priority, constraints: askedConstraints(run) };
 }
 
 /** Body that creates a run like this one. */
@@ -34,12 +35,17 @@ export function copyOfDefinitionRun(
     inputs,
     priority,
     outputs: outputsTemplate(run),
-    constraints: requestedOf(run.constraints),
+    constraints: askedConstraints(run),
     retry_policy: run.retry_policy,
     timeouts: run.timeouts ?? null,
     event_delivery: run.event_delivery && { attributes: run.event_delivery.attributes ?? null },
     ...startOptionsOf(run),
   };
+}
+
+/** The constraints that the run was created with; its attempts may have more. */
+function askedConstraints({ constraints, execution_summary: { asked_ram_mb: ramMb } }: Run) {
+  return { ...requestedOf(constraints), ...(ramMb !== undefined && { ram_mb: ramMb }) };
 }
 
 /** The options and labels of the run; the new one starts as soon as it can, without a name. */

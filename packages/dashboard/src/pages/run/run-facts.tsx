@@ -1,4 +1,4 @@
-import { describeNeeds } from '@longshore/client/needs';
+import { describeGrowth, describeNeeds } from '@longshore/client/needs';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { Duration } from '../../components/values/duration.js';
@@ -70,6 +70,13 @@ export function RunFacts({ run }: { readonly run: Run }) {
       <Fact name="Needs">
         <span title={needsOf(run)}>{needsOf(run)}</span>
       </Fact>
+      {policy.grow && (
+        <Fact
+          name={summary.asked_ram_mb === undefined ? 'Grows' : `Grew from ${formatMb(summary.asked_ram_mb)}`}
+        >
+          <span title={describeGrowth(policy.grow, formatMb)}>{describeGrowth(policy.grow, formatMb)}</span>
+        </Fact>
+      )}
       {Object.entries(run.labels).map(([key, value]) => (
         <Fact key={key} name={`Label ${key}`}>
           <PageLink page="/runs" query={{ label: `${key}=${value}` }} text={value} />

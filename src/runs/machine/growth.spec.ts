@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'vitest';
+import fc from 'fast-check';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import type { AmountGrowth } from '../../database/entities/run.entity.js';
+import { accepted, after, ASSIGN, decideAt, event, FRESH, later, STARTED } from './decide.fixtures.js';
+import type { RunCommand } from './run-command.js';
+import { grownAmount } from './growth.js';
+import { MANUAL_RETRY } from './run-event.js';
+import type { Run } from './run.js';
+
+const LARGEST = 2 ** 31 - 1;
+
+describe('a grown amount', () => {
+  test('is the next whole number above the exact product, up to the maximum', () => {
+    for (const [amount, factor, times, expected] of [
+      [100, 1.1, 1, 110],
+      [100, 1.1, 2, 121],
+      [1000, 1.1, 3, 1331],
+      [10, 1.1, 1, 11],
+      [3, 1.1, 1, 4],
+      [1024, 2, 2, 4096],
+      [1, 10, 9, 1_000_000_000],
+      [1, 10, 10, LARGEST],
+      [7, 1.000000000000001, 1, 8],
+      [512, 1.5, 0, 512],
+    ] as const)
+      assert.equal(grownAmount(amount, { factor, max: LARGEST }, times), expected, `${amount} x ${factor}`);
+    assert.equal(grownAmount(1024, { factor: 2, max: 3000 }, 2), 3000);
+    assert.equal(grownAmount(1024, { factor: 2, max: 4096 }, 2), 4096);
+    assert.equal(grownAmount(LARGEST, { factor: 1.000000000000001, max: LARGEST }, 999), LARGEST);
+  });
+
+  test('is by the decimal digits of the factor what integers of any size say', () => {
+    const decimals = fc.integer({ min: 1, max: 12 }).chain((digits) =>
+      fc.record({
+        digits: fc.constant(digits),
+        numerator: fc.bigInt({ min: 10n ** BigInt(digits) + 1n, max: 10n * 10n ** BigInt(digits) }),
+      }),
+    );
+    const amounts = fc.integer({ min: 1, max: LARGEST });
+    fc.assert(
+      fc.property(decimals, amounts, amounts, fc.nat(40), ({ digits, numerator }, a, b, times) => {
+        const text = numerator.toString();
+        const factor = Number(`${text.slice(0, -digits)}.${text.slice(-digits)}`);
+        const [amount, max] = [Math.min(a, b), Math.max(a, b)];
+        const grown = BigInt(grownAmount(amount, { factor, max }, times));
+        const scale = 10n ** BigInt(digits * times);
+        const product = BigInt(amount) * numerator ** BigInt(times);
+        const isNext = grown * scale >= product && (grown - 1n) * scale < product;
+        assert.ok(isNext || (grown === BigInt(max) && product > BigInt(max) * scale));
+      }),
+    );
+  });
+});
+
+/** A run that asks for 1000 MB and has eight attempts. */
+const growing = (growth: Partial<AmountGrowth> = {}): Run => ({
+  ...FRESH,
+  maxAttempts: 8,
+  ramMb: 1000,
+  extraConstraints: { cpu_millis: 500, grow: { ram_mb: { factor: 2, max: 10_000, ...growth } } },
+});
+
+const failing = (payload: JsonObject): RunCommand => event({ type: 'FAILED', msg: '', payload });
+const OOM = failing({ cause: 'oom', exit_code: 137 });
+const RETRY: RunCommand = { type: 'event', event: MANUAL_RETRY, reporter: {} };
+
+/** The RAM of each attempt that the failures open. */
+function amountsAfter(run: Run, ...failures: readonly RunCommand[]): number[] {
+  let present = run;
+  return failures.map((failure) => {
+    present = { ...after(present, ASSIGN, STARTED, failure), notBefore: null };
+    return present.ramMb;
+  });
+}
+
+describe('the RAM of an attempt', () => {
+  test('grows with each failure for lack of it, and keeps what else the run asks for', () => {
+    assert.deepEqual(amountsAfter(growing(), OOM, OOM, OOM, OOM, OOM), [2000, 4000, 8000, 10_000, 10_000]);
+    const { extraConstraints } = after(growing(), ASSIGN, OOM);
+    assert.deepEqual(extraConstraints, {
+      ...growing().extraConstraints,
+      grown: { ram_mb: 1000, failures: 1 },
+    });
+  });
+
+  test('is that of the whole number of failures, not of amounts that were rounded', () => {
+    const run = { ...growing({ factor: 1.1 }), ramMb: 1 };
+    assert.deepEqual(amountsAfter(run, OOM, OOM, OOM, OOM, OOM, OOM), [2, 2, 2, 2, 2, 2]);
+    assert.deepEqual(amountsAfter({ ...run, ramMb: 5 }, OOM, OOM, OOM), [6, 7, 7]);
+  });
+
+  test('grows by no other failure, unless the policy names its cause or its exit code', () => {
+    const [exit, timeout] = [failing({ cause: 'exit', exit_code: 75 }), failing({ cause: 'timeout' })];
+    assert.deepEqual(amountsAfter(growing(), exit, timeout, failing({}), OOM), [1000, 1000, 1000, 2000]);
+    const named = growing({ on: ['timeout', 'exit:70-79'] });
+    assert.deepEqual(amountsAfter(named, exit, OOM, timeout, failing({})), [2000, 2000, 4000, 4000]);
+    assert.deepEqual(amountsAfter(growing({ on: [] }), OOM, exit), [1000, 1000]);
+  });
+
+  test('grows by no failure of the infrastructure, whatever its exit code, and by no lost worker', () => {
+    const run = growing({ on: ['oom', 'exit:0-255'] });
+    const lost = failing({ cause: 'infrastructure', exit_code: 137 });
+    assert.deepEqual(amountsAfter(run, lost, OOM, lost, OOM), [1000, 2000, 2000, 4000]);
+    const { attempt } = after(run, ASSIGN, OOM);
+    const reclaim = { type: 'reclaim', workerId: 'w1', attempt, lastHeartbeatAt: null } as const;
+    assert.equal(after(run, ASSIGN, OOM, ASSIGN, reclaim).ramMb, 2000);
+  });
+
+  test('counts the failures also after a forced retry, and the failure that ended the run', () => {
+    const once = { ...growing(), maxAttempts: 2 };
+    const ended = after(once, ASSIGN, OOM, ASSIGN, OOM);
+    assert.deepEqual([ended.state, ended.ramMb], ['FAILED', 2000]);
+    const again = after(ended, RETRY);
+    assert.deepEqual([again.state, again.ramMb, again.failures], ['PENDING', 4000, 0]);
+    assert.equal(after(again, ASSIGN, OOM).ramMb, 8000);
+    assert.equal(after(again, RETRY).ramMb, 4000);
+    assert.equal(after(again, ASSIGN, STARTED, RETRY).ramMb, 4000);
+  });
+
+  test("stays with the attempt after an admin's PATCH, which opens no other one", () => {
+    const patch = (state: Run['state']): RunCommand => ({ type: 'patch', keyName: 'admin', state });
+    const failed = after({ ...growing(), maxAttempts: 1 }, ASSIGN, OOM);
+    assert.equal(after(failed, patch('PENDING')).ramMb, 1000);
+    assert.equal(after(failed, patch('PENDING'), RETRY).ramMb, 1000);
+    assert.equal(after(failed, patch('COMPLETED'), RETRY).ramMb, 1000);
+    assert.equal(after(growing(), patch('FAILED'), RETRY).ramMb, 1000);
+  });
+
+  test('is kept with an attempt that ends, and only of a run that may grow', () => {
+    const amountOf = (run: Run): number | null | undefined =>
+      accepted(decideAt(after(run, ASSIGN), OOM, later(9))).endedAttempt?.ramMb;
+    assert.equal(amountOf(growing()), 1000);
+    assert.equal(amountOf(after(growing(), ASSIGN, OOM)), 2000);
+    assert.equal(amountOf({ ...growing(), extraConstraints: { cpu_millis: 500 } }), null);
+  });
+});
