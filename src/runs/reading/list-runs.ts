@@ -3,10 +3,10 @@ import { RunTermEntity } from '../../database/entities/run-term.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, type Statement } from '../../database/sql/sql.js';
 import type { RunRecord } from '../machine/run.js';
-import { isInExecution, isTerminal, TERMINAL_STATES } from '../machine/run-state.js';
+import { isInExecution, isTerminal, TERMINAL_STATES, type RunState } from '../machine/run-state.js';
 import { EXECUTIONS, RECORD_COLUMNS, RUN_BYTES, RUNS } from '../storage/run-columns.js';
-import { fieldConditions, type Bind, type ListDriver } from './list-driver.js';
-import { CREATED_BOUNDS, stateOf, type CreatedBound, type RunFilter } from './run-filter.js';
+import { endedConditions, fieldConditions, OPERATORS, type Bind, type ListDriver } from './list-driver.js';
+import { stateOf, TIME_BOUNDS, type RunFilter, type TimeBound, type TimeRange } from './run-filter.js';
 
 export type RunPlace = Pick<RunRecord, 'createdAt' | 'id'>;
 
@@ -24,13 +24,13 @@ export type ListedRun = RunRecord & {
   readonly found: string;
 };
 
-/** The conditions on the time of creation: operator, and the direction of the walks that start at the bound. */
+/** The conditions on the time of creation: the direction of the walks that start at the bound. */
 const BOUNDS = {
-  gte: { operator: '>=', direction: 'newer', keeps: (time: Date, bound: Date) => time >= bound },
-  lte: { operator: '<=', direction: 'older', keeps: (time: Date, bound: Date) => time <= bound },
-  gt: { operator: '>', direction: 'newer', keeps: (time: Date, bound: Date) => time > bound },
-  lt: { operator: '<', direction: 'older', keeps: (time: Date, bound: Date) => time < bound },
-} as const satisfies Record<CreatedBound, object>;
+  gte: { direction: 'newer', keeps: (time: Date, bound: Date) => time >= bound },
+  lte: { direction: 'older', keeps: (time: Date, bound: Date) => time <= bound },
+  gt: { direction: 'newer', keeps: (time: Date, bound: Date) => time > bound },
+  lt: { direction: 'older', keeps: (time: Date, bound: Date) => time < bound },
+} as const satisfies Record<TimeBound, object>;
 
 /**
  * True for every run, and the predicate of the index `runs_by_outcome`. A list with a field leaves it out, so that the
@@ -105,15 +105,22 @@ function foundBy(
 ): Found | null {
   const state = stateOf(filter);
   if (filter.state !== undefined && filter.state !== state) return null;
-  const fields = fieldConditions(filter, bind);
+  const { workerId, ended, terms: groups = [] } = filter;
+  const isOpen = state !== undefined && !isTerminal(state);
+  // Open runs have no end, and pending ones no worker.
+  if ((isOpen && ended !== undefined) || (state === 'PENDING' && workerId !== undefined)) return null;
+  const isExecuting = isOpen && isInExecution(state);
+  const leading = !isExecuting && typeof driver === 'number' ? groups[driver] : undefined;
+  const isByWorker = workerId !== undefined && !isExecuting && leading === undefined;
+  const others = { ...filter, workerId: undefined };
+  const fields = fieldConditions(isByWorker ? filter : others, bind);
   // The predicate of the index of all runs, for a list without a field that has an index.
   const ofIndex = fields.length > 0 && driver !== 'outcome' ? [] : [ONLY_BY_OUTCOME];
   // An outcome tells the states of ended runs only.
-  if (state !== undefined && !isTerminal(state)) fields.push(`r.state = ${bind(state, 'text')}`);
+  if (isOpen) fields.push(`r.state = ${bind(state, 'text')}`);
+  if (leading !== undefined && workerId !== undefined) fields.push(`r.worker_id = ${bind(workerId, 'text')}`);
+  if (ended !== undefined) fields.push(...endedConditions(ended, bind));
   const times = timeConditions(filter, walk, bind);
-  const groups = filter.terms ?? [];
-  const isExecuting = state !== undefined && isInExecution(state);
-  const leading = !isExecuting && typeof driver === 'number' ? groups[driver] : undefined;
   const lookedUp = groups.filter((group) => group !== leading).map((group) => bind(group, 'text[]'));
   const order = walk.direction === 'older' ? 'created_at desc, id desc' : 'created_at, id';
   const limit = bind(walk.limit, 'integer');
@@ -123,30 +130,41 @@ function foundBy(
         where ${[`r.outcome = ${outcome}`, ...ofIndex, ...fields, ...times].join(' and ')}
         order by ${order}
         limit ${limit} + 1`;
-  const outcomes = state === undefined ? OUTCOMES : [isTerminal(state) ? state : 'OPEN'];
   const lookUp = { fields, times, order, limit };
   // A run has one term of a group, so no run is found twice.
   const several = leading !== undefined && leading.length > 1 ? leading : undefined;
   const stretch = (): string => {
-    if (isExecuting) return lookedUpStretch(EXECUTING, lookedUp, lookUp);
+    if (isExecuting) return lookedUpStretch(executing(workerId, bind), lookedUp, lookUp);
     if (leading !== undefined) {
       const source = ofTerm(several === undefined ? bind(leading[0], 'text') : 'd.term');
       return lookedUpStretch(source, lookedUp, lookUp);
+    }
+    if (driver === 'ended') {
+      const ofState = state === undefined ? [] : [`r.outcome = ${bind(state, 'text')}`];
+      const source = `select r.created_at, r.id from ${RUNS.name} r where ${[...fields, ...ofState].join(' and ')} offset 0`;
+      return lookedUpStretch(source, lookedUp, { ...lookUp, fields: [] });
     }
     if (groups.length === 0) return ofOutcome('r.created_at, r.id', 's.outcome');
     const source = `select r.created_at, r.id from ${RUNS.name} r where ${['r.outcome = s.outcome', ...ofIndex, ...fields].join(' and ')}`;
     return lookedUpStretch(source, lookedUp, { ...lookUp, fields: [] });
   };
-  if (state !== undefined && !isExecuting && groups.length === 0) {
-    const outcome = bind(outcomes[0], 'text');
+  if (state !== undefined && !isExecuting && groups.length === 0 && driver !== 'ended') {
+    const outcome = bind(outcomeOf(state), 'text');
     return { runs: ofOutcome('r.*', outcome), ids: ofOutcome('r.id', outcome), order, limit };
   }
-  const page = `select stretch.id as page_id
-           from unnest(${bind(outcomes, 'text[]')}) as s (outcome)
-           ${several === undefined ? '' : `cross join unnest(${bind(several, 'text[]')}) as d (term)`}
-           cross join lateral (
-             ${stretch()}
-           ) stretch
+  const stretches = `select stretch.created_at, stretch.id
+             from unnest(${bind(outcomesOf(filter, driver, isByWorker), 'text[]')}) as s (outcome)
+             ${several === undefined ? '' : `cross join unnest(${bind(several, 'text[]')}) as d (term)`}
+             cross join lateral (
+               ${stretch()}
+             ) stretch`;
+  const isPartOpen = isByWorker && state === undefined && ended === undefined;
+  const ofOpen = (): string => {
+    const open = { ...lookUp, fields: fieldConditions(others, bind) };
+    return ` union all (${lookedUpStretch(executing(workerId, bind), lookedUp, open)})`;
+  };
+  const page = `select id as page_id
+           from (${stretches}${isPartOpen ? ofOpen() : ''}) stretch
           order by ${order}
           limit ${limit} + 1`;
   return {
@@ -162,6 +180,18 @@ function foundBy(
   };
 }
 
+function outcomeOf(state: RunState): string {
+  return isTerminal(state) ? state : 'OPEN';
+}
+
+/** The outcomes whose ranges a list walks through: one for a walk that does not look at them. */
+function outcomesOf(filter: RunFilter, driver: ListDriver, isByWorker: boolean): readonly string[] {
+  const state = stateOf(filter);
+  if (state !== undefined) return [outcomeOf(state)];
+  if (driver === 'ended') return ['any'];
+  return filter.ended !== undefined || isByWorker ? TERMINAL_STATES : ['OPEN', ...TERMINAL_STATES];
+}
+
 interface LookUp {
   readonly fields: readonly string[];
   readonly times: readonly string[];
@@ -169,10 +199,11 @@ interface LookUp {
   readonly limit: string;
 }
 
-const OUTCOMES = ['OPEN', ...TERMINAL_STATES] as const;
-
-/** Runs in execution, as rows of created_at and id. */
-const EXECUTING = `select created_at, run_id as id from ${EXECUTIONS.name}`;
+/** Runs in execution, of one worker if it is given, as rows of created_at and id. */
+function executing(workerId: string | undefined, bind: Bind): string {
+  const ofWorker = workerId === undefined ? '' : ` where worker_id = ${bind(workerId, 'text')}`;
+  return `select created_at, run_id as id from ${EXECUTIONS.name}${ofWorker}`;
+}
 
 /** Runs of the outcome `s.outcome` with the term, as rows of created_at and id. */
 function ofTerm(term: string): string {
@@ -207,11 +238,12 @@ function lookedUpStretch(
  * read rows in vain up to the tightest.
  */
 function timeConditions(
-  { created }: RunFilter,
+  filter: RunFilter,
   { place, direction }: Omit<RunWalk, 'maxBytes'>,
   bind: Bind,
 ): string[] {
-  const given = CREATED_BOUNDS.flatMap((name) => {
+  const created = createdRange(filter);
+  const given = TIME_BOUNDS.flatMap((name) => {
     const time = created[name];
     return time ? [{ name, time, isBehind: BOUNDS[name].direction === direction }] : [];
   });
@@ -219,9 +251,18 @@ function timeConditions(
     ({ name, time, isBehind }) => !(place && isBehind && BOUNDS[name].keeps(place.createdAt, time)),
   );
   const conditions = bounds.map(
-    ({ name, time }) => `created_at ${BOUNDS[name].operator} ${bind(time.toISOString(), 'timestamptz')}`,
+    ({ name, time }) => `created_at ${OPERATORS[name]} ${bind(time.toISOString(), 'timestamptz')}`,
   );
   if (!place || bounds.some(({ isBehind }) => isBehind)) return conditions;
   const at = `(${bind(place.createdAt.toISOString(), 'timestamptz')}, ${bind(place.id, 'uuid')})`;
   return [...conditions, `(created_at, id) ${direction === 'older' ? '<' : '>'} ${at}`];
+}
+
+/** When runs that pass were created: not after their end. */
+function createdRange({ created, ended = {} }: RunFilter): TimeRange {
+  const upper = (['lt', 'lte'] as const).flatMap((bound) => {
+    const times = [created[bound], ended[bound]].flatMap((time) => time?.getTime() ?? []);
+    return times.length === 0 ? [] : [[bound, new Date(Math.min(...times))] as const];
+  });
+  return { ...created, ...Object.fromEntries(upper) };
 }

@@ -64,6 +64,17 @@ const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
     'a frequent key and both ends',
     { concurrencyKey: 'often', created: { gt: new Date(START), lt: new Date(END) } },
   ],
+  ['a frequent worker', { workerId: 'often', created: {} }],
+  ['a worker that only runs in execution have', { workerId: 'rare', created: {} }],
+  ['a worker that no run has', { workerId: 'never', created: {} }],
+  ['a frequent worker and a state', { workerId: 'often', state: 'COMPLETED', created: {} }],
+  ['a worker and a rare state', { workerId: 'often', state: 'RUNNING', created: {} }],
+  [
+    'a frequent worker and both ends',
+    { workerId: 'often', created: { gte: new Date(START), lt: new Date(END) } },
+  ],
+  ['a long time of ends', { ended: { gte: new Date(START) }, created: {} }],
+  ['a long time of ends and a state', { ended: { lt: new Date(END) }, state: 'COMPLETED', created: {} }],
   ['an image that only the oldest runs have', { image: 'once', created: {} }],
   ['a state that only the oldest runs have', { state: 'FAILED', created: {} }],
   ['a frequent state and a rare image', { state: 'COMPLETED', image: 'rare', created: {} }],
@@ -80,6 +91,9 @@ const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
   ['an image, a topic and a rare state', { image: 'often', topic: 'often', state: 'RUNNING', created: {} }],
   ['a rare state and a frequent definition', { state: 'RUNNING', definitionId: 'often', created: {} }],
 ];
+
+/** In which 100 runs ended, long ago. */
+const SHORT = { gte: new Date(START + 1000), lt: new Date(START + 1020) };
 
 /** A list by tags or labels looks up the other conditions for each run of one of them. */
 const TERM_FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
@@ -110,6 +124,15 @@ const TERM_FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
     { terms: [['label:team=often']], namePrefix: 'rare', created: {} },
   ],
   ['a rare tag and a frequent one', { terms: [['selector:rare'], ['selector:too']], created: {} }],
+];
+
+/** A list of the runs that ended within a short time reads these, and sorts them. */
+const END_FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
+  ['ends', { ended: SHORT, created: {} }],
+  ['ends and a frequent image', { ended: SHORT, image: 'often', created: {} }],
+  ['ends and a worker', { ended: SHORT, workerId: 'often', created: {} }],
+  ['ends and a state', { ended: SHORT, state: 'COMPLETED', created: {} }],
+  ['ends and a frequent label', { ended: SHORT, terms: [['label:team=often']], created: {} }],
 ];
 
 interface Plan {
@@ -175,6 +198,16 @@ describe(`a page of a list of ${RUNS} runs`, () => {
       }
     });
   }
+
+  for (const [title, filter] of END_FILTERS) {
+    test(`of a short time of ${title} touches few blocks, wherever it lies`, async () => {
+      for (const place of [null, places.middle, places.last]) {
+        const plan = await explain(database, filter, { place, direction: 'older' });
+        const blocks = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
+        assert.ok(blocks <= MOST_BLOCKS.ofTerms, `${blocks} blocks`);
+      }
+    });
+  }
 });
 
 /** Runs whose ids do not follow their times, half of them updated since, as a table in use looks. */
@@ -184,7 +217,7 @@ async function fill({ dataSource }: TestDatabase): Promise<void> {
     `insert into runs (
        id, state, outcome, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
        max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, definition_id,
-       definition_version, concurrency_key, concurrency_limit, selector, labels, name, queued_at, finished_at, created_at, updated_at, size
+       definition_version, concurrency_key, concurrency_limit, selector, labels, name, worker_id, ended_worker, queued_at, finished_at, created_at, updated_at, size
      )
      select gen_random_uuid(), state, case when finished_at is null then 'OPEN' else state end, 0, 0, 1, gen_random_uuid(), 0, 0, 0, 0,
             1, case when n % 5000 = 0 then 'rare' when n < $2 / 3 and n % 2 = 0 then 'once' when n % 2 = 0 then 'often' else 'image-' || n % 100 end,
@@ -203,6 +236,8 @@ async function fill({ dataSource }: TestDatabase): Promise<void> {
                  when n % 2 = 0 then '{"team":"often"}'
             end::json,
             case when n % 5000 = 0 then 'rare ' when n % 2 = 0 then 'often ' end || n,
+            case when state = 'PENDING' then null when n % 5000 = 0 then 'rare' else 'often' end,
+            case when finished_at is not null then 'often' end,
             t, finished_at, t, t, 4
        from (
          select n, t, case when n < 4000 and n % 4 = 1 then 'FAILED' when n % 1000 = 0 then 'RUNNING' when n % 2 = 0 then 'COMPLETED' else 'PENDING' end as state,
