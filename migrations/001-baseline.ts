@@ -151,7 +151,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         constraint runs_outcome_check
           check (outcome = case when finished_at is null then 'OPEN' else state end),
         constraint runs_ended_worker_check
-          check (ended_worker is null or (finished_at is not null and ended_worker = worker_id)),
+          check (ended_worker is not distinct from case when finished_at is not null then worker_id end),
         constraint runs_finished_when_terminal
           check ((state in ('CANCELLED', 'COMPLETED', 'FAILED')) = (finished_at is not null)),
         constraint runs_pending_belongs_to_nobody
@@ -189,7 +189,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         where exit_code is not null;
       create index runs_by_worker on runs (ended_worker, outcome, created_at desc, id desc)
         where ended_worker is not null;
-      create index runs_by_end on runs (finished_at)
+      -- For the runs that ended after a time and were created before it: the others are found by their creation.
+      create index runs_by_end on runs (outcome, finished_at, created_at)
         where finished_at is not null;
       create index runs_waiting on runs (not_before)
         where not_before is not null;

@@ -45,7 +45,7 @@ export function withRunFilters(command: Command): Command {
     .option('--name <text>', 'runs whose name begins with this')
     .addOption(new Option('--cause <cause>', 'runs that failed by this').choices(FAILURE_CAUSES))
     .addOption(integerOption('--exit-code <n>', 'runs that failed with this exit code', 0, 255))
-    .option('--worker <id>', 'runs whose current attempt is or was assigned to this worker')
+    .option('--worker <id>', 'runs that this worker executes, and those that have ended on it')
     .option('--ended-since <time>', 'ended at or after: 2h, 3d, or ISO 8601 with a zone', time)
     .option('--ended-until <time>', 'ended at or before', time)
     .option('--since <time>', 'created at or after: 2h, 3d, or ISO 8601 with a zone', time)

@@ -23,7 +23,7 @@ export type ExtraConstraints = Readonly<{
 @Check('runs_cpu_check', 'cpu >= 0')
 @Check(
   'runs_ended_worker_check',
-  'ended_worker is null or (finished_at is not null and ended_worker = worker_id)',
+  'ended_worker is not distinct from case when finished_at is not null then worker_id end',
 )
 @Check('runs_failures_check', 'failures >= 0')
 @Check(
@@ -44,7 +44,7 @@ export type ExtraConstraints = Readonly<{
 @Index('runs_by_concurrency_key', { synchronize: false })
 @Index('runs_by_definition', { synchronize: false })
 @Index('runs_by_definition_and_image', { synchronize: false })
-@Index('runs_by_end', ['finishedAt'], { where: '(finished_at IS NOT NULL)' })
+@Index('runs_by_end', ['outcome', 'finishedAt', 'createdAt'], { where: '(finished_at IS NOT NULL)' })
 @Index('runs_by_exit_code', { synchronize: false })
 @Index('runs_by_image', { synchronize: false })
 @Index('runs_by_name', { synchronize: false })

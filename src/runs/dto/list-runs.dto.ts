@@ -87,7 +87,7 @@ export class RunFilterDto {
   @QueryInteger({ min: 0, max: MAX_EXIT_CODE })
   exit_code?: number;
 
-  /** Id of the worker that the current attempt is or was assigned to. */
+  /** Id of the worker that executes the run, or on which it has ended: that of its current attempt. */
   @IsOptional()
   @QueryString()
   worker_id?: string;

@@ -1,13 +1,16 @@
 import type { EntityManager } from 'typeorm';
 import { rows } from '../../database/sql/sql.js';
 import { isInExecution } from '../machine/run-state.js';
-import { TIME_BOUNDS, type RunFilter, type TimeBound, type TimeRange } from './run-filter.js';
+import { endedSince, type Bind } from './list-times.js';
+import type { RunFilter } from './run-filter.js';
 
-/**
- * What the walk of a list reads: a group of terms, by its position; the index of a field; the runs that ended within the range of
- * time; or all runs of an outcome.
- */
-export type ListDriver = number | 'field' | 'ended' | 'outcome';
+/** What the walk of a list reads. */
+export interface ListDriver {
+  /** A group of terms, by its position; the index of a field; or all runs of an outcome. */
+  readonly reads: number | 'field' | 'outcome';
+  /** Whether these runs were counted, and are few. */
+  readonly isRare: boolean;
+}
 
 /** Runs of a condition that are counted, at most: one with as many is frequent. */
 const COUNTED = 10_000;
@@ -17,22 +20,17 @@ const COUNTED = 10_000;
  * number of entries of indexes.
  */
 export async function findDriver(manager: EntityManager, filter: RunFilter): Promise<ListDriver> {
-  const { terms = [], namePrefix, ended, state } = filter;
+  const { terms = [], namePrefix, state } = filter;
   const params: unknown[] = [];
   const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
-  const sources: Source[] = terms.map((group, n) => ({
-    driver: n,
-    sql: `run_terms where term = any(${bind(group, 'text[]')})`,
-  }));
+  const sources = terms.map((group) => `run_terms where term = any(${bind(group, 'text[]')})`);
   const fields = fieldConditions(filter, bind);
-  if (fields.length > 0) sources.push({ driver: 'field', sql: `runs where ${fields.join(' and ')}` });
+  if (fields.length > 0) sources.push(`runs where ${fields.join(' and ')}`);
   const isExecuting = state !== undefined && isInExecution(state);
-  const isOrdered = namePrefix === undefined && ended === undefined;
-  if (isExecuting || (sources.length < 2 && isOrdered)) return terms.length > 0 ? 0 : 'field';
-  if (ended !== undefined) {
-    sources.push({ driver: 'ended', sql: `runs where ${endedConditions(ended, bind).join(' and ')}` });
-  }
-  const counts = sources.map(({ sql }) => `(select count(*) from (select from ${sql} limit ${COUNTED}) c)`);
+  const hasChoice =
+    sources.length > 1 || namePrefix !== undefined || (terms.length > 0 && endedSince(filter) !== undefined);
+  if (isExecuting || !hasChoice) return { reads: terms.length > 0 ? 0 : 'field', isRare: false };
+  const counts = sources.map((source) => `(select count(*) from (select from ${source} limit ${COUNTED}) c)`);
   const [row] = await rows<{ readonly counts: readonly number[] }>(
     manager,
     `select array[${counts.join(', ')}]::integer[] as counts`,
@@ -40,26 +38,17 @@ export async function findDriver(manager: EntityManager, filter: RunFilter): Pro
   );
   const found = row?.counts ?? [];
   const least = Math.min(...found);
-  const rarest = sources[found.indexOf(least)]?.driver ?? 'field';
-  if (typeof rarest === 'number') return rarest;
-  if (least < COUNTED) return rarest;
-  // The indexes of names and ends are in their own order: all runs of a frequent beginning, or of a long time, would be sorted.
-  if (rarest === 'ended') return fields.length > 0 ? 'field' : 'outcome';
-  return fields.length === 1 && namePrefix !== undefined ? 'outcome' : 'field';
+  const rarest = found.indexOf(least);
+  const isRare = least < COUNTED;
+  if (rarest < terms.length) return { reads: rarest, isRare };
+  // The index of names is in the order of names: all runs of a frequent beginning would be sorted.
+  const isFrequentName = !isRare && fields.length === 1 && namePrefix !== undefined;
+  return { reads: isFrequentName ? 'outcome' : 'field', isRare };
 }
-
-/** Something that a list can read, and how its entries are counted. */
-interface Source {
-  readonly driver: ListDriver;
-  readonly sql: string;
-}
-
-/** Adds a parameter of a statement. @returns its place, with its type */
-export type Bind = (value: unknown, type: string) => string;
 
 /**
- * SQL of the conditions on fields of `runs` that stay as they are while a run is in one outcome. The worker of runs that have not ended
- * is in `executions`.
+ * SQL of the conditions on fields of `runs` that stay as they are while a run is in one outcome. A worker is that of runs that have
+ * ended; those in execution are found by `executions`.
  */
 export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
   const { definitionId, image, topic, concurrencyKey, cause, workerId, exitCode, namePrefix } = filter;
@@ -82,20 +71,6 @@ export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
   if (namePrefix !== undefined) conditions.push(nameCondition(bind(namePrefix, 'text')));
   return conditions;
 }
-
-/** SQL of the conditions on the end of a run. */
-export function endedConditions(ended: TimeRange, bind: Bind): string[] {
-  return TIME_BOUNDS.flatMap((bound) => {
-    const time = ended[bound];
-    return time ? [`finished_at ${OPERATORS[bound]} ${bind(time.toISOString(), 'timestamptz')}`] : [];
-  });
-}
-
-/** The comparison of each bound. */
-export const OPERATORS = { gte: '>=', lte: '<=', gt: '>', lt: '<' } as const satisfies Record<
-  TimeBound,
-  string
->;
 
 /** SQL of whether a name begins with a text. No character sorts behind U+10FFFF. */
 function nameCondition(prefix: string): string {

@@ -3,17 +3,22 @@ import { RunTermEntity } from '../../database/entities/run-term.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, type Statement } from '../../database/sql/sql.js';
 import type { RunRecord } from '../machine/run.js';
-import { isInExecution, isTerminal, TERMINAL_STATES, type RunState } from '../machine/run-state.js';
+import { isInExecution, isTerminal, TERMINAL_STATES } from '../machine/run-state.js';
 import { EXECUTIONS, RECORD_COLUMNS, RUN_BYTES, RUNS } from '../storage/run-columns.js';
-import { endedConditions, fieldConditions, OPERATORS, type Bind, type ListDriver } from './list-driver.js';
-import { stateOf, TIME_BOUNDS, type RunFilter, type TimeBound, type TimeRange } from './run-filter.js';
+import { fieldConditions, type ListDriver } from './list-driver.js';
+import {
+  createdConditions,
+  createdRange,
+  endedConditions,
+  endedSince,
+  reachesBefore,
+  within,
+  type Bind,
+  type WalkStart,
+} from './list-times.js';
+import { stateOf, type RunFilter } from './run-filter.js';
 
-export type RunPlace = Pick<RunRecord, 'createdAt' | 'id'>;
-
-export interface RunWalk {
-  /** The walk starts after this run; null: at the end of the list. */
-  readonly place: RunPlace | null;
-  readonly direction: 'older' | 'newer';
+export interface RunWalk extends WalkStart {
   readonly limit: number;
   /** Bytes of the runs without their events; the first is read whatever its size. */
   readonly maxBytes: number;
@@ -23,14 +28,6 @@ export type ListedRun = RunRecord & {
   /** How many runs were found, up to one more than the limit. */
   readonly found: string;
 };
-
-/** The conditions on the time of creation: the direction of the walks that start at the bound. */
-const BOUNDS = {
-  gte: { direction: 'newer', keeps: (time: Date, bound: Date) => time >= bound },
-  lte: { direction: 'older', keeps: (time: Date, bound: Date) => time <= bound },
-  gt: { direction: 'newer', keeps: (time: Date, bound: Date) => time > bound },
-  lt: { direction: 'older', keeps: (time: Date, bound: Date) => time < bound },
-} as const satisfies Record<TimeBound, object>;
 
 /**
  * True for every run, and the predicate of the index `runs_by_outcome`. A list with a field leaves it out, so that the
@@ -46,13 +43,12 @@ const TERMS = new EntityTable(RunTermEntity);
  * the limit and not on the size of the table. A list of a state of execution walks through `executions`, a list by terms reads
  * the ranges of one group of them; they look up the other conditions for each run. A page ends early where its runs come to
  * more bytes than it may have.
- * @param driver what the walk reads; by default the first group of terms
  */
 export function listRuns(
   manager: EntityManager,
   filter: RunFilter,
   walk: RunWalk,
-  driver: ListDriver = 0,
+  driver: ListDriver,
 ): Promise<ListedRun[]> {
   const params: unknown[] = [];
   const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
@@ -110,17 +106,18 @@ function foundBy(
   // Open runs have no end, and pending ones no worker.
   if ((isOpen && ended !== undefined) || (state === 'PENDING' && workerId !== undefined)) return null;
   const isExecuting = isOpen && isInExecution(state);
-  const leading = !isExecuting && typeof driver === 'number' ? groups[driver] : undefined;
-  const isByWorker = workerId !== undefined && !isExecuting && leading === undefined;
-  const others = { ...filter, workerId: undefined };
-  const fields = fieldConditions(isByWorker ? filter : others, bind);
+  const { reads } = driver;
+  const leading = !isExecuting && typeof reads === 'number' ? groups[reads] : undefined;
+  const ofAnyWorker = { ...filter, workerId: undefined };
+  const fields = fieldConditions(isExecuting ? ofAnyWorker : filter, bind);
   // The predicate of the index of all runs, for a list without a field that has an index.
-  const ofIndex = fields.length > 0 && driver !== 'outcome' ? [] : [ONLY_BY_OUTCOME];
+  const ofIndex = fields.length > 0 && reads !== 'outcome' ? [] : [ONLY_BY_OUTCOME];
   // An outcome tells the states of ended runs only.
   if (isOpen) fields.push(`r.state = ${bind(state, 'text')}`);
-  if (leading !== undefined && workerId !== undefined) fields.push(`r.worker_id = ${bind(workerId, 'text')}`);
-  if (ended !== undefined) fields.push(...endedConditions(ended, bind));
-  const times = timeConditions(filter, walk, bind);
+  fields.push(...endedConditions(filter, bind));
+  const since = splitOf(filter, walk, driver);
+  const created = createdRange(filter);
+  const times = createdConditions(within(created, { gte: since }), walk, bind);
   const lookedUp = groups.filter((group) => group !== leading).map((group) => bind(group, 'text[]'));
   const order = walk.direction === 'older' ? 'created_at desc, id desc' : 'created_at, id';
   const limit = bind(walk.limit, 'integer');
@@ -130,6 +127,11 @@ function foundBy(
         where ${[`r.outcome = ${outcome}`, ...ofIndex, ...fields, ...times].join(' and ')}
         order by ${order}
         limit ${limit} + 1`;
+  if (state !== undefined && !isExecuting && groups.length === 0 && since === undefined) {
+    const outcome = bind(isTerminal(state) ? state : 'OPEN', 'text');
+    return { runs: ofOutcome('r.*', outcome), ids: ofOutcome('r.id', outcome), order, limit };
+  }
+  const outcomes = bind(outcomesOf(filter), 'text[]');
   const lookUp = { fields, times, order, limit };
   // A run has one term of a group, so no run is found twice.
   const several = leading !== undefined && leading.length > 1 ? leading : undefined;
@@ -139,57 +141,92 @@ function foundBy(
       const source = ofTerm(several === undefined ? bind(leading[0], 'text') : 'd.term');
       return lookedUpStretch(source, lookedUp, lookUp);
     }
-    if (driver === 'ended') {
-      const ofState = state === undefined ? [] : [`r.outcome = ${bind(state, 'text')}`];
-      const source = `select r.created_at, r.id from ${RUNS.name} r where ${[...fields, ...ofState].join(' and ')} offset 0`;
-      return lookedUpStretch(source, lookedUp, { ...lookUp, fields: [] });
-    }
     if (groups.length === 0) return ofOutcome('r.created_at, r.id', 's.outcome');
     const source = `select r.created_at, r.id from ${RUNS.name} r where ${['r.outcome = s.outcome', ...ofIndex, ...fields].join(' and ')}`;
     return lookedUpStretch(source, lookedUp, { ...lookUp, fields: [] });
   };
-  if (state !== undefined && !isExecuting && groups.length === 0 && driver !== 'ended') {
-    const outcome = bind(outcomeOf(state), 'text');
-    return { runs: ofOutcome('r.*', outcome), ids: ofOutcome('r.id', outcome), order, limit };
-  }
-  const stretches = `select stretch.created_at, stretch.id
-             from unnest(${bind(outcomesOf(filter, driver, isByWorker), 'text[]')}) as s (outcome)
-             ${several === undefined ? '' : `cross join unnest(${bind(several, 'text[]')}) as d (term)`}
-             cross join lateral (
-               ${stretch()}
-             ) stretch`;
-  const isPartOpen = isByWorker && state === undefined && ended === undefined;
+  const allGroups = (): string[] => groups.map((group) => bind(group, 'text[]'));
+  // The index of workers has the runs that have ended.
   const ofOpen = (): string => {
-    const open = { ...lookUp, fields: fieldConditions(others, bind) };
-    return ` union all (${lookedUpStretch(executing(workerId, bind), lookedUp, open)})`;
+    const open = { ...lookUp, fields: fieldConditions(ofAnyWorker, bind) };
+    return ` union all (${lookedUpStretch(executing(workerId, bind), allGroups(), open)})`;
   };
-  const page = `select id as page_id
-           from (${stretches}${isPartOpen ? ofOpen() : ''}) stretch
-          order by ${order}
-          limit ${limit} + 1`;
+  const isPartOpen = workerId !== undefined && state === undefined && ended === undefined;
+  const stretches = `select stretch.created_at, stretch.id
+             from (
+               select stretch.created_at, stretch.id
+                 from unnest(${outcomes}) as s (outcome)
+                 ${several === undefined ? '' : `cross join unnest(${bind(several, 'text[]')}) as d (term)`}
+                 cross join lateral (
+                   ${stretch()}
+                 ) stretch${isPartOpen ? ofOpen() : ''}
+             ) stretch
+            order by ${order}
+            limit ${limit} + 1`;
+  // Found by the index of ends, and sorted.
+  const createdBefore = (time: Date): string => {
+    const conditions = [
+      `r.outcome = any(${outcomes})`,
+      ...fields,
+      ...createdConditions(within(created, { lt: time }), walk, bind),
+    ];
+    const source = `select r.created_at, r.id from ${RUNS.name} r where ${conditions.join(' and ')} offset 0`;
+    return lookedUpStretch(source, allGroups(), { ...lookUp, fields: [], times: [] });
+  };
+  const page =
+    since === undefined ? stretches : inTurn(stretches, createdBefore(since), walk, { order, limit });
   return {
     runs: `select r.*
          from (
-           ${page}
+           select id as page_id
+             from (${page}) found
          ) page
          join ${RUNS.name} r on r.id = page_id
         order by ${order}`,
-    ids: `select page_id as id from (${page}) page`,
+    ids: `select id from (${page}) page`,
     order,
     limit,
   };
 }
 
-function outcomeOf(state: RunState): string {
-  return isTerminal(state) ? state : 'OPEN';
+/** The outcomes whose ranges a list walks through. */
+function outcomesOf(filter: RunFilter): readonly string[] {
+  const state = stateOf(filter);
+  if (state !== undefined) return [isTerminal(state) ? state : 'OPEN'];
+  const { workerId, ended } = filter;
+  return workerId === undefined && ended === undefined ? ['OPEN', ...TERMINAL_STATES] : TERMINAL_STATES;
 }
 
-/** The outcomes whose ranges a list walks through: one for a walk that does not look at them. */
-function outcomesOf(filter: RunFilter, driver: ListDriver, isByWorker: boolean): readonly string[] {
-  const state = stateOf(filter);
-  if (state !== undefined) return [outcomeOf(state)];
-  if (driver === 'ended') return ['any'];
-  return filter.ended !== undefined || isByWorker ? TERMINAL_STATES : ['OPEN', ...TERMINAL_STATES];
+/**
+ * The time that divides a list of the runs that ended at or after it. Those that were created at or after it, too, are found in the
+ * order of the list; a walk on to the older ones would read all of history to find the few that ended so late.
+ * @returns undefined: the walk does not come to the older ones, or few runs have the terms that it reads
+ */
+function splitOf(filter: RunFilter, walk: WalkStart, { reads, isRare }: ListDriver): Date | undefined {
+  const since = endedSince(filter);
+  if (since === undefined || (isRare && typeof reads === 'number')) return undefined;
+  return reachesBefore(since, filter.created, walk) ? since : undefined;
+}
+
+/** SQL of the first rows of two parts of a list, of which the second is read only as far as the first has too few. */
+function inTurn(
+  newer: string,
+  older: string,
+  { direction }: WalkStart,
+  { order, limit }: Pick<LookUp, 'order' | 'limit'>,
+): string {
+  const [first, second] = direction === 'older' ? [newer, older] : [older, newer];
+  return `with head as (${first}),
+         tail as (
+           select *
+             from (${second}) t
+            order by ${order}
+            limit ${limit} + 1 - (select count(*) from head)
+         )
+         select created_at, id from head
+         union all
+         select created_at, id from tail
+          order by ${order}`;
 }
 
 interface LookUp {
@@ -231,38 +268,4 @@ function lookedUpStretch(
                ${times.length > 0 ? `where ${times.join(' and ')}` : ''}
                order by ${order}
                limit ${limit} + 1`;
-}
-
-/**
- * Of the conditions on the side where the walk starts, only the tightest: an index scan starts at any of them and would
- * read rows in vain up to the tightest.
- */
-function timeConditions(
-  filter: RunFilter,
-  { place, direction }: Omit<RunWalk, 'maxBytes'>,
-  bind: Bind,
-): string[] {
-  const created = createdRange(filter);
-  const given = TIME_BOUNDS.flatMap((name) => {
-    const time = created[name];
-    return time ? [{ name, time, isBehind: BOUNDS[name].direction === direction }] : [];
-  });
-  const bounds = given.filter(
-    ({ name, time, isBehind }) => !(place && isBehind && BOUNDS[name].keeps(place.createdAt, time)),
-  );
-  const conditions = bounds.map(
-    ({ name, time }) => `created_at ${OPERATORS[name]} ${bind(time.toISOString(), 'timestamptz')}`,
-  );
-  if (!place || bounds.some(({ isBehind }) => isBehind)) return conditions;
-  const at = `(${bind(place.createdAt.toISOString(), 'timestamptz')}, ${bind(place.id, 'uuid')})`;
-  return [...conditions, `(created_at, id) ${direction === 'older' ? '<' : '>'} ${at}`];
-}
-
-/** When runs that pass were created: not after their end. */
-function createdRange({ created, ended = {} }: RunFilter): TimeRange {
-  const upper = (['lt', 'lte'] as const).flatMap((bound) => {
-    const times = [created[bound], ended[bound]].flatMap((time) => time?.getTime() ?? []);
-    return times.length === 0 ? [] : [[bound, new Date(Math.min(...times))] as const];
-  });
-  return { ...created, ...Object.fromEntries(upper) };
 }
