@@ -147,8 +147,11 @@ export class Baseline1795000000001 implements MigrationInterface {
         started_at timestamptz(3),
         finished_at timestamptz(3),
         updated_at timestamptz(3) not null,
+        ended_worker text,
         constraint runs_outcome_check
           check (outcome = case when finished_at is null then 'OPEN' else state end),
+        constraint runs_ended_worker_check
+          check (ended_worker is not distinct from case when finished_at is not null then worker_id end),
         constraint runs_finished_when_terminal
           check ((state in ('CANCELLED', 'COMPLETED', 'FAILED')) = (finished_at is not null)),
         constraint runs_pending_belongs_to_nobody
@@ -184,6 +187,11 @@ export class Baseline1795000000001 implements MigrationInterface {
         where cause is not null;
       create index runs_by_exit_code on runs (exit_code, outcome, created_at desc, id desc)
         where exit_code is not null;
+      create index runs_by_worker on runs (ended_worker, outcome, created_at desc, id desc)
+        where ended_worker is not null;
+      -- For the runs that ended after a time and were created before it: the others are found by their creation.
+      create index runs_by_end on runs (outcome, finished_at, created_at)
+        where finished_at is not null;
       create index runs_waiting on runs (not_before)
         where not_before is not null;
 

@@ -75,6 +75,7 @@ export const COMPLETE = `
     update runs r
        set state = 'COMPLETED',
            outcome = 'COMPLETED',
+           ended_worker = r.worker_id,
            progress = 100,
            outputs = v.outputs,
            finished_at = now(),

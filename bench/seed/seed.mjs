@@ -56,7 +56,7 @@ const RUN = `
   insert into runs (
     id, state, outcome, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims, max_attempts,
     image, inputs, labels, outputs_template, outputs, ram_mb, vram_mb, cpu, topic, definition_id, definition_version,
-    worker_id, error_message, queued_at, assigned_at, started_at, finished_at, created_at, updated_at, size
+    worker_id, ended_worker, error_message, queued_at, assigned_at, started_at, finished_at, created_at, updated_at, size
   )
   select id, state, case state when 'PENDING' then 'OPEN' else state end, hash % 5, case state when 'COMPLETED' then 100 else 0 end, 1, id, 0,
          case state when 'PENDING' then 0 else $4::integer end,
@@ -64,6 +64,7 @@ const RUN = `
          image, '{"source":"s3://bench/input","page":17,"language":"en"}', labels, '{}',
          case state when 'COMPLETED' then '{"target":"s3://bench/output","rows":1234}'::json end,
          512, 0, 1, topic, definition_id, case when definition_id is not null then '1' end,
+         case state when 'PENDING' then null else 'worker-' || hash % 100 end,
          case state when 'PENDING' then null else 'worker-' || hash % 100 end,
          case state when 'FAILED' then 'exit code 1' end,
          at, case state when 'PENDING' then null else at + interval '1 second' end,

@@ -101,6 +101,16 @@ describe('a command with a span', () => {
     ]);
   });
 
+  test('lists the runs of a worker by their ends, by the clock of the service', async () => {
+    const flags = ['--worker', 'gpu-1', '--ended-since', '2h', '--ended-until', '90s'];
+    const requests = await requestsOf(SERVICE_TIME, 'run', 'list', ...flags);
+    const seconds = Date.parse(SERVICE_TIME) / 1000;
+    assert.deepEqual(requests, [
+      'GET /whoami',
+      `GET /runs?include_events=false&worker_id=gpu-1&ended[gte]=${seconds - 7200}&ended[lte]=${seconds - 90}&limit=20`,
+    ]);
+  });
+
   test('asks for no time where none is needed', async () => {
     const requests = await requestsOf(SERVICE_TIME, 'run', 'list', '--since', '2027-06-01T02:00:00+02:00');
     assert.deepEqual(requests, ['GET /runs?include_events=false&created[gte]=1811808000&limit=20']);
@@ -122,6 +132,8 @@ for (const option of [
   ['keys', 'create', 'y', '--scope', 'client', '--expires'],
   ['run', 'list', '--since'],
   ['run', 'list', '--until'],
+  ['run', 'list', '--ended-since'],
+  ['run', 'list', '--ended-until'],
 ]) {
   test(`${option.join(' ')} takes ISO 8601 with a zone or a span, and no other time`, async () => {
     for (const time of [

@@ -17,6 +17,9 @@ export interface FilterFlags {
   readonly name?: string;
   readonly cause?: FailureCause;
   readonly exitCode?: number;
+  readonly worker?: string;
+  readonly endedSince?: string;
+  readonly endedUntil?: string;
   readonly since?: string;
   readonly until?: string;
 }
@@ -42,13 +45,16 @@ export function withRunFilters(command: Command): Command {
     .option('--name <text>', 'runs whose name begins with this')
     .addOption(new Option('--cause <cause>', 'runs that failed by this').choices(FAILURE_CAUSES))
     .addOption(integerOption('--exit-code <n>', 'runs that failed with this exit code', 0, 255))
+    .option('--worker <id>', 'runs that this worker executes, and those that have ended on it')
+    .option('--ended-since <time>', 'ended at or after: 2h, 3d, or ISO 8601 with a zone', time)
+    .option('--ended-until <time>', 'ended at or before', time)
     .option('--since <time>', 'created at or after: 2h, 3d, or ISO 8601 with a zone', time)
     .option('--until <time>', 'created at or before', time);
 }
 
 /** The filters as the API takes them. Spans are counted from the service's time. */
 export async function filtersOf(flags: FilterFlags, session: Session) {
-  const { state, def, image, topic, selector, concurrencyKey, label, name, cause, exitCode } = flags;
+  const { state, def, image, topic, selector, concurrencyKey, label, name, cause, exitCode, worker } = flags;
   return {
     ...(state === undefined ? {} : { state }),
     ...(def === undefined ? {} : { op_definition: def }),
@@ -60,17 +66,22 @@ export async function filtersOf(flags: FilterFlags, session: Session) {
     ...(name === undefined ? {} : { name_prefix: name }),
     ...(cause === undefined ? {} : { cause }),
     ...(exitCode === undefined ? {} : { exit_code: exitCode }),
-    ...(await createdBetween(flags, session)),
+    ...(worker === undefined ? {} : { worker_id: worker }),
+    ...(await timesOf(flags, session)),
   };
 }
 
-/** The bounds of the time of creation, in UNIX seconds. Both spans are counted from one time. */
-async function createdBetween({ since, until }: FilterFlags, session: Session) {
-  const hasSpan = [since, until].some((text) => text !== undefined && readSpan(text) !== null);
+/** The bounds of the times of creation and end, in UNIX seconds. All spans are counted from one time. */
+async function timesOf({ since, until, endedSince, endedUntil }: FilterFlags, session: Session) {
+  const hasSpan = [since, until, endedSince, endedUntil].some(
+    (text) => text !== undefined && readSpan(text) !== null,
+  );
   const now = hasSpan ? await session.serviceNow() : 0;
   const seconds = (text: string): number => Math.floor(Number(readTime(text, now, -1)) / 1000);
   return {
     ...(since === undefined ? {} : { 'created[gte]': seconds(since) }),
     ...(until === undefined ? {} : { 'created[lte]': seconds(until) }),
+    ...(endedSince === undefined ? {} : { 'ended[gte]': seconds(endedSince) }),
+    ...(endedUntil === undefined ? {} : { 'ended[lte]': seconds(endedUntil) }),
   };
 }

@@ -33,6 +33,10 @@ export type ExtraConstraints = Readonly<{
 @Check('runs_backoff_s_check', 'backoff_s >= 0')
 @Check('runs_check', 'first_event between 0 and event_count')
 @Check('runs_cpu_check', 'cpu >= 0')
+@Check(
+  'runs_ended_worker_check',
+  'ended_worker is not distinct from case when finished_at is not null then worker_id end',
+)
 @Check('runs_failures_check', 'failures >= 0')
 @Check(
   'runs_finished_when_terminal',
@@ -52,6 +56,7 @@ export type ExtraConstraints = Readonly<{
 @Index('runs_by_concurrency_key', { synchronize: false })
 @Index('runs_by_definition', { synchronize: false })
 @Index('runs_by_definition_and_image', { synchronize: false })
+@Index('runs_by_end', ['outcome', 'finishedAt', 'createdAt'], { where: '(finished_at IS NOT NULL)' })
 @Index('runs_by_exit_code', { synchronize: false })
 @Index('runs_by_image', { synchronize: false })
 @Index('runs_by_name', { synchronize: false })
@@ -59,6 +64,7 @@ export type ExtraConstraints = Readonly<{
 @Index('runs_by_topic', { synchronize: false })
 @Index('runs_by_topic_and_definition', { synchronize: false })
 @Index('runs_by_topic_and_image_hash', { synchronize: false })
+@Index('runs_by_worker', { synchronize: false })
 @Index('runs_waiting', ['notBefore'], { where: '(not_before IS NOT NULL)' })
 export class RunEntity {
   @PrimaryColumn('uuid', { primaryKeyConstraintName: 'runs_pkey' }) id: string;
@@ -150,6 +156,8 @@ export class RunEntity {
   /** Not null exactly in terminal states. */
   @Column({ type: 'timestamptz', precision: 3, name: 'finished_at', nullable: true }) finishedAt: Date | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
+  /** Of an ended run, the worker that it belonged to: `worker_id` changes too often to stand in an index. null: it has not ended, or had none. */
+  @Column('text', { name: 'ended_worker', nullable: true }) endedWorker: string | null;
   /** Never before the time of the newest timeline entry. */
   @Column({ type: 'timestamptz', precision: 3, name: 'updated_at' }) updatedAt: Date;
 }

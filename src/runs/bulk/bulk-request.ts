@@ -9,10 +9,12 @@ import { LABELS } from '../dto/labels.dto.js';
 import { RunFilterDto } from '../dto/list-runs.dto.js';
 import { PRIORITY } from '../dto/run-options.dto.js';
 import type { LabelChanges } from '../machine/labels.js';
-import { CREATED_BOUNDS, readFilter, type RunFilter } from '../reading/run-filter.js';
+import { readFilter, TIME_BOUNDS, type RunFilter } from '../reading/run-filter.js';
 
 const FILTER = 'filter';
-const TIMES: ReadonlySet<string> = new Set(CREATED_BOUNDS.map((bound) => `created[${bound}]`));
+const TIMES: ReadonlySet<string> = new Set(
+  TIME_BOUNDS.flatMap((bound) => [`created[${bound}]`, `ended[${bound}]`]),
+);
 
 /** The filter of a JSON body, where numbers are numbers, as the query of GET /runs has it. @throws InvalidRequest */
 export function readFilterQuery(filter: JsonObject): RunFilterDto {
@@ -36,10 +38,10 @@ export function readFilterQuery(filter: JsonObject): RunFilterDto {
 /** @throws InvalidRequest when the filter has no condition and the request does not say that it is for all runs */
 export function checkedFilter(query: RunFilterDto, isForAll: boolean): RunFilter {
   const filter = readFilter(query);
-  const { terms = [], created, ...fields } = filter;
+  const { terms = [], created, ended = {}, ...fields } = filter;
   const hasCondition =
     terms.length > 0 ||
-    Object.keys(created).length > 0 ||
+    Object.keys({ ...created, ...ended }).length > 0 ||
     Object.values(fields).some((value) => value !== undefined);
   if (hasCondition || isForAll) return filter;
   throw new InvalidRequest(VALIDATION_FAILED, [

@@ -87,6 +87,11 @@ export class RunFilterDto {
   @QueryInteger({ min: 0, max: MAX_EXIT_CODE })
   exit_code?: number;
 
+  /** Id of the worker that executes the run, or on which it has ended: that of its current attempt. */
+  @IsOptional()
+  @QueryString()
+  worker_id?: string;
+
   /** Created at this UNIX timestamp or later, in seconds. With curl, add `-g`: it reads brackets as a pattern. */
   @ApiProperty({ ...UNIX_TIME, required: false })
   @IsOptional()
@@ -110,6 +115,30 @@ export class RunFilterDto {
   @IsOptional()
   @QueryString()
   'created[lt]'?: string;
+
+  /** Ended at this UNIX timestamp or later, in seconds; runs that have ended only. With curl, add `-g`. */
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
+  'ended[gte]'?: string;
+
+  /** Ended at this UNIX timestamp or earlier, in seconds. With curl, add `-g`. */
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
+  'ended[lte]'?: string;
+
+  /** Ended after this UNIX timestamp, in seconds. With curl, add `-g`. */
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
+  'ended[gt]'?: string;
+
+  /** Ended before this UNIX timestamp, in seconds. With curl, add `-g`. */
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
+  'ended[lt]'?: string;
 }
 
 /** Query of GET /runs. All filters that are given must hold. */

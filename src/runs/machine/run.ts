@@ -60,7 +60,7 @@ export const CHANGING_FIELDS = [
 
 export type ChangingField = (typeof CHANGING_FIELDS)[number];
 
-export type RunRecord = Readonly<Omit<RunEntity, 'state' | 'outcome' | 'size' | 'cause'>> & {
+export type RunRecord = Readonly<Omit<RunEntity, 'state' | 'outcome' | 'endedWorker' | 'size' | 'cause'>> & {
   readonly state: RunState;
   readonly cause: FailureCause | null;
 };

@@ -1,10 +1,16 @@
 import type { EntityManager } from 'typeorm';
 import { rows } from '../../database/sql/sql.js';
 import { isInExecution } from '../machine/run-state.js';
+import { endedSince, type Bind } from './list-times.js';
 import type { RunFilter } from './run-filter.js';
 
-/** What the walk of a list reads: a group of terms, by its position; the index of a field; or all runs of an outcome. */
-export type ListDriver = number | 'field' | 'outcome';
+/** What the walk of a list reads. */
+export interface ListDriver {
+  /** A group of terms, by its position; the index of a field; or all runs of an outcome. */
+  readonly reads: number | 'field' | 'outcome';
+  /** Whether these runs were counted, and are few. */
+  readonly isRare: boolean;
+}
 
 /** Runs of a condition that are counted, at most: one with as many is frequent. */
 const COUNTED = 10_000;
@@ -21,7 +27,9 @@ export async function findDriver(manager: EntityManager, filter: RunFilter): Pro
   const fields = fieldConditions(filter, bind);
   if (fields.length > 0) sources.push(`runs where ${fields.join(' and ')}`);
   const isExecuting = state !== undefined && isInExecution(state);
-  if (isExecuting || (sources.length < 2 && namePrefix === undefined)) return terms.length > 0 ? 0 : 'field';
+  const hasChoice =
+    sources.length > 1 || namePrefix !== undefined || (terms.length > 0 && endedSince(filter) !== undefined);
+  if (isExecuting || !hasChoice) return { reads: terms.length > 0 ? 0 : 'field', isRare: false };
   const counts = sources.map((source) => `(select count(*) from (select from ${source} limit ${COUNTED}) c)`);
   const [row] = await rows<{ readonly counts: readonly number[] }>(
     manager,
@@ -31,18 +39,27 @@ export async function findDriver(manager: EntityManager, filter: RunFilter): Pro
   const found = row?.counts ?? [];
   const least = Math.min(...found);
   const rarest = found.indexOf(least);
-  if (rarest < terms.length) return rarest;
+  const isRare = least < COUNTED;
+  if (rarest < terms.length) return { reads: rarest, isRare };
   // The index of names is in the order of names: all runs of a frequent beginning would be sorted.
-  return least >= COUNTED && fields.length === 1 && namePrefix !== undefined ? 'outcome' : 'field';
+  const isFrequentName = !isRare && fields.length === 1 && namePrefix !== undefined;
+  return { reads: isFrequentName ? 'outcome' : 'field', isRare };
 }
 
-/** Adds a parameter of a statement. @returns its place, with its type */
-export type Bind = (value: unknown, type: string) => string;
-
-/** SQL of the conditions on fields of `runs` that stay as they are while a run is in one outcome. */
+/**
+ * SQL of the conditions on fields of `runs` that stay as they are while a run is in one outcome. A worker is that of runs that have
+ * ended; those in execution are found by `executions`.
+ */
 export function fieldConditions(filter: RunFilter, bind: Bind): string[] {
-  const { definitionId, image, topic, concurrencyKey, cause, exitCode, namePrefix } = filter;
-  const fields = { definition_id: definitionId, image, topic, concurrency_key: concurrencyKey, cause };
+  const { definitionId, image, topic, concurrencyKey, cause, workerId, exitCode, namePrefix } = filter;
+  const fields = {
+    definition_id: definitionId,
+    image,
+    topic,
+    concurrency_key: concurrencyKey,
+    cause,
+    ended_worker: workerId,
+  };
   const conditions = Object.entries(fields).flatMap(([column, value]) =>
     value === undefined ? [] : [`${column} = ${bind(value, 'text')}`],
   );

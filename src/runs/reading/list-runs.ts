@@ -5,15 +5,20 @@ import { rows, type Statement } from '../../database/sql/sql.js';
 import type { RunRecord } from '../machine/run.js';
 import { isInExecution, isTerminal, TERMINAL_STATES } from '../machine/run-state.js';
 import { EXECUTIONS, RECORD_COLUMNS, RUN_BYTES, RUNS } from '../storage/run-columns.js';
-import { fieldConditions, type Bind, type ListDriver } from './list-driver.js';
-import { CREATED_BOUNDS, stateOf, type CreatedBound, type RunFilter } from './run-filter.js';
+import { fieldConditions, type ListDriver } from './list-driver.js';
+import {
+  createdConditions,
+  createdRange,
+  endedConditions,
+  endedSince,
+  reachesBefore,
+  within,
+  type Bind,
+  type WalkStart,
+} from './list-times.js';
+import { stateOf, type RunFilter } from './run-filter.js';
 
-export type RunPlace = Pick<RunRecord, 'createdAt' | 'id'>;
-
-export interface RunWalk {
-  /** The walk starts after this run; null: at the end of the list. */
-  readonly place: RunPlace | null;
-  readonly direction: 'older' | 'newer';
+export interface RunWalk extends WalkStart {
   readonly limit: number;
   /** Bytes of the runs without their events; the first is read whatever its size. */
   readonly maxBytes: number;
@@ -23,14 +28,6 @@ export type ListedRun = RunRecord & {
   /** How many runs were found, up to one more than the limit. */
   readonly found: string;
 };
-
-/** The conditions on the time of creation: operator, and the direction of the walks that start at the bound. */
-const BOUNDS = {
-  gte: { operator: '>=', direction: 'newer', keeps: (time: Date, bound: Date) => time >= bound },
-  lte: { operator: '<=', direction: 'older', keeps: (time: Date, bound: Date) => time <= bound },
-  gt: { operator: '>', direction: 'newer', keeps: (time: Date, bound: Date) => time > bound },
-  lt: { operator: '<', direction: 'older', keeps: (time: Date, bound: Date) => time < bound },
-} as const satisfies Record<CreatedBound, object>;
 
 /**
  * True for every run, and the predicate of the index `runs_by_outcome`. A list with a field leaves it out, so that the
@@ -46,13 +43,12 @@ const TERMS = new EntityTable(RunTermEntity);
  * the limit and not on the size of the table. A list of a state of execution walks through `executions`, a list by terms reads
  * the ranges of one group of them; they look up the other conditions for each run. A page ends early where its runs come to
  * more bytes than it may have.
- * @param driver what the walk reads; by default the first group of terms
  */
 export function listRuns(
   manager: EntityManager,
   filter: RunFilter,
   walk: RunWalk,
-  driver: ListDriver = 0,
+  driver: ListDriver,
 ): Promise<ListedRun[]> {
   const params: unknown[] = [];
   const bind: Bind = (value, type) => `$${params.push(value)}::${type}`;
@@ -105,15 +101,23 @@ function foundBy(
 ): Found | null {
   const state = stateOf(filter);
   if (filter.state !== undefined && filter.state !== state) return null;
-  const fields = fieldConditions(filter, bind);
+  const { workerId, ended, terms: groups = [] } = filter;
+  const isOpen = state !== undefined && !isTerminal(state);
+  // Open runs have no end, and pending ones no worker.
+  if ((isOpen && ended !== undefined) || (state === 'PENDING' && workerId !== undefined)) return null;
+  const isExecuting = isOpen && isInExecution(state);
+  const { reads } = driver;
+  const leading = !isExecuting && typeof reads === 'number' ? groups[reads] : undefined;
+  const ofAnyWorker = { ...filter, workerId: undefined };
+  const fields = fieldConditions(isExecuting ? ofAnyWorker : filter, bind);
   // The predicate of the index of all runs, for a list without a field that has an index.
-  const ofIndex = fields.length > 0 && driver !== 'outcome' ? [] : [ONLY_BY_OUTCOME];
+  const ofIndex = fields.length > 0 && reads !== 'outcome' ? [] : [ONLY_BY_OUTCOME];
   // An outcome tells the states of ended runs only.
-  if (state !== undefined && !isTerminal(state)) fields.push(`r.state = ${bind(state, 'text')}`);
-  const times = timeConditions(filter, walk, bind);
-  const groups = filter.terms ?? [];
-  const isExecuting = state !== undefined && isInExecution(state);
-  const leading = !isExecuting && typeof driver === 'number' ? groups[driver] : undefined;
+  if (isOpen) fields.push(`r.state = ${bind(state, 'text')}`);
+  fields.push(...endedConditions(filter, bind));
+  const since = splitOf(filter, walk, driver);
+  const created = createdRange(filter);
+  const times = createdConditions(within(created, { gte: since }), walk, bind);
   const lookedUp = groups.filter((group) => group !== leading).map((group) => bind(group, 'text[]'));
   const order = walk.direction === 'older' ? 'created_at desc, id desc' : 'created_at, id';
   const limit = bind(walk.limit, 'integer');
@@ -123,12 +127,16 @@ function foundBy(
         where ${[`r.outcome = ${outcome}`, ...ofIndex, ...fields, ...times].join(' and ')}
         order by ${order}
         limit ${limit} + 1`;
-  const outcomes = state === undefined ? OUTCOMES : [isTerminal(state) ? state : 'OPEN'];
+  if (state !== undefined && !isExecuting && groups.length === 0 && since === undefined) {
+    const outcome = bind(isTerminal(state) ? state : 'OPEN', 'text');
+    return { runs: ofOutcome('r.*', outcome), ids: ofOutcome('r.id', outcome), order, limit };
+  }
+  const outcomes = bind(outcomesOf(filter), 'text[]');
   const lookUp = { fields, times, order, limit };
   // A run has one term of a group, so no run is found twice.
   const several = leading !== undefined && leading.length > 1 ? leading : undefined;
   const stretch = (): string => {
-    if (isExecuting) return lookedUpStretch(EXECUTING, lookedUp, lookUp);
+    if (isExecuting) return lookedUpStretch(executing(workerId, bind), lookedUp, lookUp);
     if (leading !== undefined) {
       const source = ofTerm(several === undefined ? bind(leading[0], 'text') : 'd.term');
       return lookedUpStretch(source, lookedUp, lookUp);
@@ -137,29 +145,88 @@ function foundBy(
     const source = `select r.created_at, r.id from ${RUNS.name} r where ${['r.outcome = s.outcome', ...ofIndex, ...fields].join(' and ')}`;
     return lookedUpStretch(source, lookedUp, { ...lookUp, fields: [] });
   };
-  if (state !== undefined && !isExecuting && groups.length === 0) {
-    const outcome = bind(outcomes[0], 'text');
-    return { runs: ofOutcome('r.*', outcome), ids: ofOutcome('r.id', outcome), order, limit };
-  }
-  const page = `select stretch.id as page_id
-           from unnest(${bind(outcomes, 'text[]')}) as s (outcome)
-           ${several === undefined ? '' : `cross join unnest(${bind(several, 'text[]')}) as d (term)`}
-           cross join lateral (
-             ${stretch()}
-           ) stretch
-          order by ${order}
-          limit ${limit} + 1`;
+  const allGroups = (): string[] => groups.map((group) => bind(group, 'text[]'));
+  // The index of workers has the runs that have ended.
+  const ofOpen = (): string => {
+    const open = { ...lookUp, fields: fieldConditions(ofAnyWorker, bind) };
+    return ` union all (${lookedUpStretch(executing(workerId, bind), allGroups(), open)})`;
+  };
+  const isPartOpen = workerId !== undefined && state === undefined && ended === undefined;
+  const stretches = `select stretch.created_at, stretch.id
+             from (
+               select stretch.created_at, stretch.id
+                 from unnest(${outcomes}) as s (outcome)
+                 ${several === undefined ? '' : `cross join unnest(${bind(several, 'text[]')}) as d (term)`}
+                 cross join lateral (
+                   ${stretch()}
+                 ) stretch${isPartOpen ? ofOpen() : ''}
+             ) stretch
+            order by ${order}
+            limit ${limit} + 1`;
+  // Found by the index of ends, and sorted.
+  const createdBefore = (time: Date): string => {
+    const conditions = [
+      `r.outcome = any(${outcomes})`,
+      ...fields,
+      ...createdConditions(within(created, { lt: time }), walk, bind),
+    ];
+    const source = `select r.created_at, r.id from ${RUNS.name} r where ${conditions.join(' and ')} offset 0`;
+    return lookedUpStretch(source, allGroups(), { ...lookUp, fields: [], times: [] });
+  };
+  const page =
+    since === undefined ? stretches : inTurn(stretches, createdBefore(since), walk, { order, limit });
   return {
     runs: `select r.*
          from (
-           ${page}
+           select id as page_id
+             from (${page}) found
          ) page
          join ${RUNS.name} r on r.id = page_id
         order by ${order}`,
-    ids: `select page_id as id from (${page}) page`,
+    ids: `select id from (${page}) page`,
     order,
     limit,
   };
+}
+
+/** The outcomes whose ranges a list walks through. */
+function outcomesOf(filter: RunFilter): readonly string[] {
+  const state = stateOf(filter);
+  if (state !== undefined) return [isTerminal(state) ? state : 'OPEN'];
+  const { workerId, ended } = filter;
+  return workerId === undefined && ended === undefined ? ['OPEN', ...TERMINAL_STATES] : TERMINAL_STATES;
+}
+
+/**
+ * The time that divides a list of the runs that ended at or after it. Those that were created at or after it, too, are found in the
+ * order of the list; a walk on to the older ones would read all of history to find the few that ended so late.
+ * @returns undefined: the walk does not come to the older ones, or few runs have the terms that it reads
+ */
+function splitOf(filter: RunFilter, walk: WalkStart, { reads, isRare }: ListDriver): Date | undefined {
+  const since = endedSince(filter);
+  if (since === undefined || (isRare && typeof reads === 'number')) return undefined;
+  return reachesBefore(since, filter.created, walk) ? since : undefined;
+}
+
+/** SQL of the first rows of two parts of a list, of which the second is read only as far as the first has too few. */
+function inTurn(
+  newer: string,
+  older: string,
+  { direction }: WalkStart,
+  { order, limit }: Pick<LookUp, 'order' | 'limit'>,
+): string {
+  const [first, second] = direction === 'older' ? [newer, older] : [older, newer];
+  return `with head as (${first}),
+         tail as (
+           select *
+             from (${second}) t
+            order by ${order}
+            limit ${limit} + 1 - (select count(*) from head)
+         )
+         select created_at, id from head
+         union all
+         select created_at, id from tail
+          order by ${order}`;
 }
 
 interface LookUp {
@@ -169,10 +236,11 @@ interface LookUp {
   readonly limit: string;
 }
 
-const OUTCOMES = ['OPEN', ...TERMINAL_STATES] as const;
-
-/** Runs in execution, as rows of created_at and id. */
-const EXECUTING = `select created_at, run_id as id from ${EXECUTIONS.name}`;
+/** Runs in execution, of one worker if it is given, as rows of created_at and id. */
+function executing(workerId: string | undefined, bind: Bind): string {
+  const ofWorker = workerId === undefined ? '' : ` where worker_id = ${bind(workerId, 'text')}`;
+  return `select created_at, run_id as id from ${EXECUTIONS.name}${ofWorker}`;
+}
 
 /** Runs of the outcome `s.outcome` with the term, as rows of created_at and id. */
 function ofTerm(term: string): string {
@@ -200,28 +268,4 @@ function lookedUpStretch(
                ${times.length > 0 ? `where ${times.join(' and ')}` : ''}
                order by ${order}
                limit ${limit} + 1`;
-}
-
-/**
- * Of the conditions on the side where the walk starts, only the tightest: an index scan starts at any of them and would
- * read rows in vain up to the tightest.
- */
-function timeConditions(
-  { created }: RunFilter,
-  { place, direction }: Omit<RunWalk, 'maxBytes'>,
-  bind: Bind,
-): string[] {
-  const given = CREATED_BOUNDS.flatMap((name) => {
-    const time = created[name];
-    return time ? [{ name, time, isBehind: BOUNDS[name].direction === direction }] : [];
-  });
-  const bounds = given.filter(
-    ({ name, time, isBehind }) => !(place && isBehind && BOUNDS[name].keeps(place.createdAt, time)),
-  );
-  const conditions = bounds.map(
-    ({ name, time }) => `created_at ${BOUNDS[name].operator} ${bind(time.toISOString(), 'timestamptz')}`,
-  );
-  if (!place || bounds.some(({ isBehind }) => isBehind)) return conditions;
-  const at = `(${bind(place.createdAt.toISOString(), 'timestamptz')}, ${bind(place.id, 'uuid')})`;
-  return [...conditions, `(created_at, id) ${direction === 'older' ? '<' : '>'} ${at}`];
 }

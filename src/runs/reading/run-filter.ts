@@ -10,8 +10,11 @@ import {
   type RunFilterDto,
 } from '../dto/list-runs.dto.js';
 
-export const CREATED_BOUNDS = ['gte', 'lte', 'gt', 'lt'] as const;
-export type CreatedBound = (typeof CREATED_BOUNDS)[number];
+export const TIME_BOUNDS = ['gte', 'lte', 'gt', 'lt'] as const;
+export type TimeBound = (typeof TIME_BOUNDS)[number];
+
+/** A range of time. */
+export type TimeRange = Readonly<Partial<Record<TimeBound, Date>>>;
 
 export interface RunFilter {
   readonly state?: RunState | undefined;
@@ -24,7 +27,11 @@ export interface RunFilter {
   readonly exitCode?: number | undefined;
   /** Groups of terms of `run_terms`: a run has at least one of each group. A run has only one term of a group. */
   readonly terms?: readonly (readonly string[])[] | undefined;
-  readonly created: Readonly<Partial<Record<CreatedBound, Date>>>;
+  /** Worker of the current attempt. */
+  readonly workerId?: string | undefined;
+  readonly created: TimeRange;
+  /** Only runs that have ended pass; absent: no condition. */
+  readonly ended?: TimeRange | undefined;
 }
 
 /** A page of the list: the runs older or newer than the cursor, the id of a run; without one, the newest runs. */
@@ -46,6 +53,7 @@ export function readFilter(query: RunFilterDto): RunFilter {
     throw new InvalidRequest('state and status must match when both are provided');
   }
   const name = state ?? status;
+  const ended = readRange(query, 'ended');
   return {
     state: name === undefined ? undefined : checkedState(name),
     definitionId: query.op_definition,
@@ -59,13 +67,23 @@ export function readFilter(query: RunFilterDto): RunFilter {
       ...(query.selector === undefined ? [] : readTags(query.selector)).map((tag) => [`selector:${tag}`]),
       ...readLabels(query.label ?? []),
     ],
-    created: Object.fromEntries(
-      CREATED_BOUNDS.flatMap((bound) => {
-        const text = query[`created[${bound}]`];
-        return text === undefined ? [] : [[bound, readUnixTime(text)]];
-      }),
-    ),
+    workerId: query.worker_id,
+    created: readRange(query, 'created'),
+    ended: isEmpty(ended) ? undefined : ended,
   };
+}
+
+function readRange(query: RunFilterDto, name: 'created' | 'ended'): TimeRange {
+  return Object.fromEntries(
+    TIME_BOUNDS.flatMap((bound) => {
+      const text = query[`${name}[${bound}]`];
+      return text === undefined ? [] : [[bound, readUnixTime(name, text)]];
+    }),
+  );
+}
+
+function isEmpty(range: TimeRange): boolean {
+  return Object.keys(range).length === 0;
 }
 
 /** @throws InvalidRequest when both cursors are given */
@@ -103,9 +121,9 @@ function readLabels(labels: readonly string[]): string[][] {
   return [...byKey].map(([key, terms]) => (terms.includes(`label:${key}`) ? [`label:${key}`] : terms));
 }
 
-function readUnixTime(text: string): Date {
+function readUnixTime(name: string, text: string): Date {
   const seconds = /^[+-]?\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
   if (!(seconds >= EARLIEST_CREATED && seconds <= LATEST_CREATED))
-    throw new InvalidRequest('Invalid created timestamp');
+    throw new InvalidRequest(`Invalid ${name} timestamp`);
   return new Date(seconds * 1000);
 }

@@ -11,7 +11,8 @@ import { listOptions } from '../options/option-values.js';
 import { RUNS } from '../storage/run-columns.js';
 import { RunViews } from '../storage/run-views.js';
 import { findDriver } from './list-driver.js';
-import { listRuns, type RunPlace, type RunWalk } from './list-runs.js';
+import { listRuns } from './list-runs.js';
+import type { RunPlace, WalkStart } from './list-times.js';
 import { readFilter, readPage } from './run-filter.js';
 
 /** Lists runs, newest first, in pages that cost the same at any depth. */
@@ -55,7 +56,7 @@ export class RunListReader {
   async #findPlace(
     manager: EntityManager,
     id: string,
-    direction: RunWalk['direction'],
+    direction: WalkStart['direction'],
   ): Promise<RunPlace | null> {
     if (isRunId(id)) {
       const order = direction === 'older' ? '>= $1::uuid order by r.id' : '<= $1::uuid order by r.id desc';

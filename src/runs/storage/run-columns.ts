@@ -33,7 +33,7 @@ export const LOCKED_COLUMNS = `${MACHINE_COLUMNS}, r.attributes is not null as "
                 then case when octet_length(r.attributes::text) <= ${LOCKED_ATTRIBUTES} then r.attributes end
               end as attributes`;
 
-export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size', 'outcome'));
+export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size', 'outcome', 'endedWorker'));
 
 /** Thousandths of a core that a row of `runs` asks for. */
 export function cpuMillisColumn(alias: string): string {

@@ -53,10 +53,19 @@ export type VersionedRun = RunRecord & {
 
 // A new run is sent without the columns that have the same value in every new run.
 const CONSTANT = RUNS.fields.filter((field): field is keyof typeof INITIAL_VALUES => field in INITIAL_VALUES);
-const GIVEN = RUNS.except(...CONSTANT, 'outcome', 'queuedAt', 'updatedAt', 'size');
+const GIVEN = RUNS.except(...CONSTANT, 'outcome', 'endedWorker', 'queuedAt', 'updatedAt', 'size');
 const OPTIONS = RUNS.fields.filter((field): field is keyof typeof NO_OPTIONS => field in NO_OPTIONS);
 const PLAIN_RUNS = insertOf(
-  RUNS.except(...CONSTANT, ...OPTIONS, 'outcome', 'notBefore', 'queuedAt', 'updatedAt', 'size'),
+  RUNS.except(
+    ...CONSTANT,
+    ...OPTIONS,
+    'outcome',
+    'endedWorker',
+    'notBefore',
+    'queuedAt',
+    'updatedAt',
+    'size',
+  ),
   ['inputs', 'outputsTemplate', 'attributes'],
 );
 const ALL_RUNS = insertOf(GIVEN, [
@@ -106,8 +115,10 @@ const LEAVE_EXECUTION = `,
                     from v
                 ))
        )`;
-const SET_OUTCOME = `,
-              outcome = case when v.finished_at is null then 'OPEN' else v.state end`;
+/** @param worker where the worker of the run stands */
+const setOutcome = (worker: string): string => `,
+              outcome = case when v.finished_at is null then 'OPEN' else v.state end,
+              ended_worker = case when v.finished_at is not null then ${worker} end`;
 const SET_OUTPUTS = `,
               outputs = case when v.sets_outputs then v.outputs else r.outputs end,
               size = case
@@ -140,6 +151,7 @@ const CHANGE_SETS: readonly (readonly ChangingField[])[] = [
 ];
 const UPDATES = CHANGE_SETS.map((fields) => {
   const changesState = fields.includes('state');
+  const outcome = changesState ? setOutcome(fields.includes('workerId') ? 'v.worker_id' : 'r.worker_id') : '';
   const given = ['id', ...fields] as const;
   const ends: Readonly<Record<string, string>> = changesState ? { left_worker: 'text' } : {};
   const statement = (source: UnnestColumns<string>, outputs = ''): Updating => ({
@@ -149,7 +161,7 @@ const UPDATES = CHANGE_SETS.map((fields) => {
            from ${source.sql}
        )${changesState ? LEAVE_EXECUTION : ''}
        update ${RUNS.name} r
-          set ${RUNS.set(fields, 'v')}${changesState ? SET_OUTCOME : ''}${outputs}
+          set ${RUNS.set(fields, 'v')}${outcome}${outputs}
          from v
         where r.id = v.id`,
   });

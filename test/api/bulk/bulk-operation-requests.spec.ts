@@ -35,8 +35,12 @@ describe('requests for bulk operations', () => {
       ],
       [{ action: 'cancel', filter: { image: '' } }, ['filter.image must not be empty']],
       [
-        { action: 'cancel', filter: { 'created[gte]': '5', exit_code: '7' } },
-        ['filter.created[gte] must be an integer', 'filter.exit_code must be an integer'],
+        { action: 'cancel', filter: { 'created[gte]': '5', 'ended[lt]': '6', exit_code: '7' } },
+        [
+          'filter.created[gte] must be an integer',
+          'filter.ended[lt] must be an integer',
+          'filter.exit_code must be an integer',
+        ],
       ],
       [
         { action: 'cancel', filter: { exit_code: 256 } },

@@ -35,13 +35,6 @@ describe('the commands of docs/run-options.md', () => {
     return JSON.parse(await readFile(join(folder, 'run.json'), 'utf8')).id;
   };
 
-  test('create a run with a name and labels, and find it by them', async () => {
-    const id = await create('labels');
-    const { data } = JSON.parse(await readFile(join(folder, 'found.json'), 'utf8'));
-    assert.deepEqual([data.length, data[0].id, data[0].name], [1, id, 'nightly training']);
-    await service.send('POST', `/runs/${id}/cancel`);
-  });
-
   test('create a run with an environment and a command, for a worker that announces both', async () => {
     const id = await create('environment');
     await steps.heartbeat('plain');

@@ -105,13 +105,26 @@ describe('the list of runs', skipFor(NO_BROWSER), () => {
     await page.getByRole('button', { name: 'Clear filters' }).click();
     await page.waitForURL('**/ui/runs');
     await page.getByRole('button', { name: 'Filters', exact: true }).click();
-    await page.getByRole('button', { name: '15 minutes' }).click();
+    const created = page.getByRole('group', { name: 'Created in the last' });
+    await created.getByRole('button', { name: '15 minutes' }).click();
     await page.getByRole('button', { name: /^Remove the filter Created from/ }).waitFor();
     await page.getByLabel('Created to').fill('2001-02-03T04:05:06');
     await page.getByText('No run matches these filters').waitFor();
     assert.match(page.url(), /from=20.*&to=2001-02-0[234]T/);
     await page.getByRole('button', { name: /^Remove the filter Created to/ }).click();
     await page.getByRole('row').nth(1).waitFor();
+    await page.getByRole('button', { name: 'Clear filters' }).click();
+    await set('Worker', 'worker-3');
+    await page
+      .getByRole('group', { name: 'Ended in the last' })
+      .getByRole('button', { name: 'hour' })
+      .click();
+    await page.getByRole('button', { name: /^Remove the filter Ended from/ }).waitFor();
+    assert.match(new URL(page.url()).search, /^\?worker_id=worker-3&ended_from=20/);
+    const [newest] = await database.dataSource.query(
+      `select id from runs where worker_id = 'worker-3' order by created_at desc, id desc limit 1`,
+    );
+    await untilFirst(opened, (id) => id === newest.id);
     await page.goto(`${service.url}/ui/runs?state=NONE`);
     await page.getByText("Invalid state 'NONE'").waitFor();
     opened.expectErrors(/400/);

@@ -66,6 +66,10 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
     await dialog.getByText('No run is assigned to the worker.').waitFor();
     await dialog.getByRole('heading', { name: 'Last reported (1)' }).waitFor();
     await opened.checkAccessibility();
+    await dialog.getByRole('link', { name: 'Runs of this worker' }).click();
+    await page.getByText('No run matches these filters').waitFor();
+    await page.getByRole('button', { name: 'Remove the filter Worker: silent' }).click();
+    await page.getByRole('row').nth(1).waitFor();
     await opened.close();
     await short.stop();
   });

@@ -124,24 +124,32 @@ describe('whoever follows a page in a fresh checkout', () => {
     assert.match(python, /"PROGRESS", "msg": 100\}\n\{"greeting": "Hello Ada"\}/);
   });
 
-  test('stores a definition, and runs it', async () => {
+  /** Follows a page that needs a service, a worker and a login. */
+  const followLoggedIn = async (path: string): Promise<string> => {
     const shell = await open();
     await shell.run(START_SERVICE);
     await shell.run(START_WORKER);
     await shell.type('export SERVICE_API_KEY=$(cat .data/admin-key)');
-    const printed = await follow(shell, 'docs/definitions.md');
+    return follow(shell, path);
+  };
+
+  test('stores a definition, and runs it', async () => {
+    const printed = await followLoggedIn('docs/definitions.md');
+    for (const said of [/is COMPLETED/, /"ram_mb": 64/]) assert.match(printed, said);
+  });
+
+  test('puts inputs into arguments and variables, never into code', async () => {
+    const printed = await followLoggedIn('docs/inputs.md');
     for (const said of [
-      /is COMPLETED/,
-      /inputs\.text must be a string/,
-      /inputs\.langage is not a declared/,
-      /^args +'--name=Ada & "Bo" \$\(id\)' --times 1 --loud '--tag=a b' --tag=c '\$\{HOME\}'$/m,
-      /^\[--name=Ada & "Bo" \$\(id\)\]\n\[--times\]\n\[1\]\n\[--loud\]\n\[--tag=a b\]\n\[--tag=c\]\n\[\$\{HOME\}\]$/m,
+      /^args +'--catchment=Aare & "Reuss" \$\(id\)' --steps 50 --verbose '--layer=flood depth' --layer=speed '--temp=\$\{TMPDIR\}'$/m,
+      /^\[--catchment=Aare & "Reuss" \$\(id\)\]\n\[--steps\]\n\[50\]\n\[--verbose\]\n\[--layer=flood depth\]\n\[--layer=speed\]\n\[--temp=\$\{TMPDIR\}\]$/m,
+      /inputs\.catchment must be a string/,
+      /inputs\.forcast is not a declared/,
       /^\$\(ID\); `ID`$/m,
       /command\[2\]: \$\{inputs\.text\}: would become code of sh: pass it in env and use "\$NAME"/,
     ]) {
       assert.match(printed, said);
     }
-    assert.match(printed, /"ram_mb": 64/);
   });
 
   test('reads a feed, in Python too, where a second start continues behind the first', async () => {

@@ -27,6 +27,7 @@ const NAMED_ONLY = [
   'runs_by_topic',
   'runs_by_topic_and_definition',
   'runs_by_topic_and_image_hash',
+  'runs_by_worker',
 ];
 
 describe('the entities', () => {

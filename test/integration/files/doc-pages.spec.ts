@@ -25,6 +25,7 @@ const RUN_BY = new Map([
   ['docs/autoscaling.md', 'test/e2e/service/autoscaler.spec.ts'],
   ['docs/bulk.md', 'test/api/bulk/bulk-page.spec.ts'],
   ['docs/cli.md', 'test/e2e/cli/cli-page.spec.ts'],
+  ['docs/labels.md', 'test/api/runs/labels-page.spec.ts'],
   ['docs/mounts-and-files.md', 'test/api/runs/mounts-and-files-page.spec.ts'],
   // This one asks that each of the page's names is run, by itself or by test/e2e/database/backup.spec.ts.
   ['docs/operations.md', 'test/e2e/docs/operations-page.spec.ts'],

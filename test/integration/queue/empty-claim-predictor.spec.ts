@@ -27,7 +27,7 @@ describe('a waiting claim on an empty queue', () => {
     await database.dataSource.query('delete from queue');
     await database.dataSource.query('delete from idempotency_keys');
     await database.dataSource.query(
-      "update runs set state = 'CANCELLED', outcome = 'CANCELLED', finished_at = now() where finished_at is null",
+      "update runs set state = 'CANCELLED', outcome = 'CANCELLED', finished_at = now(), ended_worker = worker_id where finished_at is null",
     );
     await database.dataSource.query('delete from executions');
     here = await ClaimProcess.start(database);
@@ -117,7 +117,7 @@ describe('a waiting claim on an empty queue', () => {
       [id],
     );
     await database.dataSource.query(
-      `update runs set state = 'PENDING', outcome = 'OPEN', worker_id = null, assigned_at = null, started_at = null, finished_at = null where id = $1`,
+      `update runs set state = 'PENDING', outcome = 'OPEN', worker_id = null, assigned_at = null, started_at = null, finished_at = null, ended_worker = null where id = $1`,
       [id],
     );
     letPass(10_001);

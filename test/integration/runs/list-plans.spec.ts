@@ -1,15 +1,19 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
+import type { DataSource } from 'typeorm';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { RunFilter } from '../../../src/runs/reading/run-filter.js';
 import { findDriver } from '../../../src/runs/reading/list-driver.js';
-import { listRuns, type RunPlace, type RunWalk } from '../../../src/runs/reading/list-runs.js';
+import { listRuns, type RunWalk } from '../../../src/runs/reading/list-runs.js';
+import type { RunPlace } from '../../../src/runs/reading/list-times.js';
 import { addExecutions } from '../../support/runs/executions.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { planNodes } from '../../support/postgres/plan-nodes.js';
 
 const RUNS = 50_000;
+/** Written by one statement: all at once take longer than a statement may, where others use the machine. */
+const PORTION = 5_000;
 /** Of them in execution: a list of a state of runs that have not ended may read all of these in vain. */
 const EXECUTING = 50;
 const LIMIT = 100;
@@ -35,6 +39,10 @@ const NODES: ReadonlySet<string> = new Set([
   'Memoize',
   'WindowAgg',
   'Subquery Scan',
+  'Append',
+  'Merge Append',
+  'CTE Scan',
+  'Aggregate',
 ]);
 
 const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
@@ -64,6 +72,20 @@ const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
     'a frequent key and both ends',
     { concurrencyKey: 'often', created: { gt: new Date(START), lt: new Date(END) } },
   ],
+  ['a frequent worker', { workerId: 'often', created: {} }],
+  ['a worker that only runs in execution have', { workerId: 'rare', created: {} }],
+  ['a worker that no run has', { workerId: 'never', created: {} }],
+  ['a frequent worker and a state', { workerId: 'often', state: 'COMPLETED', created: {} }],
+  ['a worker and a rare state', { workerId: 'often', state: 'RUNNING', created: {} }],
+  [
+    'a frequent worker and both ends',
+    { workerId: 'often', created: { gte: new Date(START), lt: new Date(END) } },
+  ],
+  ['ends from a time on', { ended: { gte: new Date(START) }, created: {} }],
+  ['ends up to a time', { ended: { lt: new Date(END) }, created: {} }],
+  ['ends up to a time and a state', { ended: { lt: new Date(END) }, state: 'COMPLETED', created: {} }],
+  ['ends from a time on, and a state', { ended: { gte: new Date(START) }, state: 'COMPLETED', created: {} }],
+  ['ends from a time on, and a worker', { ended: { gte: new Date(START) }, workerId: 'often', created: {} }],
   ['an image that only the oldest runs have', { image: 'once', created: {} }],
   ['a state that only the oldest runs have', { state: 'FAILED', created: {} }],
   ['a frequent state and a rare image', { state: 'COMPLETED', image: 'rare', created: {} }],
@@ -80,6 +102,9 @@ const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
   ['an image, a topic and a rare state', { image: 'often', topic: 'often', state: 'RUNNING', created: {} }],
   ['a rare state and a frequent definition', { state: 'RUNNING', definitionId: 'often', created: {} }],
 ];
+
+/** In which 100 runs ended, long ago. */
+const SHORT = { gte: new Date(START + 1000), lt: new Date(START + 1020) };
 
 /** A list by tags or labels looks up the other conditions for each run of one of them. */
 const TERM_FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
@@ -110,6 +135,17 @@ const TERM_FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
     { terms: [['label:team=often']], namePrefix: 'rare', created: {} },
   ],
   ['a rare tag and a frequent one', { terms: [['selector:rare'], ['selector:too']], created: {} }],
+];
+
+/** A list of the runs that ended after a time reads those that were created after it, and looks up the others by their ends. */
+const END_FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
+  ['ends', { ended: SHORT, created: {} }],
+  ['ends, and a frequent image', { ended: SHORT, image: 'often', created: {} }],
+  ['ends, and a worker', { ended: SHORT, workerId: 'often', created: {} }],
+  ['ends, and a frequent state', { ended: SHORT, state: 'COMPLETED', created: {} }],
+  ['ends, and a state that ended at other times', { ended: SHORT, state: 'CANCELLED', created: {} }],
+  ['ends, and a frequent label', { ended: SHORT, terms: [['label:team=often']], created: {} }],
+  ['ends, and the beginning of a frequent name', { ended: SHORT, namePrefix: 'often', created: {} }],
 ];
 
 interface Plan {
@@ -158,19 +194,39 @@ describe(`a page of a list of ${RUNS} runs`, () => {
             `${page}: only stretches of indexes, not ${types.join(', ')}`,
           );
           for (const node of nodes) {
-            assert.ok(node['Actual Rows'] <= LIMIT + 1 || node['Node Type'] === 'Nested Loop', page);
+            // A list by worker puts the range of each outcome and the runs in execution together before it sorts them.
+            const parts = filter.workerId === undefined ? 1 : 4;
+            assert.ok(
+              node['Actual Rows'] <= parts * (LIMIT + 1) || node['Node Type'] === 'Nested Loop',
+              page,
+            );
             const inVain = node['Rows Removed by Filter'] ?? 0;
             const ofName = filter.namePrefix === undefined ? 0 : RUNS / 5000;
             assert.ok(
-              inVain <= (isOpen ? EXECUTING : ofName),
+              inVain <= (isOpen || node['Relation Name'] === 'executions' ? EXECUTING : ofName),
               `${page}: no row of an ended run is read in vain`,
             );
           }
           const blocks = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
-          const ofFields = filter.state === undefined ? MOST_BLOCKS.ofAllStates : MOST_BLOCKS.ofOneState;
+          // A list of a state by end has two parts, whose runs are looked up as those of several states.
+          const isOfParts = filter.state === undefined || filter.ended !== undefined;
+          const ofFields = isOfParts ? MOST_BLOCKS.ofAllStates : MOST_BLOCKS.ofOneState;
           const most =
-            (filter.terms === undefined ? ofFields : MOST_BLOCKS.ofTerms) + (isOpen ? 4 * EXECUTING : 0);
+            (filter.terms === undefined ? ofFields : MOST_BLOCKS.ofTerms) +
+            (isOpen || filter.workerId !== undefined ? 4 * EXECUTING : 0);
           assert.ok(blocks <= most, `${page}: ${blocks} blocks`);
+        }
+      }
+    });
+  }
+
+  for (const [title, filter] of END_FILTERS) {
+    test(`of a short time of ${title} touches few blocks, wherever it lies`, async () => {
+      for (const direction of ['older', 'newer'] as const) {
+        for (const place of [null, ...Object.values(places)]) {
+          const plan = await explain(database, filter, { place, direction });
+          const blocks = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
+          assert.ok(blocks <= MOST_BLOCKS.ofTerms, `${direction}: ${blocks} blocks`);
         }
       }
     });
@@ -179,12 +235,19 @@ describe(`a page of a list of ${RUNS} runs`, () => {
 
 /** Runs whose ids do not follow their times, half of them updated since, as a table in use looks. */
 async function fill({ dataSource }: TestDatabase): Promise<void> {
+  for (let from = 0; from < RUNS; from += PORTION) await addRuns(dataSource, from);
+  await addExecutions(dataSource);
+  await execute(dataSource, 'analyze runs, run_terms, executions');
+}
+
+/** Adds the runs from a number on, a portion of all. */
+async function addRuns(dataSource: DataSource, from: number): Promise<void> {
   await execute(
     dataSource,
     `insert into runs (
        id, state, outcome, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
        max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, definition_id,
-       definition_version, concurrency_key, concurrency_limit, selector, labels, name, queued_at, finished_at, created_at, updated_at, size
+       definition_version, concurrency_key, concurrency_limit, selector, labels, name, worker_id, ended_worker, queued_at, finished_at, created_at, updated_at, size
      )
      select gen_random_uuid(), state, case when finished_at is null then 'OPEN' else state end, 0, 0, 1, gen_random_uuid(), 0, 0, 0, 0,
             1, case when n % 5000 = 0 then 'rare' when n < $2 / 3 and n % 2 = 0 then 'once' when n % 2 = 0 then 'often' else 'image-' || n % 100 end,
@@ -203,18 +266,22 @@ async function fill({ dataSource }: TestDatabase): Promise<void> {
                  when n % 2 = 0 then '{"team":"often"}'
             end::json,
             case when n % 5000 = 0 then 'rare ' when n % 2 = 0 then 'often ' end || n,
+            case when state = 'PENDING' then null when n % 5000 = 0 then 'rare' else 'often' end,
+            case when finished_at is not null then 'often' end,
             t, finished_at, t, t, 4
        from (
          select n, t, case when n < 4000 and n % 4 = 1 then 'FAILED' when n % 1000 = 0 then 'RUNNING' when n % 2 = 0 then 'COMPLETED' else 'PENDING' end as state,
                 case when n % 1000 <> 0 and (n % 2 = 0 or n < 4000 and n % 4 = 1) then t end as finished_at
-           from generate_series(0, $2::integer - 1) as n
+           from generate_series($3::integer, $4::integer - 1) as n
           cross join lateral (select $1::timestamptz + n / 10 * interval '1 millisecond' as t) time
        ) as series`,
-    [new Date(START).toISOString(), RUNS],
+    [new Date(START).toISOString(), RUNS, from, from + PORTION],
   );
-  await execute(dataSource, `update runs set updated_at = updated_at where state = 'COMPLETED'`);
-  await addExecutions(dataSource);
-  await execute(dataSource, 'analyze runs, run_terms, executions');
+  await execute(
+    dataSource,
+    `update runs set updated_at = updated_at where state = 'COMPLETED' and created_at >= $1::timestamptz`,
+    [new Date(START + from / 10).toISOString()],
+  );
 }
 
 /** The plan of the very statement that the repository sends. */

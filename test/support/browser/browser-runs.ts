@@ -9,7 +9,7 @@ export async function seedRuns(dataSource: DataSource, count: number): Promise<v
     `insert into runs (
        id, state, outcome, priority, progress, attempt, attempt_id, first_event, event_count, failures, reclaims,
        max_attempts, image, inputs, outputs_template, ram_mb, vram_mb, cpu, topic, definition_id,
-       definition_version, worker_id, error_message, queued_at, assigned_at, started_at, finished_at,
+       definition_version, worker_id, ended_worker, error_message, queued_at, assigned_at, started_at, finished_at,
        created_at, updated_at, size
      )
      select id, state, state, n % 7, case state when 'COMPLETED' then 100 else n % 100 end, 1 + n % 3, id, 0, 0, 0, 0,
@@ -17,13 +17,14 @@ export async function seedRuns(dataSource: DataSource, count: number): Promise<v
             case when n % 5 = 0 then 'topic-' || n % 3 end,
             case when n % 4 = 0 then 'definition-' || n % 6 end,
             case when n % 4 = 0 then '1' end,
-            'worker-' || n % 100,
+            worker, worker,
             case state when 'FAILED' then 'The container ended with exit code 1' end,
             at, at, at + interval '1 second', at + interval '1 second' * (2 + n % 50), at, at, octet_length('{"page": 17}{}')
        from (
          select n,
                 now() - interval '1 minute' - n * interval '1 second' as at,
                 gen_random_uuid() as id,
+                'worker-' || n % 100 as worker,
                 (array['COMPLETED', 'COMPLETED', 'FAILED', 'COMPLETED', 'CANCELLED'])[1 + n % 5] as state
            from generate_series(1, $1::integer) as n
          offset 0

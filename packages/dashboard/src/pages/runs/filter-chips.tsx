@@ -1,21 +1,6 @@
 import { Icon } from '../../components/controls/icon.js';
 import styles from './run-filter-bar.module.css';
-import { RUN_FILTERS, type RunFilter, type RunFilters } from './run-filters.js';
-
-const WORDS: Readonly<Record<RunFilter, string>> = {
-  state: 'State',
-  op_definition: 'Definition',
-  image: 'Image',
-  topic: 'Topic',
-  selector: 'Selector',
-  concurrency_key: 'Concurrency key',
-  label: 'Labels',
-  name_prefix: 'Name begins with',
-  cause: 'Cause of failure',
-  exit_code: 'Exit code',
-  from: 'Created from',
-  to: 'Created to',
-};
+import { FILTER_LABELS, isTimeFilter, RUN_FILTERS, type RunFilter, type RunFilters } from './run-filters.js';
 
 interface Props {
   readonly filters: RunFilters;
@@ -29,7 +14,7 @@ export function FilterChips({ filters, onRemove }: Props) {
   return (
     <ul className={styles.chips} aria-label="Filters that are set">
       {set.map((name) => {
-        const text = `${WORDS[name]}: ${inWords(name, filters[name])}`;
+        const text = `${FILTER_LABELS[name]}: ${inWords(name, filters[name])}`;
         return (
           <li key={name}>
             <button
@@ -51,6 +36,6 @@ export function FilterChips({ filters, onRemove }: Props) {
 
 function inWords(name: RunFilter, value: string): string {
   if (name === 'state') return value.toLowerCase();
-  if (name !== 'from' && name !== 'to') return value;
+  if (!isTimeFilter(name)) return value;
   return new Date(value).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
 }

@@ -10,7 +10,7 @@ import { formatCount } from '../../lib/format.js';
 import { fromLocalInput, toLocalInput } from '../../lib/local-time.js';
 import { ExactInput } from './exact-input.js';
 import styles from './run-filter-bar.module.css';
-import type { RunFilters } from './run-filters.js';
+import { FILTER_LABELS, TIME_FILTERS, type RunFilters } from './run-filters.js';
 import type { Run } from './run-view.js';
 
 const PRESETS = [
@@ -22,18 +22,18 @@ const PRESETS = [
 
 /** Filters by a text, each with the values that a run offers. */
 const TEXTS = [
-  ['op_definition', 'Definition', ({ op_definition: definition }) => [definition]],
-  ['image', 'Image', ({ image }) => [image]],
-  ['topic', 'Topic', ({ event_delivery: feed }) => [feed?.topic]],
-  ['selector', 'Selector', ({ selector }) => selector],
-  ['concurrency_key', 'Concurrency key', ({ concurrency }) => [concurrency?.key]],
-  ['label', 'Labels', ({ labels }) => Object.entries(labels).map((label) => label.join('='))],
-  ['name_prefix', 'Name begins with', ({ name }) => [name]],
-  ['cause', 'Cause of failure', ({ execution_summary: { cause } }) => [cause]],
-  ['exit_code', 'Exit code', ({ execution_summary: { exit_code: code } }) => [code?.toString()]],
+  ['op_definition', ({ op_definition: definition }) => [definition]],
+  ['image', ({ image }) => [image]],
+  ['topic', ({ event_delivery: feed }) => [feed?.topic]],
+  ['selector', ({ selector }) => selector],
+  ['concurrency_key', ({ concurrency }) => [concurrency?.key]],
+  ['label', ({ labels }) => Object.entries(labels).map((label) => label.join('='))],
+  ['name_prefix', ({ name }) => [name]],
+  ['cause', ({ execution_summary: { cause } }) => [cause]],
+  ['exit_code', ({ execution_summary: { exit_code: code } }) => [code?.toString()]],
+  ['worker_id', ({ execution_summary: { worker_id: worker } }) => [worker]],
 ] as const satisfies readonly (readonly [
   keyof RunFilters,
-  string,
   (run: Run) => readonly (string | null | undefined)[],
 ])[];
 
@@ -73,8 +73,8 @@ export function RunFilterBar({ filters, onChange, isOpen, runs = [] }: Props) {
       </div>
       {isOpen && (
         <div id="run-filters" className={styles.fields}>
-          {TEXTS.map(([name, label, valuesOf]) => (
-            <Field key={name} label={label}>
+          {TEXTS.map(([name, valuesOf]) => (
+            <Field key={name} label={FILTER_LABELS[name]}>
               {(control) => (
                 <ExactInput
                   control={control}
@@ -85,8 +85,8 @@ export function RunFilterBar({ filters, onChange, isOpen, runs = [] }: Props) {
               )}
             </Field>
           ))}
-          {(['from', 'to'] as const).map((bound) => (
-            <Field key={bound} label={bound === 'from' ? 'Created from' : 'Created to'}>
+          {TIME_FILTERS.map((bound) => (
+            <Field key={bound} label={FILTER_LABELS[bound]}>
               {(control) => (
                 <TextInput
                   {...control}
@@ -98,20 +98,32 @@ export function RunFilterBar({ filters, onChange, isOpen, runs = [] }: Props) {
               )}
             </Field>
           ))}
-          <div className={styles.presets}>
-            <span className="muted">Created in the last</span>
-            {PRESETS.map(([label, minutes]) => (
-              <Button
-                key={label}
-                size="small"
-                onClick={() => onChange({ from: minutesAgo(minutes), to: '' })}
-              >
-                {label}
-              </Button>
-            ))}
-          </div>
+          <Presets title="Created in the last" onChoose={(from) => onChange({ from, to: '' })} />
+          <Presets
+            title="Ended in the last"
+            onChoose={(from) => onChange({ ended_from: from, ended_to: '' })}
+          />
         </div>
       )}
+    </div>
+  );
+}
+
+interface PresetsProps {
+  readonly title: string;
+  /** @param since the time at which the span began */
+  readonly onChoose: (since: string) => void;
+}
+
+function Presets({ title, onChoose }: PresetsProps) {
+  return (
+    <div className={styles.presets} role="group" aria-label={title}>
+      <span className="muted">{title}</span>
+      {PRESETS.map(([label, minutes]) => (
+        <Button key={label} size="small" onClick={() => onChoose(minutesAgo(minutes))}>
+          {label}
+        </Button>
+      ))}
     </div>
   );
 }

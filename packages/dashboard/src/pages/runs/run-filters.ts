@@ -2,7 +2,7 @@ import { readTimestamp } from '@longshore/common/json/read-timestamp';
 import type { Filters } from '../../hooks/use-url-filters.js';
 import type { RunState } from '@longshore/client/constants';
 
-/** What a list of runs is filtered by; `from` and `to` are ISO 8601. */
+/** What a list of runs is filtered by; those of {@link TIME_FILTERS} are ISO 8601. */
 export const RUN_FILTERS = [
   'state',
   'op_definition',
@@ -14,11 +14,38 @@ export const RUN_FILTERS = [
   'name_prefix',
   'cause',
   'exit_code',
+  'worker_id',
   'from',
   'to',
+  'ended_from',
+  'ended_to',
 ] as const;
 export type RunFilter = (typeof RUN_FILTERS)[number];
+
+/** Filters by a time, with the first and the last second that pass. */
+export const TIME_FILTERS = ['from', 'to', 'ended_from', 'ended_to'] as const satisfies readonly RunFilter[];
+export type TimeFilter = (typeof TIME_FILTERS)[number];
+
 export type RunFilters = Filters<RunFilter>;
+
+/** What each filter is called. */
+export const FILTER_LABELS: Readonly<Record<RunFilter, string>> = {
+  state: 'State',
+  op_definition: 'Definition',
+  image: 'Image',
+  topic: 'Topic',
+  selector: 'Selector',
+  concurrency_key: 'Concurrency key',
+  label: 'Labels',
+  name_prefix: 'Name begins with',
+  cause: 'Cause of failure',
+  exit_code: 'Exit code',
+  worker_id: 'Worker',
+  from: 'Created from',
+  to: 'Created to',
+  ended_from: 'Ended from',
+  ended_to: 'Ended to',
+};
 
 /** Everything that the address of the page says: filters, and the run that the page adjoins. */
 export const RUN_PARAMETERS = [...RUN_FILTERS, 'starting_after', 'ending_before'] as const;
@@ -36,8 +63,11 @@ export const NO_FILTERS: RunFilters = {
   name_prefix: '',
   cause: '',
   exit_code: '',
+  worker_id: '',
   from: '',
   to: '',
+  ended_from: '',
+  ended_to: '',
 };
 
 /** Leads to the newest page. */
@@ -46,7 +76,14 @@ export const NEWEST_PAGE = { starting_after: '', ending_before: '' } as const;
 /** The filters alone, with times that can be read. */
 export function filtersOf(parameters: RunParameters): RunFilters {
   const { starting_after: _after, ending_before: _before, ...filters } = parameters;
-  return { ...filters, from: readable(filters.from), to: readable(filters.to) };
+  const { from, to, ended_from, ended_to } = filters;
+  return {
+    ...filters,
+    from: readable(from),
+    to: readable(to),
+    ended_from: readable(ended_from),
+    ended_to: readable(ended_to),
+  };
 }
 
 function readable(time: string): string {
@@ -54,14 +91,20 @@ function readable(time: string): string {
 }
 
 /** The filters as `GET /runs` takes them; times include their whole second. */
-export function toQuery({ state, label, from, to, ...texts }: RunFilters) {
+export function toQuery({ state, label, from, to, ended_from, ended_to, ...texts }: RunFilters) {
   return {
     ...(state === '' ? {} : { state: stateOf(state) }),
     ...Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== '')),
     ...(label === '' ? {} : { label: label.split(',').map((one) => one.trim()) }),
     ...(from === '' ? {} : { 'created[gte]': toSeconds(from) }),
     ...(to === '' ? {} : { 'created[lt]': toSeconds(to) + 1 }),
+    ...(ended_from === '' ? {} : { 'ended[gte]': toSeconds(ended_from) }),
+    ...(ended_to === '' ? {} : { 'ended[lt]': toSeconds(ended_to) + 1 }),
   };
+}
+
+export function isTimeFilter(name: RunFilter): name is TimeFilter {
+  return TIME_FILTERS.some((one) => one === name);
 }
 
 export function isFiltered(filters: RunFilters): boolean {

@@ -1,3 +1,4 @@
+import { Link } from 'wouter';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { EmptyState } from '../../components/feedback/empty-state.js';
 import { ResourceBar } from '../../components/values/resource-bar.js';
@@ -46,6 +47,9 @@ export function WorkerDialog({ id, worker, onClose }: Props) {
       ) : (
         <Details worker={worker} />
       )}
+      <Link href={`/runs?worker_id=${encodeURIComponent(id)}`}>
+        Runs of this worker, with those that have ended
+      </Link>
     </Dialog>
   );
 }
