@@ -114,7 +114,7 @@ export class JobFolders {
       await write(LOG_FILE, '');
       await write('image', files.image);
       await write('env', nulEnded(Object.entries(files.env).map(([name, value]) => `${name}=${value}`)));
-      if (Object.keys(files.secrets).length > 0) await write(SECRETS, JSON.stringify(files.secrets));
+      await write(SECRETS, JSON.stringify(files.secrets));
       if (files.command !== null) await write('command', nulEnded(files.command));
       if (files.args !== null) await write('args', nulEnded(files.args));
       for (const [name, text] of Object.entries(files.forTool)) await write(name, text);
@@ -171,7 +171,7 @@ export class JobFolders {
     }
   }
 
-  /** The values of secrets of an attempt by variable; null when there are none, or the file is damaged. */
+  /** The values of secrets of an attempt by variable; null when there is no folder, or the file is damaged. */
   async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
     try {
       const value = parseJson(await readFile(join(this.pathOf(key), SECRETS), 'utf8'));

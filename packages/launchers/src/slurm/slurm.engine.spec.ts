@@ -118,6 +118,13 @@ describe('the engine of Slurm', () => {
     assert.deepEqual(readdirSync(root).toSorted(), ['r1.2', 'stray.1']);
   });
 
+  test('has the values of secrets until the job is removed, also when there are none', async () => {
+    const job = await submitted();
+    assert.deepEqual(await engine.readSecrets(job), {});
+    await engine.remove(job);
+    assert.equal(await engine.readSecrets(job), null);
+  });
+
   test('removes a job that ends while it is cancelled', async () => {
     await engine.remove(await submitted());
     assert.deepEqual(engine.list(), []);
