@@ -5,12 +5,15 @@ import { SettingsReader } from '@longshore/common/settings/settings-reader';
 import type { EngineJob, JobSpec, JobStatus } from '@longshore/launchers/launcher/engine';
 import { SlurmEngine } from '@longshore/launchers/slurm/slurm.engine';
 import { jobSpec } from '@longshore/launchers/testing/job-spec';
+import { NO_VOLUMES, parseVolumes } from '@longshore/worker/runtime/volumes';
 import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/settings/slurm-settings';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
 import { SlurmCluster } from './slurm-cluster.js';
 
 interface EngineChoice {
   readonly env?: Readonly<Record<string, string>>;
+  /** SERVICE_WORKER_VOLUMES. */
+  readonly volumes?: string;
   readonly workerId?: string;
   readonly graceSeconds?: number;
 }
@@ -34,7 +37,7 @@ export class SlurmEngines {
   }
 
   async open(tool: string, choice: EngineChoice = {}): Promise<SlurmEngine> {
-    const { env = {}, workerId = 'launcher-1', graceSeconds = 10 } = choice;
+    const { env = {}, volumes, workerId = 'launcher-1', graceSeconds = 10 } = choice;
     const reader = new SettingsReader(SLURM_SETTINGS, [], {
       SERVICE_WORKER_SLURM_DIR: this.shared,
       SERVICE_WORKER_SLURM_CONTAINER: tool,
@@ -44,8 +47,11 @@ export class SlurmEngines {
     });
     const settings = readSlurmSettings(reader);
     reader.throwIfRefused();
+    const offered = volumes === undefined ? NO_VOLUMES : parseVolumes(volumes);
+    assert.ok(offered !== undefined, volumes);
     const engine = new SlurmEngine({
       settings,
+      volumes: offered,
       workerId,
       deployment: 'test',
       log: new MemoryLog(),
