@@ -42,6 +42,6 @@ function createEngine(engine: EngineSettings, { settings, workerId, env, logger 
         fixedResources: cpuCores !== null && ramMb !== null,
       });
     case 'slurm':
-      return new SlurmEngine({ ...options, settings: engine.settings });
+      return new SlurmEngine({ ...options, settings: engine.settings, volumes });
   }
 }

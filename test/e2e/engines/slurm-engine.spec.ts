@@ -1,17 +1,14 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
-import { SettingsReader } from '@longshore/common/settings/settings-reader';
-import { SlurmEngine } from '@longshore/launchers/slurm/slurm.engine';
-import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/settings/slurm-settings';
-import type { EngineJob, JobSpec, JobStatus } from '@longshore/launchers/launcher/engine';
+import type { SlurmEngine } from '@longshore/launchers/slurm/slurm.engine';
+import type { JobSpec } from '@longshore/launchers/launcher/engine';
 import { NO_CONSTRAINTS } from '@longshore/worker/service-api/constraints';
-import { MemoryLog } from '@longshore/worker/testing/container-spec';
-import { jobSpec } from '@longshore/launchers/testing/job-spec';
 import { makeImageFolder } from '../../support/images/image-folders.js';
 import { until } from '../../support/service-process.js';
-import { NODE_CPUS, skipWithoutSlurm, SlurmCluster } from '../../support/workers/slurm-cluster.js';
+import { NODE_CPUS, skipWithoutSlurm, type SlurmCluster } from '../../support/workers/slurm-cluster.js';
+import { linesOf, SlurmEngines, untilKind } from '../../support/workers/slurm-engines.js';
 import { parseOutputs } from '@longshore/worker/runtime/outputs';
 import { skipFor } from '../../support/skip.js';
 
@@ -29,61 +26,29 @@ esac`;
 const skip = skipWithoutSlurm();
 
 describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
+  let engines: SlurmEngines;
   let cluster: SlurmCluster;
   let shared: string;
-  const engines: SlurmEngine[] = [];
-  let count = 0;
 
   beforeAll(async () => {
-    cluster = await SlurmCluster.start();
-    shared = join(cluster.folder, 'shared');
-    mkdirSync(shared);
+    engines = await SlurmEngines.start();
+    ({ cluster, shared } = engines);
     makeImageFolder(join(cluster.folder, 'images'), 'tool', SCRIPT);
   });
-  afterEach(async () => {
-    const [first] = engines;
-    for (const job of first?.list() ?? []) await first?.remove(job);
-    for (const engine of engines.splice(0)) await engine.close();
-    await cluster.untilNoJobs();
-    assert.deepEqual(existsSync(shared) ? readdirSync(join(shared, 'test')) : [], [], 'no folder is left');
-  });
-  afterAll(() => cluster?.stop());
+  afterEach(() => engines.clear());
+  afterAll(() => engines?.stop());
 
-  async function open(
+  function open(
     tool: string,
     env: Readonly<Record<string, string>> = {},
     workerId = 'launcher-1',
     graceSeconds = 10,
   ): Promise<SlurmEngine> {
-    const reader = new SettingsReader(SLURM_SETTINGS, [], {
-      SERVICE_WORKER_SLURM_DIR: shared,
-      SERVICE_WORKER_SLURM_CONTAINER: tool,
-      SERVICE_WORKER_SLURM_IMAGES: join(cluster.folder, 'images'),
-      SERVICE_WORKER_SLURM_POLL: '0.3',
-      ...env,
-    });
-    const settings = readSlurmSettings(reader);
-    reader.throwIfRefused();
-    const engine = new SlurmEngine({
-      settings,
-      workerId,
-      deployment: 'test',
-      log: new MemoryLog(),
-      env: cluster.env,
-      graceSeconds,
-    });
-    engines.push(engine);
-    await engine.open();
-    return engine;
+    return engines.open(tool, { env, workerId, graceSeconds });
   }
 
   function spec(fields: Partial<JobSpec> = {}): JobSpec {
-    count += 1;
-    return jobSpec({
-      runId: `run-${count}`,
-      attempt: 1,
-      image: 'registry.test/team/tool:1',
-      inputs: { value: count },
+    return engines.spec({
       env: { GREETING: `it's "quoted" $HOME` },
       secrets: { TOKEN: 'line 1\nline 2' },
       ...fields,
@@ -94,10 +59,10 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
     describe(tool, () => {
       test('passes on inputs, variables, secrets and arguments, and gives outputs and lines back', async () => {
         const engine = await open(tool);
-        const job = await engine.submit(spec({ args: ['outputs'] }));
+        const job = await engine.submit(spec({ inputs: { value: 3 }, args: ['outputs'] }));
         const { status } = await untilKind(engine, job, 'exited', 'failed');
         assert.deepEqual(status, { kind: 'exited', exitCode: 0, outOfMemory: false });
-        assert.deepEqual(parseOutputs(await engine.readOutputs(job, NEVER))?.outputs, { value: count });
+        assert.deepEqual(parseOutputs(await engine.readOutputs(job, NEVER))?.outputs, { value: 3 });
         const lines = ['it\'s "quoted" $HOME|line 1', 'line 2|yes|1|outputs'];
         assert.deepEqual(await linesOf(engine, job), lines);
         assert.deepEqual(await linesOf(engine, job), lines, 'the same lines again');
@@ -237,7 +202,7 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
       const next = await open(tool);
       assert.deepEqual(await next.readSecrets(job), { TOKEN: 'a-secret-value' });
       await engine.remove(job);
-      assert.deepEqual(await next.readSecrets(job), {});
+      assert.equal(await next.readSecrets(job), null);
     }
   });
 
@@ -258,7 +223,6 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
       ],
     ] as const) {
       await assert.rejects(open('charliecloud', env), { name: 'SettingsError', message: problem });
-      engines.pop();
     }
   });
 
@@ -280,27 +244,8 @@ describe('the Slurm engine on a real Slurm', skipFor(skip), () => {
     const huge = { ...NO_CONSTRAINTS, cpuMillis: 1000, ramMb: 10 ** 6 };
     await assert.rejects(engine.submit(spec({ constraints: huge })), { name: 'RunFault' });
     const wrong = await open('charliecloud', { SERVICE_WORKER_SLURM_ARGS: '--licenses=nothing' });
-    await assert.rejects(wrong.submit(spec()), { name: 'EngineFault' });
-    await wrong.remove({ runId: `run-${count}`, attempt: 1 });
+    const refused = spec();
+    await assert.rejects(wrong.submit(refused), { name: 'EngineFault' });
+    await wrong.remove(refused);
   });
 });
-
-async function untilKind(
-  engine: SlurmEngine,
-  job: EngineJob,
-  ...kinds: JobStatus['kind'][]
-): Promise<EngineJob> {
-  let known: JobStatus | null = null;
-  for (;;) {
-    const next = await engine.nextStatus(job, known, AbortSignal.timeout(60_000));
-    assert.ok(next !== null, 'the engine has the job');
-    if (kinds.includes(next.status.kind)) return next;
-    known = next.status;
-  }
-}
-
-async function linesOf(engine: SlurmEngine, job: EngineJob): Promise<string[]> {
-  const lines: string[] = [];
-  for await (const { text } of engine.readLines(job, NEVER)) lines.push(text);
-  return lines;
-}

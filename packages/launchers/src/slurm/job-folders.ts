@@ -5,12 +5,13 @@ import { isJsonObject } from '@longshore/common/json/json-value';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { JobKey } from '../launcher/engine.js';
 import { removeTree } from '@longshore/worker/runtime/process/remove-tree';
+import { MOUNTS_FOLDER, type AttemptMount } from './mounts/attempt-mounts.js';
 import { attemptName, parseAttemptName } from './squeue-lines.js';
 
 /** What the job script has written at the end of an attempt. */
 export interface ExitRecord {
-  /** `image`: there is no image, so there was no container. */
-  readonly kind: 'exited' | 'image';
+  /** `exited`: the container has ended. Others: why there was none, `error` and `infrastructure` because of its mounts. */
+  readonly kind: 'exited' | 'image' | 'error' | 'infrastructure';
   readonly exitCode: number;
   /** Whether the job script got a signal before: a user or Slurm ended the job. */
   readonly wasSignalled: boolean;
@@ -18,7 +19,7 @@ export interface ExitRecord {
   readonly endedAtMs: number | null;
   /** Size of the log, in bytes. */
   readonly logBytes: number;
-  /** Why there is no image. */
+  /** Why there was no container. */
   readonly message: string;
 }
 
@@ -52,6 +53,7 @@ export interface AttemptFiles {
   readonly secrets: Readonly<Record<string, string>>;
   readonly command: readonly string[] | null;
   readonly args: readonly string[] | null;
+  readonly mounts: readonly AttemptMount[];
   /** Further files for the container tool, by name. */
   readonly forTool: Readonly<Record<string, string>>;
 }
@@ -64,6 +66,9 @@ const SUBMISSION = 'submission';
 const SECRETS = 'secrets';
 const JOB_PREFIX = 'job-';
 const MAX_MESSAGE_LENGTH = 500;
+
+const EXIT = /^([a-z]+) (\d+) ([01]) (\d+)(?: (\d{13}))?\s*$/;
+const EXIT_KINDS: readonly ExitRecord['kind'][] = ['exited', 'image', 'error', 'infrastructure'];
 
 const DRAFT = /^\.(?:new|old|probe)-/;
 
@@ -114,10 +119,22 @@ export class JobFolders {
       await write(LOG_FILE, '');
       await write('image', files.image);
       await write('env', nulEnded(Object.entries(files.env).map(([name, value]) => `${name}=${value}`)));
-      if (Object.keys(files.secrets).length > 0) await write(SECRETS, JSON.stringify(files.secrets));
+      await write(SECRETS, JSON.stringify(files.secrets));
       if (files.command !== null) await write('command', nulEnded(files.command));
       if (files.args !== null) await write('args', nulEnded(files.args));
       for (const [name, text] of Object.entries(files.forTool)) await write(name, text);
+      if (files.mounts.length > 0) {
+        const parts = files.mounts.flatMap(({ volume, source, subPath, mode }) => [
+          volume,
+          source,
+          subPath,
+          mode,
+        ]);
+        await write('mount-sources', nulEnded(parts));
+        await write('mount-points', nulEnded(files.mounts.map(({ mode, path }) => `${mode}:${path}`)));
+        for (const name of ['image', ...files.mounts.keys()])
+          await mkdir(join(draft, MOUNTS_FOLDER, String(name)), { recursive: true, mode: 0o700 });
+      }
       await write(join(CONTAINER_FOLDER, 'input.json'), files.inputs);
       await write(join(CONTAINER_FOLDER, 'output.json'), files.outputs);
       await this.openToContainer(draft);
@@ -171,7 +188,7 @@ export class JobFolders {
     }
   }
 
-  /** The values of secrets of an attempt by variable; null when there are none, or the file is damaged. */
+  /** The values of secrets of an attempt by variable; null when there is no folder, or the file is damaged. */
   async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
     try {
       const value = parseJson(await readFile(join(this.pathOf(key), SECRETS), 'utf8'));
@@ -244,12 +261,18 @@ export class JobFolders {
   }
 }
 
+function isExitKind(kind: string | undefined): kind is ExitRecord['kind'] {
+  return EXIT_KINDS.some((known) => known === kind);
+}
+
 async function readExit(path: string): Promise<ExitRecord | null> {
   const [, kind, code, signalled, bytes, endedAt] =
-    /^(exited|image) (\d+) ([01]) (\d+)(?: (\d{13}))?\s*$/.exec(await readFile(join(path, 'exit'), 'utf8')) ??
-    [];
-  if (kind !== 'exited' && kind !== 'image') return null;
-  const message = kind === 'image' ? await readFile(join(path, 'image-error'), 'utf8').catch(() => '') : '';
+    EXIT.exec(await readFile(join(path, 'exit'), 'utf8')) ?? [];
+  if (!isExitKind(kind)) return null;
+  const file = kind === 'exited' ? null : kind === 'image' ? 'image-error' : 'mount-error';
+  const written = file === null ? '' : await readFile(join(path, file), 'utf8').catch(() => '');
+  // The file about mounts begins with the cause.
+  const message = file === 'mount-error' ? written.replace(/^\S+ /, '') : written;
   return {
     kind,
     exitCode: Number(code),

@@ -33,7 +33,7 @@ while IFS= read -r line; do carrier=\${line#*=$}; printf '%s=%s\\0' "\${line%%=*
 /** Every variable that the script or a tool's part of it sets, and those by which shells and loaders are led astray. */
 function dangerousNames(): readonly string[] {
   const tools = [...CONTAINER_TOOLS, { script: '/x' }];
-  const text = tools.map((tool) => jobScript({ root: '/r', folder: 'f', tool })).join('\n');
+  const text = tools.map((tool) => jobScript({ root: '/r', folder: 'f', tool, scratchDir: '/d' })).join('\n');
   const assigned = [...text.matchAll(/(?:^|[\s;({])([A-Za-z_]\w*)\+?=/gm)].map(([, name]) => name);
   const loops = [...text.matchAll(/\bfor (\w+)/g)].map(([, name]) => name);
   const found = [...assigned, ...loops].filter((name) => name !== undefined);
@@ -71,13 +71,17 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
       secrets: {},
       command: ['/c', HOSTILE],
       args: [''],
+      mounts: [],
       forTool: {},
       ...files,
     });
   }
 
   function run(jobId: string, root = folders.root): Promise<number> {
-    return execute(jobScript({ root, folder: 'r.1', tool: { script: join(base, 'container') } }), jobId);
+    return execute(
+      jobScript({ root, folder: 'r.1', tool: { script: join(base, 'container') }, scratchDir: null }),
+      jobId,
+    );
   }
 
   function execute(
@@ -145,7 +149,7 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
     files: Partial<AttemptFiles> = {},
   ): Promise<{ readonly words: readonly string[]; readonly variables: ReadonlyMap<string, string> }> {
     await create({ env: { A: '$HOME', CUDA_VISIBLE_DEVICES: 'of the run' }, ...files });
-    const script = jobScript({ root: folders.root, folder: 'r.1', tool });
+    const script = jobScript({ root: folders.root, folder: 'r.1', tool, scratchDir: null });
     assert.equal(
       await execute(script, '5', slurm),
       0,
@@ -212,7 +216,7 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
         );
       const job = join(folders.root, 'r.1', 'io');
       if (tool === 'charliecloud')
-        assert.deepEqual(words.slice(3), [
+        assert.deepEqual(words.slice(5), [
           '--bind',
           `${job}:/mnt`,
           '--cd',

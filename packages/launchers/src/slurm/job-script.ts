@@ -1,5 +1,6 @@
 import type { ContainerTool } from '@longshore/worker/settings/slurm-settings';
 import { containerFunctions } from './containers/container-tools.js';
+import { mountFunctions } from './mounts/mount-script.js';
 
 /** Exit code of a job script on a node that does not see the shared folder. */
 export const FOLDER_UNSEEN = 78;
@@ -11,14 +12,17 @@ export interface JobScriptParts {
   /** Name of the attempt's folder. */
   readonly folder: string;
   readonly tool: ContainerTool;
+  /** Folder of the nodes for empty folders of runs; TMPDIR: that of the job's variable. Null: there is none. */
+  readonly scratchDir: string | null;
 }
 
 /**
  * The script of a job, for bash 4.2 and later. Before anything else, the job takes the attempt by a symbolic link: of several
  * jobs of the attempt, or of one that Slurm starts again, one executes it, and the others end quietly. The exit record is
- * the last that it writes: `exited CODE SIGNALLED LOG_BYTES TIME`, or `image ...` when there is no image. Times are milliseconds since 1970, by the node.
+ * the last that it writes: `exited CODE SIGNALLED LOG_BYTES TIME`, or `image ...` when there is no image, `error ...` or `infrastructure ...` when
+ * a mount cannot be made. Times are milliseconds since 1970, by the node.
  */
-export function jobScript({ root, folder, tool }: JobScriptParts): string {
+export function jobScript({ root, folder, tool, scratchDir }: JobScriptParts): string {
   return `#!/bin/bash
 # One attempt of a run of Longshore. What the run says is in files of its folder, and not in this script.
 umask 077
@@ -42,6 +46,7 @@ finish() { # KIND CODE
   local ended_at=$(date +%s%3N)
   clean_up
   [ -z "$scratch" ] || rm -rf -- "$scratch"
+  [ -z "$disk" ] || remove_tree "$disk"
   printf '%s %d %d %d %s\\n' "$1" "$2" "$ended" "$(stat -c %s log)" "$ended_at" >exit.new && mv -f exit.new exit
   exit "$2"
 }
@@ -69,6 +74,8 @@ oci_config=
 rm -f env oci-config
 read_list command && command=("\${list[@]}")
 read_list args && args=("\${list[@]}")
+read_list mount-points && points=("\${list[@]}")
+read_list mount-sources && sources=("\${list[@]}")
 has_command=
 [ ! -e command ] || has_command=yes
 image=$(<image)
@@ -77,8 +84,8 @@ image_dir=
 work_dir=/
 [ ! -e work-dir ] || work_dir=$(<work-dir)
 container_name="longshore-$SLURM_JOB_ID"
-scratch= scratch_in= pid= interrupted= code= ended=0
-${containerFunctions(tool)}
+scratch= scratch_in= disk= pid= interrupted= code= ended=0
+${mountFunctions(scratchDir)}${containerFunctions(tool)}
 trap 'ended=1 interrupted=yes; [ -z "$pid" ] || kill -TERM "$pid" 2>/dev/null' TERM
 trap 'ended=1 interrupted=yes; [ -z "$pid" ] || kill_container 2>/dev/null' USR1
 [ -z "$scratch_in" ] || scratch=$(mktemp -d -p "$scratch_in") || exit 1
@@ -88,11 +95,18 @@ pid=$!
 await
 [ "$ended" = 0 ] || finish exited 143
 [ "$code" = 0 ] || finish image 1
-date +%s%3N >started
-container </dev/null >>log 2>&1 &
+make_scratch || { echo 'infrastructure The node of the job has no place for an empty folder' >mount-error; finish infrastructure 1; }
+# With mounts, the container starts when they are made.
+[ -e mount-points ] || date +%s%3N >started
+container </dev/null >>log 2>&1 9<&- &
 pid=$!
 [ "$ended" = 0 ] || kill -TERM "$pid" 2>/dev/null
 await
+if [ ! -e started ] && [ "$ended" = 0 ]; then
+  [ -s mount-error ] || echo 'infrastructure The node of the job cannot make mounts, or not start the container' >mount-error
+  read -r cause _ <mount-error
+  finish "$cause" 1
+fi
 [ ! -s image-error ] || finish image 1
 finish exited "$code"
 `;

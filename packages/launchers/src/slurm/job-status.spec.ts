@@ -64,6 +64,21 @@ describe('the status of a job', () => {
     assert.deepEqual(statusOf({ folder: RUNS, jobs: [job('COMPLETING')] }), { kind: 'running' });
   });
 
+  test('is the failure that the job has written about its mounts, unless a signal came before', () => {
+    for (const kind of ['error', 'infrastructure'] as const) {
+      const exit = record({ kind, exitCode: 1, message: "The volume 'x' is missing" });
+      const ended = folder({ takenBy: '7', exit });
+      assert.deepEqual(statusOf({ folder: ended, jobs: [job('FAILED')] }), {
+        kind: 'failed',
+        cause: kind,
+        message: "The volume 'x' is missing",
+      });
+    }
+    const exit = record({ kind: 'error', wasSignalled: true });
+    const status = statusOf({ folder: folder({ takenBy: '7', exit }), jobs: [job('CANCELLED')] });
+    assert.ok(status?.kind === 'failed' && status.cause === 'infrastructure', JSON.stringify(status));
+  });
+
   test('is the exit record, whatever the controller knows', () => {
     for (const exitCode of [0, 3, 255]) {
       const ended = folder({ takenBy: '7', hasStarted: true, exit: record({ exitCode }) });

@@ -98,6 +98,8 @@ function statusOf(facts: AttemptFacts, job: SlurmJob | null, id: string): JobSta
     const reason = exit.message === '' ? 'the node could not get it' : exit.message;
     return { kind: 'failed', cause: 'image', message: `The image of the run could not be had: ${reason}` };
   }
+  if ((exit?.kind === 'error' || exit?.kind === 'infrastructure') && !exit.wasSignalled)
+    return { kind: 'failed', cause: exit.kind, message: exit.message };
   // Slurm knows better than the exit code why a program ended that was signalled or killed.
   const isClear = exit !== null && !exit.wasSignalled && exit.exitCode !== KILLED;
   if (isClear || (exit !== null && job === null && isListFresh)) return exited(exit, job, id);

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SettingsReader } from '@longshore/common/settings/settings-reader';
 import type { EngineJob } from '../launcher/engine.js';
+import { NO_VOLUMES, parseVolumes } from '@longshore/worker/runtime/volumes';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
 import { jobSpec } from '../testing/job-spec.js';
 import { SlurmEngine, type SlurmEngineOptions } from './slurm.engine.js';
@@ -17,6 +18,11 @@ const LIVE_JOB = '41|RUNNING|1|10M|N/A|test.other.1|longshore:w|None\n';
 const SPEC = jobSpec();
 
 const RUNNING_JOB = '7|RUNNING|1|10M|N/A|test.r1.2|longshore:w|None\n';
+
+/** The capabilities of an engine for mounts. */
+function mountable({ capabilities }: SlurmEngine): string[] {
+  return capabilities.filter((name) => name === 'scratch' || name.startsWith('volume:'));
+}
 
 describe('the engine of Slurm', () => {
   let base: string;
@@ -46,7 +52,7 @@ describe('the engine of Slurm', () => {
     );
     // Without a Slurm of this machine.
     const env = { PATH: join(base, 'bin') };
-    options = { settings, workerId: 'w', deployment: 'test', log: new MemoryLog(), env };
+    options = { settings, volumes: NO_VOLUMES, workerId: 'w', deployment: 'test', log: new MemoryLog(), env };
     engine = new SlurmEngine(options);
     await engine.open();
   });
@@ -116,6 +122,34 @@ describe('the engine of Slurm', () => {
     );
     await another.close();
     assert.deepEqual(readdirSync(root).toSorted(), ['r1.2', 'stray.1']);
+  });
+
+  test('has the values of secrets until the job is removed, also when there are none', async () => {
+    const job = await submitted();
+    assert.deepEqual(await engine.readSecrets(job), {});
+    await engine.remove(job);
+    assert.equal(await engine.readSecrets(job), null);
+  });
+
+  test('announces the volumes that it is given, and empty folders where nodes have a place for them', () => {
+    assert.deepEqual(mountable(engine), []);
+    const volumes = parseVolumes('in=/in:ro,out=/out') ?? NO_VOLUMES;
+    const settings = { ...options.settings, scratchDir: 'TMPDIR' };
+    assert.deepEqual(mountable(new SlurmEngine({ ...options, volumes, settings })), [
+      'scratch',
+      'volume:in',
+      'volume:out',
+      'volume:out:rw',
+    ]);
+  });
+
+  test('fails a run with a volume that it does not offer any more, and submits nothing', async () => {
+    const mounts = [{ volume: 'gone', path: '/data' }];
+    await assert.rejects(engine.submit(jobSpec({ mounts })), {
+      name: 'Error',
+      message: "This worker does not offer the volume 'gone'",
+    });
+    assert.deepEqual(readdirSync(join(base, 'shared', 'test')), []);
   });
 
   test('removes a job that ends while it is cancelled', async () => {

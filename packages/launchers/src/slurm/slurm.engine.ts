@@ -15,11 +15,14 @@ import { splitLines } from '@longshore/worker/runtime/log-lines';
 import { readOutputFile } from '@longshore/worker/runtime/process/output-file';
 import { EngineFault, RunFault, type LogLine, type RuntimeLog } from '@longshore/worker/runtime/runtime';
 import type { Resources } from '@longshore/worker/service-api/service-api';
+import { volumeCapabilities, type OfferedVolumes } from '@longshore/worker/runtime/volumes';
 import { attemptFiles } from './containers/attempt-files.js';
 import { AttemptList } from './attempt-list.js';
 import { CONTAINER_FOLDER, JobFolders, LOG_FILE } from './job-folders.js';
 import { jobScript } from './job-script.js';
 import { tailLog, type LogEnd } from './log-tail.js';
+import { attemptMounts } from './mounts/attempt-mounts.js';
+import { checkVolumes } from './mounts/volume-check.js';
 import { capacityOf, parseFree } from './node-lines.js';
 import { LimitRefusal } from './refusals.js';
 import { sbatchArguments } from './sbatch-arguments.js';
@@ -54,6 +57,8 @@ const CAPABILITIES = [
 
 export interface SlurmEngineOptions {
   readonly settings: SlurmSettings;
+  /** SERVICE_WORKER_VOLUMES. */
+  readonly volumes: OfferedVolumes;
   readonly workerId: string;
   readonly deployment: string;
   readonly log: RuntimeLog;
@@ -96,9 +101,14 @@ export class SlurmEngine implements Engine {
   private readonly closing = new AbortController();
 
   constructor(private readonly options: SlurmEngineOptions) {
-    const { settings, deployment, env } = options;
+    const { settings, volumes, deployment, env } = options;
     this.tags = [...settings.features.keys()];
-    this.capabilities = settings.gpus.size > 0 ? [...CAPABILITIES, 'gpus'] : CAPABILITIES;
+    this.capabilities = [
+      ...CAPABILITIES,
+      ...(settings.gpus.size > 0 ? (['gpus'] as const) : []),
+      ...(settings.scratchDir === null ? [] : (['scratch'] as const)),
+      ...volumeCapabilities(volumes),
+    ];
     this.commands = new SlurmCommands(env);
     this.folders = new JobFolders(settings.dir ?? '/', deployment);
     this.attempts = new AttemptList({ commands: this.commands, folders: this.folders, deployment });
@@ -109,6 +119,7 @@ export class SlurmEngine implements Engine {
     const problems = placeProblems(this.options.settings);
     if (tool === null || problems.length > 0) throw new SettingsError(problems);
     await this.folders.open();
+    await checkVolumes(this.options.volumes, this.folders.root, this.options.log);
     this.place = { tool, imagesDir, partitions: await this.commands.findPartitions(partitions) };
     await this.refresh();
     await this.lookAtNodes();
@@ -131,19 +142,25 @@ export class SlurmEngine implements Engine {
 
   async submit(spec: JobSpec): Promise<EngineJob> {
     const place = this.opened();
-    const { settings, workerId, deployment } = this.options;
+    const { settings, volumes, workerId, deployment } = this.options;
     if (parseAttemptName(attemptName(spec)) === null)
       throw new RunFault('The id of the run cannot be the name of a folder');
     await this.fresh();
     const known = this.table.find(spec);
     if (known !== null) return known;
     const args = sbatchArguments(spec, settings, place.partitions);
+    const mounts = attemptMounts(spec, place.tool, volumes);
     const folder = this.folders.pathOf(spec);
     const isOurs = await this.inFolder(async () =>
-      this.folders.create(spec, await attemptFiles(spec, { ...place, workerId, folder })),
+      this.folders.create(spec, await attemptFiles(spec, { ...place, workerId, folder, mounts })),
     );
     const identity = [`--job-name=${jobName(deployment, spec)}`, `--comment=${jobComment(workerId, spec)}`];
-    const script = jobScript({ root: this.folders.root, folder: attemptName(spec), tool: place.tool });
+    const script = jobScript({
+      root: this.folders.root,
+      folder: attemptName(spec),
+      tool: place.tool,
+      scratchDir: settings.scratchDir,
+    });
     let engineId: string;
     try {
       engineId = await this.commands.submit([...identity, ...args], script);

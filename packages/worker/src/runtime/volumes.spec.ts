@@ -69,6 +69,8 @@ describe('SERVICE_WORKER_VOLUMES', () => {
       ],
       ['a=pvc:a', 'kubernetes', null],
       ['a=/a', 'kubernetes', "with the runtime kubernetes, the volume 'a' must be pvc:NAME"],
+      ['a=/a', 'slurm', null],
+      ['a=pvc:a', 'slurm', "with the runtime slurm, the volume 'a' must be an absolute path"],
       ['a=/a', 'process', 'the runtime process offers no volumes'],
     ] as const) {
       assert.equal(volumesProblem(parsed(text), runtime), problem);

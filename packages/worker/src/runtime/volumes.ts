@@ -3,7 +3,7 @@ import { partsOf, type SettingValue } from '@longshore/common/settings/settings-
 
 /** A volume that a worker offers to runs. */
 export interface OfferedVolume {
-  /** A folder of the host, a volume of Docker or a claim of Kubernetes. */
+  /** A folder of the host (Slurm: of the nodes), a volume of Docker or a claim of Kubernetes. */
   readonly kind: 'folder' | 'docker-volume' | 'pvc';
   /** The folder's path, or the name. */
   readonly source: string;
@@ -56,6 +56,7 @@ const WORDS = {
 const KINDS: Readonly<Record<string, readonly OfferedVolume['kind'][]>> = {
   docker: ['folder', 'docker-volume'],
   kubernetes: ['pvc'],
+  slurm: ['folder'],
 };
 
 function parseEntry(entry: string): readonly [string, OfferedVolume] | undefined {

@@ -12,8 +12,11 @@ function read(env: Readonly<Record<string, string>>): SlurmSettings {
 
 describe('the settings of Slurm', () => {
   test('are all optional for another runtime', () => {
-    const { dir, container, partitions, args, pollSeconds } = read({});
-    assert.deepEqual([dir, container, partitions, args, pollSeconds], [null, null, [], [], 2]);
+    const { dir, container, scratchDir, partitions, args, pollSeconds } = read({});
+    assert.deepEqual(
+      [dir, container, scratchDir, partitions, args, pollSeconds],
+      [null, null, null, [], [], 2],
+    );
   });
 
   for (const [name, value] of [
@@ -21,6 +24,7 @@ describe('the settings of Slurm', () => {
     ['SERVICE_WORKER_SLURM_DIR', "/it's"],
     ['SERVICE_WORKER_SLURM_CONTAINER', 'docker'],
     ['SERVICE_WORKER_SLURM_CONTAINER', '/a b'],
+    ['SERVICE_WORKER_SLURM_SCRATCH', '$TMPDIR'],
     ['SERVICE_WORKER_SLURM_PARTITIONS', 'a b'],
     ['SERVICE_WORKER_SLURM_ACCOUNT', '--uid=0'],
     ['SERVICE_WORKER_SLURM_FEATURES', 'tag'],

@@ -40,6 +40,15 @@ export const SLURM_SETTINGS = [
       'Folder of the images of charliecloud and runc, one folder each; the nodes see it under the same path.',
   },
   {
+    field: 'slurmScratch',
+    env: 'SERVICE_WORKER_SLURM_SCRATCH',
+    flag: 'slurm-scratch',
+    kind: 'text',
+    allowed: 'an absolute path of letters, digits and . _ / -, or TMPDIR',
+    description:
+      "Folder of each node for empty folders of runs (`scratch_mb`), or TMPDIR for that of the job's variable; when unset, runs have none.",
+  },
+  {
     field: 'slurmPartitions',
     env: 'SERVICE_WORKER_SLURM_PARTITIONS',
     flag: 'slurm-partitions',
@@ -114,6 +123,8 @@ export interface SlurmSettings {
   /** A tool, or the absolute path of a script. Null: not set, as above. */
   readonly container: ContainerTool | null;
   readonly imagesDir: string | null;
+  /** Folder of the nodes for empty folders of runs; TMPDIR: that of the job's variable. Null: runs have none. */
+  readonly scratchDir: string | null;
   /** Empty: the default partition. */
   readonly partitions: readonly string[];
   readonly account: string | null;
@@ -131,6 +142,7 @@ export interface SlurmSettings {
 
 /** Also what the job script may hold between single quotes. */
 const PATH = /^\/[A-Za-z0-9._/-]{0,500}$/;
+const SCRATCH = /^(?:TMPDIR|\/[A-Za-z0-9._/-]{0,500})$/;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const MAX_ENTRIES = 100;
 
@@ -146,6 +158,7 @@ export function readSlurmSettings(reader: SettingsReader<SlurmSettingField>): Sl
     dir: reader.read('slurmDir', matching(PATH), null),
     container: reader.read('slurmContainer', parseContainer, null),
     imagesDir: reader.read('slurmImages', matching(PATH), null),
+    scratchDir: reader.read('slurmScratch', matching(SCRATCH), null),
     partitions: reader.read('slurmPartitions', parseNames, []),
     account: reader.read('slurmAccount', matching(NAME), null),
     qos: reader.read('slurmQos', matching(NAME), null),

@@ -184,9 +184,9 @@ const COMMON_SETTINGS = [
     flag: 'volumes',
     kind: 'text',
     allowed:
-      'a comma-separated list of up to 100 entries NAME=FOLDER or NAME=docker-volume:VOLUME (docker), NAME=pvc:CLAIM (kubernetes), each with :ro at the end if wanted',
+      'a comma-separated list of up to 100 entries NAME=FOLDER or NAME=docker-volume:VOLUME (docker), NAME=pvc:CLAIM (kubernetes), NAME=FOLDER (slurm), each with :ro at the end if wanted',
     description:
-      'Volumes that runs may mount by name (their option `mounts`): absolute paths of folders of the host or volumes of Docker, or claims of Kubernetes; with :ro, runs only read.',
+      'Volumes that runs may mount by name (their option `mounts`): absolute paths of folders of the host or volumes of Docker, claims of Kubernetes, or folders of the nodes of Slurm; with :ro, runs only read.',
   },
   {
     field: 'containerUser',

@@ -18,6 +18,7 @@ describe('the files of an attempt', () => {
     imagesDir,
     workerId: 'w',
     folder: '/s/d/r.1',
+    mounts: [],
   });
 
   beforeAll(() => {

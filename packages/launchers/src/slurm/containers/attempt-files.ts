@@ -7,6 +7,7 @@ import { RunFault, workerEnvironment } from '@longshore/worker/runtime/runtime';
 import { hasImageFolders, type ContainerTool } from '@longshore/worker/settings/slurm-settings';
 import { folderInContainer } from './container-tools.js';
 import { findImageFolder, type ImageFolder } from './image-folder.js';
+import { MOUNTS_FOLDER, type AttemptMount } from '../mounts/attempt-mounts.js';
 import { CONTAINER_FOLDER, type AttemptFiles } from '../job-folders.js';
 import { ociConfig } from './oci-config.js';
 
@@ -20,6 +21,7 @@ export interface AttemptPlace {
   readonly workerId: string;
   /** Folder of the attempt. */
   readonly folder: string;
+  readonly mounts: readonly AttemptMount[];
 }
 
 /**
@@ -28,7 +30,7 @@ export interface AttemptPlace {
  * @throws Error when the folder of images cannot be read
  */
 export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<AttemptFiles> {
-  const { tool, imagesDir, workerId, folder } = place;
+  const { tool, imagesDir, workerId, folder, mounts } = place;
   const env = environment(spec, tool, folder);
   checkLineBreaks(env, tool);
   const files = {
@@ -39,6 +41,7 @@ export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<
     secrets: spec.secrets,
     command: isSet(spec.command) ? spec.command : null,
     args: isSet(spec.args) ? spec.args : null,
+    mounts,
   };
   if (!hasImageFolders(tool) || imagesDir === null) {
     if (typeof tool === 'string') parseImageReference(spec.image);
@@ -48,9 +51,15 @@ export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<
   const command = commandLine(spec, image);
   const whole = { ...imageEnvironment(image), ...env };
   if (tool === 'runc') {
-    const mounted = join(folder, CONTAINER_FOLDER);
-    const config = jsonText(ociConfig({ image, command, env: whole, mounted }));
-    return { ...files, command: null, args: null, env: {}, forTool: { 'oci-config': config } };
+    const binds = mounts.map(({ path, mode }, index) => ({
+      source: join(folder, MOUNTS_FOLDER, String(index)),
+      path,
+      mode,
+    }));
+    const io = { source: join(folder, CONTAINER_FOLDER), path: '/mnt', mode: 'rw' } as const;
+    const config = jsonText(ociConfig({ image, command, env: whole, binds: [io, ...binds] }));
+    const forTool = { 'oci-config': config, 'image-dir': image.path };
+    return { ...files, command: null, args: null, env: {}, forTool };
   }
   const forTool = { 'image-dir': image.path, 'work-dir': image.workDir };
   return { ...files, command, args: null, env: whole, forTool };

@@ -11,7 +11,8 @@ export function folderInContainer(tool: ContainerTool, hostFolder: string): stri
  * The shell functions that execute a container, for the job script. `prepare` gets the image; `container` becomes the
  * container; `kill_container` ends it at once; `clean_up` removes what is not in $scratch, a folder of the job below
  * $scratch_in. They find $job (the folder of the attempt), $image, the arrays env (NAME=VALUE), command and args,
- * $has_command, and $gpus (CUDA, ROCR or GPU; empty: Slurm gave the job none), and may write a sentence to image-error.
+ * $has_command, the array points (ro:PATH or rw:PATH: where the container has $job/mounts/0 and so on), and $gpus (CUDA, ROCR or GPU; empty:
+ * Slurm gave the job none), and may write a sentence to image-error. `within`, before the tool, makes the mounts.
  * Values of the run are only ever expanded in double quotes. No variable of the run is set in the shell under its own name,
  * and the command line is complete before anything of the run is exported.
  */
@@ -30,15 +31,18 @@ prepare() {
     { last_line prepare.log >image-error; return 1; }
 }
 container() {
-  local pair
+  local pair index
   set -- --containall --no-eval --bind "$job/io:/longshore"
+  for index in "\${!points[@]}"; do
+    set -- "$@" --bind "$job/mounts/$index:\${points[index]#*:}:\${points[index]%%:*}"
+  done
   case $gpus in CUDA) set -- --nv "$@" ;; ROCR) set -- --rocm "$@" ;; esac
   if [ -n "$has_command" ]; then set -- exec "$@" "$scratch/image.sif" "\${command[@]}"
   else set -- run "$@" "$scratch/image.sif"
   fi
   set -- apptainer "$@" "\${args[@]}"
   for pair in "\${env[@]}"; do export "APPTAINERENV_$pair"; done
-  exec "$@"
+  within "$@"
 }
 kill_container() { kill -KILL "$pid"; }
 `;
@@ -56,14 +60,18 @@ prepare() {
     { last_line prepare.log >image-error; return 1; }
 }
 container() {
+  local mounts="$job/io /longshore none x-create=dir,bind,rw" index
+  for index in "\${!points[@]}"; do
+    mounts+=$'\\n'"$job/mounts/$index \${points[index]#*:} none x-create=dir,rbind,\${points[index]%%:*}"
+  done
   [ "$gpus" != CUDA ] || env=(NVIDIA_DRIVER_CAPABILITIES=compute,utility "\${env[@]}" NVIDIA_VISIBLE_DEVICES=all)
   printf '%s\\n' "\${env[@]}" >"$scratch/variables"
   printf 'environ() { cat %q; }\\nmounts() { echo %q; }\\n' \\
-    "$scratch/variables" "$job/io /longshore none x-create=dir,bind,rw" >"$scratch/conf"
+    "$scratch/variables" "$mounts" >"$scratch/conf"
   printf '#!/bin/sh\\nexec "$@"\\n' >"$scratch/rc"
   [ -z "$has_command" ] ||
-    exec enroot start --conf "$scratch/conf" --rc "$scratch/rc" "$container_name" "\${command[@]}" "\${args[@]}"
-  exec enroot start --conf "$scratch/conf" "$container_name" "\${args[@]}"
+    within enroot start --conf "$scratch/conf" --rc "$scratch/rc" "$container_name" "\${command[@]}" "\${args[@]}"
+  within enroot start --conf "$scratch/conf" "$container_name" "\${args[@]}"
 }
 kill_container() { kill -KILL "$pid"; }
 clean_up() { enroot remove --force "$container_name" >/dev/null 2>&1; }
@@ -76,17 +84,18 @@ clean_up() { enroot remove --force "$container_name" >/dev/null 2>&1; }
 const CHARLIECLOUD = `
 prepare() { :; }
 container() {
-  local carrier=LONGSHORE_VALUE index user
+  local carrier=LONGSHORE_VALUE index user binds=()
   while [[ " \${env[*]%%=*} " == *" $carrier"* ]]; do carrier+=_; done
-  set -- "$(type -P ch-run)" --private-tmp --set-env=/dev/fd/3 "--unset-env=$carrier*" --bind "$job/io:/mnt" \\
-    --cd "$work_dir" "$image_dir" -- "\${command[@]}" "\${args[@]}"
+  for index in "\${!points[@]}"; do binds+=(--bind "$job/mounts/$index:\${points[index]#*:}"); done
+  set -- "$(type -P ch-run)" --private-tmp --set-env=/dev/fd/3 "--unset-env=$carrier*" --uid="$(id -u)" --gid="$(id -g)" \\
+    --bind "$job/io:/mnt" "\${binds[@]}" --cd "$work_dir" "$image_dir" -- "\${command[@]}" "\${args[@]}"
   [ -n "$1" ] || exit 127
   exec 3< <(for index in "\${!env[@]}"; do printf '%s=$%s%d\\n' "\${env[index]%%=*}" "$carrier" "$index"; done)
   user=$(id -un)
   export -n $(compgen -e)
   export USER="$user" HOME=/ PATH=/usr/bin:/bin
   for index in "\${!env[@]}"; do export "$carrier$index=\${env[index]#*=}"; done
-  exec "$@"
+  within "$@"
 }
 kill_container() { kill -KILL "$pid"; }
 `;
@@ -95,7 +104,7 @@ kill_container() { kill -KILL "$pid"; }
 const RUNC = `
 scratch_in=/dev/shm
 prepare() { printf '%s' "$oci_config" >"$scratch/config.json"; }
-container() { exec runc --root "$scratch/state" run --bundle "$scratch" "$container_name"; }
+container() { within runc --root "$scratch/state" run --bundle "$scratch" "$container_name"; }
 kill_container() { runc --root "$scratch/state" kill "$container_name" KILL; }
 `;
 
@@ -104,7 +113,7 @@ prepare() { :; }
 container() {
   exec 3< <(printf '%s\\0' "\${env[@]}")
   export LONGSHORE_JOB="$job" LONGSHORE_IMAGE="$image"
-  exec '${path}'
+  within '${path}'
 }
 kill_container() { kill -KILL "$pid"; }
 `;

@@ -17,18 +17,26 @@ export interface OciContainer {
   readonly image: ImageFolder;
   readonly command: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Folder that the container sees as /mnt. */
-  readonly mounted: string;
+  /** Folders of the node that the container sees: the first has its inputs and outputs, the others are the mounts of the run. */
+  readonly binds: readonly Bind[];
+}
+
+interface Bind {
+  readonly source: string;
+  readonly path: string;
+  readonly mode: 'ro' | 'rw';
 }
 
 /**
  * The configuration of a container for runc. Its image is read-only, /tmp is in memory, the network is the node's. The
  * account of the job is root in it, unless that is root already.
  */
-export function ociConfig({ image, command, env, mounted }: OciContainer): JsonObject {
+export function ociConfig({ image, command, env, binds }: OciContainer): JsonObject {
   const uid = process.getuid?.() ?? 0;
   const gid = process.getgid?.() ?? 0;
   const isRoot = uid === 0;
+  // The namespace in which a job makes mounts has that account as its root already.
+  const hasRoot = binds.length > 1;
   // One account is mapped, so an image's own account exists for root alone.
   const user = isRoot ? (image.user ?? { uid: 0, gid: 0 }) : { uid: 0, gid: 0 };
   const namespaces = ['mount', 'pid', 'ipc', 'uts', ...(isRoot ? [] : ['user'])];
@@ -45,7 +53,7 @@ export function ociConfig({ image, command, env, mounted }: OciContainer): JsonO
     },
     root: { path: image.path, readonly: true },
     hostname: 'longshore',
-    mounts: [...systemMounts(isRoot), bind(mounted, '/mnt', ['rw'])],
+    mounts: [...systemMounts(isRoot), ...binds.map(({ source, path, mode }) => bind(source, path, [mode]))],
     linux: {
       namespaces: namespaces.map((type) => ({ type })),
       maskedPaths: MASKED,
@@ -53,8 +61,8 @@ export function ociConfig({ image, command, env, mounted }: OciContainer): JsonO
       ...(isRoot
         ? {}
         : {
-            uidMappings: [{ containerID: 0, hostID: uid, size: 1 }],
-            gidMappings: [{ containerID: 0, hostID: gid, size: 1 }],
+            uidMappings: [{ containerID: 0, hostID: hasRoot ? 0 : uid, size: 1 }],
+            gidMappings: [{ containerID: 0, hostID: hasRoot ? 0 : gid, size: 1 }],
           }),
     },
   };

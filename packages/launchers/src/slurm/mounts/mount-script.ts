@@ -1,0 +1,112 @@
+/**
+ * The shell functions by which a job makes the mounts of its container. `make_scratch` makes its empty folders below $disk,
+ * on the disk of the node; `within`, before the command line of a container tool, executes it in a mount namespace of its own, in
+ * which the folders $job/mounts/0, $job/mounts/1 and so on are what the container mounts. Nobody outside of the namespace has them there,
+ * so nothing that is removed on the node or in the shared folder is in a volume.
+ *
+ * A folder within a volume is entered part by part. Where a part has led is asked of the kernel, and the mount is made of the present folder,
+ * whatever stands at its path by then: no link that a program puts into a volume leads out of it. Where the image folder lacks
+ * a mount point, it gets one in memory.
+ */
+export function mountFunctions(scratchDir: string | null): string {
+  const parent = scratchDir === 'TMPDIR' ? '"$TMPDIR"' : `'${scratchDir ?? ''}'`;
+  return `
+remove_tree() { rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwx -- "$1" && rm -rf -- "$1"; } 2>/dev/null; }
+take_disk() {
+  local parent=${parent} old
+  [ -n "$parent" ] || return 1
+  for old in "$parent"/longshore-scratch.*; do
+    [ -d "$old" ] && [ -O "$old" ] && [ ! -L "$old" ] || continue
+    # A job that was killed holds the lock of its folder no more.
+    ( flock -n 8 && remove_tree "$old" ) 8<"$old"
+  done
+  disk=$(mktemp -d -p "$parent" longshore-scratch.XXXXXXXX) && exec 9<"$disk" && flock 9
+}
+make_scratch() {
+  local index
+  for index in "\${!points[@]}"; do
+    [ -z "\${sources[index * 4]}" ] || continue
+    [ -n "$disk" ] || take_disk || return 1
+    mkdir -m 1777 -- "$disk/$index" || return 1
+  done
+}
+fault() { # CAUSE MESSAGE
+  printf '%s %s\\n' "$1" "$2" >"$job/mount-error"
+  exit 1
+}
+enter() { # PATH MODE: 1: missing or not to be created; 2: a link, no folder or too long; 3: not to be opened
+  local rest=$1 part at is_new
+  at=$(readlink /proc/self/cwd)
+  while [ -n "$rest" ]; do
+    part=\${rest%%/*}
+    rest=\${rest#"$part"}
+    rest=\${rest#/}
+    is_new=
+    [ "\${#part}" -le 255 ] || return 2
+    [ "$2" = ro ] || ! mkdir -- "./$part" || is_new=yes
+    if ! cd -P -- "./$part"; then
+      [ -L "./$part" ] || [ -e "./$part" ] || return 1
+      [ ! -L "./$part" ] && [ -d "./$part" ] && return 3
+      return 2
+    fi
+    at+=/$part
+    [ "$(readlink /proc/self/cwd)" = "$at" ] || return 2
+    # Another program may have put another folder in its place, which stays as it is.
+    [ -z "$is_new" ] || [ ! -O . ] || [ "$(stat -c %a .)" != 700 ] || [ -n "$(ls -A .)" ] || chmod 1777 .
+  done
+}
+attach() { # MODE PLACE: mounts the present folder there
+  local place point options
+  mount --no-canonicalize --rbind . "$2" || return 1
+  [ "$1" = ro ] || return 0
+  place=$(readlink -f -- "$2")
+  while read -r _ _ _ _ point options _; do
+    printf -v point %b "$point"
+    case $point in "$place" | "$place"/*) ;; *) continue ;; esac
+    mount --no-canonicalize -o "remount,bind,ro\${options#r[ow]}" "$point" || return 1
+  done </proc/self/mountinfo
+}
+has_points() { # MODE: whether the image has the folders at which the container mounts something; rw: makes them
+  local point
+  while IFS= read -r -d '' point; do
+    cd -P -- "$image_dir" && enter "\${point#*:/}" "$1" || return
+  done <"$job/mount-points"
+}
+make_mounts() {
+  local volume source sub_path mode index=0 place memory=$job/mounts/image
+  mount --make-rprivate / || fault infrastructure 'The node of the job cannot make mounts'
+  while IFS= read -r -d '' volume && IFS= read -r -d '' source && IFS= read -r -d '' sub_path && IFS= read -r -d '' mode; do
+    place=$job/mounts/$index
+    if [ -z "$volume" ]; then
+      cd -P -- "$disk/$index" && attach rw "$place" || fault infrastructure 'The node of the job cannot mount an empty folder'
+    else
+      cd -P -- "$source" || fault infrastructure "The volume '$volume' is missing on the node of the job"
+      enter "$sub_path" "$mode"
+      case $?$mode in
+        0*) ;;
+        1ro) fault error "There is no folder '$sub_path' of the volume '$volume'" ;;
+        2*) fault error "A part of the folder '$sub_path' of the volume '$volume' is a link, no folder or too long" ;;
+        *) fault infrastructure "The node of the job cannot open or create the folder '$sub_path' of the volume '$volume'" ;;
+      esac
+      attach "$mode" "$place" || fault infrastructure "The node of the job cannot mount the volume '$volume'"
+    fi
+    index=$((index + 1))
+  done <"$job/mount-sources"
+  if [ -n "$image_dir" ] && ! has_points ro; then
+    cd -P -- "$image_dir" && mount -t tmpfs -o mode=700 longshore "$memory" && mkdir "$memory/upper" "$memory/work" &&
+      mount -t overlay -o "lowerdir=.,upperdir=$memory/upper,workdir=$memory/work" longshore "$image_dir" ||
+      fault error 'The image has no folder for a mount, and the node of the job cannot add one'
+    has_points rw || fault error 'A part of the path of a mount is a link or no folder in the image'
+  fi
+  cd -P -- "$job" && date +%s%3N >started
+  export -n PWD OLDPWD SHLVL
+}
+within() { # COMMAND...
+  local as_user=
+  [ -e mount-points ] || exec "$@"
+  [ "$(id -u)" = 0 ] || as_user=--map-root-user
+  exec unshare --mount $as_user bash -c "$(declare -f fault enter attach has_points make_mounts)
+    job=\\$1 disk=\\$2 image_dir=\\$3; shift 3; make_mounts 2>>prepare.log; exec \\"\\$@\\"" bash "$job" "$disk" "$image_dir" "$@"
+}
+`;
+}

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { SettingsReader } from '@longshore/common/settings/settings-reader';
+import type { EngineJob, JobSpec, JobStatus } from '@longshore/launchers/launcher/engine';
+import { SlurmEngine } from '@longshore/launchers/slurm/slurm.engine';
+import { jobSpec } from '@longshore/launchers/testing/job-spec';
+import { NO_VOLUMES, parseVolumes } from '@longshore/worker/runtime/volumes';
+import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/settings/slurm-settings';
+import { MemoryLog } from '@longshore/worker/testing/container-spec';
+import { SlurmCluster } from './slurm-cluster.js';
+
+interface EngineChoice {
+  readonly env?: Readonly<Record<string, string>>;
+  /** SERVICE_WORKER_VOLUMES. */
+  readonly volumes?: string;
+  readonly workerId?: string;
+  readonly graceSeconds?: number;
+}
+
+/** A Slurm, and engines of launchers on it without a service. */
+export class SlurmEngines {
+  private readonly opened: SlurmEngine[] = [];
+  private count = 0;
+
+  private constructor(
+    readonly cluster: SlurmCluster,
+    /** Folder of the jobs. */
+    readonly shared: string,
+  ) {}
+
+  static async start(): Promise<SlurmEngines> {
+    const cluster = await SlurmCluster.start();
+    const shared = join(cluster.folder, 'shared');
+    mkdirSync(shared);
+    return new SlurmEngines(cluster, shared);
+  }
+
+  async open(tool: string, choice: EngineChoice = {}): Promise<SlurmEngine> {
+    const { env = {}, volumes, workerId = 'launcher-1', graceSeconds = 10 } = choice;
+    const reader = new SettingsReader(SLURM_SETTINGS, [], {
+      SERVICE_WORKER_SLURM_DIR: this.shared,
+      SERVICE_WORKER_SLURM_CONTAINER: tool,
+      SERVICE_WORKER_SLURM_IMAGES: join(this.cluster.folder, 'images'),
+      SERVICE_WORKER_SLURM_POLL: '0.3',
+      ...env,
+    });
+    const settings = readSlurmSettings(reader);
+    reader.throwIfRefused();
+    const offered = volumes === undefined ? NO_VOLUMES : parseVolumes(volumes);
+    assert.ok(offered !== undefined, volumes);
+    const engine = new SlurmEngine({
+      settings,
+      volumes: offered,
+      workerId,
+      deployment: 'test',
+      log: new MemoryLog(),
+      env: this.cluster.env,
+      graceSeconds,
+    });
+    await engine.open();
+    this.opened.push(engine);
+    return engine;
+  }
+
+  /** The first attempt of the next run, `run-N`. */
+  spec(fields: Partial<JobSpec> = {}): JobSpec {
+    this.count += 1;
+    return jobSpec({
+      runId: `run-${this.count}`,
+      attempt: 1,
+      image: 'registry.test/team/tool:1',
+      ...fields,
+    });
+  }
+
+  /** Ends all jobs and engines, and asserts that the shared folder has nothing of them. */
+  async clear(): Promise<void> {
+    const [first] = this.opened;
+    for (const job of first?.list() ?? []) await first?.remove(job);
+    for (const engine of this.opened.splice(0)) await engine.close();
+    await this.cluster.untilNoJobs();
+    const root = join(this.shared, 'test');
+    assert.deepEqual(existsSync(root) ? readdirSync(root) : [], [], 'no folder is left');
+  }
+
+  stop(): Promise<void> {
+    return this.cluster.stop();
+  }
+}
+
+export async function untilKind(
+  engine: SlurmEngine,
+  job: EngineJob,
+  ...kinds: JobStatus['kind'][]
+): Promise<EngineJob> {
+  let known: JobStatus | null = null;
+  for (;;) {
+    const next = await engine.nextStatus(job, known, AbortSignal.timeout(60_000));
+    assert.ok(next !== null, 'the engine has the job');
+    if (kinds.includes(next.status.kind)) return next;
+    known = next.status;
+  }
+}
+
+export async function linesOf(engine: SlurmEngine, job: EngineJob): Promise<string[]> {
+  const lines: string[] = [];
+  for await (const { text } of engine.readLines(job, new AbortController().signal)) lines.push(text);
+  return lines;
+}
