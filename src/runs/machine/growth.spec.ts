@@ -64,6 +64,7 @@ const growing = (growth: Partial<AmountGrowth> = {}): Run => ({
 
 const failing = (payload: JsonObject): RunCommand => event({ type: 'FAILED', msg: '', payload });
 const OOM = failing({ cause: 'oom', exit_code: 137 });
+const patch = (state: Run['state']): RunCommand => ({ type: 'patch', keyName: 'admin', state });
 const RETRY: RunCommand = { type: 'event', event: MANUAL_RETRY, reporter: {} };
 
 /** The RAM of each attempt that the failures open. */
@@ -120,7 +121,6 @@ describe('the RAM of an attempt', () => {
   });
 
   test("stays with the attempt after an admin's PATCH, which opens no other one", () => {
-    const patch = (state: Run['state']): RunCommand => ({ type: 'patch', keyName: 'admin', state });
     const failed = after({ ...growing(), maxAttempts: 1 }, ASSIGN, OOM);
     assert.equal(after(failed, patch('PENDING')).ramMb, 1000);
     assert.equal(after(failed, patch('PENDING'), RETRY).ramMb, 1000);

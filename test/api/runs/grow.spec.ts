@@ -114,6 +114,12 @@ describe('a run that grows', () => {
   const amountsOf = async (id: string): Promise<number[]> =>
     (await steps.attempts(id)).map(({ constraints }) => constraints.ram_mb);
 
+  const create = async (grow: object): Promise<number> => {
+    const headers = { 'Idempotency-Key': 'growth' };
+    const sent = { image: 'i', constraints: { ram_mb: 8 }, retry_policy: { grow } };
+    return (await service.send('POST', '/runs', { body: sent, headers })).status;
+  };
+
   for (const [title, sent, shown] of TAKEN) {
     test(`may have ${title}, which every answer shows as it was given`, async () => {
       const options = { constraints: { ram_mb: 1024 }, retry_policy: { max_attempts: 2, grow: sent } };
@@ -279,11 +285,6 @@ describe('a run that grows', () => {
   });
 
   test('is told from one that grows otherwise by an idempotency key', async () => {
-    const create = async (grow: object): Promise<number> => {
-      const headers = { 'Idempotency-Key': 'growth' };
-      const sent = { image: 'i', constraints: { ram_mb: 8 }, retry_policy: { grow } };
-      return (await service.send('POST', '/runs', { body: sent, headers })).status;
-    };
     assert.equal(await create({ ram_mb: { factor: 2, max: 9 } }), 201);
     assert.equal(await create({ ram_mb: { factor: 2, max: 9 } }), 201);
     assert.equal(await create({ ram_mb: { factor: 2, max: 10 } }), 409);
