@@ -180,7 +180,8 @@ export function toConstraintsDto(
   return { ram_mb: ramMb, vram_mb: vramMb, cpu, gpu_id: gpuId, ...extra, ...toGpuIds(gpuIds) };
 }
 
-function withoutGrowth({ grow: _, grown: __, ...members }: ExtraConstraints): Partial<ConstraintsDto> {
+function withoutGrowth(extra: ExtraConstraints): Partial<ConstraintsDto> {
+  const { grow: _, grown: __, ...members } = extra;
   return members;
 }
 

@@ -23,7 +23,7 @@ export const OPTIONS: readonly (readonly [name: string, option: RunOption<JsonVa
 >(Object(RUN_OPTIONS));
 
 const UNSET = Object.fromEntries(OPTIONS.map(([name, { unset }]) => [name, unset]));
-const BOUND = OPTIONS.filter(([, { bind }]) => bind !== undefined);
+const BOUND = OPTIONS.filter(([, option]) => option.bind !== undefined);
 const CLAIMED = OPTIONS.flatMap(([name, { texts }]) => (texts.claim === undefined ? [] : [name]));
 
 /** The document that is stored of the options of a request: what is given, not empty and not the default. Null: nothing is. */
