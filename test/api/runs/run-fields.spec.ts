@@ -73,6 +73,7 @@ const NOT_REQUESTED = [
   'attemptId',
   'notBefore',
   'outcome',
+  'endedWorker',
   ...CREATION_TIMES,
   ...Object.keys(INITIAL_VALUES),
 ];
