@@ -20,6 +20,8 @@ describe('the scheduled jobs', () => {
       env: { SERVICE_RUN_RETENTION_DAYS: '1', SERVICE_REAPER_INTERVAL: '', SERVICE_WORKER_TIMEOUT: '' },
     });
     jobs = service.app.get(JobExplorer).find();
+    // Without a lane there is nothing to clean up, and no lock is taken.
+    await service.send('POST', '/runs', { body: { image: 'i', selector: ['a'] } });
   });
   afterAll(() => service.close());
 

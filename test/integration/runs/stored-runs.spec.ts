@@ -89,7 +89,7 @@ describe('a stored run', () => {
 
   it('has in every column of its entity what it was created with', async () => {
     // Bytes of the JSON texts of inputs, template and attributes.
-    const expected = { ...CREATED, outcome: 'OPEN', size: 8 + 12 + 9 };
+    const expected = { ...CREATED, endedWorker: null, outcome: 'OPEN', size: 8 + 12 + 9 };
     const { columns } = database.dataSource.getMetadata(RunEntity);
     assert.deepEqual(
       Object.keys(expected).toSorted(),

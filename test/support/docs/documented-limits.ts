@@ -20,7 +20,6 @@ export const DOCUMENTED_LIMITS: Readonly<Record<string, readonly string[]>> = {
     '0.5 s',
     '1 s',
     '1.5 s',
-    '10 s',
     '11 s',
     '12 s',
     '120 s',
