@@ -18,7 +18,8 @@ export function RunStanding({ run }: { readonly run: Run }) {
   const isBad = state === 'FAILED';
   return (
     <div className={classNames(styles.standing, isBad && styles.bad)} role={isBad ? 'alert' : 'status'}>
-      <div className={styles.text}>
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- what can be scrolled has to be reached by keyboard */}
+      <div className={styles.text} tabIndex={0} role="group" aria-label="What the run does">
         <Words run={run} explanation={fits} />
       </div>
       {state === 'PENDING' && (
