@@ -93,7 +93,7 @@ export function goals(rows) {
     const p50Of = (name, size) =>
       ofPage.find((row) => row.name === name && row.size === size)?.figures.p50.median;
     const toState = ofPage
-      .filter(({ name }) => LISTS[name].label !== undefined)
+      .filter(({ name }) => LISTS[name].label !== undefined && LISTS[name].topic === undefined)
       .map(({ name, size }) => p50Of(name, size) / p50Of('frequent state', size));
     const goal = `list p50, page ${page}, the slowest by a label, against a frequent state`;
     return [...toSmallest, goalLine(goal, Math.max(...toState), { atMost: 1.5 })];
