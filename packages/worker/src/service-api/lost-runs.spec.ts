@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { HttpServiceApi } from './http-service-api.js';
+import { IDLE_REPORT } from '../testing/idle-report.js';
 
 test('reads the lost runs of a heartbeat that waits, and ignores what has another shape', async () => {
   const lost = { id: 'r', state: 'PENDING', attempt: 3, worker_id: null };
@@ -14,18 +15,11 @@ test('reads the lost runs of a heartbeat that waits, and ignores what has anothe
       return Response.json({ id: 'w', lost_ops: [lost, { ...lost, worker_id: 'b' }, ...others] });
     },
   });
-  const answer = await api.heartbeat(
-    {
-      workerId: 'w',
-      resources: { cpuCores: 1, ramMb: 1, gpus: [] },
-      load: null,
-      tags: [],
-      capabilities: [],
-      notClaiming: [],
-      runningOps: [],
-    },
-    { waitSeconds: 7, timeoutMs: 20_000, signal: new AbortController().signal },
-  );
+  const answer = await api.heartbeat(IDLE_REPORT, {
+    waitSeconds: 7,
+    timeoutMs: 20_000,
+    signal: new AbortController().signal,
+  });
   const read = { id: 'r', state: 'PENDING', currentAttempt: 3 };
   assert.deepEqual(answer, {
     kind: 'ok',

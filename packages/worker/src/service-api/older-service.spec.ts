@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { HttpServiceApi } from './http-service-api.js';
+import { IDLE_REPORT } from '../testing/idle-report.js';
 
 interface Asked {
   readonly path: string;
@@ -23,15 +24,6 @@ const CALL = {
   timeoutMs: 10_000,
   signal: new AbortController().signal,
   onAssigned: () => undefined,
-};
-const REPORT = {
-  workerId: 'w',
-  resources: { cpuCores: 1, ramMb: 1, gpus: [] },
-  load: null,
-  tags: [],
-  capabilities: [],
-  notClaiming: [],
-  runningOps: [],
 };
 const REPORTER = { workerId: 'w', attempt: 1, idempotencyKey: 'k', trace: null };
 const PAYLOAD = { outputs: { started_at: 1 }, started_at: 'a', finished_at: 'b' };
@@ -63,7 +55,7 @@ test('an older service gets no query that it would refuse, and a newer one all a
     Response.json(path === '/workers/heartbeat' ? { id: 'w', ...lost } : { ...RUN, ops: [] }),
   );
   const paths = async (): Promise<readonly string[]> => {
-    await api.heartbeat(REPORT, CALL);
+    await api.heartbeat(IDLE_REPORT, CALL);
     asked.length = 0;
     await api.claim('w', 'k', { ...CALL, max: 3 });
     await api.getRun('r');

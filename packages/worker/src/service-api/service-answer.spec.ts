@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test, vi } from 'vitest';
 import { HttpServiceApi } from './http-service-api.js';
 import type { Answer } from './service-api.js';
+import { IDLE_REPORT } from '../testing/idle-report.js';
 
 type Given = () => Response;
 
@@ -31,20 +32,11 @@ const { signal } = new AbortController();
 const HOLDER = { workerId: 'w', attempt: 1 };
 const REPORTER = { ...HOLDER, idempotencyKey: 'k', trace: null };
 const CLAIM = { waitSeconds: 0, timeoutMs: 15_000, signal, onAssigned: () => undefined };
-const REPORT = {
-  workerId: 'w',
-  resources: { cpuCores: 1, ramMb: 1, gpus: [] },
-  load: null,
-  tags: [],
-  capabilities: [],
-  notClaiming: [],
-  runningOps: [],
-};
 const ADDRESS = { runId: 'r', attempt: 1, workerId: 'w', number: 0 };
 const CHUNK = { firstLine: 0, lines: [], skippedBytes: 0, isLast: true };
 
 const REQUESTS: Readonly<Record<string, () => Promise<Answer<unknown>>>> = {
-  heartbeat: () => api.heartbeat(REPORT, { waitSeconds: 0, timeoutMs: 10_000, signal }),
+  heartbeat: () => api.heartbeat(IDLE_REPORT, { waitSeconds: 0, timeoutMs: 10_000, signal }),
   claim: () => api.claim('w', 'k', CLAIM),
   'GET of a run': () => api.getRun('r'),
   'GET of a timeline': () => api.getTimeline('r'),
