@@ -2,7 +2,7 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { MAX_BULK_ITEMS } from '../common/http/validation/bulk-items.js';
-import { QueryInteger } from '../common/http/validation/dto-decorators.js';
+import { QueryInteger } from '../common/http/validation/query-decorators.js';
 import { ConstraintsDto, toConstraintsDto } from '../runs/dto/constraints.dto.js';
 import { ClaimedOptionFields } from '../runs/options/option-fields.js';
 import { claimOptions } from '../runs/options/option-values.js';

@@ -2,7 +2,8 @@ import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/s
 import { IsIn, IsOptional } from 'class-validator';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
-import { Check, IsText, QueryInteger, QueryString } from '../common/http/validation/dto-decorators.js';
+import { Check, IsText } from '../common/http/validation/dto-decorators.js';
+import { QueryInteger, QueryString } from '../common/http/validation/query-decorators.js';
 import { PassByReference } from '../common/http/validation/free-form-json.js';
 import { SECRET_KINDS, type SecretEntity, type SecretKind } from '../database/entities/secret.entity.js';
 import { MAX_VARIABLES } from '../runs/options/variable-name.js';

@@ -1,11 +1,12 @@
 import type { Readable } from 'node:stream';
+import type { LongshoreClient } from '@longshore/client';
 import { readTime, TIME_FORM } from '@longshore/common/json/read-time';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { ExitCode } from './cli-error.js';
 import { readLogin } from './config-file.js';
 import { chooseConnection, type ConnectionFlags } from './connection.js';
 import type { Output } from './output.js';
-import { Session } from './session.js';
+import { type Answered, type CallInit, Session } from './session.js';
 import { formatTable, type Column } from './table.js';
 
 /** Flags of every command that calls the service. */
@@ -44,34 +45,46 @@ export async function openSession(flags: ConnectionFlags, context: CliContext): 
   return new Session(chooseConnection(flags, env, kept), context.output, context.stop());
 }
 
-/** How a command prints a paged list. */
+/** What a command that prints a paged list asks for and shows. */
 export interface ListOptions<T> {
   readonly columns: readonly Column<T>[];
   /** Printed to standard error when there are no rows. */
   readonly empty: string;
-  /** Reads a page; an empty one ends the list. */
-  readonly page: (after: string | undefined) => Promise<readonly T[]>;
+  /** Asks for a page; an empty one ends the list. */
+  readonly page: (client: LongshoreClient, asked: CallInit & PageParams) => Promise<Answered<readonly T[]>>;
   readonly cursorOf: (row: T) => string;
 }
 
-/** Prints all pages of a list: as a table, or with `--json` as one value per line. */
-export async function printList<T>(
-  { output }: Session,
-  { json }: ServiceFlags,
+interface PageParams {
+  readonly params: { readonly query: { readonly limit: number; readonly after?: string } };
+}
+
+const PAGE = 1000;
+
+/** Makes a command print all pages of a list: as a table, or with `--json` as one value per line. */
+export function printsList<T>(
+  command: Command,
+  example: string,
+  context: CliContext,
   { columns, empty, page, cursorOf }: ListOptions<T>,
-): Promise<void> {
-  const all: T[] = [];
-  for (let after: string | undefined; ;) {
-    const rows = await page(after);
-    if (json) await output.json(...rows);
-    else all.push(...rows);
-    const last = rows.at(-1);
-    if (last === undefined) break;
-    after = cursorOf(last);
-  }
-  if (json) return;
-  if (all.length === 0) output.note(empty);
-  else await output.write(formatTable(columns, all, output));
+): void {
+  callsService(command, example).action(async ({ json, ...flags }: ServiceFlags) => {
+    const session = await openSession(flags, context);
+    const { output } = context;
+    const all: T[] = [];
+    for (let after: string | undefined; ;) {
+      const params = { query: { limit: PAGE, ...(after === undefined ? {} : { after }) } };
+      const rows = await session.ask((init) => page(session.client, { params, ...init }));
+      if (json) await output.json(...rows);
+      else all.push(...rows);
+      const last = rows.at(-1);
+      if (last === undefined) break;
+      after = cursorOf(last);
+    }
+    if (json) return;
+    if (all.length === 0) output.note(empty);
+    else await output.write(formatTable(columns, all, output));
+  });
 }
 
 /** Reads an integer within bounds, both inclusive. */

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { text as readAll } from 'node:stream/consumers';
+import { buffer as readAll } from 'node:stream/consumers';
 import type { Readable } from 'node:stream';
 import { composeJson, memberTexts, parseJson } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
@@ -50,16 +50,20 @@ export async function readJsonObject(file: string, stdin: Readable): Promise<Jso
   return value;
 }
 
-/** JSON from a file; `-` is standard input. @throws CliError when it cannot be read or is none */
-export async function readJsonFile(file: string, stdin: Readable): Promise<unknown> {
-  let text: string;
+/** The content of a file. @param stdin stands for the file `-` @throws CliError when it cannot be read */
+export async function readBytes(file: string, stdin?: Readable): Promise<Buffer> {
   try {
-    text = file === '-' ? await readAll(stdin) : await readFile(file, 'utf8');
+    return await (stdin !== undefined && file === '-' ? readAll(stdin) : readFile(file));
   } catch (error) {
     throw usageError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+/** JSON from a file; `-` is standard input. @throws CliError when it cannot be read or is none */
+export async function readJsonFile(file: string, stdin: Readable): Promise<unknown> {
+  const bytes = await readBytes(file, stdin);
   try {
-    return parseJson(text);
+    return parseJson(bytes.toString());
   } catch (error) {
     throw usageError(
       `${nameOf(file)} holds no JSON: ${error instanceof Error ? error.message : String(error)}`,

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
 import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
@@ -7,7 +7,7 @@ import type { Schemas } from '@longshore/client';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { usageError } from './cli-error.js';
 import { type CliContext, integerOption, several, time } from './command-kit.js';
-import { splitAssignment } from './inputs.js';
+import { readBytes, splitAssignment } from './inputs.js';
 
 /** Flags for what a run may also say; those of {@link RUN_OPTIONS} are read by their names. */
 export interface RunOptionFlags {
@@ -183,14 +183,6 @@ async function readEnvFiles(
   let all: Record<string, string> = {};
   for (const file of files) all = { ...all, ...parseEnvFile(await readBytes(file), file, env) };
   return all;
-}
-
-async function readBytes(file: string): Promise<Buffer> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    throw usageError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
-  }
 }
 
 /** The member of a request that the flag of an option gives; none without the flag. @throws CliError for a file that cannot be read */

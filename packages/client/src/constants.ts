@@ -66,7 +66,10 @@ const OPTIONS = [
   {
     name: 'mounts',
     kind: 'record-list',
-    capabilities: ['volume:', 'scratch'],
+    capabilities: [
+      { name: 'volume:', member: 'volume', readOnly: 'read_only' },
+      { name: 'scratch', member: 'scratch_mb' },
+    ],
     about: 'Folders of volumes, and empty ones, that the container finds',
   },
   {
@@ -92,6 +95,13 @@ const OPTIONS = [
   },
 ] as const;
 
+/** What a worker needs for an item that has the member; it ends in `:rw` unless the item is read-only. */
+interface ItemCapability {
+  readonly name: Capability;
+  readonly member: string;
+  readonly readOnly?: string;
+}
+
 /** An option of a run that only the worker reads. */
 export interface RunOption {
   readonly name: (typeof OPTIONS)[number]['name'];
@@ -100,7 +110,7 @@ export interface RunOption {
   /** What a run has that gives nothing; absent: null, or an empty map or list. */
   readonly default?: number;
   /** What a worker may need for it. One that ends in a colon goes on with what the value says. */
-  readonly capabilities: readonly Capability[];
+  readonly capabilities: readonly (Capability | ItemCapability)[];
   /** A sentence without its end. */
   readonly about: string;
 }

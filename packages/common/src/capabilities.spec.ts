@@ -16,7 +16,7 @@ test('constraints need a capability where they have what interface.md does not',
   }
 });
 
-test('an option needs what it declares, which goes on with a text, and with the volumes of mounts', () => {
+test('an option needs what it declares, which goes on with a text, and for items what their members need', () => {
   assert.deepEqual(capabilitiesOfOption([], 'a'), []);
   assert.deepEqual(capabilitiesOfOption(['env'], { A: 'a' }), ['env']);
   assert.deepEqual(capabilitiesOfOption(['network:'], 'none'), ['network:none']);
@@ -26,7 +26,11 @@ test('an option needs what it declares, which goes on with a text, and with the 
     { volume: 'results', path: '/more' },
   ];
   const ofVolumes = ['volume:data', 'volume:results:rw', 'volume:results:rw'];
-  assert.deepEqual(capabilitiesOfOption(['volume:', 'scratch'], volumes), ofVolumes);
-  const scratch = [{ scratch_mb: 1, path: '/scratch' }];
-  assert.deepEqual(capabilitiesOfOption(['volume:', 'scratch'], scratch), ['scratch']);
+  const ofMounts = [
+    { name: 'volume:', member: 'volume', readOnly: 'read_only' },
+    { name: 'scratch', member: 'scratch_mb' },
+  ];
+  assert.deepEqual(capabilitiesOfOption(ofMounts, volumes), ofVolumes);
+  const scratch = [{ scratch_mb: 1, volume: null, path: '/scratch' }];
+  assert.deepEqual(capabilitiesOfOption(ofMounts, scratch), ['scratch']);
 });

@@ -21,32 +21,36 @@ export function capabilitiesOfConstraints(constraints: DemandingConstraints): st
   ];
 }
 
+/** A capability that an item of a list needs that has the member. */
+export interface ItemCapability {
+  /** One that ends in `:` goes on with the value of the member. */
+  readonly name: string;
+  readonly member: string;
+  /** The member that is true where the worker need not write; without it, the capability ends in `:rw`. */
+  readonly readOnly?: string;
+}
+
 /**
  * What a worker must be able to do for an option of a run.
- * @param declared of the option: one that ends in `:` goes on with what the value says
+ * @param declared of the option: one that ends in `:` goes on with the value
  * @param value of the option, which is set
  */
-export function capabilitiesOfOption(declared: readonly string[], value: unknown): string[] {
-  return declared.flatMap((name) => {
-    if (Array.isArray(value) && name === 'scratch') return value.some(isScratch) ? name : [];
-    if (Array.isArray(value) && name === 'volume:') return value.flatMap(capabilityOfVolume);
-    return name.endsWith(':') && typeof value === 'string' ? `${name}${value}` : name;
+export function capabilitiesOfOption(
+  declared: readonly (string | ItemCapability)[],
+  value: unknown,
+): string[] {
+  return declared.flatMap((capability) => {
+    if (typeof capability === 'string') return withValue(capability, value);
+    const { name, member, readOnly } = capability;
+    return (Array.isArray(value) ? value : []).filter(isJsonObject).flatMap((item) => {
+      const decisive = item[member] ?? null;
+      if (decisive === null) return [];
+      const isWritten = readOnly !== undefined && item[readOnly] !== true;
+      return `${withValue(name, decisive)}${isWritten ? ':rw' : ''}`;
+    });
   });
 }
 
-function isScratch(mount: unknown): boolean {
-  return volumeOf(mount) === undefined;
-}
-
-function capabilityOfVolume(mount: unknown): string[] {
-  const volume = volumeOf(mount);
-  if (volume === undefined) return [];
-  const isReadOnly = isJsonObject(mount) && mount['read_only'] === true;
-  return [isReadOnly ? `volume:${volume}` : `volume:${volume}:rw`];
-}
-
-/** Undefined: an empty folder. */
-function volumeOf(mount: unknown): string | undefined {
-  const volume = isJsonObject(mount) ? mount['volume'] : undefined;
-  return typeof volume === 'string' ? volume : undefined;
+function withValue(name: string, value: unknown): string {
+  return name.endsWith(':') && typeof value === 'string' ? `${name}${value}` : name;
 }

@@ -1,13 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import {
-  Check,
-  IsText,
-  IsTextList,
-  OptionalField,
-  QueryInteger,
-  QueryString,
-} from '../../common/http/validation/dto-decorators.js';
+import { Check, IsText, IsTextList, OptionalField } from '../../common/http/validation/dto-decorators.js';
+import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import { IsTimeOrSpan } from '../../common/http/validation/time-field.js';
 import {
   LONGEST_NAME,

@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
+import { QueryInteger } from '../../common/http/validation/query-decorators.js';
 import { EngineUseDto } from '../../workers/dto/engine.dto.js';
 import type { DemandSum, RunNumbers } from './demand.reader.js';
 

@@ -2,7 +2,7 @@ import type { Type } from '@nestjs/common';
 import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
-import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
+import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import { ExecutionOptionsDto, toExecutionOptionsDto } from '../../runs/dto/execution-options.dto.js';
 import { ConstraintsDto, toConstraintsDto } from '../../runs/dto/constraints.dto.js';
 import {

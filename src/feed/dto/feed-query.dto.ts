@@ -1,7 +1,7 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { EXAMPLE_TOPIC } from '../../common/http/api-examples.js';
-import { QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
+import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 
 const TOPIC = {

@@ -1,6 +1,6 @@
 import { ApiProperty } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
+import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../../runs/machine/run.js';
 
 export class LogStreamQueryDto {

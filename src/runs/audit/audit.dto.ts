@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { AUDIT_ACTIONS, type AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
-import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
+import { QueryInteger } from '../../common/http/validation/query-decorators.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 
 /** Entries of a page unless asked otherwise. */

@@ -1,12 +1,7 @@
 import { ApiProperty, ApiSchema, OmitType } from '@nestjs/swagger';
 import { IsOptional, ValidateBy } from 'class-validator';
-import {
-  IsText,
-  JsonObject,
-  OptionalField,
-  QueryBoolean,
-  QueryInteger,
-} from '../../common/http/validation/dto-decorators.js';
+import { IsText, JsonObject, OptionalField } from '../../common/http/validation/dto-decorators.js';
+import { QueryBoolean, QueryInteger } from '../../common/http/validation/query-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import type { SentTimelineRow, TimelineRow } from '../events/event.repository.js';
 import { EVENT_TYPE_PATTERN } from '../machine/event-types.js';

@@ -5,7 +5,7 @@ import {
   QueryInteger,
   QueryString,
   QueryTextList,
-} from '../../common/http/validation/dto-decorators.js';
+} from '../../common/http/validation/query-decorators.js';
 import { FAILURE_CAUSES, MAX_EXIT_CODE } from '../machine/event-types.js';
 import { LABEL_FILTER, MAX_LABEL_FILTERS, RUN_NAME } from './labels.dto.js';
 import { OpRunDto } from './op-run.dto.js';

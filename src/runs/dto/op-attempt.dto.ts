@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { QueryInteger } from '../../common/http/validation/dto-decorators.js';
+import { QueryInteger } from '../../common/http/validation/query-decorators.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { RUN_STATES, type RunState } from '../machine/run-state.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type RunRecord } from '../machine/run.js';

@@ -6,10 +6,8 @@ import {
   JsonObject,
   Nested,
   OptionalField,
-  QueryBoolean,
-  QueryInteger,
-  QueryString,
 } from '../../common/http/validation/dto-decorators.js';
+import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { RUN_STATES } from '../machine/run-state.js';
 import { ConstraintsInputDto } from './constraints.dto.js';

@@ -7,7 +7,7 @@ import { areTooMany, mergeLabels } from './labels.js';
 import { recordNote } from './note.js';
 import { openAttempt, record, transitionOf } from './record.js';
 import type { Rejection, Command, Outcome, Policy, Reporter, RunCommand } from './run-command.js';
-import { MAX_ATTEMPTS_OF_A_RUN, waitForStart, type Run } from './run.js';
+import { MAX_ATTEMPTS_OF_A_RUN, NO_END, waitForStart, type Run } from './run.js';
 import type { RunEvent } from './run-event.js';
 import { isInExecution, isTerminal } from './run-state.js';
 import { decideElapse } from './timers.js';
@@ -157,20 +157,15 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
   return {
     run: {
       ...patched,
+      ...NO_END,
       state,
       workerId: held ? run.workerId : null,
       gpuId: held ? run.gpuId : null,
       gpuIds: held ? run.gpuIds : null,
-      errorMessage: null,
-      cause: null,
-      exitCode: null,
-      cancelReason: null,
-      avoidedWorker: null,
       queuedAt: state === 'PENDING' ? t : run.queuedAt,
       notBefore: state === 'PENDING' ? waitForStart(run, t) : null,
       assignedAt: held ? run.assignedAt : isInExecution(state) ? t : null,
       startedAt: state === 'RUNNING' ? ((held ? run.startedAt : null) ?? t) : null,
-      finishedAt: null,
     },
     entries: [],
   };

@@ -1,6 +1,6 @@
 import type { Decision, Rejected } from './run-command.js';
 import { growthAfter } from './growth.js';
-import { waitForStart, type Run, type TimelineEntry } from './run.js';
+import { NEW_ATTEMPT, waitForStart, type Run, type TimelineEntry } from './run.js';
 import type { RunEvent } from './run-event.js';
 import { isTerminal, type RunState } from './run-state.js';
 import { findTransition, type Condition, type Transition, type Trigger } from './transitions.js';
@@ -37,28 +37,13 @@ export function openAttempt(
     run: {
       ...run,
       ...growthAfter(run, endState),
-      state: 'PENDING',
-      progress: 0,
+      ...NEW_ATTEMPT,
       attempt: run.attempt + 1,
       attemptId,
       firstEvent: eventCount,
       eventCount,
-      outputs: null,
-      gpuId: null,
-      gpuIds: null,
-      workerId: null,
-      errorMessage: null,
-      cause: null,
-      exitCode: null,
-      cancelReason: null,
-      avoidedWorker: null,
-      noteCount: 0,
-      noteBytes: 0,
       queuedAt: t,
       notBefore: waitForStart(run, t),
-      assignedAt: null,
-      startedAt: null,
-      finishedAt: null,
       updatedAt: t,
     },
     entries: events.map((event, i) => entryOf(run, event, run.eventCount + i, 'PENDING', t)),

@@ -81,29 +81,39 @@ export type LockedRun = Run & {
   readonly hasAttributes: boolean;
 };
 
-/** Fields that have the same value in every new run. */
-export const INITIAL_VALUES = {
-  state: 'PENDING',
-  progress: 0,
-  attempt: 1,
-  firstEvent: 0,
-  eventCount: 0,
-  failures: 0,
-  reclaims: 0,
-  outputs: null,
-  gpuId: null,
-  gpuIds: null,
-  workerId: null,
+/** What is said of the end of an attempt, while it has none. */
+export const NO_END = {
   errorMessage: null,
   cause: null,
   exitCode: null,
   cancelReason: null,
   avoidedWorker: null,
+  finishedAt: null,
+} as const satisfies Partial<RunRecord>;
+
+/** Fields that have the same value in every new attempt. */
+export const NEW_ATTEMPT = {
+  ...NO_END,
+  state: 'PENDING',
+  progress: 0,
+  outputs: null,
+  gpuId: null,
+  gpuIds: null,
+  workerId: null,
   noteCount: 0,
   noteBytes: 0,
   assignedAt: null,
   startedAt: null,
-  finishedAt: null,
+} as const satisfies Partial<RunRecord>;
+
+/** Fields that have the same value in every new run. */
+export const INITIAL_VALUES = {
+  ...NEW_ATTEMPT,
+  attempt: 1,
+  firstEvent: 0,
+  eventCount: 0,
+  failures: 0,
+  reclaims: 0,
 } as const satisfies Partial<RunRecord>;
 
 /** Fields that hold the time of the creation in a new run. */

@@ -71,7 +71,10 @@ export const MOUNTS: RunOption<readonly RunMount[]> = objectListOption<RunMount>
       { volume: 'results', path: '/out', sub_path: 'team-a' },
       { scratch_mb: 10_000, path: '/scratch' },
     ],
-    capabilities: ['volume:', 'scratch'],
+    capabilities: [
+      { name: 'volume:', member: 'volume', readOnly: 'read_only' },
+      { name: 'scratch', member: 'scratch_mb' },
+    ],
     problem: mountsProblem,
     bind: (mounts, runId) =>
       mounts.map((mount) => {

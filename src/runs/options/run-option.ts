@@ -1,5 +1,6 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
+import type { ItemCapability } from '@longshore/common/capabilities';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import {
   IsJsonInteger,
@@ -57,7 +58,7 @@ export interface RunOption<T> {
    */
   problem?(value: T, all: object, path: string): string | undefined;
   /** What a worker must be able to do to get a run with the option, as `capabilitiesOfOption` reads it; absent: nothing. */
-  readonly capabilities?: readonly string[];
+  readonly capabilities?: readonly (string | ItemCapability)[];
 }
 
 /** What a declaration says beside the form of the value. */

@@ -92,6 +92,30 @@ interface Found {
   readonly limit: string;
 }
 
+/** What the stretches of a list have in common. */
+interface List {
+  readonly filter: RunFilter;
+  readonly walk: WalkStart;
+  readonly reads: ListDriver['reads'];
+  /** SQL of the conditions on the creation. */
+  readonly times: readonly string[];
+  readonly order: string;
+  /** Place of the limit. */
+  readonly limit: string;
+  readonly bind: Bind;
+}
+
+/** A part of a list: the rows of a source that pass, in the order of the list. */
+interface Stretch {
+  /** SQL of rows `t` of created_at and id. */
+  readonly source: string;
+  readonly times: readonly string[];
+  /** Groups of terms that are looked up for each row. */
+  readonly groups: NonNullable<RunFilter['terms']>;
+  /** SQL of conditions on its row of `runs r` that are looked up. */
+  readonly fields: readonly string[];
+}
+
 /** @returns null: no run can pass the filter */
 function foundBy(
   filter: RunFilter,
@@ -101,80 +125,31 @@ function foundBy(
 ): Found | null {
   const state = stateOf(filter);
   if (filter.state !== undefined && filter.state !== state) return null;
-  const { workerId, ended, terms: groups = [] } = filter;
+  const { workerId, ended, terms = [] } = filter;
   const isOpen = state !== undefined && !isTerminal(state);
   // Open runs have no end, and pending ones no worker.
   if ((isOpen && ended !== undefined) || (state === 'PENDING' && workerId !== undefined)) return null;
   const isExecuting = isOpen && isInExecution(state);
-  const { reads } = driver;
-  const leading = !isExecuting && typeof reads === 'number' ? groups[reads] : undefined;
-  const ofAnyWorker = { ...filter, workerId: undefined };
-  const fields = fieldConditions(isExecuting ? ofAnyWorker : filter, bind);
-  // The predicate of the index of all runs, for a list without a field that has an index.
-  const ofIndex = fields.length > 0 && reads !== 'outcome' ? [] : [ONLY_BY_OUTCOME];
-  // An outcome tells the states of ended runs only.
-  if (isOpen) fields.push(`r.state = ${bind(state, 'text')}`);
-  fields.push(...endedConditions(filter, bind));
   const since = splitOf(filter, walk, driver);
-  const created = createdRange(filter);
-  const times = createdConditions(within(created, { gte: since }), walk, bind);
-  const lookedUp = groups.filter((group) => group !== leading).map((group) => bind(group, 'text[]'));
+  const times = createdConditions(within(createdRange(filter), { gte: since }), walk, bind);
   const order = walk.direction === 'older' ? 'created_at desc, id desc' : 'created_at, id';
   const limit = bind(walk.limit, 'integer');
-  const ofOutcome = (columns: string, outcome: string): string =>
-    `select ${columns}
-         from ${RUNS.name} r
-        where ${[`r.outcome = ${outcome}`, ...ofIndex, ...fields, ...times].join(' and ')}
-        order by ${order}
-        limit ${limit} + 1`;
-  if (state !== undefined && !isExecuting && groups.length === 0 && since === undefined) {
-    const outcome = bind(isTerminal(state) ? state : 'OPEN', 'text');
-    return { runs: ofOutcome('r.*', outcome), ids: ofOutcome('r.id', outcome), order, limit };
+  const list = { filter, walk, reads: driver.reads, times, order, limit, bind };
+  if (state !== undefined && !isExecuting && terms.length === 0 && since === undefined) {
+    const stretch = ofOutcome(bind(isOpen ? 'OPEN' : state, 'text'), list);
+    return { runs: firstOf(stretch, list, 't.*'), ids: firstOf(stretch, list, 't.id'), order, limit };
   }
-  const outcomes = bind(outcomesOf(filter), 'text[]');
-  const lookUp = { fields, times, order, limit };
-  // A run has one term of a group, so no run is found twice.
-  const several = leading !== undefined && leading.length > 1 ? leading : undefined;
-  const stretch = (): string => {
-    if (isExecuting) return lookedUpStretch(executing(workerId, bind), lookedUp, lookUp);
-    if (leading !== undefined) {
-      const source = ofTerm(several === undefined ? bind(leading[0], 'text') : 'd.term');
-      return lookedUpStretch(source, lookedUp, lookUp);
-    }
-    if (groups.length === 0) return ofOutcome('r.created_at, r.id', 's.outcome');
-    const source = `select r.created_at, r.id from ${RUNS.name} r where ${['r.outcome = s.outcome', ...ofIndex, ...fields].join(' and ')}`;
-    return lookedUpStretch(source, lookedUp, { ...lookUp, fields: [] });
-  };
-  const allGroups = (): string[] => groups.map((group) => bind(group, 'text[]'));
   // The index of workers has the runs that have ended.
-  const ofOpen = (): string => {
-    const open = { ...lookUp, fields: fieldConditions(ofAnyWorker, bind) };
-    return ` union all (${lookedUpStretch(executing(workerId, bind), allGroups(), open)})`;
-  };
   const isPartOpen = workerId !== undefined && state === undefined && ended === undefined;
-  const stretches = `select stretch.created_at, stretch.id
-             from (
-               select stretch.created_at, stretch.id
-                 from unnest(${outcomes}) as s (outcome)
-                 ${several === undefined ? '' : `cross join unnest(${bind(several, 'text[]')}) as d (term)`}
-                 cross join lateral (
-                   ${stretch()}
-                 ) stretch${isPartOpen ? ofOpen() : ''}
-             ) stretch
+  const parts = [
+    ...(isExecuting ? [] : [firstOfEachOutcome(list)]),
+    ...(isExecuting || isPartOpen ? [firstOf(ofExecutions(list), list)] : []),
+  ];
+  const newer = `select created_at, id
+             from (${parts.map((part) => `(${part})`).join(' union all ')}) stretch
             order by ${order}
             limit ${limit} + 1`;
-  // Found by the index of ends, and sorted.
-  const createdBefore = (time: Date): string => {
-    const conditions = [
-      `r.outcome = any(${outcomes})`,
-      ...fields,
-      ...createdConditions(within(created, { lt: time }), walk, bind),
-    ];
-    const source = `select r.created_at, r.id from ${RUNS.name} r where ${conditions.join(' and ')} offset 0`;
-    return lookedUpStretch(source, allGroups(), { ...lookUp, fields: [], times: [] });
-  };
-  const page =
-    since === undefined ? stretches : inTurn(stretches, createdBefore(since), walk, { order, limit });
+  const page = since === undefined ? newer : inTurn(newer, firstOf(ofEnds(since, list), list), list);
   return {
     runs: `select r.*
          from (
@@ -209,13 +184,8 @@ function splitOf(filter: RunFilter, walk: WalkStart, { reads, isRare }: ListDriv
 }
 
 /** SQL of the first rows of two parts of a list, of which the second is read only as far as the first has too few. */
-function inTurn(
-  newer: string,
-  older: string,
-  { direction }: WalkStart,
-  { order, limit }: Pick<LookUp, 'order' | 'limit'>,
-): string {
-  const [first, second] = direction === 'older' ? [newer, older] : [older, newer];
+function inTurn(newer: string, older: string, { walk, order, limit }: List): string {
+  const [first, second] = walk.direction === 'older' ? [newer, older] : [older, newer];
   return `with head as (${first}),
          tail as (
            select *
@@ -229,40 +199,91 @@ function inTurn(
           order by ${order}`;
 }
 
-interface LookUp {
-  readonly fields: readonly string[];
-  readonly times: readonly string[];
-  readonly order: string;
-  readonly limit: string;
+/** SQL of the first rows of the stretches of each outcome, and of each of several terms: a run has one term of a group. */
+function firstOfEachOutcome(list: List): string {
+  const { filter, reads, bind } = list;
+  const outcomes = bind(outcomesOf(filter), 'text[]');
+  const group = typeof reads === 'number' ? filter.terms?.[reads] : undefined;
+  const isSeveral = group !== undefined && group.length > 1;
+  const stretch =
+    group === undefined
+      ? ofOutcome('s.outcome', list)
+      : ofTerm(isSeveral ? 'd.term' : bind(group[0], 'text'), group, list);
+  return `select stretch.created_at, stretch.id
+                 from unnest(${outcomes}) as s (outcome)
+                 ${isSeveral ? `cross join unnest(${bind(group, 'text[]')}) as d (term)` : ''}
+                 cross join lateral (
+                   ${firstOf(stretch, list)}
+                 ) stretch`;
 }
 
-/** Runs in execution, of one worker if it is given, as rows of created_at and id. */
-function executing(workerId: string | undefined, bind: Bind): string {
+/** Runs of an outcome, by an index of it. */
+function ofOutcome(outcome: string, { filter, reads, times, bind }: List): Stretch {
+  const fields = fieldConditions(filter, bind);
+  const ofIndex = fields.length > 0 && reads !== 'outcome' ? [] : [ONLY_BY_OUTCOME];
+  const conditions = [`r.outcome = ${outcome}`, ...ofIndex, ...fields, ...otherConditions(filter, bind)];
+  return { source: ofRuns(conditions), times, groups: filter.terms ?? [], fields: [] };
+}
+
+/** Runs of the outcome `s.outcome` with a term of a group. */
+function ofTerm(term: string, group: readonly string[], { filter, times, bind }: List): Stretch {
+  return {
+    source: `select created_at, run_id as id from ${TERMS.name} where term = ${term} and outcome = s.outcome`,
+    times,
+    groups: filter.terms?.filter((other) => other !== group) ?? [],
+    fields: [...fieldConditions(filter, bind), ...otherConditions(filter, bind)],
+  };
+}
+
+/** Runs in execution, of the filter's worker if it has one. */
+function ofExecutions({ filter, times, bind }: List): Stretch {
+  const { workerId, ...others } = filter;
   const ofWorker = workerId === undefined ? '' : ` where worker_id = ${bind(workerId, 'text')}`;
-  return `select created_at, run_id as id from ${EXECUTIONS.name}${ofWorker}`;
+  return {
+    source: `select created_at, run_id as id from ${EXECUTIONS.name}${ofWorker}`,
+    times,
+    groups: filter.terms ?? [],
+    fields: [...fieldConditions(others, bind), ...otherConditions(others, bind)],
+  };
 }
 
-/** Runs of the outcome `s.outcome` with the term, as rows of created_at and id. */
-function ofTerm(term: string): string {
-  return `select created_at, run_id as id from ${TERMS.name} where term = ${term} and outcome = s.outcome`;
+/** Runs that were created before a time, by the index of ends, and sorted. */
+function ofEnds(since: Date, { filter, walk, bind }: List): Stretch {
+  const conditions = [
+    `r.outcome = any(${bind(outcomesOf(filter), 'text[]')})`,
+    ...fieldConditions(filter, bind),
+    ...otherConditions(filter, bind),
+    ...createdConditions(within(createdRange(filter), { lt: since }), walk, bind),
+  ];
+  return { source: `${ofRuns(conditions)} offset 0`, times: [], groups: filter.terms ?? [], fields: [] };
+}
+
+function ofRuns(conditions: readonly string[]): string {
+  return `select r.* from ${RUNS.name} r where ${conditions.join(' and ')}`;
+}
+
+/** SQL of the conditions on `runs r` beside those on fields: the state of an open run, which its outcome does not tell, and the end. */
+function otherConditions(filter: RunFilter, bind: Bind): string[] {
+  const state = stateOf(filter);
+  const ofState = state === undefined || isTerminal(state) ? [] : [`r.state = ${bind(state, 'text')}`];
+  return [...ofState, ...endedConditions(filter, bind)];
 }
 
 /**
- * SQL of the first runs of a source that have a term of each group and fulfil the conditions on fields of `runs r`. `offset 0` keeps the
- * planner from reading all runs that fulfil a condition instead of looking up those of the source, one by one.
+ * SQL of the first rows of a stretch. `offset 0` keeps the planner from reading all runs that fulfil a condition instead of looking
+ * up those of the source, one by one.
  */
-function lookedUpStretch(
-  source: string,
-  groups: readonly string[],
-  { fields, times, order, limit }: LookUp,
+function firstOf(
+  { source, times, groups, fields }: Stretch,
+  { order, limit, bind }: List,
+  columns = 't.created_at, t.id',
 ): string {
-  const lookUps = [
-    ...groups.map((terms) => `select from ${TERMS.name} o where o.run_id = t.id and o.term = any(${terms})`),
-    ...(fields.length > 0
-      ? [`select from ${RUNS.name} r where r.id = t.id and ${fields.join(' and ')}`]
-      : []),
-  ];
-  return `select t.created_at, t.id
+  const lookUps = groups.map(
+    (group) => `select from ${TERMS.name} o where o.run_id = t.id and o.term = any(${bind(group, 'text[]')})`,
+  );
+  if (fields.length > 0)
+    lookUps.push(`select from ${RUNS.name} r where r.id = t.id and ${fields.join(' and ')}`);
+  return `select ${columns}
                 from (${source}) t
                 ${lookUps.map((one, n) => `cross join lateral (${one} offset 0) as match${n}`).join(' ')}
                ${times.length > 0 ? `where ${times.join(' and ')}` : ''}

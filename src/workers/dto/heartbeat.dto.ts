@@ -12,8 +12,8 @@ import {
   Nested,
   NestedList,
   OptionalField,
-  QueryInteger,
 } from '../../common/http/validation/dto-decorators.js';
+import { QueryInteger } from '../../common/http/validation/query-decorators.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../../runs/machine/run.js';
 import {

@@ -1,6 +1,6 @@
 import { ApiProperty, ApiPropertyOptional, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { QueryInteger, QueryString } from '../../common/http/validation/dto-decorators.js';
+import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import type { WorkerStatus } from '../workers.service.js';
 import { EngineJobsDto } from './engine.dto.js';
 import { NotClaimingDto, RunningOpDto, toNotClaimingDtos } from './heartbeat.dto.js';

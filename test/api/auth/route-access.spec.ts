@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { rows } from '../../../src/database/sql/sql.js';
 import { readPage } from '../../support/docs/doc-pages.js';
 import {
   FOR_BOUND_KEYS,
@@ -25,7 +24,6 @@ interface Verdict {
 describe('access to the routes of the OpenAPI document', () => {
   let service: TestApp;
   let routes: DocumentedRoute[];
-  const refusals: string[] = [];
 
   beforeAll(async () => {
     service = await startTestApp();
@@ -34,11 +32,7 @@ describe('access to the routes of the OpenAPI document', () => {
   });
   afterAll(() => service.close());
 
-  async function knock(
-    route: string,
-    headers: Readonly<Record<string, string>>,
-    method?: string,
-  ): Promise<Verdict> {
+  async function knock(route: string, headers: Headers, method?: string): Promise<Verdict> {
     const [verb = '', path = ''] = route.split(' ');
     const abort = new AbortController();
     const response = await fetch(service.url + path.replaceAll(/\{\w+\}/g, 'x'), {
@@ -53,9 +47,7 @@ describe('access to the routes of the OpenAPI document', () => {
       return { status };
     }
     assert.match(response.headers.get('content-type') ?? '', /^application\/json\b/);
-    const text = await response.text();
-    refusals.push(text);
-    return { status, body: JSON.parse(text) };
+    return { status, body: await response.json() };
   }
 
   test('is laid down here for each of them', () => {
@@ -106,67 +98,10 @@ describe('access to the routes of the OpenAPI document', () => {
     }
   });
 
-  for (const scope of ['admin', 'client', 'worker'] as const) {
-    test(`is what the scope ${scope} has, in either header`, async () => {
-      for (const [route] of routes) {
-        const access = ROUTE_ACCESS[route] ?? [];
-        const allowed = typeof access === 'string' || scope === 'admin' || access.includes(scope);
-        const lacking = typeof access === 'string' ? '' : (access[0] ?? 'admin');
-        for (const headers of [
-          { 'X-API-Key': KEYS[scope] },
-          { Authorization: `Bearer ${KEYS[scope]}` },
-          { Authorization: `bearer ${KEYS[scope]}` },
-        ] as Headers[]) {
-          const verdict = await knock(route, headers);
-          if (allowed) assert.ok(verdict.status !== 401 && verdict.status !== 403, route);
-          else
-            assert.deepEqual(
-              verdict,
-              { status: 403, body: { detail: `API key lacks scope '${lacking}'` } },
-              route,
-            );
-        }
-      }
-    });
-  }
-
-  test('is free where it is public, whatever key comes along', async () => {
-    const open = Object.keys(ROUTE_ACCESS).filter((route) => ROUTE_ACCESS[route] === 'public');
-    for (const route of [...open, 'GET /docs', 'GET /docs-json']) {
-      for (const headers of [{}, { 'X-API-Key': WRONG_KEY }] as Headers[]) {
-        assert.equal((await knock(route, headers)).status, 200, route);
-      }
-    }
-  });
-
   test('to a HEAD is as to the GET', async () => {
     for (const [route] of routes) {
       if (!route.startsWith('GET ') || ROUTE_ACCESS[route] === 'public') continue;
       assert.equal((await knock(route, {}, 'HEAD')).status, 401, route);
     }
-  });
-
-  test('is no question where there is no route: 404 with and without a key', async () => {
-    for (const route of ['GET /nope', 'POST /health', 'DELETE /runs/{id}', 'GET /Runs/{id}', 'GET /runs/']) {
-      for (const headers of [{}, { 'X-API-Key': WRONG_KEY }, { 'X-API-Key': KEYS.admin }] as Headers[]) {
-        assert.equal((await knock(route, headers)).status, 404, route);
-      }
-    }
-  });
-
-  test('leaves no key in an answer, in the log or in the database', async () => {
-    const { send, dataSource, logged } = service;
-    await send('POST', '/runs', { body: { image: 'i' }, key: KEYS.client });
-    await send('POST', '/runs', { body: '{', key: KEYS.client });
-    const tables = await rows<{ name: string }>(
-      dataSource,
-      `select tablename as name from pg_tables where schemaname = 'public'`,
-    );
-    const dumps = await Promise.all(
-      tables.map(({ name }) => rows<object>(dataSource, `select * from "${name}"`)),
-    );
-    const everything = [...refusals, JSON.stringify(logged), JSON.stringify(dumps)].join('\n');
-    assert.ok(refusals.length > 100 && dumps.flat().length > 0);
-    for (const key of [...Object.values(KEYS), WRONG_KEY]) assert.ok(!everything.includes(key), key);
   });
 });

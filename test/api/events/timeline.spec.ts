@@ -94,18 +94,6 @@ describe('the timeline', () => {
     });
   }
 
-  test('shows all entries with the state that the run has now', async () => {
-    const { id } = await steps.running();
-    await steps.event(id, 'COMPLETED');
-    assert.deepEqual(
-      (await steps.poll(id)).map(({ type, state }) => [type, state]),
-      [
-        ['STARTED', 'COMPLETED'],
-        ['COMPLETED', 'COMPLETED'],
-      ],
-    );
-  });
-
   test('never goes back in time', async () => {
     const times = (await steps.poll(long)).map(({ t }) => String(t));
     assert.deepEqual(times.toSorted(), times);

@@ -29,9 +29,8 @@ import {
   IsText,
   JsonObject,
   OptionalField,
-  QueryInteger,
-  QueryString,
 } from '../../../src/common/http/validation/dto-decorators.js';
+import { QueryInteger, QueryString } from '../../../src/common/http/validation/query-decorators.js';
 import { FastExpressAdapter } from '../../../src/common/http/server/fast-express.adapter.js';
 import { HttpModule } from '../../../src/common/http/http.module.js';
 import { requestIdOf } from '../../../src/common/http/request/request-id.js';

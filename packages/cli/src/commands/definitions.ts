@@ -3,7 +3,7 @@ import { stringifyJson } from '@longshore/common/json/json-text';
 import { readWarnings } from '@longshore/common/warnings';
 import { Option, type Command } from 'commander';
 import { usageError } from '../cli-error.js';
-import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
+import { callsService, type CliContext, openSession, printsList, type ServiceFlags } from '../command-kit.js';
 import { readJsonFile } from '../inputs.js';
 import {
   given,
@@ -22,7 +22,6 @@ type Definition = Schemas['OpDefinition'];
 type VersionFlags = ServiceFlags & { readonly version?: string };
 type RunFlags = VersionFlags & NewRunFlags & { readonly dryRun?: true };
 
-const PAGE = 1000;
 const COLUMNS: readonly Column<Definition>[] = [
   { title: 'ID', text: ({ id }) => id },
   { title: 'VERSION', text: ({ version }) => version },
@@ -84,17 +83,11 @@ function addApply(parent: Command, context: CliContext): void {
 
 function addList(parent: Command, context: CliContext): void {
   const command = parent.command('list').description('list definitions, all versions');
-  callsService(command, 'def list').action(async (flags: ServiceFlags) => {
-    const session = await openSession(flags, context);
-    await printList(session, flags, {
-      columns: COLUMNS,
-      empty: 'no definitions',
-      page: (after) => {
-        const query = { limit: PAGE, ...(after === undefined ? {} : { after }) };
-        return session.ask((init) => session.client.GET('/definitions', { params: { query }, ...init }));
-      },
-      cursorOf: ({ id, version }) => `${id}/${version}`,
-    });
+  printsList(command, 'def list', context, {
+    columns: COLUMNS,
+    empty: 'no definitions',
+    page: (client, asked) => client.GET('/definitions', { ...asked }),
+    cursorOf: ({ id, version }) => `${id}/${version}`,
   });
 }
 

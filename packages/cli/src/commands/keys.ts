@@ -5,15 +5,13 @@ import {
   callsService,
   type CliContext,
   openSession,
-  printList,
+  printsList,
   type ServiceFlags,
   time,
 } from '../command-kit.js';
 import { ago, type Column } from '../table.js';
 
 type ApiKey = Schemas['ApiKey'];
-
-const PAGE = 1000;
 
 const COLUMNS: readonly Column<ApiKey>[] = [
   { title: 'ID', text: ({ id }) => id },
@@ -98,17 +96,11 @@ function addCreate(parent: Command, context: CliContext): void {
 
 function addList(parent: Command, context: CliContext): void {
   const command = parent.command('list').description('list keys, newest first, ended ones too');
-  callsService(command, 'keys list').action(async (flags: ServiceFlags) => {
-    const session = await openSession(flags, context);
-    await printList(session, flags, {
-      columns: COLUMNS,
-      empty: 'no keys but those that the service was started with',
-      page: (after) => {
-        const query = { limit: PAGE, ...(after === undefined ? {} : { after }) };
-        return session.ask((init) => session.client.GET('/api-keys', { params: { query }, ...init }));
-      },
-      cursorOf: ({ id }) => id,
-    });
+  printsList(command, 'keys list', context, {
+    columns: COLUMNS,
+    empty: 'no keys but those that the service was started with',
+    page: (client, asked) => client.GET('/api-keys', { ...asked }),
+    cursorOf: ({ id }) => id,
   });
 }
 

@@ -1,16 +1,15 @@
 import { isUtf8 } from 'node:buffer';
-import { readFile } from 'node:fs/promises';
 import { buffer as readAll } from 'node:stream/consumers';
 import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
 import { usageError } from '../cli-error.js';
-import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
+import { callsService, type CliContext, openSession, printsList, type ServiceFlags } from '../command-kit.js';
+import { readBytes } from '../inputs.js';
 import { ago, type Column } from '../table.js';
 import { askSecret } from './login.js';
 
 type Secret = Schemas['Secret'];
 
-const PAGE = 1000;
 const COLUMNS: readonly Column<Secret>[] = [
   { title: 'NAME', text: ({ name }) => name },
   { title: 'KIND', text: ({ kind }) => kind },
@@ -32,17 +31,11 @@ export function addSecrets(program: Command, context: CliContext): void {
 
 function addList(parent: Command, context: CliContext): void {
   const command = parent.command('list').description('list names, kinds and times; never values');
-  callsService(command, 'secrets list').action(async (flags: ServiceFlags) => {
-    const session = await openSession(flags, context);
-    await printList(session, flags, {
-      columns: COLUMNS,
-      empty: 'no secrets',
-      page: (after) => {
-        const query = { limit: PAGE, ...(after === undefined ? {} : { after }) };
-        return session.ask((init) => session.client.GET('/secrets', { params: { query }, ...init }));
-      },
-      cursorOf: ({ name }) => name,
-    });
+  printsList(command, 'secrets list', context, {
+    columns: COLUMNS,
+    empty: 'no secrets',
+    page: (client, asked) => client.GET('/secrets', { ...asked }),
+    cursorOf: ({ name }) => name,
   });
 }
 
@@ -137,14 +130,6 @@ async function readValue({ file }: SetFlags, context: CliContext): Promise<strin
   const value = file === undefined ? await readGiven(context) : toText(await readBytes(file));
   if (value === '') throw usageError('no value was given');
   return value;
-}
-
-async function readBytes(file: string): Promise<Buffer> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    throw usageError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
-  }
 }
 
 /** @throws CliError for other bytes than text, which would be stored changed */

@@ -1,6 +1,6 @@
 import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
-import { callsService, type CliContext, openSession, printList, type ServiceFlags } from '../command-kit.js';
+import { callsService, type CliContext, openSession, printsList, type ServiceFlags } from '../command-kit.js';
 import { describeCores } from '@longshore/client/needs';
 import { type Colour, oneLine } from '../style.js';
 import { ago, type Column } from '../table.js';
@@ -14,17 +14,11 @@ export function addWorkers(program: Command, context: CliContext): void {
   const list = parent
     .command('list', { isDefault: true })
     .description('list workers with what they have left');
-  callsService(list, 'workers').action(async (flags: ServiceFlags) => {
-    const session = await openSession(flags, context);
-    await printList(session, flags, {
-      columns: WORKER_COLUMNS,
-      empty: 'no workers',
-      page: (after) => {
-        const params = { query: after === undefined ? {} : { after } };
-        return session.ask((init) => session.client.GET('/workers', { params, ...init }));
-      },
-      cursorOf: ({ id }) => id,
-    });
+  printsList(list, 'workers', context, {
+    columns: WORKER_COLUMNS,
+    empty: 'no workers',
+    page: (client, asked) => client.GET('/workers', { ...asked }),
+    cursorOf: ({ id }) => id,
   });
   const changes = [
     ['drain', 'stop a worker from claiming; its runs continue', '/workers/{worker_id}/drain', 'drains'],

@@ -1,15 +1,8 @@
 import { NO_CONSTRAINTS, type Constraints } from './constraints.js';
 import type { HeartbeatReport, Refusal, RunEvent } from './service-api.js';
 
-/** What payloads of the worker's own events have that an older service may not know. */
-const DETAILS: ReadonlySet<string> = new Set([
-  'cause',
-  'exit_code',
-  'finished_at',
-  'gpu_ids',
-  'outputs_changed',
-  'started_at',
-]);
+/** What payloads of the worker's own events have in interface.md, which every service knows. */
+const KNOWN: ReadonlySet<string> = new Set(['worker_id', 'gpu_id', 'outputs', 'error_message']);
 
 const OWN_TYPES: ReadonlySet<string> = new Set(['STARTED', 'COMPLETED', 'FAILED']);
 
@@ -34,6 +27,6 @@ export function withoutRefused({ type, msg, payload = {} }: RunEvent, refusal: R
   if (refusal.status !== 400 || !OWN_TYPES.has(type)) return null;
   const named = new Set(refusal.detail.match(/(?<=\bpayload\.)\w+/g));
   const entries = Object.entries(payload);
-  const known = entries.filter(([name]) => !named.has(name) || !DETAILS.has(name));
+  const known = entries.filter(([name]) => !named.has(name) || KNOWN.has(name));
   return known.length === entries.length ? null : { type, msg, payload: Object.fromEntries(known) };
 }

@@ -17,6 +17,7 @@ export function sampleOptions(capabilities: readonly Capability[]): readonly Par
   return RUN_OPTIONS.filter(
     ({ name, capabilities: needed }) =>
       name in carriedOptions(PLAIN) &&
-      (needed.length === 0 || needed.some((one) => capabilities.includes(one))),
+      (needed.length === 0 ||
+        needed.some((one) => capabilities.includes(typeof one === 'string' ? one : one.name))),
   ).map(({ name, kind }) => ({ [name]: VALUES[kind] }));
 }

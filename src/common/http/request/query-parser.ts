@@ -1,5 +1,5 @@
 import { isCleanText } from '@longshore/common/json/text';
-import { LIST_PARAMETERS } from '../validation/dto-decorators.js';
+import { LIST_PARAMETERS } from '../validation/query-decorators.js';
 import { parameterName, Problems } from '../validation/problems.js';
 
 /** Query parameters by their literal names (`created[gte]`); without prototype, so any name is safe. */

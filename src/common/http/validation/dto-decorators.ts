@@ -2,7 +2,7 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiExtension, ApiExtraModels, ApiProperty, getSchemaPath } from '@nestjs/swagger';
 import { Transform, Type } from 'class-transformer';
 import type { TransformFnParams, TransformMetadata } from 'class-transformer';
-import { IsBoolean, IsIn, IsObject, IsOptional, ValidateBy, ValidateNested } from 'class-validator';
+import { IsObject, IsOptional, ValidateBy, ValidateNested } from 'class-validator';
 import { isCleanText, lengthWithin } from '@longshore/common/json/text';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { PassByReference } from './free-form-json.js';
@@ -41,20 +41,10 @@ export interface TextMapShape extends Pick<SizeLimit, 'max'> {
   readonly nullable?: boolean;
 }
 
-/** A query parameter's text, and the values it is limited to. */
-interface QueryText extends TextShape {
-  readonly oneOf?: readonly string[];
-}
-
-/** Names of the query parameters that may be given several times. */
-export const LIST_PARAMETERS = new Set<string>();
-
 /** Marks the schema of a class that ignores unknown fields; the OpenAPI document replaces it by a keyword. */
 export const IGNORES_UNKNOWN_FIELDS = 'x-ignores-unknown-fields';
 
 const ALLOWS_UNKNOWN = 'longshore:allows-unknown-fields';
-
-const DECIMAL = /^(?:0|-?[1-9][0-9]{0,15})$/;
 
 /** The transforms that {@link OptionalField} adds. */
 export const NULL_TO_INITIAL = new WeakSet<TransformMetadata['transformFn']>();
@@ -248,46 +238,6 @@ export function textMapProblem(
   return bytes > maxBytes ? `${path} must have at most ${maxBytes} bytes of names and values` : undefined;
 }
 
-/** A query parameter that may be given several times: a list of texts of the given shape. */
-export function QueryTextList(
-  shape: TextShape,
-  { max }: Required<Pick<SizeLimit, 'max'>>,
-): PropertyDecorator {
-  return (target, name) => {
-    LIST_PARAMETERS.add(String(name));
-    IsTextList(shape, { max })(target, name);
-  };
-}
-
-/** A query parameter that is a plain decimal integer (`10`, never `1.5`, `1e2`, `0x1`, ` 1`). */
-export function QueryInteger(range: IntegerRange = {}): PropertyDecorator {
-  return applyDecorators(Transform(readDecimal), IsJsonInteger(range));
-}
-
-/** A query parameter that is `true` or `false`. */
-export function QueryBoolean(): PropertyDecorator {
-  return applyDecorators(
-    Transform(readBoolean),
-    IsBoolean({ message: '$property must be true or false' }),
-    ApiProperty({ type: 'boolean' }),
-  );
-}
-
-/** A query parameter that is text of the given shape. It is never empty: `name=` is refused before. */
-export function QueryString({ oneOf, ...shape }: QueryText = {}): PropertyDecorator {
-  return applyDecorators(
-    IsText(shape),
-    ...(oneOf === undefined
-      ? []
-      : [IsIn(oneOf, { message: `$property must be one of ${oneOf.join(', ')}` })]),
-    ApiProperty({
-      type: 'string',
-      ...schemaText({ min: 1, ...shape }),
-      ...(oneOf === undefined ? {} : { enum: [...oneOf] }),
-    }),
-  );
-}
-
 /** Why a value is not a text of this shape, in words; undefined: it is one. @param path of the value */
 export function textProblem(value: unknown, shape: TextShape, path: string): string | undefined {
   return hasShape(value, shape) ? undefined : `${path} must be ${describeText(shape)}`;
@@ -329,13 +279,4 @@ function describeBounds(min: number, max: number, unit: string): string {
 
 function defined(keywords: Readonly<Record<string, unknown>>): object {
   return Object.fromEntries(Object.entries(keywords).filter(([, value]) => value !== undefined));
-}
-
-function readDecimal({ value }: { readonly value: unknown }): unknown {
-  return typeof value === 'string' && DECIMAL.test(value) ? Number(value) : value;
-}
-
-function readBoolean({ value }: { readonly value: unknown }): unknown {
-  if (value === 'true') return true;
-  return value === 'false' ? false : value;
 }

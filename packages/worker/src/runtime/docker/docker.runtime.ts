@@ -24,57 +24,25 @@ import { fillContainer } from './container/container-files.js';
 import { readEngineAddress, type EngineAddress } from './engine/engine-address.js';
 import { readFeatures, type EngineFeatures } from './engine/engine-features.js';
 import { createContainer, probeEngine } from './engine-probe.js';
-import { faultOf, isDiskFull, startVerdict } from './engine/engine-verdict.js';
-import type { ImagePolicy } from './images/image-policy.js';
-import { ImagePull } from './images/image-pull.js';
-import { canonicalName, parseImageReference } from './images/image-reference.js';
-import type { LoginFile } from './images/login-file.js';
-import { PULL_TIMING, type PullTiming } from './images/pull-watch.js';
-import { ensureNetwork } from './container/run-network.js';
-import { ImageAccess, isMarkName } from './images/image-access.js';
-import { ImageStore, UNLIMITED, type ImageBudget } from './images/image-store.js';
-import { ImageUses } from './images/image-uses.js';
+import { faultOf, startVerdict } from './engine/engine-verdict.js';
+import { RunNetworks, type NetworkOptions } from './container/run-network.js';
+import { EngineImages, type ImageOptions } from './images/engine-images.js';
 import { MountFault } from './mounts/sub-folder.js';
-import { VolumeMounts, type PreparedMounts } from './mounts/volume-mounts.js';
+import { VolumeMounts, type PreparedMounts, type VolumeOptions } from './mounts/volume-mounts.js';
 import type { WorkerIdentity } from '../../process/worker-identity.js';
-import { NO_VOLUMES, volumeCapabilities, type OfferedVolumes } from '../volumes.js';
+import { NO_VOLUMES, volumeCapabilities } from '../volumes.js';
 import { SecretMask } from '../../secrets/secret-mask.js';
 import type { RegistryLogin } from '../../service-api/service-api.js';
-import {
-  EngineFault,
-  RunFault,
-  type ContainerSpec,
-  type RunningContainer,
-  type Runtime,
-  type RuntimeLog,
-} from '../runtime.js';
+import { RunFault, type ContainerSpec, type RunningContainer, type Runtime } from '../runtime.js';
 
-export interface DockerRuntimeOptions {
+export interface DockerRuntimeOptions extends ImageOptions, NetworkOptions, VolumeOptions {
   /** DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH. */
   readonly env: NodeJS.ProcessEnv;
-  readonly workerId: string;
-  /** Of the worker's identity. */
-  readonly instance: string;
-  readonly log: RuntimeLog;
-  readonly policy: ImagePolicy;
   readonly timing?: ContainerTiming;
-  readonly pullTiming?: PullTiming;
-  /** SERVICE_WORKER_NETWORK; absent: the default network of the engine. */
-  readonly network?: string;
-  /** SERVICE_WORKER_NETWORKS: networks of the engine by the names that runs choose; absent: none. */
-  readonly networks?: ReadonlyMap<string, string>;
-  /** SERVICE_WORKER_VOLUMES; absent: none. */
-  readonly volumes?: OfferedVolumes;
-  /** Of SERVICE_WORKER_REGISTRY_LOGINS; absent or null: none. */
-  readonly logins?: LoginFile | null;
   /** SERVICE_WORKER_USER; absent or null: that of the run or the image. */
   readonly user?: string | null;
   /** SERVICE_WORKER_PIDS; absent or null: by the cores. */
   readonly pids?: number | null;
-  /** Absent: pulled images are kept. */
-  readonly imageBudget?: ImageBudget;
-  /** Milliseconds since 1970; absent: of the system. */
-  readonly now?: () => number;
 }
 
 /**
@@ -87,12 +55,12 @@ export class DockerRuntime implements Runtime {
   private readonly address: EngineAddress;
   private readonly timing: ContainerTiming;
   private readonly volumes: VolumeMounts;
-  private readonly imageUses = new ImageUses();
+  private readonly networks: RunNetworks;
+  private readonly images: EngineImages;
   private connected: Promise<Dockerode> | null = null;
   /** What the containers are for that are being started, run or wait for their removal. */
   private readonly current = new Set<string>();
   private probes = 0;
-  private store: Promise<ImageStore> | null = null;
   private features: Promise<EngineFeatures> | null = null;
 
   /** @throws Error when DOCKER_HOST is invalid */
@@ -106,6 +74,8 @@ export class DockerRuntime implements Runtime {
       ...volumeCapabilities(options.volumes ?? NO_VOLUMES),
     ];
     this.volumes = new VolumeMounts(options, this.timing);
+    this.networks = new RunNetworks(options, this.timing.callMs);
+    this.images = new EngineImages(options, () => this.engine());
   }
 
   /** @throws Error that names a volume of SERVICE_WORKER_VOLUMES that the engine does not have */
@@ -115,45 +85,19 @@ export class DockerRuntime implements Runtime {
 
   /** @throws EngineFault that names a network of SERVICE_WORKER_NETWORKS that the engine does not have */
   async checkNetworks(): Promise<void> {
-    const engine = await this.engine();
-    for (const name of this.options.networks?.keys() ?? []) await this.ensureNetwork(engine, name);
+    await this.networks.check(await this.engine());
   }
 
   keep(image: string): () => void {
-    try {
-      return this.imageUses.keep(canonicalName(parseImageReference(image)));
-    } catch {
-      // Its pull says what is wrong with it.
-      return () => undefined;
-    }
+    return this.images.keep(image);
   }
 
-  async pull(image: string, signal: AbortSignal, login: RegistryLogin | null = null): Promise<string> {
-    const { pullTiming: timing = PULL_TIMING, policy, log, logins = null } = this.options;
-    const reference = parseImageReference(image);
-    if (isMarkName(reference))
-      throw new RunFault(`'${image}' is a name that workers use`, { reported: 'image' });
-    await policy.check(reference);
-    const release = this.keep(image);
-    const store = await this.imageStore();
-    try {
-      const access = new ImageAccess(reference, login !== null, store, this.imageUses);
-      const engine = await this.engine();
-      const options = { timing, log, login, logins, access };
-      const id = await new ImagePull(engine, reference, options).run(signal);
-      void this.sweep(store);
-      return id;
-    } catch (error) {
-      if (error instanceof EngineFault && isDiskFull(error.cause))
-        await this.sweep(store, { maxAgeMs: 0, maxBytes: 0 });
-      throw error;
-    } finally {
-      release();
-    }
+  pull(image: string, signal: AbortSignal, login?: RegistryLogin | null): Promise<string> {
+    return this.images.pull(image, signal, login);
   }
 
-  async removeUnusedImages(): Promise<void> {
-    await this.sweep(await this.imageStore());
+  removeUnusedImages(): Promise<void> {
+    return this.images.removeUnusedImages();
   }
 
   async start(spec: ContainerSpec, signal?: AbortSignal): Promise<RunningContainer> {
@@ -206,7 +150,7 @@ export class DockerRuntime implements Runtime {
     this.probes += 1;
     try {
       const engine = await this.engine();
-      await this.ensureNetwork(engine);
+      await this.networks.ensure(engine);
       await probeEngine(engine, this.options, this.timing);
     } finally {
       this.probes -= 1;
@@ -222,7 +166,7 @@ export class DockerRuntime implements Runtime {
     { signal, isProven, onRemoved }: StartTry,
   ): Promise<DockerContainer | null> {
     const engine = await this.engine();
-    const network = await this.ensureNetwork(engine, spec.network);
+    const network = await this.networks.ensure(engine, spec.network);
     const { timing } = this;
     let created: Dockerode.Container | null = null;
     let attached: Readable | null = null;
@@ -311,38 +255,6 @@ export class DockerRuntime implements Runtime {
       this.features = null;
       throw error;
     }
-  }
-
-  /**
-   * @param chosen by the run; null: the worker's
-   * @returns the network of the engine; undefined: the engine's default
-   */
-  private async ensureNetwork(engine: Dockerode, chosen: string | null = null): Promise<string | undefined> {
-    const { network, networks } = this.options;
-    if (chosen === 'none') return chosen;
-    const name = chosen === null ? network : networks?.get(chosen);
-    if (chosen !== null && name === undefined)
-      throw new RunFault(`This worker does not have the network '${chosen}'`);
-    const setting = chosen === null ? 'SERVICE_WORKER_NETWORK' : 'SERVICE_WORKER_NETWORKS';
-    if (name !== undefined) await ensureNetwork(engine, { name, setting }, this.timing.callMs);
-    return name;
-  }
-
-  /** Never rejects: images that stay are tried again. */
-  private async sweep(store: ImageStore, budget?: ImageBudget): Promise<void> {
-    try {
-      await store.sweep(budget);
-    } catch (error) {
-      this.options.log.warn({ error: engineMessage(error) }, 'images not compared with their budget');
-    }
-  }
-
-  private imageStore(): Promise<ImageStore> {
-    const { imageBudget: budget = UNLIMITED, log, now } = this.options;
-    this.store ??= this.engine().then(
-      (engine) => new ImageStore(engine, { uses: this.imageUses, budget, log, now }),
-    );
-    return this.store;
   }
 
   private engine(): Promise<Dockerode> {

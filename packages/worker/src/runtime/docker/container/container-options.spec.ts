@@ -101,7 +101,9 @@ test('requests each of the GPUs of the run, or any when it needs GPU memory and 
 });
 
 test('carries out every option of a run', () => {
-  const needed = RUN_OPTIONS.flatMap(({ capabilities }) => capabilities);
+  const needed = RUN_OPTIONS.flatMap(({ capabilities }) =>
+    capabilities.map((one) => (typeof one === 'string' ? one : one.name)),
+  );
   const ofConstraints = ['cpu_millis', 'gpus', 'shm'];
   assert.deepEqual(new Set([...needed, ...ofConstraints]), new Set([...CAPABILITIES, 'network:', 'volume:']));
   const spec = containerSpec('tool');

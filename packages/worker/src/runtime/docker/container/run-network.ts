@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
 import { engineMessage, engineStatus, withLimit } from '../engine/docker-engine.js';
-import { EngineFault } from '../../runtime.js';
+import { EngineFault, RunFault } from '../../runtime.js';
 
 /** The network that the worker creates when SERVICE_WORKER_NETWORK does not say otherwise. */
 export const OWN_NETWORK = 'longshore';
@@ -12,21 +12,52 @@ export const OWN_BRIDGE = 'longshore0';
 const CONFLICT_TRIES = 50;
 const CONFLICT_PAUSE_MS = 100;
 
+export interface NetworkOptions {
+  /** SERVICE_WORKER_NETWORK; absent: the default network of the engine. */
+  readonly network?: string;
+  /** SERVICE_WORKER_NETWORKS: networks of the engine by the names that runs choose; absent: none. */
+  readonly networks?: ReadonlyMap<string, string>;
+}
+
 /** A network of the engine, and the setting that names it. */
-export interface NamedNetwork {
+interface NamedNetwork {
   readonly name: string;
   readonly setting: string;
 }
 
-/**
- * Sees to it that the network of runs exists: its own is created, any other one must be there. Several workers may do so at once.
- * @throws EngineFault that names the setting when the engine does not have it
- */
-export async function ensureNetwork(
-  engine: Dockerode,
-  network: NamedNetwork,
-  limitMs: number,
-): Promise<void> {
+/** The networks of the engine that containers are in. */
+export class RunNetworks {
+  constructor(
+    private readonly options: NetworkOptions,
+    private readonly limitMs: number,
+  ) {}
+
+  /** @throws EngineFault that names a network of SERVICE_WORKER_NETWORKS that the engine does not have */
+  async check(engine: Dockerode): Promise<void> {
+    for (const name of this.options.networks?.keys() ?? []) await this.ensure(engine, name);
+  }
+
+  /**
+   * Sees to it that a network exists: the worker's own is created, any other one must be there.
+   * @param chosen by the run; null: the worker's
+   * @returns the network of the engine; undefined: the engine's default
+   * @throws RunFault when the worker does not have it
+   * @throws EngineFault that names the setting when the engine does not have it
+   */
+  async ensure(engine: Dockerode, chosen: string | null = null): Promise<string | undefined> {
+    const { network, networks } = this.options;
+    if (chosen === 'none') return chosen;
+    const name = chosen === null ? network : networks?.get(chosen);
+    if (chosen !== null && name === undefined)
+      throw new RunFault(`This worker does not have the network '${chosen}'`);
+    const setting = chosen === null ? 'SERVICE_WORKER_NETWORK' : 'SERVICE_WORKER_NETWORKS';
+    if (name !== undefined) await ensureNetwork(engine, { name, setting }, this.limitMs);
+    return name;
+  }
+}
+
+/** Several workers may do so at once. */
+async function ensureNetwork(engine: Dockerode, network: NamedNetwork, limitMs: number): Promise<void> {
   const { name } = network;
   for (let tries = 1; !(await hasNetwork(engine, name, limitMs)); tries++) {
     if (name !== OWN_NETWORK) throw missing(network, 'the container engine does not have it');

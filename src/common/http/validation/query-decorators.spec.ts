@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { IsOptional } from 'class-validator';
 import { InvalidRequest } from '../../errors/domain-error.js';
-import { QueryBoolean, QueryInteger, QueryString } from './dto-decorators.js';
+import { QueryBoolean, QueryInteger, QueryString } from './query-decorators.js';
 import { DtoValidationPipe } from './validation.pipe.js';
 
 class QueryDto {
