@@ -9,7 +9,7 @@ import {
   INITIAL_VALUES,
   NO_OPTIONS,
   type ChangingField,
-  type LockedRun,
+  type FoundRun,
   type Run,
   type RunRecord,
 } from '../machine/run.js';
@@ -19,9 +19,9 @@ import {
   CLAIM_BYTES,
   cpuMillisColumn,
   EXECUTIONS,
+  FOUND_COLUMNS,
   gpusColumn,
   jsonBytes,
-  LOCKED_COLUMNS,
   MACHINE_COLUMNS,
   OUTPUTS,
   QUEUE,
@@ -154,22 +154,28 @@ const UPDATES = CHANGE_SETS.map((fields) => {
   const outcome = changesState ? setOutcome(fields.includes('workerId') ? 'v.worker_id' : 'r.worker_id') : '';
   const given = ['id', ...fields] as const;
   const ends: Readonly<Record<string, string>> = changesState ? { left_worker: 'text' } : {};
+  const extra = { ...ends, written_by: 'xid' };
   const statement = (source: UnnestColumns<string>, outputs = ''): Updating => ({
     source,
     sql: `with v as materialized (
          select *
            from ${source.sql}
-       )${changesState ? LEAVE_EXECUTION : ''}
-       update ${RUNS.name} r
-          set ${RUNS.set(fields, 'v')}${outcome}${outputs}
-         from v
-        where r.id = v.id`,
+       )${changesState ? LEAVE_EXECUTION : ''},
+       written as (
+         update ${RUNS.name} r
+            set ${RUNS.set(fields, 'v')}${outcome}${outputs}
+           from v
+          where r.id = v.id
+            and r.xmin = v.written_by
+      returning 1
+       )
+       select require_all_written((select count(*) from written), (select count(*) from v))`,
   });
   return {
     fields: new Set(fields),
-    plain: statement(RUNS.unnest(given, { extra: ends })),
+    plain: statement(RUNS.unnest(given, { extra })),
     withOutputs: statement(
-      RUNS.unnest([...given, 'outputs'], { extra: { ...ends, sets_outputs: 'boolean' } }),
+      RUNS.unnest([...given, 'outputs'], { extra: { ...extra, sets_outputs: 'boolean' } }),
       SET_OUTPUTS,
     ),
   };
@@ -260,26 +266,27 @@ export class RunRepository {
   }
 
   /**
-   * Locks the runs in id order, which prevents deadlocks between groups; unknown ids are left out.
+   * Reads runs that commands are to change; unknown ids are left out. {@link update} writes a run only if it is still as it was read:
+   * a lock of each row would be a record more in the write-ahead log.
+   * @param isLocked whether they are locked nevertheless, in the order of their ids, which prevents deadlocks
    * @param readsLabels whether names and labels are read, for commands on them
-   * @returns each with the database's clock after it was locked: not before the time that its last holder saw
+   * @returns each with the database's clock: not before the time that the group saw that wrote it last
    */
-  lock(
+  find(
     manager: EntityManager,
     ids: readonly string[],
-    readsLabels = false,
-  ): Promise<(LockedRun & { readonly lockedAt: Date })[]> {
+    { isLocked = false, readsLabels = false } = {},
+  ): Promise<(FoundRun & { readonly readAt: Date })[]> {
     return rows(
       manager,
-      `with locked as materialized (
-         select ${LOCKED_COLUMNS}${readsLabels ? `, ${RUNS.select('r', ['name', 'labels'])}` : ''}
+      `with found as materialized (
+         select ${FOUND_COLUMNS}${readsLabels ? `, ${RUNS.select('r', ['name', 'labels'])}` : ''}
            from ${RUNS.name} r
           where r.id = any($1::uuid[])
-          order by r.id
-            for update
+          ${isLocked ? 'order by r.id for update' : ''}
        )
-       select *, date_trunc('milliseconds', clock_timestamp()) as "lockedAt"
-         from locked`,
+       select *, date_trunc('milliseconds', clock_timestamp()) as "readAt"
+         from found`,
       [plainArray(ids)],
     );
   }
@@ -322,13 +329,17 @@ export class RunRepository {
   }
 
   /**
-   * Writes the changes of locked runs. Outputs are written only where a command set them.
+   * Writes the changes of runs. Outputs are written only where a command set them.
+   * @param changed in the order of their ids, which makes deadlocks between groups unlikely
+   * @param before by id, the runs as they were read
    * @param fields those in which a run differs from its row
    * @param executions the changes of executions that follow from it
+   * @throws QueryFailedError with the code of a serialization failure if one of them was written since it was read
    */
   async update(
     manager: EntityManager,
     changed: readonly Run[],
+    before: ReadonlyMap<string, Pick<FoundRun, 'writtenBy'>>,
     fields: ReadonlySet<ChangingField>,
     { ended, begun }: ExecutionChange,
   ): Promise<void> {
@@ -336,14 +347,18 @@ export class RunRepository {
     if (update === undefined) throw new Error('no statement changes all of these fields');
     const setsOutputs = changed.some(({ outputs }) => outputs !== undefined);
     const { sql, source } = setsOutputs ? update.withOutputs : update.plain;
-    const leftWorker = ({ id }: Run): string | null => ended.get(id) ?? null;
+    const values = {
+      ...OUTPUTS,
+      left_worker: ({ id }: Run) => ended.get(id) ?? null,
+      written_by: ({ id }: Run) => before.get(id)?.writtenBy ?? null,
+    };
     await Promise.all([
-      execute(manager, sql, source.params(changed, { ...OUTPUTS, left_worker: leftWorker })),
+      execute(manager, sql, source.params(changed, values)),
       begun.length > 0 && execute(manager, BEGIN_EXECUTIONS, [plainArray(begun)]),
     ]);
   }
 
-  /** Writes names and labels of locked runs. */
+  /** Writes names and labels of runs that {@link update} has written. */
   async label(manager: EntityManager, labelled: readonly Run[]): Promise<void> {
     await execute(manager, LABEL, LABELLED_RUNS.params(labelled, LABELS));
   }
