@@ -189,9 +189,9 @@ export class Baseline1795000000001 implements MigrationInterface {
         where exit_code is not null;
       create index runs_by_worker on runs (ended_worker, outcome, created_at desc, id desc)
         where ended_worker is not null;
-      -- For the runs that ended after a time and were created before it: the others are found by their creation.
+      -- For the runs that ended after a time and were created long before it: the others are found by their creation.
       create index runs_by_end on runs (outcome, finished_at, created_at)
-        where finished_at is not null;
+        where finished_at - created_at > interval '10 seconds';
       create index runs_waiting on runs (not_before)
         where not_before is not null;
 
