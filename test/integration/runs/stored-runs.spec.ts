@@ -109,7 +109,13 @@ describe('a stored run', () => {
 
   it('has everything that a command changes, and keeps the rest', async () => {
     const { manager } = database.dataSource;
-    await repository.update(manager, [CHANGED], await versionsOf(CREATED.id), new Set(CHANGING_FIELDS), NO_EXECUTIONS);
+    await repository.update(
+      manager,
+      [CHANGED],
+      await versionsOf(CREATED.id),
+      new Set(CHANGING_FIELDS),
+      NO_EXECUTIONS,
+    );
     assert.deepEqual(valuesOf(await repository.get(manager, CREATED.id)), valuesOf(CHANGED));
     const [found] = await repository.find(manager, [CREATED.id]);
     assert.ok(found);
@@ -151,7 +157,13 @@ describe('a stored run', () => {
       for (const outputs of [undefined, { out: field }]) {
         const id = uuidv7();
         await repository.insert(manager, [{ ...CREATED, id }]);
-        await repository.update(manager, [{ ...CHANGED, id, outputs }], await versionsOf(id), new Set([field]), NO_EXECUTIONS);
+        await repository.update(
+          manager,
+          [{ ...CHANGED, id, outputs }],
+          await versionsOf(id),
+          new Set([field]),
+          NO_EXECUTIONS,
+        );
         const stored = await repository.get(manager, id);
         assert.deepEqual(stored[field], CHANGED[field], field);
         assert.equal(stringifyJson(stored.outputs), stringifyJson(outputs ?? CREATED.outputs), field);
@@ -163,7 +175,10 @@ describe('a stored run', () => {
   it('is not changed by a group that read it before another change, and nothing of that group is written', async () => {
     const { manager } = database.dataSource;
     const [id, other] = [uuidv7(), uuidv7()];
-    await repository.insert(manager, [CREATED, CREATED].map((run, n) => ({ ...run, id: n === 0 ? id : other })));
+    await repository.insert(
+      manager,
+      [CREATED, CREATED].map((run, n) => ({ ...run, id: n === 0 ? id : other })),
+    );
     const before = new Map([...(await versionsOf(id)), ...(await versionsOf(other))]);
     const change = (ids: readonly string[], progress: number) =>
       repository.update(
