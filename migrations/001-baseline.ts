@@ -32,7 +32,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         feed_entries, feed_topics;
       drop function
         record_removed_runs(), keep_run_terms(),
-        commit_order_bound(), next_commit_order();
+        commit_order_bound(), next_commit_order(), require_all_written(bigint, bigint);
       drop table feed_epoch_heads, feed_epochs, database_origin;
     `);
   }
@@ -189,9 +189,9 @@ export class Baseline1795000000001 implements MigrationInterface {
         where exit_code is not null;
       create index runs_by_worker on runs (ended_worker, outcome, created_at desc, id desc)
         where ended_worker is not null;
-      -- For the runs that ended after a time and were created before it: the others are found by their creation.
+      -- For the runs that ended after a time and were created long before it: the others are found by their creation.
       create index runs_by_end on runs (outcome, finished_at, created_at)
-        where finished_at is not null;
+        where finished_at - created_at > interval '10 seconds';
       create index runs_waiting on runs (not_before)
         where not_before is not null;
 
@@ -242,6 +242,15 @@ export class Baseline1795000000001 implements MigrationInterface {
         ram_mb integer,
         primary key (run_id, attempt)
       );
+
+      -- Fails as a serialization failure does, unless all rows of a statement were written.
+      create function require_all_written(written bigint, given bigint) returns void language plpgsql as $$
+      begin
+        if written <> given then
+          raise serialization_failure using message = 'another transaction has written one of the runs';
+        end if;
+      end
+      $$;
 
       -- One order of all events, so that a reader can page through them: no event that is committed later sorts before one
       -- that a reader was given. The upper 15 bits are the number of the last restore, after which the ids of transactions

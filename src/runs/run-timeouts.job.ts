@@ -69,7 +69,7 @@ export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
   }
 
   /**
-   * Applies the due timers in batches and schedules the next run. The state machine checks each timer under the lock of
+   * Applies the due timers in batches and schedules the next run. The state machine checks each timer when it changes
    * its run, so it is applied once. A timer that cannot be applied is postponed, so it delays no others.
    * @throws JournalOverloaded, or database errors while the database is unavailable; finished batches stay applied
    */

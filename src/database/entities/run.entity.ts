@@ -56,7 +56,9 @@ export type ExtraConstraints = Readonly<{
 @Index('runs_by_concurrency_key', { synchronize: false })
 @Index('runs_by_definition', { synchronize: false })
 @Index('runs_by_definition_and_image', { synchronize: false })
-@Index('runs_by_end', ['outcome', 'finishedAt', 'createdAt'], { where: '(finished_at IS NOT NULL)' })
+@Index('runs_by_end', ['outcome', 'finishedAt', 'createdAt'], {
+  where: `((finished_at - created_at) > '00:00:10'::interval)`,
+})
 @Index('runs_by_exit_code', { synchronize: false })
 @Index('runs_by_image', { synchronize: false })
 @Index('runs_by_name', { synchronize: false })

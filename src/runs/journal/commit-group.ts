@@ -33,6 +33,14 @@ export interface CommittedGroup {
   readonly feedEntries: number;
 }
 
+export interface CommitOptions {
+  /** Whether to announce workers with free capacity. */
+  readonly announceFree: boolean;
+  /** Whether the runs are locked while the group decides. */
+  readonly isLocked: boolean;
+  readonly tracer: StatementTracer | undefined;
+}
+
 /** What the claims of a group got. */
 interface Served {
   /** Ids of the assigned runs. */
@@ -89,18 +97,17 @@ export class GroupCommitter {
 
   /**
    * The state machine decides the commands in order; claims are served after the others, so they see the resulting queue.
-   * @param announceFree whether to announce workers with free capacity
-   * @throws errors of the database: then nothing is committed
+   * @throws errors of the database: then nothing is committed. A group that fails because another one has just written one of
+   *   its runs is to be committed with `isLocked`.
    */
   async commit(
     source: DataSource,
     commands: readonly PendingCommand[],
-    announceFree: boolean,
-    tracer?: StatementTracer,
+    { announceFree, isLocked, tracer }: CommitOptions,
   ): Promise<CommittedGroup> {
     const { epoch } = this.feeds;
     const work = async (tx: EntityManager, pipeline: Pipeline) => {
-      const start = await this.#begin(tx, pipeline, commands);
+      const start = await this.#begin(tx, pipeline, commands, isLocked);
       const { changes, outcomes } = decideGroup(commands, start, this.policy);
       pipeline.also(this.#write(tx, changes, start.keys.unused));
       const { claimable, written } = await this.tables.queue.write(tx, changes.queue);
@@ -118,28 +125,30 @@ export class GroupCommitter {
     return { changes, outcomes, feedEntries: heads.size === 0 ? 0 : changes.feedEntries.length };
   }
 
-  /** Registers the idempotency keys of a group and locks its runs. */
+  /** Registers the idempotency keys of a group and reads its runs. */
   async #begin(
     tx: EntityManager,
     pipeline: Pipeline,
     commands: readonly PendingCommand[],
+    isLocked: boolean,
   ): Promise<GroupStart> {
     const keys = commands.flatMap(keyOf);
     const runIds = new Set(commands.flatMap((pending) => (pending.kind === 'change' ? [pending.runId] : [])));
-    const [registered, locked, startedAt] = await Promise.all([
+    const readsLabels = commands.some(isOnLabels);
+    const [registered, found, startedAt] = await Promise.all([
       keys.length > 0 ? this.tables.idempotency.register(tx, keys) : new Map(),
-      runIds.size > 0 ? this.tables.runs.lock(tx, [...runIds], commands.some(isOnLabels)) : [],
+      runIds.size > 0 ? this.tables.runs.find(tx, [...runIds], { isLocked, readsLabels }) : [],
       pipeline.startedAt,
     ]);
-    const now = new Date(Math.max(startedAt.getTime(), ...locked.map(({ lockedAt }) => lockedAt.getTime())));
-    return { keys: new IdempotencyLedger(registered), locked, now };
+    const now = new Date(Math.max(startedAt.getTime(), ...found.map(({ readAt }) => readAt.getTime())));
+    return { keys: new IdempotencyLedger(registered), found, now };
   }
 
   /** In this order: attempts and audit records copy outputs from rows of runs that `update` overwrites. */
   async #write(tx: EntityManager, changes: Changes, unusedKeys: readonly string[]): Promise<void> {
-    const { created, after, changedFields, executions, entries, endedAttempts, auditRecords, timers } =
-      changes;
-    const { labelled } = changes;
+    const { created, before, after, changedFields, executions, entries } = changes;
+    const { labelled, endedAttempts, auditRecords, timers } = changes;
+    const changed = [...after.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
     const removed = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [runId] : []));
     const put = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
     await Promise.all([
@@ -147,7 +156,7 @@ export class GroupCommitter {
       created.length > 0 && this.tables.runs.insert(tx, created),
       endedAttempts.length > 0 && insertAttempts(tx, endedAttempts),
       auditRecords.length > 0 && insertAuditRecords(tx, auditRecords),
-      after.size > 0 && this.tables.runs.update(tx, [...after.values()], changedFields, executions),
+      changed.length > 0 && this.tables.runs.update(tx, changed, before, changedFields, executions),
       labelled.length > 0 && this.tables.runs.label(tx, labelled),
       entries.length > 0 && this.tables.events.append(tx, entries),
       removed.length > 0 && removeTimers(tx, removed),

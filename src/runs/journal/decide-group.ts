@@ -14,7 +14,7 @@ import {
   createRun,
   type ChangingField,
   type EndedAttempt,
-  type LockedRun,
+  type FoundRun,
   type Run,
   type RunRecord,
   type TimelineEntry,
@@ -38,8 +38,8 @@ export interface Change extends Decision {
 export interface GroupStart {
   readonly keys: IdempotencyLedger;
   /** The existing runs among those that the commands name. */
-  readonly locked: readonly LockedRun[];
-  /** The time of the group, taken after the locks. */
+  readonly found: readonly FoundRun[];
+  /** The time of the group, taken after they were read. */
   readonly now: Date;
 }
 
@@ -50,7 +50,7 @@ export interface Changes {
   readonly created: readonly RunRecord[];
   readonly decided: readonly Change[];
   /** Runs whose rows are updated, as they are before and after the group. */
-  readonly before: ReadonlyMap<string, LockedRun>;
+  readonly before: ReadonlyMap<string, FoundRun>;
   readonly after: ReadonlyMap<string, Run>;
   /** Fields in which at least one of them differs from its row. */
   readonly changedFields: ReadonlySet<ChangingField>;
@@ -80,12 +80,12 @@ export interface Changes {
  */
 export function decideGroup(
   commands: readonly PendingCommand[],
-  { keys, locked, now }: GroupStart,
+  { keys, found, now }: GroupStart,
   policy: Policy,
 ): { readonly changes: Changes; readonly outcomes: CommandOutcome<Result>[] } {
   const created: RunRecord[] = [];
   const decided: Change[] = [];
-  const before = new Map(locked.map((run) => [run.id, run]));
+  const before = new Map(found.map((run) => [run.id, run]));
   const after = new Map<string, Run>();
 
   const apply = (pending: Exclude<PendingCommand, { kind: 'claim' }>): Result => {
@@ -172,7 +172,7 @@ function auditRecordsOf(command: RunCommand, before: Run, after: Run): AuditReco
 }
 
 /** The updated runs that exist, before and after the group. */
-function* pairsOf({ before, after }: Pick<Changes, 'before' | 'after'>): Iterable<[LockedRun, Run]> {
+function* pairsOf({ before, after }: Pick<Changes, 'before' | 'after'>): Iterable<[FoundRun, Run]> {
   for (const run of after.values()) {
     const earlier = before.get(run.id);
     if (earlier) yield [earlier, run];
@@ -180,7 +180,7 @@ function* pairsOf({ before, after }: Pick<Changes, 'before' | 'after'>): Iterabl
 }
 
 function changedFieldsOf(
-  before: ReadonlyMap<string, LockedRun>,
+  before: ReadonlyMap<string, FoundRun>,
   after: ReadonlyMap<string, Run>,
 ): ReadonlySet<ChangingField> {
   const fields = new Set<ChangingField>();

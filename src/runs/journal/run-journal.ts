@@ -143,7 +143,11 @@ export class RunJournal {
       },
       commit: (commands, tries) =>
         this.instrumentation.commit(commands, tries, (tracer) =>
-          this.committer.commit(this.connections.dataSource, commands, this.#announcesFreeWorkers, tracer),
+          this.committer.commit(this.connections.dataSource, commands, {
+            announceFree: this.#announcesFreeWorkers,
+            isLocked: tries > 1,
+            tracer,
+          }),
         ),
       // A statement timeout concerns one command, not the database.
       isFatal: (error) => isDatabaseUnavailable(error) && !isStatementGivenUp(error),

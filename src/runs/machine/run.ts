@@ -74,8 +74,10 @@ export type Run = Pick<RunRecord, (typeof FIXED_FIELDS)[number] | ChangingField>
   readonly name?: string | null;
 };
 
-/** A run as it is locked for commands. */
-export type LockedRun = Run & {
+/** A run as a group finds it. */
+export type FoundRun = Run & {
+  /** Id of the transaction that wrote it last. */
+  readonly writtenBy: string;
   /** What feeds show with its events; null: it has none, or they are too large to be read for every command. */
   readonly attributes: JsonObject | null;
   readonly hasAttributes: boolean;

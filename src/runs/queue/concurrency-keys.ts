@@ -84,7 +84,7 @@ const ADMIT = `with recursive kind as (
 /**
  * SQL of the table `concurrency_keys`: how many runs of each key are in execution. A transaction that changes the state of
  * a run with a key, or its place in the queue, holds the row of the key until it ends; so the number is exact whenever a
- * run is assigned. Transactions wait for keys in alphabetical order and after they have locked runs; claims do not wait.
+ * run is assigned. Transactions wait for keys in alphabetical order and after they have written runs; claims do not wait.
  */
 @Injectable()
 export class ConcurrencyKeys {

@@ -35,6 +35,10 @@ export type ListedRun = RunRecord & {
  */
 const ONLY_BY_OUTCOME = 'max_attempts > 0';
 
+/** Runs that took longer have an entry in the index `runs_by_end`, with the condition `TOOK_LONG`. In milliseconds. */
+const SHORT_MS = 10_000;
+const TOOK_LONG = `r.finished_at - r.created_at > interval '10 seconds'`;
+
 const TERMS = new EntityTable(RunTermEntity);
 
 /**
@@ -173,14 +177,15 @@ function outcomesOf(filter: RunFilter): readonly string[] {
 }
 
 /**
- * The time that divides a list of the runs that ended at or after it. Those that were created at or after it, too, are found in the
- * order of the list; a walk on to the older ones would read all of history to find the few that ended so late.
+ * The time that divides a list of the runs that ended after a bound, a little before that bound. Those that were created later are found
+ * in the order of the list; a walk on to the older ones would read all of history to find the few that ended so late.
  * @returns undefined: the walk does not come to the older ones, or few runs have the terms that it reads
  */
 function splitOf(filter: RunFilter, walk: WalkStart, { reads, isRare }: ListDriver): Date | undefined {
   const since = endedSince(filter);
   if (since === undefined || (isRare && typeof reads === 'number')) return undefined;
-  return reachesBefore(since, filter.created, walk) ? since : undefined;
+  const split = new Date(since.getTime() - SHORT_MS);
+  return reachesBefore(split, filter.created, walk) ? split : undefined;
 }
 
 /** SQL of the first rows of two parts of a list, of which the second is read only as far as the first has too few. */
@@ -251,6 +256,7 @@ function ofExecutions({ filter, times, bind }: List): Stretch {
 function ofEnds(since: Date, { filter, walk, bind }: List): Stretch {
   const conditions = [
     `r.outcome = any(${bind(outcomesOf(filter), 'text[]')})`,
+    TOOK_LONG,
     ...fieldConditions(filter, bind),
     ...otherConditions(filter, bind),
     ...createdConditions(within(createdRange(filter), { lt: since }), walk, bind),

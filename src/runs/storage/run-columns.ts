@@ -24,13 +24,16 @@ export const QUEUE = new EntityTable(QueueEntryEntity);
 /** Columns of `runs r` that the state machine reads: the fields of `Run`, except its outputs. */
 export const MACHINE_COLUMNS = RUNS.select('r', [...FIXED_FIELDS, ...CHANGING_FIELDS]);
 
-/** Bytes of attributes that are read with every lock of their run, at most. */
-const LOCKED_ATTRIBUTES = 1024;
+/** Bytes of attributes that are read with every change of their run, at most. */
+const FOUND_ATTRIBUTES = 1024;
 
-/** The columns of `LockedRun`. The size of stored attributes tells large ones without reading them. */
-export const LOCKED_COLUMNS = `${MACHINE_COLUMNS}, r.attributes is not null as "hasAttributes",
-              case when pg_column_size(r.attributes) <= ${LOCKED_ATTRIBUTES}
-                then case when octet_length(r.attributes::text) <= ${LOCKED_ATTRIBUTES} then r.attributes end
+/** Id of the transaction that wrote the row last. */
+export const WRITTEN_BY = 'r.xmin as "writtenBy"';
+
+/** The columns of `FoundRun`. The size of stored attributes tells large ones without reading them. */
+export const FOUND_COLUMNS = `${MACHINE_COLUMNS}, ${WRITTEN_BY}, r.attributes is not null as "hasAttributes",
+              case when pg_column_size(r.attributes) <= ${FOUND_ATTRIBUTES}
+                then case when octet_length(r.attributes::text) <= ${FOUND_ATTRIBUTES} then r.attributes end
               end as attributes`;
 
 export const RECORD_COLUMNS = RUNS.select('r', RUNS.except('size', 'outcome', 'endedWorker'));
@@ -44,9 +47,6 @@ export function cpuMillisColumn(alias: string): string {
 export function gpusColumn(alias: string): string {
   return `coalesce((${alias}.extra_constraints ->> 'gpus')::smallint, 0::smallint)`;
 }
-
-/** Id of the transaction that wrote the row last. */
-export const WRITTEN_BY = 'r.xmin as "writtenBy"';
 
 /** Bytes of a run in an answer, without its events. */
 export const RUN_BYTES = 'r.size + coalesce(octet_length(r.error_message), 0)';

@@ -17,7 +17,7 @@ const PUT = `insert into ${TIMERS.name} (${TIMERS.columns()})
            on conflict (run_id) do update
           set due_at = excluded.due_at`;
 
-/** Sets the timers of new or locked runs. */
+/** Sets the timers of new or changed runs. */
 export async function putTimers(
   manager: EntityManager,
   timers: readonly { readonly runId: string; readonly dueAt: Date }[],

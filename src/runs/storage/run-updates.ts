@@ -60,28 +60,34 @@ const UPDATES = CHANGE_SETS.map((fields) => {
   const outcome = changesState ? setOutcome(fields.includes('workerId') ? 'v.worker_id' : 'r.worker_id') : '';
   const given = ['id', ...fields] as const;
   const ends: Readonly<Record<string, string>> = changesState ? { left_worker: 'text' } : {};
+  const extra = { ...ends, written_by: 'xid' };
   const statement = (source: UnnestColumns<string>, outputs = ''): Update => ({
     source,
     sql: `with v as materialized (
          select *
            from ${source.sql}
-       )${changesState ? LEAVE_EXECUTION : ''}
-       update ${RUNS.name} r
-          set ${RUNS.set(fields, 'v')}${outcome}${outputs}
-         from v
-        where r.id = v.id`,
+       )${changesState ? LEAVE_EXECUTION : ''},
+       written as (
+         update ${RUNS.name} r
+            set ${RUNS.set(fields, 'v')}${outcome}${outputs}
+           from v
+          where r.id = v.id
+            and r.xmin = v.written_by
+      returning 1
+       )
+       select require_all_written((select count(*) from written), (select count(*) from v))`,
   });
   return {
     fields: new Set(fields),
-    plain: statement(RUNS.unnest(given, { extra: ends })),
+    plain: statement(RUNS.unnest(given, { extra })),
     withOutputs: statement(
-      RUNS.unnest([...given, 'outputs'], { extra: { ...ends, sets_outputs: 'boolean' } }),
+      RUNS.unnest([...given, 'outputs'], { extra: { ...extra, sets_outputs: 'boolean' } }),
       SET_OUTPUTS,
     ),
   };
 });
 
-/** The smallest statement that changes these fields of locked runs, and their outputs if they are set. */
+/** The smallest statement that changes these fields of runs that nobody else has written, and their outputs if they are set. */
 export function updateOf(fields: ReadonlySet<ChangingField>, setsOutputs: boolean): Update {
   const update = UPDATES.find((one) => [...fields].every((field) => one.fields.has(field)));
   if (update === undefined) throw new Error('no statement changes all of these fields');

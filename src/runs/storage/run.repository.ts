@@ -7,7 +7,7 @@ import {
   INITIAL_VALUES,
   NO_OPTIONS,
   type ChangingField,
-  type LockedRun,
+  type FoundRun,
   type Run,
   type RunRecord,
 } from '../machine/run.js';
@@ -17,9 +17,9 @@ import {
   CLAIM_BYTES,
   cpuMillisColumn,
   EXECUTIONS,
+  FOUND_COLUMNS,
   gpusColumn,
   jsonBytes,
-  LOCKED_COLUMNS,
   MACHINE_COLUMNS,
   OUTPUTS,
   QUEUE,
@@ -182,26 +182,27 @@ export class RunRepository {
   }
 
   /**
-   * Locks the runs in id order, which prevents deadlocks between groups; unknown ids are left out.
+   * Reads runs that commands are to change; unknown ids are left out. {@link update} writes a run only if it is still as it was read:
+   * a lock of each row would be a record more in the write-ahead log.
+   * @param isLocked whether they are locked nevertheless, in the order of their ids, which prevents deadlocks
    * @param readsLabels whether names and labels are read, for commands on them
-   * @returns each with the database's clock after it was locked: not before the time that its last holder saw
+   * @returns each with the database's clock: not before the time that the group saw that wrote it last
    */
-  lock(
+  find(
     manager: EntityManager,
     ids: readonly string[],
-    readsLabels = false,
-  ): Promise<(LockedRun & { readonly lockedAt: Date })[]> {
+    { isLocked = false, readsLabels = false } = {},
+  ): Promise<(FoundRun & { readonly readAt: Date })[]> {
     return rows(
       manager,
-      `with locked as materialized (
-         select ${LOCKED_COLUMNS}${readsLabels ? `, ${RUNS.select('r', ['name', 'labels'])}` : ''}
+      `with found as materialized (
+         select ${FOUND_COLUMNS}${readsLabels ? `, ${RUNS.select('r', ['name', 'labels'])}` : ''}
            from ${RUNS.name} r
           where r.id = any($1::uuid[])
-          order by r.id
-            for update
+          ${isLocked ? 'order by r.id for update' : ''}
        )
-       select *, date_trunc('milliseconds', clock_timestamp()) as "lockedAt"
-         from locked`,
+       select *, date_trunc('milliseconds', clock_timestamp()) as "readAt"
+         from found`,
       [plainArray(ids)],
     );
   }
@@ -244,13 +245,17 @@ export class RunRepository {
   }
 
   /**
-   * Writes the changes of locked runs. Outputs are written only where a command set them.
+   * Writes the changes of runs. Outputs are written only where a command set them.
+   * @param changed in the order of their ids, which makes deadlocks between groups unlikely
+   * @param before by id, the runs as they were read
    * @param fields those in which a run differs from its row
    * @param executions the changes of executions that follow from it
+   * @throws QueryFailedError with the code of a serialization failure if one of them was written since it was read
    */
   async update(
     manager: EntityManager,
     changed: readonly Run[],
+    before: ReadonlyMap<string, Pick<FoundRun, 'writtenBy'>>,
     fields: ReadonlySet<ChangingField>,
     { ended, begun }: ExecutionChange,
   ): Promise<void> {
@@ -258,14 +263,18 @@ export class RunRepository {
       fields,
       changed.some(({ outputs }) => outputs !== undefined),
     );
-    const leftWorker = ({ id }: Run): string | null => ended.get(id) ?? null;
+    const values = {
+      ...OUTPUTS,
+      left_worker: ({ id }: Run) => ended.get(id) ?? null,
+      written_by: ({ id }: Run) => before.get(id)?.writtenBy ?? null,
+    };
     await Promise.all([
-      execute(manager, sql, source.params(changed, { ...OUTPUTS, left_worker: leftWorker })),
+      execute(manager, sql, source.params(changed, values)),
       begun.length > 0 && execute(manager, BEGIN_EXECUTIONS, [plainArray(begun)]),
     ]);
   }
 
-  /** Writes names and labels of locked runs. */
+  /** Writes names and labels of runs that {@link update} has written. */
   async label(manager: EntityManager, labelled: readonly Run[]): Promise<void> {
     await execute(manager, LABEL, LABELLED_RUNS.params(labelled, LABELS));
   }

@@ -27,7 +27,7 @@ const STATEMENTS: readonly [string, string, (manager: EntityManager) => Promise<
     'the end of an execution',
     'executions',
     (manager) =>
-      new RunRepository().update(manager, [IN_STATE.COMPLETED], new Set(['state', 'finishedAt']), {
+      new RunRepository().update(manager, [], new Map(), new Set(['state', 'finishedAt']), {
         ended: new Map([[IN_STATE.COMPLETED.id, 'w']]),
         begun: [],
       }),

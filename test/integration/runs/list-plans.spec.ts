@@ -18,8 +18,8 @@ const PORTION = 5_000;
 const EXECUTING = 50;
 const LIMIT = 100;
 const START = Date.parse('2026-01-01T00:00:00.000Z');
-/** Ten runs share each millisecond. */
-const END = START + RUNS / 10;
+/** Ten runs share each fifth of a second. */
+const END = START + RUNS * 20;
 
 /**
  * Blocks that one page may touch: its rows are fetched one by one, each perhaps from a block of its own, a list of all
@@ -103,8 +103,8 @@ const FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
   ['a rare state and a frequent definition', { state: 'RUNNING', definitionId: 'often', created: {} }],
 ];
 
-/** In which 100 runs ended, long ago. */
-const SHORT = { gte: new Date(START + 1000), lt: new Date(START + 1020) };
+/** In which 100 runs ended that had just been created, and some that had been created long before. */
+const SHORT = { gte: new Date(START + 200_000), lt: new Date(START + 204_000) };
 
 /** A list by tags or labels looks up the other conditions for each run of one of them. */
 const TERM_FILTERS: readonly (readonly [title: string, filter: RunFilter])[] = [
@@ -271,16 +271,18 @@ async function addRuns(dataSource: DataSource, from: number): Promise<void> {
             t, finished_at, t, t, 4
        from (
          select n, t, case when n < 4000 and n % 4 = 1 then 'FAILED' when n % 1000 = 0 then 'RUNNING' when n % 2 = 0 then 'COMPLETED' else 'PENDING' end as state,
-                case when n % 1000 <> 0 and (n % 2 = 0 or n < 4000 and n % 4 = 1) then t end as finished_at
+                case when n % 1000 <> 0 and (n % 2 = 0 or n < 4000 and n % 4 = 1)
+                     then case when n < 8000 and n % 1000 = 2 then $5::timestamptz else t end
+                end as finished_at
            from generate_series($3::integer, $4::integer - 1) as n
-          cross join lateral (select $1::timestamptz + n / 10 * interval '1 millisecond' as t) time
+          cross join lateral (select $1::timestamptz + n / 10 * interval '200 milliseconds' as t) time
        ) as series`,
-    [new Date(START).toISOString(), RUNS, from, from + PORTION],
+    [new Date(START).toISOString(), RUNS, from, from + PORTION, SHORT.gte.toISOString()],
   );
   await execute(
     dataSource,
     `update runs set updated_at = updated_at where state = 'COMPLETED' and created_at >= $1::timestamptz`,
-    [new Date(START + from / 10).toISOString()],
+    [new Date(START + from * 20).toISOString()],
   );
 }
 

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, it } from 'vitest';
 import { v7 as uuidv7 } from 'uuid';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { RunEntity } from '../../../src/database/entities/run.entity.js';
+import { isRetryable } from '../../../src/database/failover/unavailable.js';
 import { CHANGING_FIELDS, createRun, FIXED_FIELDS, type Run } from '../../../src/runs/machine/run.js';
 import { JSON_FIELDS, MACHINE_COLUMNS, RUNS } from '../../../src/runs/storage/run-columns.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
@@ -87,6 +88,9 @@ describe('a stored run', () => {
 
   afterAll(() => database.close());
 
+  const versionsOf = async (id: string) =>
+    new Map((await repository.find(database.dataSource.manager, [id])).map((run) => [run.id, run]));
+
   it('has in every column of its entity what it was created with', async () => {
     // Bytes of the JSON texts of inputs, template and attributes.
     const expected = { ...CREATED, endedWorker: null, outcome: 'OPEN', size: 8 + 12 + 9 };
@@ -105,12 +109,19 @@ describe('a stored run', () => {
 
   it('has everything that a command changes, and keeps the rest', async () => {
     const { manager } = database.dataSource;
-    await repository.update(manager, [CHANGED], new Set(CHANGING_FIELDS), NO_EXECUTIONS);
+    await repository.update(
+      manager,
+      [CHANGED],
+      await versionsOf(CREATED.id),
+      new Set(CHANGING_FIELDS),
+      NO_EXECUTIONS,
+    );
     assert.deepEqual(valuesOf(await repository.get(manager, CREATED.id)), valuesOf(CHANGED));
-    const [locked] = await manager.transaction((inner) => repository.lock(inner, [CREATED.id]));
-    assert.ok(locked);
-    const { lockedAt, ...stored } = locked;
-    assert.ok(lockedAt instanceof Date);
+    const [found] = await repository.find(manager, [CREATED.id]);
+    assert.ok(found);
+    const { readAt, writtenBy, ...stored } = found;
+    assert.ok(readAt instanceof Date);
+    assert.match(writtenBy, /^\d+$/);
     const fields: readonly string[] = [...FIXED_FIELDS, ...CHANGING_FIELDS, 'attributes'];
     const expected = Object.entries(CHANGED).filter(([field]) => fields.includes(field));
     assert.equal(expected.length, fields.length);
@@ -120,7 +131,7 @@ describe('a stored run', () => {
     );
   });
 
-  it('is locked for commands without large attributes, however small they are when they are compressed', async () => {
+  it('is read for commands without large attributes, however small they are when they are compressed', async () => {
     const { manager } = database.dataSource;
     for (const [attributes, isRead] of [
       [{ a: 'x'.repeat(1000) }, true],
@@ -130,9 +141,9 @@ describe('a stored run', () => {
     ] as const) {
       const id = uuidv7();
       await repository.insert(manager, [{ ...CREATED, id, attributes }]);
-      const [locked] = await manager.transaction((inner) => repository.lock(inner, [id]));
-      assert.equal(locked?.hasAttributes, true);
-      assert.equal(stringifyJson(locked.attributes), stringifyJson(isRead ? attributes : null));
+      const [found] = await repository.find(manager, [id]);
+      assert.equal(found?.hasAttributes, true);
+      assert.equal(stringifyJson(found.attributes), stringifyJson(isRead ? attributes : null));
     }
   });
 
@@ -146,12 +157,42 @@ describe('a stored run', () => {
       for (const outputs of [undefined, { out: field }]) {
         const id = uuidv7();
         await repository.insert(manager, [{ ...CREATED, id }]);
-        await repository.update(manager, [{ ...CHANGED, id, outputs }], new Set([field]), NO_EXECUTIONS);
+        await repository.update(
+          manager,
+          [{ ...CHANGED, id, outputs }],
+          await versionsOf(id),
+          new Set([field]),
+          NO_EXECUTIONS,
+        );
         const stored = await repository.get(manager, id);
         assert.deepEqual(stored[field], CHANGED[field], field);
         assert.equal(stringifyJson(stored.outputs), stringifyJson(outputs ?? CREATED.outputs), field);
         assert.equal(stored.image, CREATED.image);
       }
     }
+  });
+
+  it('is not changed by a group that read it before another change, and nothing of that group is written', async () => {
+    const { manager } = database.dataSource;
+    const [id, other] = [uuidv7(), uuidv7()];
+    await repository.insert(
+      manager,
+      [CREATED, CREATED].map((run, n) => ({ ...run, id: n === 0 ? id : other })),
+    );
+    const before = new Map([...(await versionsOf(id)), ...(await versionsOf(other))]);
+    const change = (ids: readonly string[], progress: number) =>
+      repository.update(
+        manager,
+        ids.map((one) => ({ ...CHANGED, id: one, progress })),
+        before,
+        new Set(['progress']),
+        NO_EXECUTIONS,
+      );
+    await change([id], 10);
+    await assert.rejects(change([id, other], 20), (error) => isRetryable(error));
+    assert.deepEqual(
+      await Promise.all([id, other].map(async (one) => (await repository.get(manager, one)).progress)),
+      [10, CREATED.progress],
+    );
   });
 });

@@ -35,7 +35,7 @@ function isInTime(sent: readonly HeartbeatCall[], time: number, { workerTimeoutM
 /**
  * Whether the service could know that the worker has the run: it was assigned within the last timeout, or it was named
  * in a heartbeat that was answered. When none was answered, it is enough that all of them name it: the worker cannot be
- * held to have left it out.
+ * held to have left it out. An attempt that an admin set back has the time of its last assignment, which may be later.
  */
 function speaksOf(
   sent: readonly HeartbeatCall[],
@@ -44,7 +44,7 @@ function speaksOf(
   { workerTimeoutMs }: Rules,
 ): boolean {
   const assignedAt = run.attempts[entry.attempt - 1]?.assignedAt ?? null;
-  if (assignedAt !== null && assignedAt > entry.t - workerTimeoutMs) return true;
+  if (assignedAt !== null && assignedAt <= entry.t && assignedAt > entry.t - workerTimeoutMs) return true;
   const answered = sent.filter(({ outcome, endedAt }) => outcome.kind === 'answered' && endedAt <= entry.t);
   const names = ({ running }: HeartbeatCall): boolean => running.includes(run.id);
   return answered.length > 0 ? answered.some(names) : sent.every(names);
