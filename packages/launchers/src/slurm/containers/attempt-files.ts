@@ -8,7 +8,7 @@ import { hasImageFolders, type ContainerTool } from '@longshore/worker/settings/
 import { folderInContainer } from './container-tools.js';
 import { findImageFolder, type ImageFolder } from './image-folder.js';
 import { MOUNTS_FOLDER, type AttemptMount } from '../mounts/attempt-mounts.js';
-import { CONTAINER_FOLDER, type AttemptFiles } from '../job-folders.js';
+import { CONTAINER_FOLDER, type AttemptFiles } from '../attempt-folder.js';
 import { ociConfig } from './oci-config.js';
 
 const DEFAULT_PATH = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
