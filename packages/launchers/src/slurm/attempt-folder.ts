@@ -1,6 +1,7 @@
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { MOUNTS_FOLDER, type AttemptMount } from './mounts/attempt-mounts.js';
+import type { ContainerFile } from '@longshore/worker/runtime/runtime';
+import { MOUNTS_FOLDER, mountPoints, type AttemptMount } from './mounts/attempt-mounts.js';
 
 /** Contents of the files of a new folder. */
 export interface AttemptFiles {
@@ -12,11 +13,13 @@ export interface AttemptFiles {
   readonly outputs: string;
   /** Values of secrets among them. */
   readonly env: Readonly<Record<string, string>>;
-  /** Values of secrets by variable, which stay in the folder. */
+  /** Values of secrets by variable and by path of a file, which stay in the folder. */
   readonly secrets: Readonly<Record<string, string>>;
   readonly command: readonly string[] | null;
   readonly args: readonly string[] | null;
   readonly mounts: readonly AttemptMount[];
+  /** Files of the run. */
+  readonly runFiles: readonly ContainerFile[];
   /** Further files for the container tool, by name. */
   readonly forTool: Readonly<Record<string, string>>;
 }
@@ -24,11 +27,14 @@ export interface AttemptFiles {
 /** Folder that the container sees, with the input and the output file. */
 export const CONTAINER_FOLDER = 'io';
 export const LOG_FILE = 'log';
+/** Contents of the files of the run by their number, until the job has them in memory. */
+const FILES_FOLDER = 'files';
 export const SUBMISSION = 'submission';
 export const SECRETS = 'secrets';
 
 /** Makes the folder of an attempt. What it has is for its owner alone. */
 export async function writeAttempt(folder: string, files: AttemptFiles): Promise<void> {
+  const { mounts, runFiles } = files;
   const write = (name: string, text: string): Promise<void> =>
     writeFile(join(folder, name), text, { mode: 0o600 });
   await mkdir(join(folder, CONTAINER_FOLDER), { recursive: true, mode: 0o700 });
@@ -40,17 +46,15 @@ export async function writeAttempt(folder: string, files: AttemptFiles): Promise
   if (files.command !== null) await write('command', nulEnded(files.command));
   if (files.args !== null) await write('args', nulEnded(files.args));
   for (const [name, text] of Object.entries(files.forTool)) await write(name, text);
-  if (files.mounts.length > 0) {
-    const parts = files.mounts.flatMap(({ volume, source, subPath, mode }) => [
-      volume,
-      source,
-      subPath,
-      mode,
-    ]);
+  if (mounts.length + runFiles.length > 0) {
+    const parts = mounts.flatMap(({ volume, source, subPath, mode }) => [volume, source, subPath, mode]);
     await write('mount-sources', nulEnded(parts));
-    await write('mount-points', nulEnded(files.mounts.map(({ mode, path }) => `${mode}:${path}`)));
-    for (const name of ['image', ...files.mounts.keys()])
-      await mkdir(join(folder, MOUNTS_FOLDER, String(name)), { recursive: true, mode: 0o700 });
+    await write('file-modes', nulEnded(runFiles.map(({ mode }) => mode.toString(8))));
+    const points = mountPoints(mounts, runFiles).map(({ mode, path }) => `${mode}:${path}`);
+    await write('mount-points', nulEnded(points));
+    for (const name of [MOUNTS_FOLDER, FILES_FOLDER]) await mkdir(join(folder, name), { mode: 0o700 });
+    for (const [index, { content }] of runFiles.entries())
+      await write(join(FILES_FOLDER, String(mounts.length + index)), content);
   }
   await write(join(CONTAINER_FOLDER, 'input.json'), files.inputs);
   await write(join(CONTAINER_FOLDER, 'output.json'), files.outputs);

@@ -11,7 +11,7 @@ import { attemptName, parseAttemptName } from './squeue-lines.js';
 
 /** What the job script has written at the end of an attempt. */
 export interface ExitRecord {
-  /** `exited`: the container has ended. Others: why there was none, `error` and `infrastructure` because of its mounts. */
+  /** `exited`: the container has ended. Others: why there was none, `error` and `infrastructure` because of its mounts and files. */
   readonly kind: 'exited' | 'image' | 'error' | 'infrastructure';
   readonly exitCode: number;
   /** Whether the job script got a signal before: a user or Slurm ended the job. */

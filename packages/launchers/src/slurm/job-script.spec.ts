@@ -73,6 +73,7 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
       command: ['/c', HOSTILE],
       args: [''],
       mounts: [],
+      runFiles: [],
       forTool: {},
       ...files,
     });

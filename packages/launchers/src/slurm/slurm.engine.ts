@@ -94,8 +94,11 @@ export class SlurmEngine implements Engine {
   constructor(private readonly options: SlurmEngineOptions) {
     const { settings, volumes, deployment, env, log } = options;
     this.tags = [...settings.features.keys()];
+    const hasMounts = settings.scratchDir !== null || volumes.size > 0;
     this.capabilities = [
       ...CAPABILITIES,
+      // A script of the operator makes files appear as it does mounts, if it does.
+      ...(hasMounts || typeof settings.container === 'string' ? (['files'] as const) : []),
       ...(settings.gpus.size > 0 ? (['gpus'] as const) : []),
       ...(settings.scratchDir === null ? [] : (['scratch'] as const)),
       ...volumeCapabilities(volumes),

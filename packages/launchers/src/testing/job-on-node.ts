@@ -1,8 +1,17 @@
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { ContainerFile } from '@longshore/worker/runtime/runtime';
 import type { ContainerTool } from '@longshore/worker/settings/slurm-settings';
 import { JobFolders, type FolderState } from '../slurm/job-folders.js';
 import { jobScript } from '../slurm/job-script.js';
@@ -25,6 +34,8 @@ interface RunOptions {
   /** Commands before the job, in a mount namespace of both. */
   readonly before?: string;
   readonly forTool?: Readonly<Record<string, string>>;
+  /** Files of the run. */
+  readonly files?: readonly ContainerFile[];
   readonly tool?: ContainerTool;
 }
 
@@ -38,7 +49,7 @@ export function canMount(): boolean {
   }
 }
 
-/** Executes the script of a job on this machine, with programs in place of containers, and folders for two volumes. */
+/** Executes the script of a job on this machine, with programs in place of containers and folders for two volumes. */
 export class JobOnNode {
   readonly base = mkdtempSync(join(tmpdir(), 'longshore-job-on-node-'));
   readonly folders = new JobFolders(this.base, 'd');
@@ -78,9 +89,12 @@ export class JobOnNode {
     return { volume, source: join(this.base, volume), subPath: '', mode, path: `/${volume}`, ...fields };
   }
 
-  async create(mounts: readonly AttemptMount[], { forTool = {} }: RunOptions = {}): Promise<void> {
+  async create(
+    mounts: readonly AttemptMount[],
+    { forTool = {}, files: runFiles = [] }: RunOptions = {},
+  ): Promise<void> {
     const files = { workerId: 'w', image: 'i', inputs: '{}', outputs: '', env: { A: 'a' }, secrets: {} };
-    await this.folders.create(KEY, { ...files, command: ['/c'], args: [], mounts, forTool });
+    await this.folders.create(KEY, { ...files, command: ['/c'], args: [], mounts, runFiles, forTool });
   }
 
   /** The script of a job that executes a program in place of a container. */
@@ -90,7 +104,7 @@ export class JobOnNode {
     return jobScript({ root: this.folders.root, folder: 'r.1', tool: tool ?? own, scratchDir });
   }
 
-  /** What a program prints that finds the mounts in the folders 0, 1 and so on, and ends with 0. */
+  /** What a program prints that finds mounts and files as 0, 1 and so on, and ends with 0. */
   async printed(mounts: readonly AttemptMount[], program: string, options?: RunOptions): Promise<string[]> {
     rmSync(join(this.base, 'got'), { force: true });
     const { exit, hasStarted } = await this.run(mounts, program, options);
