@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { makeImageFolder } from '../../support/images/image-folders.js';
 import { until } from '../../support/service-process.js';
 import { NODE_CPUS, skipWithoutSlurm } from '../../support/workers/slurm-cluster.js';
 import { SlurmLaunchers } from '../../support/workers/slurm-launchers.js';
@@ -110,6 +112,41 @@ describe('runs on a real Slurm', skipFor(skip), () => {
     await runs.untilState(id, 'FAILED');
     assert.deepEqual(await timeline(id), ['1 STARTED', '1 PROGRESS', '1 FAILED']);
     assert.equal((await images.startsOf('adopted')).length, 1);
+  });
+
+  test('find files whose secrets are masked, also after the launcher was killed before the job began', async () => {
+    const { cluster, runs, send } = scene;
+    const images = join(cluster.folder, 'images');
+    makeImageFolder(images, 'filed', 'cat "$TEXT" "$KEY"; exit 3');
+    const settings = {
+      SERVICE_WORKER_SLURM_CONTAINER: 'charliecloud',
+      SERVICE_WORKER_SLURM_IMAGES: images,
+    };
+    const killed = await scene.launch('launcher', settings);
+    const stored = await send('PUT', '/secrets/in-a-file', { body: { kind: 'opaque', value: 'of-a-file' } });
+    assert.equal(stored.status, 201, stored.text);
+    const endless = { command: ['/bin/sh', '-c', 'while :; do sleep 0.1; done'], ...WHOLE_NODE };
+    const holders = [await runs.create('filed', endless), await runs.create('filed', endless)];
+    for (const id of holders) await runs.untilState(id, 'RUNNING');
+    const files = {
+      '/etc/job/text': { content: 'a text\n', env: 'TEXT' },
+      '/run/key': { secret: 'in-a-file', env: 'KEY', mode: '0400' },
+    };
+    const id = await runs.create('filed', { files, ...WHOLE_NODE });
+    await runs.until(id, 'is submitted', ({ events }) =>
+      events.some(({ type }: { type: string }) => type === 'SUBMITTED'),
+    );
+    killed.signal('SIGKILL');
+    await killed.exited;
+    await scene.launch('launcher', settings);
+    for (const holder of holders) await send('POST', `/runs/${holder}/cancel`);
+    const { execution_summary: summary } = await runs.untilState(id, 'FAILED', 'COMPLETED');
+    assert.deepEqual([summary.cause, summary.exit_code], ['exit', 3]);
+    assert.deepEqual(await timeline(id), ['1 STARTED', '1 FAILED']);
+    await until(async () => (await send('GET', `/runs/${id}/logs`)).text.includes('***'), 'the log is there');
+    const { text } = await send('GET', `/runs/${id}/logs`);
+    assert.ok(text.includes('a text') && !text.includes('of-a-file'), text);
+    assert.ok(!summary.error_message.includes('of-a-file'), summary.error_message);
   });
 
   test('start once with two launchers of one id at the same time', async () => {

@@ -153,7 +153,7 @@ describe('mounts of runs on a real Slurm', skipFor(skip), () => {
         ]);
         assert.deepEqual(await failure(engine, 'true', [{ volume: 'out', path: '/link/a' }]), [
           'error',
-          'A part of the path of a mount is a link or no folder in the image',
+          "A part of the path of a file or mount is too long, or a link or something else in the image: '/link/a'",
         ]);
         assert.equal(existsSync('/etc/a'), false);
       });

@@ -1,16 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { chmod, mkdir, readdir, readFile, readlink, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, readlink, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { JobKey } from '../launcher/engine.js';
 import { removeTree } from '@longshore/worker/runtime/process/remove-tree';
-import { MOUNTS_FOLDER, type AttemptMount } from './mounts/attempt-mounts.js';
+import { EngineFault, RunFault } from '@longshore/worker/runtime/runtime';
+import { SECRETS, SUBMISSION, writeAttempt, type AttemptFiles } from './attempt-folder.js';
 import { attemptName, parseAttemptName } from './squeue-lines.js';
 
 /** What the job script has written at the end of an attempt. */
 export interface ExitRecord {
-  /** `exited`: the container has ended. Others: why there was none, `error` and `infrastructure` because of its mounts. */
+  /** `exited`: the container has ended. Others: why there was none, `error` and `infrastructure` because of its mounts and files. */
   readonly kind: 'exited' | 'image' | 'error' | 'infrastructure';
   readonly exitCode: number;
   /** Whether the job script got a signal before: a user or Slurm ended the job. */
@@ -39,31 +40,6 @@ export interface FolderState {
   readonly exit: ExitRecord | null;
 }
 
-/** Contents of the files of a new folder. */
-export interface AttemptFiles {
-  readonly workerId: string;
-  readonly image: string;
-  /** JSON. */
-  readonly inputs: string;
-  /** Initial content of the output file. */
-  readonly outputs: string;
-  /** Values of secrets among them. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Values of secrets by variable, which stay in the folder. */
-  readonly secrets: Readonly<Record<string, string>>;
-  readonly command: readonly string[] | null;
-  readonly args: readonly string[] | null;
-  readonly mounts: readonly AttemptMount[];
-  /** Further files for the container tool, by name. */
-  readonly forTool: Readonly<Record<string, string>>;
-}
-
-/** Folder that the container sees, with the input and the output file. */
-export const CONTAINER_FOLDER = 'io';
-export const LOG_FILE = 'log';
-
-const SUBMISSION = 'submission';
-const SECRETS = 'secrets';
 const JOB_PREFIX = 'job-';
 const MAX_MESSAGE_LENGTH = 500;
 
@@ -111,33 +87,8 @@ export class JobFolders {
    */
   async create(key: JobKey, files: AttemptFiles): Promise<boolean> {
     const draft = join(this.root, `.new-${randomUUID()}`);
-    const write = (name: string, text: string, mode = 0o600): Promise<void> =>
-      writeFile(join(draft, name), text, { mode });
     try {
-      await mkdir(join(draft, CONTAINER_FOLDER), { recursive: true, mode: 0o700 });
-      await write(SUBMISSION, JSON.stringify({ worker_id: files.workerId, created_at: Date.now() }));
-      await write(LOG_FILE, '');
-      await write('image', files.image);
-      await write('env', nulEnded(Object.entries(files.env).map(([name, value]) => `${name}=${value}`)));
-      await write(SECRETS, JSON.stringify(files.secrets));
-      if (files.command !== null) await write('command', nulEnded(files.command));
-      if (files.args !== null) await write('args', nulEnded(files.args));
-      for (const [name, text] of Object.entries(files.forTool)) await write(name, text);
-      if (files.mounts.length > 0) {
-        const parts = files.mounts.flatMap(({ volume, source, subPath, mode }) => [
-          volume,
-          source,
-          subPath,
-          mode,
-        ]);
-        await write('mount-sources', nulEnded(parts));
-        await write('mount-points', nulEnded(files.mounts.map(({ mode, path }) => `${mode}:${path}`)));
-        for (const name of ['image', ...files.mounts.keys()])
-          await mkdir(join(draft, MOUNTS_FOLDER, String(name)), { recursive: true, mode: 0o700 });
-      }
-      await write(join(CONTAINER_FOLDER, 'input.json'), files.inputs);
-      await write(join(CONTAINER_FOLDER, 'output.json'), files.outputs);
-      await this.openToContainer(draft);
+      await writeAttempt(draft, files);
       // Renaming onto a folder that is not empty fails, so one of two launchers makes the folder.
       await rename(draft, this.pathOf(key));
       this.submissions.delete(this.pathOf(key));
@@ -229,13 +180,6 @@ export class JobFolders {
     }
   }
 
-  /** Programs may run under another account; the folder above keeps other users out. */
-  private async openToContainer(draft: string): Promise<void> {
-    await chmod(join(draft, CONTAINER_FOLDER), 0o777);
-    await chmod(join(draft, CONTAINER_FOLDER, 'input.json'), 0o644);
-    await chmod(join(draft, CONTAINER_FOLDER, 'output.json'), 0o666);
-  }
-
   /** @returns null when the time is not visible yet, or an older launcher has made the script */
   private async readStart(path: string): Promise<number | null> {
     const known = this.starts.get(path);
@@ -258,6 +202,18 @@ export class JobFolders {
     };
     this.submissions.set(path, submission);
     return submission;
+  }
+}
+
+/** What fails in the shared folder is no fault of a run. @throws EngineFault then */
+export async function inFolder<T>(task: () => Promise<T>): Promise<T> {
+  try {
+    return await task();
+  } catch (error) {
+    if (error instanceof RunFault || error instanceof EngineFault || error instanceof SettingsError)
+      throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new EngineFault(`The shared folder of Slurm's jobs cannot be used: ${reason}`, { cause: error });
   }
 }
 
@@ -293,10 +249,6 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function nulEnded(texts: readonly string[]): string {
-  return texts.map((text) => `${text}\0`).join('');
 }
 
 function codeOf(error: unknown): unknown {

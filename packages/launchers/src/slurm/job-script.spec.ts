@@ -4,7 +4,8 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'vitest';
-import { JobFolders, type AttemptFiles } from './job-folders.js';
+import type { AttemptFiles } from './attempt-folder.js';
+import { JobFolders } from './job-folders.js';
 import { CONTAINER_TOOLS, type ContainerTool } from '@longshore/worker/settings/slurm-settings';
 import { FOLDER_UNSEEN, jobScript } from './job-script.js';
 
@@ -72,6 +73,7 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
       command: ['/c', HOSTILE],
       args: [''],
       mounts: [],
+      runFiles: [],
       forTool: {},
       ...files,
     });

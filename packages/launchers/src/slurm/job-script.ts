@@ -20,7 +20,7 @@ export interface JobScriptParts {
  * The script of a job, for bash 4.2 and later. Before anything else, the job takes the attempt by a symbolic link: of several
  * jobs of the attempt, or of one that Slurm starts again, one executes it, and the others end quietly. The exit record is
  * the last that it writes: `exited CODE SIGNALLED LOG_BYTES TIME`, or `image ...` when there is no image, `error ...` or `infrastructure ...` when
- * a mount cannot be made. Times are milliseconds since 1970, by the node.
+ * a mount or file cannot be made. Times are milliseconds since 1970, by the node.
  */
 export function jobScript({ root, folder, tool, scratchDir }: JobScriptParts): string {
   return `#!/bin/bash
@@ -96,7 +96,7 @@ await
 [ "$ended" = 0 ] || finish exited 143
 [ "$code" = 0 ] || finish image 1
 make_scratch || { echo 'infrastructure The node of the job has no place for an empty folder' >mount-error; finish infrastructure 1; }
-# With mounts, the container starts when they are made.
+# With mounts or files, the container starts when they are made.
 [ -e mount-points ] || date +%s%3N >started
 container </dev/null >>log 2>&1 9<&- &
 pid=$!

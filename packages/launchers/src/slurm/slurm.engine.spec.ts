@@ -143,6 +143,22 @@ describe('the engine of Slurm', () => {
     ]);
   });
 
+  test('announces files, and of a script only when that makes mounts', () => {
+    const hasFiles = (more: Partial<SlurmEngineOptions>): boolean =>
+      new SlurmEngine({ ...options, ...more }).capabilities.includes('files');
+    const volumes = parseVolumes('in=/in:ro') ?? NO_VOLUMES;
+    const { settings } = options;
+    assert.deepEqual(
+      [
+        {},
+        { volumes },
+        { settings: { ...settings, scratchDir: '/scratch' } },
+        { settings: { ...settings, container: 'charliecloud' } as const },
+      ].map(hasFiles),
+      [false, true, true, true],
+    );
+  });
+
   test('fails a run with a volume that it does not offer any more, and submits nothing', async () => {
     const mounts = [{ volume: 'gone', path: '/data' }];
     await assert.rejects(engine.submit(jobSpec({ mounts })), {

@@ -10,15 +10,16 @@ import {
   type JobSpec,
   type JobStatus,
 } from '../launcher/engine.js';
-import { JobTable, nameOf } from '../launcher/job-table.js';
 import { splitLines } from '@longshore/worker/runtime/log-lines';
 import { readOutputFile } from '@longshore/worker/runtime/process/output-file';
 import { EngineFault, RunFault, type LogLine, type RuntimeLog } from '@longshore/worker/runtime/runtime';
 import type { Resources } from '@longshore/worker/service-api/service-api';
 import { volumeCapabilities, type OfferedVolumes } from '@longshore/worker/runtime/volumes';
 import { attemptFiles } from './containers/attempt-files.js';
+import { CONTAINER_FOLDER, LOG_FILE } from './attempt-folder.js';
 import { AttemptList } from './attempt-list.js';
-import { CONTAINER_FOLDER, JobFolders, LOG_FILE } from './job-folders.js';
+import { CurrentJobs } from './current-jobs.js';
+import { inFolder, JobFolders } from './job-folders.js';
 import { jobScript } from './job-script.js';
 import { tailLog, type LogEnd } from './log-tail.js';
 import { attemptMounts } from './mounts/attempt-mounts.js';
@@ -32,7 +33,7 @@ import {
   type ContainerTool,
   type SlurmSettings,
 } from '@longshore/worker/settings/slurm-settings';
-import { attemptName, jobComment, jobName, parseAttemptName, type SlurmJob } from './squeue-lines.js';
+import { attemptName, jobComment, jobName, parseAttemptName } from './squeue-lines.js';
 
 /** Interval between polls of the nodes, in milliseconds. */
 const NODES_MS = 30_000;
@@ -86,32 +87,29 @@ export class SlurmEngine implements Engine {
   private readonly commands: SlurmCommands;
   private readonly folders: JobFolders;
   private readonly attempts: AttemptList;
-  private readonly table = new JobTable();
+  private readonly jobs: CurrentJobs;
   private place: Place | null = null;
   private resources: Resources = { cpuCores: 0, ramMb: 0, gpus: [] };
-  private slurmJobs: readonly SlurmJob[] = [];
-  /** Number of the newest list that was begun. */
-  private lists = 0;
-  /** The list that was begun at the time of a submission or a removal, by attempt: older ones say nothing about it. */
-  private readonly submittedAt = new Map<string, number>();
-  private readonly removedAt = new Map<string, number>();
-  private running: Promise<void> = Promise.resolve();
-  private queued: Promise<void> | null = null;
-  private isAway = false;
-  private readonly closing = new AbortController();
 
   constructor(private readonly options: SlurmEngineOptions) {
-    const { settings, volumes, deployment, env } = options;
+    const { settings, volumes, deployment, env, log } = options;
     this.tags = [...settings.features.keys()];
+    const hasMounts = settings.scratchDir !== null || volumes.size > 0;
     this.capabilities = [
       ...CAPABILITIES,
+      // A script of the operator makes files appear as it does mounts, if it does.
+      ...(hasMounts || typeof settings.container === 'string' ? (['files'] as const) : []),
       ...(settings.gpus.size > 0 ? (['gpus'] as const) : []),
       ...(settings.scratchDir === null ? [] : (['scratch'] as const)),
       ...volumeCapabilities(volumes),
     ];
-    this.commands = new SlurmCommands(env);
-    this.folders = new JobFolders(settings.dir ?? '/', deployment);
-    this.attempts = new AttemptList({ commands: this.commands, folders: this.folders, deployment });
+    const commands = new SlurmCommands(env);
+    const folders = new JobFolders(settings.dir ?? '/', deployment);
+    const attempts = new AttemptList({ commands, folders, deployment });
+    this.commands = commands;
+    this.folders = folders;
+    this.attempts = attempts;
+    this.jobs = new CurrentJobs({ commands, folders, attempts, log });
   }
 
   async open(): Promise<void> {
@@ -121,23 +119,22 @@ export class SlurmEngine implements Engine {
     await this.folders.open();
     await checkVolumes(this.options.volumes, this.folders.root, this.options.log);
     this.place = { tool, imagesDir, partitions: await this.commands.findPartitions(partitions) };
-    await this.refresh();
+    await this.jobs.fresh();
     await this.lookAtNodes();
-    void this.keepCurrent(this.options.settings.pollSeconds * 1000, () => this.fresh());
-    void this.keepCurrent(NODES_MS, () => this.lookAtNodes());
+    void this.jobs.repeat(this.options.settings.pollSeconds * 1000, () => this.jobs.fresh());
+    void this.jobs.repeat(NODES_MS, () => this.lookAtNodes());
   }
 
-  async close(): Promise<void> {
-    this.closing.abort();
-    await this.running.catch(() => undefined);
+  close(): Promise<void> {
+    return this.jobs.close();
   }
 
   list(): readonly EngineJob[] {
-    return this.table.list();
+    return this.jobs.table.list();
   }
 
   nextStatus(key: JobKey, known: JobStatus | null, signal: AbortSignal): Promise<EngineJob | null> {
-    return this.table.nextStatus(key, known, signal);
+    return this.jobs.table.nextStatus(key, known, signal);
   }
 
   async submit(spec: JobSpec): Promise<EngineJob> {
@@ -145,13 +142,13 @@ export class SlurmEngine implements Engine {
     const { settings, volumes, workerId, deployment } = this.options;
     if (parseAttemptName(attemptName(spec)) === null)
       throw new RunFault('The id of the run cannot be the name of a folder');
-    await this.fresh();
-    const known = this.table.find(spec);
+    await this.jobs.fresh();
+    const known = this.jobs.table.find(spec);
     if (known !== null) return known;
     const args = sbatchArguments(spec, settings, place.partitions);
     const mounts = attemptMounts(spec, place.tool, volumes);
     const folder = this.folders.pathOf(spec);
-    const isOurs = await this.inFolder(async () =>
+    const isOurs = await inFolder(async () =>
       this.folders.create(spec, await attemptFiles(spec, { ...place, workerId, folder, mounts })),
     );
     const identity = [`--job-name=${jobName(deployment, spec)}`, `--comment=${jobComment(workerId, spec)}`];
@@ -166,15 +163,14 @@ export class SlurmEngine implements Engine {
       engineId = await this.commands.submit([...identity, ...args], script);
     } catch (error) {
       const isHopeless =
-        error instanceof LimitRefusal && (await this.inFolder(() => this.attempts.isHopeless(spec)));
+        error instanceof LimitRefusal && (await inFolder(() => this.attempts.isHopeless(spec)));
       const fault = isHopeless ? new RunFault(error.message) : error;
       // Another fault leaves open whether there is a job.
-      if (fault instanceof RunFault && isOurs) await this.inFolder(() => this.folders.remove(spec));
+      if (fault instanceof RunFault && isOurs) await inFolder(() => this.folders.remove(spec));
       throw fault;
     }
-    await this.inFolder(() => this.folders.noteJob(spec, engineId));
+    await inFolder(() => this.folders.noteJob(spec, engineId));
     const { runId, attempt } = spec;
-    this.submittedAt.set(nameOf(spec), this.lists);
     const pending: EngineJob = {
       runId,
       attempt,
@@ -182,10 +178,10 @@ export class SlurmEngine implements Engine {
       engineId,
       status: { kind: 'pending', reason: '' },
     };
-    this.table.put(pending);
+    this.jobs.add(pending);
     // Another launcher may have submitted the attempt meanwhile: the list decides which job it is.
-    await this.fresh();
-    return this.table.find(spec) ?? pending;
+    await this.jobs.fresh();
+    return this.jobs.table.find(spec) ?? pending;
   }
 
   async *readLines(job: EngineJob, signal: AbortSignal): AsyncIterable<LogLine> {
@@ -209,15 +205,12 @@ export class SlurmEngine implements Engine {
   }
 
   readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
-    return this.inFolder(() => this.folders.readSecrets(key));
+    return inFolder(() => this.folders.readSecrets(key));
   }
 
   async remove(key: JobKey): Promise<void> {
     await this.endJobs(key);
-    this.removedAt.set(nameOf(key), this.lists);
-    this.submittedAt.delete(nameOf(key));
-    await this.inFolder(() => this.folders.remove(key));
-    this.table.delete(key);
+    await this.jobs.drop(key, () => inFolder(() => this.folders.remove(key)));
   }
 
   capacity(): Resources {
@@ -225,8 +218,8 @@ export class SlurmEngine implements Engine {
   }
 
   async probe(): Promise<void> {
-    await this.fresh();
-    await this.inFolder(() => this.folders.open());
+    await this.jobs.fresh();
+    await inFolder(() => this.folders.open());
   }
 
   private opened(): Place {
@@ -241,10 +234,10 @@ export class SlurmEngine implements Engine {
     let hasSignalled = false;
     let hasKilled = false;
     for (;;) {
-      await this.fresh();
+      await this.jobs.fresh();
       const { waiting, others } = this.attempts.liveJobs(key);
       await this.commands.cancelPending(waiting);
-      const folder = await this.inFolder(() => this.folders.read(key));
+      const folder = await inFolder(() => this.folders.read(key));
       // The job script writes its exit record last.
       if (waiting.length === 0 && (others.length === 0 || (folder?.exit ?? null) !== null)) return;
       const elapsedMs = performance.now() - startedMs;
@@ -268,7 +261,7 @@ export class SlurmEngine implements Engine {
 
   private async logEnd(job: EngineJob): Promise<LogEnd> {
     // The list of each poll has read the folder already.
-    const listed = this.table.find(job);
+    const listed = this.jobs.table.find(job);
     if (listed !== null && !isFinal(listed.status)) return null;
     const folder = await this.folders.read(job).catch(() => undefined);
     if (folder === null) return { bytes: null };
@@ -277,81 +270,10 @@ export class SlurmEngine implements Engine {
     return listed === null ? null : { bytes: null };
   }
 
-  private async keepCurrent(pauseMs: number, look: () => Promise<void>): Promise<void> {
-    const { signal } = this.closing;
-    for (;;) {
-      await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
-      if (signal.aborted) return;
-      // Refreshes log that the controller is unavailable.
-      await look().catch(() => undefined);
-    }
-  }
-
   private async lookAtNodes(): Promise<void> {
     const { workerId, settings } = this.options;
     const { partitions } = this.opened();
-    const [nodes] = await Promise.all([this.commands.listNodes(), this.fresh()]);
-    const own = this.slurmJobs.filter((job) => job.workerId === workerId);
-    this.resources = capacityOf(parseFree(nodes, partitions), own, settings.gpus);
-  }
-
-  /** Waits for a list that begins after this call; calls at the same time share it. */
-  private fresh(): Promise<void> {
-    this.queued ??= this.running
-      .catch(() => undefined)
-      .then(() => {
-        this.queued = null;
-        this.running = this.refresh();
-        return this.running;
-      });
-    return this.queued;
-  }
-
-  /** @throws EngineFault when the controller does not answer; what the folders say is taken over nevertheless */
-  private async refresh(): Promise<void> {
-    this.lists += 1;
-    const number = this.lists;
-    const fault = await this.attempts.ask().then(
-      () => null,
-      (error: unknown) => error,
-    );
-    const isAfter = (times: ReadonlyMap<string, number>, key: JobKey): boolean =>
-      (times.get(nameOf(key)) ?? 0) >= number;
-    const isRecent = (key: JobKey): boolean => isAfter(this.submittedAt, key);
-    const listing = await this.inFolder(() => this.attempts.look(fault === null, isRecent));
-    this.slurmJobs = listing.slurmJobs;
-    const present = listing.jobs.filter((job) => !isAfter(this.removedAt, job));
-    this.table.replace(present, isRecent);
-    this.forget(number);
-    this.logReach(fault);
-    if (fault !== null) throw fault;
-    await this.commands.cancelPending(listing.superfluous);
-    for (const key of listing.abandoned) await this.inFolder(() => this.folders.remove(key));
-  }
-
-  /** Drops what lists after this one do not need. */
-  private forget(number: number): void {
-    for (const times of [this.submittedAt, this.removedAt])
-      for (const [name, at] of times) if (at < number) times.delete(name);
-  }
-
-  private logReach(fault: unknown): void {
-    const { log } = this.options;
-    const reason = fault instanceof Error ? fault.message : String(fault);
-    if (fault !== null && !this.isAway) log.warn({ reason }, 'Slurm does not answer: waiting for it');
-    if (fault === null && this.isAway) log.info({}, 'Slurm answers again');
-    this.isAway = fault !== null;
-  }
-
-  /** What fails in the shared folder is no fault of a run. */
-  private async inFolder<T>(task: () => Promise<T>): Promise<T> {
-    try {
-      return await task();
-    } catch (error) {
-      if (error instanceof RunFault || error instanceof EngineFault || error instanceof SettingsError)
-        throw error;
-      const reason = error instanceof Error ? error.message : String(error);
-      throw new EngineFault(`The shared folder of Slurm's jobs cannot be used: ${reason}`, { cause: error });
-    }
+    const [nodes] = await Promise.all([this.commands.listNodes(), this.jobs.fresh()]);
+    this.resources = capacityOf(parseFree(nodes, partitions), this.jobs.jobsOf(workerId), settings.gpus);
   }
 }

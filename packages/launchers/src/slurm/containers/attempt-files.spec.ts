@@ -68,6 +68,30 @@ describe('the files of an attempt', () => {
     assert.match(forTool['oci-config'] ?? '', /"SECRET=value"/);
   });
 
+  test('have the files of the run, and keep the values of those that are secrets by path', async () => {
+    const files = [
+      { path: '/etc/text', content: 'text', mode: 0o555, isSecret: false },
+      { path: '/run/key', content: 'value', mode: 0o400, isSecret: true },
+    ];
+    for (const tool of ['charliecloud', 'runc'] as const) {
+      const { runFiles, secrets, env, forTool } = await attemptFiles(
+        spec({ files, secrets: { TOKEN: 'token' } }),
+        place(tool),
+      );
+      assert.deepEqual([runFiles, secrets], [files, { TOKEN: 'token', '/run/key': 'value' }]);
+      assert.ok(!JSON.stringify([env, forTool]).includes('"value"'), 'the tool is not told');
+    }
+    const { forTool } = await attemptFiles(spec({ files }), place('runc'));
+    const { mounts }: { readonly mounts: readonly unknown[] } = JSON.parse(forTool['oci-config'] ?? '');
+    const binds = [0, 1].map((index) => ({
+      destination: files[index]?.path,
+      type: 'bind',
+      source: `/s/d/r.1/mounts/${index}`,
+      options: ['rbind', 'ro'],
+    }));
+    assert.deepEqual(mounts.slice(-2), binds);
+  });
+
   test('are refused for an image without a folder, without a program, or with a broken configuration', async () => {
     for (const image of ['other', 'bare', 'broken', '../tool', 'a/..'])
       for (const tool of ['charliecloud', 'runc'] as const)

@@ -7,8 +7,8 @@ import { RunFault, workerEnvironment } from '@longshore/worker/runtime/runtime';
 import { hasImageFolders, type ContainerTool } from '@longshore/worker/settings/slurm-settings';
 import { folderInContainer } from './container-tools.js';
 import { findImageFolder, type ImageFolder } from './image-folder.js';
-import { MOUNTS_FOLDER, type AttemptMount } from '../mounts/attempt-mounts.js';
-import { CONTAINER_FOLDER, type AttemptFiles } from '../job-folders.js';
+import { MOUNTS_FOLDER, mountPoints, type AttemptMount } from '../mounts/attempt-mounts.js';
+import { CONTAINER_FOLDER, type AttemptFiles } from '../attempt-folder.js';
 import { ociConfig } from './oci-config.js';
 
 const DEFAULT_PATH = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
@@ -38,10 +38,11 @@ export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<
     image: spec.image,
     inputs: jsonText(spec.inputs),
     outputs: templateText(spec.outputTemplate),
-    secrets: spec.secrets,
+    secrets: { ...spec.secrets, ...secretFiles(spec) },
     command: isSet(spec.command) ? spec.command : null,
     args: isSet(spec.args) ? spec.args : null,
     mounts,
+    runFiles: spec.files,
   };
   if (!hasImageFolders(tool) || imagesDir === null) {
     if (typeof tool === 'string') parseImageReference(spec.image);
@@ -51,7 +52,7 @@ export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<
   const command = commandLine(spec, image);
   const whole = { ...imageEnvironment(image), ...env };
   if (tool === 'runc') {
-    const binds = mounts.map(({ path, mode }, index) => ({
+    const binds = mountPoints(mounts, spec.files).map(({ path, mode }, index) => ({
       source: join(folder, MOUNTS_FOLDER, String(index)),
       path,
       mode,
@@ -72,6 +73,13 @@ function environment(spec: JobSpec, tool: ContainerTool, folder: string): Record
     ...spec.secrets,
     ...workerEnvironment(spec, spec.constraints, inside),
   };
+}
+
+/** The values of secrets in files, by path. */
+function secretFiles({ files }: JobSpec): Record<string, string> {
+  return Object.fromEntries(
+    files.filter(({ isSecret }) => isSecret).map(({ path, content }) => [path, content]),
+  );
 }
 
 /** enroot reads variables line by line. */

@@ -11,8 +11,8 @@ export function folderInContainer(tool: ContainerTool, hostFolder: string): stri
  * The shell functions that execute a container, for the job script. `prepare` gets the image; `container` becomes the
  * container; `kill_container` ends it at once; `clean_up` removes what is not in $scratch, a folder of the job below
  * $scratch_in. They find $job (the folder of the attempt), $image, the arrays env (NAME=VALUE), command and args,
- * $has_command, the array points (ro:PATH or rw:PATH: where the container has $job/mounts/0 and so on), and $gpus (CUDA, ROCR or GPU; empty:
- * Slurm gave the job none), and may write a sentence to image-error. `within`, before the tool, makes the mounts.
+ * $has_command, the array points (ro:PATH or rw:PATH: where the container has $job/mounts/0 and so on, folders or files), and $gpus (CUDA, ROCR or GPU; empty:
+ * Slurm gave the job none), and may write a sentence to image-error. `within`, before the tool, makes the mounts and files.
  * Values of the run are only ever expanded in double quotes. No variable of the run is set in the shell under its own name,
  * and the command line is complete before anything of the run is exported.
  */
@@ -62,7 +62,7 @@ prepare() {
 container() {
   local mounts="$job/io /longshore none x-create=dir,bind,rw" index
   for index in "\${!points[@]}"; do
-    mounts+=$'\\n'"$job/mounts/$index \${points[index]#*:} none x-create=dir,rbind,\${points[index]%%:*}"
+    mounts+=$'\\n'"$job/mounts/$index \${points[index]#*:} none x-create=auto,rbind,\${points[index]%%:*}"
   done
   [ "$gpus" != CUDA ] || env=(NVIDIA_DRIVER_CAPABILITIES=compute,utility "\${env[@]}" NVIDIA_VISIBLE_DEVICES=all)
   printf '%s\\n' "\${env[@]}" >"$scratch/variables"

@@ -17,7 +17,7 @@ export interface OciContainer {
   readonly image: ImageFolder;
   readonly command: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Folders of the node that the container sees: the first has its inputs and outputs, the others are the mounts of the run. */
+  /** What the container sees of the node: the first is the folder with its inputs and outputs, the others are the mounts and files of the run. */
   readonly binds: readonly Bind[];
 }
 

@@ -14,7 +14,7 @@ describe('the mounts of an attempt', () => {
       { volume: 'out', path: '/out', sub_path: 'a/b' },
       { scratch_mb: 5, path: '/scratch' },
     ];
-    assert.deepEqual(attemptMounts({ mounts }, SCRIPT, OFFERED), [
+    assert.deepEqual(attemptMounts({ mounts, files: [] }, SCRIPT, OFFERED), [
       { volume: 'data', source: '/srv/data', subPath: '', mode: 'ro', path: '/data' },
       { volume: 'out', source: '/srv/out', subPath: 'a/b', mode: 'rw', path: '/out' },
       { volume: '', source: '', subPath: '', mode: 'rw', path: '/scratch' },
@@ -26,13 +26,16 @@ describe('the mounts of an attempt', () => {
       ['other', "This worker does not offer the volume 'other'"],
       ['data', "This worker does not offer the volume 'data' for writing"],
     ] as const)
-      assert.throws(() => attemptMounts({ mounts: [{ volume, path: '/data' }] }, SCRIPT, OFFERED), {
-        name: 'Error',
-        message,
-      });
+      assert.throws(
+        () => attemptMounts({ mounts: [{ volume, path: '/data' }], files: [] }, SCRIPT, OFFERED),
+        {
+          name: 'Error',
+          message,
+        },
+      );
   });
 
-  test('are refused at a path that the tool would read as something else, or where it has other things', () => {
+  test('are refused, as files are, at a path that the tool would read as something else, or where it has other things', () => {
     const tools = [...CONTAINER_TOOLS, SCRIPT];
     for (const [path, refusing] of [
       ['/data', []],
@@ -43,19 +46,27 @@ describe('the mounts of an attempt', () => {
       ['/mnt/a', ['charliecloud', 'runc']],
       ['/tmp', []],
       ['/tmp/a', ['charliecloud']],
+      ['/etc/passwd', ['charliecloud']],
+      ['/etc/group', ['charliecloud']],
     ] as const) {
-      const refused = tools.filter((tool) => {
-        try {
-          attemptMounts({ mounts: [{ volume: 'out', path }] }, tool, OFFERED);
-          return false;
-        } catch (error) {
-          assert.ok(
-            error instanceof Error && error.name === 'RunFault' && error.message.includes(`'${path}'`),
-          );
-          return true;
-        }
-      });
-      assert.deepEqual(refused, refusing, path);
+      const file = { path, content: '', mode: 0o444, isSecret: false };
+      for (const given of [
+        { mounts: [{ volume: 'out', path }], files: [] },
+        { mounts: [], files: [file] },
+      ]) {
+        const refused = tools.filter((tool) => {
+          try {
+            attemptMounts(given, tool, OFFERED);
+            return false;
+          } catch (error) {
+            assert.ok(
+              error instanceof Error && error.name === 'RunFault' && error.message.includes(`'${path}'`),
+            );
+            return true;
+          }
+        });
+        assert.deepEqual(refused, refusing, path);
+      }
     }
   });
 });

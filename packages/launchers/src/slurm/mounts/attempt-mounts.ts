@@ -1,40 +1,54 @@
 import type { JobSpec } from '../../launcher/engine.js';
-import { RunFault } from '@longshore/worker/runtime/runtime';
+import { RunFault, type ContainerFile } from '@longshore/worker/runtime/runtime';
 import type { OfferedVolumes } from '@longshore/worker/runtime/volumes';
 import { hasImageFolders, type ContainerTool } from '@longshore/worker/settings/slurm-settings';
 
-/** Folder of an attempt in which its job has the mounts, by their number: the container tool mounts them from there. */
+/** Folder of an attempt in which its job has mounts and files, by their number: the container tool mounts them from there. */
 export const MOUNTS_FOLDER = 'mounts';
 
+/** Where a container has a mount or a file. */
+export interface MountPoint {
+  readonly mode: 'ro' | 'rw';
+  readonly path: string;
+}
+
 /** What a container mounts, and from where. */
-export interface AttemptMount {
+export interface AttemptMount extends MountPoint {
   /** Name of the volume; empty: an empty folder of the node. */
   readonly volume: string;
   /** Folder of the volume on the nodes. */
   readonly source: string;
   /** Folder within the volume; empty: the whole. */
   readonly subPath: string;
-  readonly mode: 'ro' | 'rw';
-  /** Where the container has it. */
-  readonly path: string;
 }
 
 /** Separators and variables of the lists that these tools take mounts in. */
 const PLAIN_PATH = /^[A-Za-z0-9/._@+=-]+$/;
 
+/** Where a container has its mounts and files, in the order of their numbers. */
+export function mountPoints(
+  mounts: readonly AttemptMount[],
+  files: readonly ContainerFile[],
+): readonly MountPoint[] {
+  return [...mounts, ...files.map(({ path }) => ({ mode: 'ro', path }) as const)];
+}
+
 /**
  * The mounts of an attempt, as its job makes them.
- * @throws RunFault when the container tool cannot mount at a path
+ * @throws RunFault when the container tool cannot mount at a path of a mount or file
  * @throws Error fit for a run's error_message when the launcher does not offer a volume
  */
 export function attemptMounts(
-  { mounts }: Pick<JobSpec, 'mounts'>,
+  { mounts, files }: Pick<JobSpec, 'mounts' | 'files'>,
   tool: ContainerTool,
   offered: OfferedVolumes,
 ): AttemptMount[] {
-  return mounts.map(({ volume = '', path, read_only: isReadOnly = false, sub_path: subPath = '' }) => {
+  for (const { path } of [...files, ...mounts]) {
     const problem = pathProblem(path, tool);
-    if (problem !== null) throw new RunFault(`The path '${path}' of a mount cannot be used: ${problem}`);
+    if (problem !== null)
+      throw new RunFault(`The path '${path}' of a file or mount cannot be used: ${problem}`);
+  }
+  return mounts.map(({ volume = '', path, read_only: isReadOnly = false, sub_path: subPath = '' }) => {
     if (volume === '') return { volume, source: '', subPath, mode: 'rw', path };
     const found = offered.get(volume);
     if (found === undefined || (!isReadOnly && !found.isWritable))
@@ -43,12 +57,14 @@ export function attemptMounts(
   });
 }
 
-/** Why containers cannot have a mount at a path, in words; null: they can. */
+/** Why containers cannot have a mount or file at a path, in words; null: they can. */
 function pathProblem(path: string, tool: ContainerTool): string | null {
   const isIn = (folder: string): boolean => path.startsWith(`${folder}/`);
   if (tool === 'apptainer' || tool === 'enroot')
     return PLAIN_PATH.test(path) ? null : `${tool} takes only letters, digits and . _ @ + = -`;
   if (hasImageFolders(tool) && (path === '/mnt' || isIn('/mnt')))
     return 'the container has its inputs and outputs in /mnt';
-  return tool === 'charliecloud' && isIn('/tmp') ? 'charliecloud gives the container another /tmp' : null;
+  if (tool !== 'charliecloud') return null;
+  if (path === '/etc/passwd' || path === '/etc/group') return 'charliecloud makes this file itself';
+  return isIn('/tmp') ? 'charliecloud gives the container another /tmp' : null;
 }

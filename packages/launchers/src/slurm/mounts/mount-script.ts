@@ -1,12 +1,13 @@
 /**
- * The shell functions by which a job makes the mounts of its container. `make_scratch` makes its empty folders below $disk,
+ * The shell functions by which a job makes the mounts and files of its container. `make_scratch` makes its empty folders below $disk,
  * on the disk of the node; `within`, before the command line of a container tool, executes it in a mount namespace of its own, in
- * which the folders $job/mounts/0, $job/mounts/1 and so on are what the container mounts. Nobody outside of the namespace has them there,
- * so nothing that is removed on the node or in the shared folder is in a volume.
+ * which $job/mounts is in memory, and has what the container mounts as 0, 1 and so on: folders, then files. Nobody outside of the namespace has
+ * them there, so nothing that is removed on the node or in the shared folder is in a volume. Files are deleted in the shared
+ * folder once they are in memory.
  *
  * A folder within a volume is entered part by part. Where a part has led is asked of the kernel, and the mount is made of the present folder,
  * whatever stands at its path by then: no link that a program puts into a volume leads out of it. Where the image folder lacks
- * a mount point, it gets one in memory.
+ * a mount point, it gets one in memory, and there a file takes the place of a link.
  */
 export function mountFunctions(scratchDir: string | null): string {
   const parent = scratchDir === 'TMPDIR' ? '"$TMPDIR"' : `'${scratchDir ?? ''}'`;
@@ -24,7 +25,7 @@ take_disk() {
 }
 make_scratch() {
   local index
-  for index in "\${!points[@]}"; do
+  for ((index = 0; index * 4 < \${#sources[@]}; index++)); do
     [ -z "\${sources[index * 4]}" ] || continue
     [ -n "$disk" ] || take_disk || return 1
     mkdir -m 1777 -- "$disk/$index" || return 1
@@ -34,7 +35,7 @@ fault() { # CAUSE MESSAGE
   printf '%s %s\\n' "$1" "$2" >"$job/mount-error"
   exit 1
 }
-enter() { # PATH MODE: 1: missing or not to be created; 2: a link, no folder or too long; 3: not to be opened
+enter() { # PATH MODE PERMISSIONS: 1: missing or not to be created; 2: a link, no folder or too long; 3: not to be opened
   local rest=$1 part at is_new
   at=$(readlink /proc/self/cwd)
   while [ -n "$rest" ]; do
@@ -52,12 +53,12 @@ enter() { # PATH MODE: 1: missing or not to be created; 2: a link, no folder or 
     at+=/$part
     [ "$(readlink /proc/self/cwd)" = "$at" ] || return 2
     # Another program may have put another folder in its place, which stays as it is.
-    [ -z "$is_new" ] || [ ! -O . ] || [ "$(stat -c %a .)" != 700 ] || [ -n "$(ls -A .)" ] || chmod 1777 .
+    [ -z "$is_new" ] || [ ! -O . ] || [ "$(stat -c %a .)" != 700 ] || [ -n "$(ls -A .)" ] || chmod "$3" .
   done
 }
 attach() { # MODE PLACE: mounts the present folder there
   local place point options
-  mount --no-canonicalize --rbind . "$2" || return 1
+  mkdir -- "$2" && mount --no-canonicalize --rbind . "$2" || return 1
   [ "$1" = ro ] || return 0
   place=$(readlink -f -- "$2")
   while read -r _ _ _ _ point options _; do
@@ -66,22 +67,33 @@ attach() { # MODE PLACE: mounts the present folder there
     mount --no-canonicalize -o "remount,bind,ro\${options#r[ow]}" "$point" || return 1
   done </proc/self/mountinfo
 }
-has_points() { # MODE: whether the image has the folders at which the container mounts something; rw: makes them
-  local point
+has_file() { # NAME MODE: whether the present folder has the file; rw: makes it, in place of anything but a folder
+  [ -L "./$1" ] || [ ! -f "./$1" ] || return 0
+  # noclobber: nothing is written through a link.
+  [ "$2" = rw ] && rm -f -- "./$1" && (set -C && : >"./$1")
+}
+has_points() { # MODE: whether the image has what the container mounts something at, $point being the last; rw: makes it
+  local index=0 name
   while IFS= read -r -d '' point; do
-    cd -P -- "$image_dir" && enter "\${point#*:/}" "$1" || return
+    name=
+    [ -d "$job/mounts/$index" ] || name=\${point##*/}
+    point=\${point#*:/}
+    cd -P -- "$image_dir" && enter "\${point%"$name"}" "$1" 755 || return
+    [ -z "$name" ] || has_file "$name" "$1" || return
+    index=$((index + 1))
   done <"$job/mount-points"
 }
 make_mounts() {
-  local volume source sub_path mode index=0 place memory=$job/mounts/image
-  mount --make-rprivate / || fault infrastructure 'The node of the job cannot make mounts'
+  local volume source sub_path mode index=0 place point memory=$job/mounts/image
+  mount --make-rprivate / && mount -t tmpfs -o mode=700 longshore "$job/mounts" ||
+    fault infrastructure 'The node of the job cannot make mounts'
   while IFS= read -r -d '' volume && IFS= read -r -d '' source && IFS= read -r -d '' sub_path && IFS= read -r -d '' mode; do
     place=$job/mounts/$index
     if [ -z "$volume" ]; then
       cd -P -- "$disk/$index" && attach rw "$place" || fault infrastructure 'The node of the job cannot mount an empty folder'
     else
       cd -P -- "$source" || fault infrastructure "The volume '$volume' is missing on the node of the job"
-      enter "$sub_path" "$mode"
+      enter "$sub_path" "$mode" 1777
       case $?$mode in
         0*) ;;
         1ro) fault error "There is no folder '$sub_path' of the volume '$volume'" ;;
@@ -92,12 +104,20 @@ make_mounts() {
     fi
     index=$((index + 1))
   done <"$job/mount-sources"
+  while IFS= read -r -d '' mode; do
+    cp -- "$job/files/$index" "$job/mounts/$index" && chmod "$mode" "$job/mounts/$index" ||
+      fault infrastructure 'The node of the job cannot make the files of the run'
+    index=$((index + 1))
+  done <"$job/file-modes"
+  rm -rf -- "$job/files"
   if [ -n "$image_dir" ] && ! has_points ro; then
-    cd -P -- "$image_dir" && mount -t tmpfs -o mode=700 longshore "$memory" && mkdir "$memory/upper" "$memory/work" &&
+    cd -P -- "$image_dir" && mkdir -- "$memory" "$memory/work" && mkdir -m 755 -- "$memory/upper" &&
       mount -t overlay -o "lowerdir=.,upperdir=$memory/upper,workdir=$memory/work" longshore "$image_dir" ||
-      fault error 'The image has no folder for a mount, and the node of the job cannot add one'
-    has_points rw || fault error 'A part of the path of a mount is a link or no folder in the image'
+      fault error 'The image has no place for a file or mount, and the node of the job cannot add one'
+    has_points rw ||
+      fault error "A part of the path of a file or mount is too long, or a link or something else in the image: '/$point'"
   fi
+  mount -o remount,bind,ro "$job/mounts" || fault infrastructure 'The node of the job cannot make mounts'
   cd -P -- "$job" && date +%s%3N >started
   export -n PWD OLDPWD SHLVL
 }
@@ -105,7 +125,7 @@ within() { # COMMAND...
   local as_user=
   [ -e mount-points ] || exec "$@"
   [ "$(id -u)" = 0 ] || as_user=--map-root-user
-  exec unshare --mount $as_user bash -c "$(declare -f fault enter attach has_points make_mounts)
+  exec unshare --mount $as_user bash -c "$(declare -f fault enter attach has_file has_points make_mounts)
     job=\\$1 disk=\\$2 image_dir=\\$3; shift 3; make_mounts 2>>prepare.log; exec \\"\\$@\\"" bash "$job" "$disk" "$image_dir" "$@"
 }
 `;
