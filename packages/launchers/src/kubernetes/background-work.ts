@@ -4,6 +4,7 @@ import { orNull } from './api/kubernetes-api.js';
 import type { ClusterEvent, Pod, PodSpec } from './api/resources.js';
 import { removeJob, type RemovalParts } from './job-removal.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
+import { unmountedVolume } from './manifest/mounts.js';
 import {
   attemptSelector,
   DEPLOYMENT_LABEL,
@@ -119,16 +120,27 @@ export class BackgroundWork implements StateActions {
     if (removed > 0) this.options.log.info({ removed }, 'removed what a launcher left in the cluster');
   }
 
-  /** Only events tell why the cluster creates no pod, for example because of a quota. */
+  /** Only events tell why the cluster creates no pod, for example because of a quota, and which volume a node cannot mount. */
   private async readEvents(states: JobStates): Promise<void> {
-    const { api, paths } = this.parts;
-    const waiting = new Set(states.withoutPod());
-    if (waiting.size === 0) return;
-    const fieldSelector = 'involvedObject.kind=Job,reason=FailedCreate';
-    const { items } = await api.list<ClusterEvent>(paths.events(), { fieldSelector });
-    for (const { involvedObject, message } of items) {
-      const name = involvedObject.name ?? '';
-      if (waiting.has(name)) states.setCreationProblem(name, message ?? '');
+    const withoutPod = new Set(states.withoutPod());
+    if (withoutPod.size > 0) {
+      for (const { involvedObject, message } of await this.listEvents('Job', 'FailedCreate')) {
+        const name = involvedObject.name ?? '';
+        if (withoutPod.has(name)) states.setCreationProblem(name, message ?? '');
+      }
     }
+    const withoutVolumes = states.withoutVolumes();
+    if (withoutVolumes.size === 0) return;
+    for (const { involvedObject, message } of await this.listEvents('Pod', 'FailedMount')) {
+      const name = withoutVolumes.get(involvedObject.uid ?? '');
+      const volume = unmountedVolume(message);
+      if (name !== undefined && volume !== undefined) states.setUnmounted(name, volume);
+    }
+  }
+
+  private async listEvents(kind: string, reason: string): Promise<readonly ClusterEvent[]> {
+    const { api, paths } = this.parts;
+    const fieldSelector = `involvedObject.kind=${kind},reason=${reason}`;
+    return (await api.list<ClusterEvent>(paths.events(), { fieldSelector })).items;
   }
 }

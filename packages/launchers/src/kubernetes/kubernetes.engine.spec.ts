@@ -264,6 +264,23 @@ describe('the Kubernetes engine', () => {
     });
   });
 
+  it('ends an attempt whose node cannot mount a volume, as the events of its pod say', async () => {
+    const clock = new FakeClock();
+    engine = make({ clock });
+    const events = 'GET /api/v1/namespaces/runs/events';
+    const message = 'unmounted volumes=[longshore-mount-0-results], unattached volumes=[]: timed out';
+    const items = ['other', 'pod-1'].map((uid) => ({ involvedObject: { uid }, message }));
+    scripted.api.on(events, { body: { items: [{ involvedObject: { uid: 'pod-1' } }] } }, { body: { items } });
+    const volumes = [{ name: 'longshore-mount-0-results', persistentVolumeClaim: { claimName: 'team' } }];
+    await open({ ...pod({ waiting: { reason: 'PodInitializing' } }), spec: { volumes } });
+    const asked = () => scripted.api.calls.filter(({ route }) => route === events);
+    await clock.until('the job has failed', () => engine.list()[0]?.status.kind === 'failed', 1000);
+    assert.deepEqual(
+      asked().map(({ query }) => query['fieldSelector']),
+      Array.from({ length: 2 }, () => 'involvedObject.kind=Pod,reason=FailedMount'),
+    );
+  });
+
   it('ends with one line when there is no cluster', async () => {
     const none = new KubernetesEngine({
       settings: SETTINGS,

@@ -51,6 +51,7 @@ export function view(more: Partial<JobView>): JobView {
     nowMs: NOW,
     pullGraceMs: 300_000,
     creationProblem: '',
+    unmounted: null,
     ...more,
   };
 }

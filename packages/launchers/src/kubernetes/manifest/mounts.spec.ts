@@ -10,7 +10,7 @@ import { CONTEXT } from '../../testing/job-context.js';
 import { jobSpec } from '../../testing/job-spec.js';
 import type { PodSpec } from '../api/resources.js';
 import { jobManifest } from './job-manifest.js';
-import { missingVolume, podMounts } from './mounts.js';
+import { missingVolume, podMounts, unmountedVolume } from './mounts.js';
 
 const LONG = 'v'.repeat(63);
 const VOLUMES: OfferedVolumes =
@@ -18,6 +18,9 @@ const VOLUMES: OfferedVolumes =
 
 const podOf = (spec: Partial<JobSpec>): PodSpec | undefined =>
   jobManifest(jobSpec(spec), { ...CONTEXT, volumes: VOLUMES }).spec?.template.spec;
+
+const event = (unmounted: string): string =>
+  `Unable to attach or mount volumes: unmounted volumes=[${unmounted}], unattached volumes=[longshore-mount-1-b]: timed out`;
 
 describe('the mounts of a run on Kubernetes', () => {
   it('are claims, below a folder of them if the run says so, and folders of limited size', () => {
@@ -41,6 +44,29 @@ describe('the mounts of a run on Kubernetes', () => {
     assert.equal(pod.containers[0]?.volumeMounts?.length, 1);
   });
 
+  it('are one volume of the pod for each claim, which nodes cannot mount twice, by however many names it is mounted', () => {
+    const volumes = parseVolumes('data=pvc:a:ro,team=pvc:a,other=pvc:b:ro') ?? new Map();
+    const mounts = [
+      { volume: 'data', path: '/a', read_only: true },
+      { volume: 'team', path: '/b', sub_path: 'b' },
+      { volume: 'other', path: '/c', read_only: true },
+      { volume: 'other', path: '/d', read_only: true, sub_path: 'd' },
+    ];
+    const pod = podMounts(jobSpec({ mounts }), volumes);
+    const [first, second] = ['longshore-mount-0-data', 'longshore-mount-2-other'];
+    assert.deepEqual(pod.volumes, [
+      { name: first, persistentVolumeClaim: { claimName: 'a' } },
+      { name: second, persistentVolumeClaim: { claimName: 'b', readOnly: true } },
+    ]);
+    assert.deepEqual(pod.mounts, [
+      { name: first, mountPath: '/a', readOnly: true },
+      { name: first, mountPath: '/b', subPath: 'b' },
+      { name: second, mountPath: '/c', readOnly: true },
+      { name: second, mountPath: '/d', subPath: 'd', readOnly: true },
+    ]);
+    assert.deepEqual(pod.ownedMounts, [{ name: first, mountPath: '/longshore-mounts/1', subPath: 'b' }]);
+  });
+
   it('are seen by the container of the launcher only where it sets the owner', () => {
     const mounts = [
       { volume: 'results', path: '/a', read_only: true, sub_path: 'b' },
@@ -50,7 +76,7 @@ describe('the mounts of a run on Kubernetes', () => {
     ];
     const [inputs] = podOf({ mounts, user: '1000:7' })?.initContainers ?? [];
     assert.deepEqual(inputs?.volumeMounts?.slice(2), [
-      { name: 'longshore-mount-2-results', mountPath: '/longshore-mounts/2', subPath: 'b' },
+      { name: 'longshore-mount-0-results', mountPath: '/longshore-mounts/2', subPath: 'b' },
       { name: 'longshore-scratch-3', mountPath: '/longshore-mounts/3' },
     ]);
     assert.deepEqual(inputs.securityContext?.capabilities?.add, ['CHOWN']);
@@ -66,6 +92,12 @@ describe('the mounts of a run on Kubernetes', () => {
     assert.equal(missingVolume(podOf({ mounts: [{ volume: 'results', path: '/a' }] }), said), 'results');
     for (const other of [undefined, '0/3 nodes are available', 'persistentvolumeclaim "other" not found'])
       assert.equal(missingVolume(pod, other), undefined);
+  });
+
+  it('are found by the event of a node that cannot mount them', () => {
+    assert.equal(unmountedVolume(event('longshore-files longshore-mount-0-results')), 'results');
+    const others = [event('longshore-files'), event(''), 'MountVolume.SetUp failed for volume "team"'];
+    for (const other of [undefined, ...others]) assert.equal(unmountedVolume(other), undefined);
   });
 
   it('fail the attempt when the launcher does not offer them', () => {

@@ -22,8 +22,12 @@ export interface PodMounts {
   readonly commands: readonly string[];
 }
 
-/** @throws Error when the launcher does not offer a volume */
+/**
+ * A claim is one volume of the pod, however often it is mounted: most nodes never start a pod that has a claim as two volumes.
+ * @throws Error when the launcher does not offer a volume
+ */
 export function podMounts({ mounts, user }: JobSpec, offered: OfferedVolumes): PodMounts {
+  const claims = new Map<string, { readonly name: string; readonly isWritable: boolean }>();
   const parts = mounts.map((mount, index): PodMounts => {
     const { volume, path: mountPath, read_only: readOnly = false, sub_path: subPath } = mount;
     const owned = `${OWNED_FOLDER}/${index}`;
@@ -39,16 +43,14 @@ export function podMounts({ mounts, user }: JobSpec, offered: OfferedVolumes): P
     const claim = offered.get(volume);
     if (claim === undefined || (!readOnly && !claim.isWritable))
       throw new Error(`This worker does not offer the volume '${volume}'${claim ? ' for writing' : ''}`);
-    const name = `${VOLUME_PREFIX}-${index}-${volume}`.slice(0, MAX_NAME_LENGTH).replace(/-+$/, '');
+    const known = claims.get(claim.source);
+    const name =
+      known?.name ?? `${VOLUME_PREFIX}-${index}-${volume}`.slice(0, MAX_NAME_LENGTH).replace(/-+$/, '');
+    claims.set(claim.source, { name, isWritable: claim.isWritable || known?.isWritable === true });
     const within = subPath === undefined ? {} : { subPath };
     const isCreated = subPath !== undefined && !readOnly;
     return {
-      volumes: [
-        {
-          name,
-          persistentVolumeClaim: { claimName: claim.source, ...(claim.isWritable ? {} : { readOnly: true }) },
-        },
-      ],
+      volumes: [],
       mounts: [{ name, mountPath, ...within, ...(readOnly ? { readOnly: true } : {}) }],
       ownedMounts: isCreated ? [{ name, mountPath: owned, ...within }] : [],
       // The node creates the folder as one of root, and does not say that it has.
@@ -58,7 +60,13 @@ export function podMounts({ mounts, user }: JobSpec, offered: OfferedVolumes): P
     };
   });
   return {
-    volumes: parts.flatMap(({ volumes }) => volumes),
+    volumes: [
+      ...[...claims].map(([claimName, { name, isWritable }]) => ({
+        name,
+        persistentVolumeClaim: { claimName, ...(isWritable ? {} : { readOnly: true }) },
+      })),
+      ...parts.flatMap(({ volumes }) => volumes),
+    ],
     mounts: parts.flatMap(({ mounts: own }) => own),
     ownedMounts: parts.flatMap(({ ownedMounts }) => ownedMounts),
     commands: parts.flatMap(({ commands }) => commands),
@@ -70,12 +78,36 @@ export function missingVolume(spec: PodSpec | undefined, reason: string | undefi
   const [, claim] = /persistentvolumeclaim "([^"]+)" not found/.exec(reason ?? '') ?? [];
   if (claim === undefined) return undefined;
   const volume = spec?.volumes?.find((one) => one.persistentVolumeClaim?.claimName === claim);
-  return new RegExp(`^${VOLUME_PREFIX}-\\d+-(.+)$`).exec(volume?.name ?? '')?.[1];
+  return offeredName(volume?.name);
+}
+
+/** The volume that a node could not mount for a pod in two minutes, by its event; undefined: the event says something else. */
+export function unmountedVolume(message: string | undefined): string | undefined {
+  const [, names = ''] = /unmounted volumes=\[([^\]]*)\]/.exec(message ?? '') ?? [];
+  return names
+    .split(' ')
+    .map((name) => offeredName(name))
+    .find((name) => name !== undefined);
+}
+
+/** The volume with a folder that a node cannot use for a run, by the reason of the container; undefined: it is another reason. */
+export function unusableFolder(reason: string | undefined): string | undefined {
+  return offeredName(/subPath (?:directory )?for volumeMount "([^"]+)"/.exec(reason ?? '')?.[1]);
+}
+
+/** Whether a run mounts a claim. */
+export function mountsClaim(spec: PodSpec | undefined): boolean {
+  return spec?.volumes?.some(({ name }) => offeredName(name) !== undefined) === true;
 }
 
 /** Whether a node ended a pod because an empty folder of its run is larger than it may be. */
 export function isOverScratch(message: string | undefined): boolean {
   return new RegExp(`Usage of EmptyDir volume "${SCRATCH_PREFIX}-\\d+" exceeds`).test(message ?? '');
+}
+
+/** The volume, as runs name it, of a volume of a pod. */
+function offeredName(name = ''): string | undefined {
+  return new RegExp(`^${VOLUME_PREFIX}-\\d+-(.+)$`).exec(name)?.[1];
 }
 
 /** The new owner comes last: without capabilities, nobody else may change the mode. */

@@ -220,6 +220,23 @@ describe('the states of jobs', () => {
     assert.deepEqual(states.withoutPod(), []);
   });
 
+  it('name jobs whose pod waits for the volumes of its run, and end those whose volume cannot be mounted', () => {
+    const volumes = [{ name: 'longshore-mount-0-results', persistentVolumeClaim: { claimName: 'team' } }];
+    const mounting = (one: Pod): Pod => ({ ...one, spec: { containers: [], volumes } });
+    const waits = waitingInputs('p1', 'PodInitializing', '');
+    states.jobListener.onChange(job());
+    states.podListener.onChange(waits);
+    assert.deepEqual([...states.withoutVolumes()], []);
+    states.podListener.onChange(mounting(waits));
+    assert.deepEqual([...states.withoutVolumes()], [['p1', 'run-r1-1']]);
+    states.podListener.onChange(mounting(pod('p1', waiting('PodInitializing', ''))));
+    assert.deepEqual([...states.withoutVolumes()], []);
+    states.podListener.onChange(mounting(waits));
+    states.setUnmounted('run-r1-1', 'results');
+    assert.equal(kind(), 'failed');
+    assert.deepEqual(actions, ['record p1 of run-r1-1', 'end job-1']);
+  });
+
   it('name pods whose job is gone', () => {
     states.podListener.onChange(pod('p1', RUNNING));
     assert.deepEqual(

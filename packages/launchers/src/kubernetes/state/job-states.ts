@@ -3,7 +3,8 @@ import { isFinal, type EngineJob, type JobStatus } from '../../launcher/engine.j
 import { JobTable } from '../../launcher/job-table.js';
 import type { Job, Pod } from '../api/resources.js';
 import type { ResourceListener } from '../api/resource-watch.js';
-import { identityOf, jobName, keyOf, POD_ANNOTATION } from '../manifest/names.js';
+import { mountsClaim } from '../manifest/mounts.js';
+import { identityOf, INPUTS_CONTAINER, jobName, keyOf, POD_ANNOTATION } from '../manifest/names.js';
 import { hasStarted, statusOf, timesOf, type KnownProblem } from './job-status.js';
 import { waitProblemOf } from './wait-problem.js';
 
@@ -31,6 +32,7 @@ interface Entry {
   readonly submittedAtMs: number;
   firstPod: string | null;
   creationProblem: string;
+  unmounted: string | null;
 }
 
 /** Derives the table of jobs from the listed Jobs and pods. */
@@ -104,6 +106,14 @@ export class JobStates {
     this.evaluate(name);
   }
 
+  /** The node of the pod could not mount a volume of the run. */
+  setUnmounted(name: string, volume: string): void {
+    const entry = this.entries.get(name);
+    if (entry === undefined) return;
+    entry.unmounted = volume;
+    this.evaluate(name);
+  }
+
   /** The pod of the attempt that counts; null: none is there. */
   podOf(job: EngineJob): Pod | null {
     const name = jobName(job);
@@ -117,6 +127,16 @@ export class JobStates {
   /** Names of Jobs that have had no pod yet. */
   withoutPod(): readonly string[] {
     return [...this.entries].filter(([, { firstPod }]) => firstPod === null).map(([name]) => name);
+  }
+
+  /** Names of Jobs by the UIDs of their pods that mount volumes and have not started. */
+  withoutVolumes(): ReadonlyMap<string, string> {
+    const waiting = [...this.entries].flatMap(([name, { firstPod }]) => {
+      const pod = this.pods.get(name)?.get(firstPod ?? '');
+      const waits = pod !== undefined && mountsClaim(pod.spec) && !hasStarted(pod, INPUTS_CONTAINER);
+      return waits ? [[pod.metadata?.uid ?? '', name] as const] : [];
+    });
+    return new Map(waiting);
   }
 
   /** Pods whose Job is not listed. */
@@ -137,7 +157,7 @@ export class JobStates {
       old.job = job;
     } else {
       const firstPod = job.metadata?.annotations?.[POD_ANNOTATION] ?? null;
-      this.entries.set(name, { job, submittedAtMs, firstPod, creationProblem: '' });
+      this.entries.set(name, { job, submittedAtMs, firstPod, creationProblem: '', unmounted: null });
     }
     this.evaluate(name);
   }

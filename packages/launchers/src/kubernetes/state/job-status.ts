@@ -38,6 +38,8 @@ export interface JobView {
   readonly pullGraceMs: number;
   /** Why the cluster creates no pod; empty: not known. */
   readonly creationProblem: string;
+  /** The volume that the node of the pod could not mount; null: none. */
+  readonly unmounted: string | null;
 }
 
 /** `pods-unknown`: the pods have to be listed to tell. */
@@ -79,6 +81,10 @@ export function statusOf(view: JobView): Verdict {
   const problem = waitProblemOf(pod);
   const message = view.problem?.message ?? problem?.message ?? waitReason(pod);
   if (problem !== null && hasLasted(problem, view)) return { kind: 'failed', cause: problem.cause, message };
+  if (view.unmounted !== null && !hasStarted(pod, INPUTS_CONTAINER)) {
+    const why = `The volume '${view.unmounted}' cannot be mounted on the node of the pod`;
+    return { kind: 'failed', cause: 'infrastructure', message: why };
+  }
   if (run?.state?.running !== undefined || run?.state?.terminated !== undefined) return { kind: 'running' };
   return { kind: 'pending', reason: problem === null ? waitReason(pod) : message };
 }

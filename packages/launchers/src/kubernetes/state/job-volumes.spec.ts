@@ -30,10 +30,28 @@ describe('the status of a job whose volumes cannot be had or are full', () => {
     );
   });
 
+  it('is infrastructure when the node cannot mount a volume, which it names, and not once a container has started', () => {
+    const unmounted = 'results';
+    assert.deepEqual(of(pod([INIT, INIT, INIT]), { unmounted }), {
+      kind: 'failed',
+      cause: 'infrastructure',
+      message: "The volume 'results' cannot be mounted on the node of the pod",
+    });
+    assert.equal(of(pod([done(), { running: {} }, INIT]), { unmounted }).kind, 'running');
+  });
+
   it("is the run's error when the node cannot use its folder within a volume", () => {
-    const why = 'failed to prepare subPath for volumeMount "longshore-mount-0-results" of container "inputs"';
-    const waits = pod([waiting('CreateContainerConfigError', why), INIT, INIT]);
-    assert.equal(waitProblemOf(waits)?.cause, 'error');
+    for (const what of ['prepare subPath', 'create subPath directory']) {
+      const why = `failed to ${what} for volumeMount "longshore-mount-0-results" of container "inputs"`;
+      const problem = waitProblemOf(pod([waiting('CreateContainerConfigError', why), INIT, INIT]));
+      assert.deepEqual(
+        [problem?.cause, problem?.message],
+        [
+          'error',
+          "A part of the sub_path of the volume 'results' is a link or no folder, or cannot be created",
+        ],
+      );
+    }
     assert.equal(
       waitProblemOf(pod([waiting('CreateContainerConfigError', 'other'), INIT]))?.cause,
       'infrastructure',

@@ -1,5 +1,5 @@
 import { timeOf, type ContainerStatus, type Pod } from '../api/resources.js';
-import { missingVolume } from '../manifest/mounts.js';
+import { missingVolume, unusableFolder } from '../manifest/mounts.js';
 import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, RUN_CONTAINER } from '../manifest/names.js';
 
 /** Why a container of a pod cannot start now. */
@@ -35,16 +35,18 @@ export function waitProblemOf(pod: Pod): WaitProblem | null {
   const status = statuses.find(({ state }) => isProblem(state?.waiting?.reason));
   const reason = status?.state?.waiting?.reason;
   if (status === undefined || reason === undefined) return volumeProblemOf(pod);
-  const said = [reason, status.state?.waiting?.message].filter((part) => part !== undefined && part !== '');
-  const isUsers = status.name === RUN_CONTAINER;
+  const why = status.state?.waiting?.message;
   const isImage = !CREATE.includes(reason);
-  // What a volume has there is the business of its runs.
-  const isSubPath = !isImage && said.some((part) => part?.includes('subPath for volumeMount'));
+  const folderOf = isImage ? undefined : unusableFolder(why);
+  const isUsers = status.name === RUN_CONTAINER || folderOf !== undefined;
   const what = isImage ? `The image '${status.image}' cannot be pulled` : 'The container cannot be created';
   return {
     container: status.name,
-    cause: isUsers || isSubPath ? (isImage ? 'image' : 'error') : 'infrastructure',
-    message: `${what}: ${said.join(': ')}`,
+    cause: isUsers ? (isImage ? 'image' : 'error') : 'infrastructure',
+    message:
+      folderOf === undefined
+        ? [what, reason, why].filter((part) => part !== undefined && part !== '').join(': ')
+        : `A part of the sub_path of the volume '${folderOf}' is a link or no folder, or cannot be created`,
     isBackOff: reason === BACK_OFF,
     grace: NO_GRACE.includes(reason) ? 'none' : isImage ? 'pull' : 'create',
     startingSinceMs: startingSince(pod, status, statuses),
