@@ -103,62 +103,6 @@ describe('reporting many events at once', () => {
     );
   });
 
-  test('takes what a run accepts after what it refused', async () => {
-    const [id = ''] = await assigned(1);
-    const results = await bulk.report('w', [
-      { run_id: id, type: 'PROGRESS', msg: 30 },
-      { run_id: id, type: 'PROGRESS', msg: 101 },
-      { run_id: id, attempt: 2, type: 'PROGRESS', msg: 40 },
-      { run_id: id, type: 'PROGRESS', msg: 60 },
-      { run_id: id, type: 'FAILED', msg: 'no', payload: { error_message: 'why' } },
-      { run_id: id, type: 'PROGRESS', msg: 90 },
-    ]);
-    assert.deepEqual(
-      results.map(({ status }) => status),
-      [204, 400, 409, 204, 204, 400],
-    );
-    assert.deepEqual(results[5].error, { detail: 'Run is already in terminal state FAILED' });
-    const run = await steps.get(id);
-    assert.deepEqual([run.progress, run.execution_summary.error_message], [60, 'why']);
-    assert.deepEqual(await typesOf(id), ['PROGRESS', 'PROGRESS', 'FAILED']);
-  });
-
-  test('fences each by the worker of the path and by its attempt, in the words of a single report', async () => {
-    const [mine = '', retried = '', ended = ''] = await assigned(3);
-    const [other = ''] = await assigned(1, 'v');
-    const pending = (await steps.create()).id;
-    await service.send('POST', `/runs/${retried}/retry`);
-    await steps.event(ended, 'COMPLETED');
-    const events = [
-      { run_id: mine, attempt: 1, type: 'STARTED', msg: '', payload: { worker_id: 'w' } },
-      { run_id: mine, attempt: 2, type: 'PROGRESS', msg: 1 },
-      { run_id: mine, type: 'STARTED', msg: '', payload: { worker_id: 'v' } },
-      { run_id: other, attempt: 1, type: 'PROGRESS', msg: 1 },
-      { run_id: retried, attempt: 1, type: 'COMPLETED', msg: '' },
-      { run_id: ended, attempt: 1, type: 'COMPLETED', msg: '' },
-      { run_id: ended, attempt: 7, type: 'RETRIED', msg: '', payload: { force: true } },
-      { run_id: pending, type: 'NOTE', msg: '' },
-      { run_id: UNKNOWN_RUN, type: 'NOTE', msg: '' },
-      { run_id: 'no-id', type: 'NOTE', msg: '' },
-      { run_id: mine.toUpperCase(), type: 'NOTE', msg: '' },
-    ];
-    const results = await bulk.report('w', events);
-    assert.deepEqual(
-      results.map(({ status }) => status),
-      [204, 409, 409, 409, 409, 400, 400, 409, 404, 404, 404],
-    );
-    for (const [i, { run_id: id, attempt, ...body }] of events.entries()) {
-      if (i === 0) continue;
-      const fence = { worker: 'w', ...(attempt === undefined ? {} : { attempt }) };
-      const alone = await steps.report(id, body, fence);
-      assert.deepEqual(results[i], { status: alone.status, error: alone.body }, JSON.stringify(events[i]));
-    }
-    assert.deepEqual(
-      [await typesOf(mine), await typesOf(other), await typesOf(retried), await typesOf(ended)],
-      [['STARTED'], [], ['RETRIED'], ['COMPLETED']],
-    );
-  });
-
   describe('a bad item', () => {
     for (const [item, errors] of [
       [{}, ['run_id is required', 'type is required', 'msg is required']],

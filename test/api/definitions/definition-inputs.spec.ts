@@ -100,11 +100,6 @@ describe('references in command, args and env of a definition', () => {
     }
   });
 
-  test('of absent inputs leave nothing: the image keeps its arguments', async () => {
-    const { body: run } = await runOf(await define({ args: ['${inputs.text}'], env: { A: '${inputs.n}' } }));
-    assert.deepEqual([run.args, run.env], [null, {}]);
-  });
-
   test('are refused when nothing can replace them, or in code, with a line for each; nothing is stored', async () => {
     const refused = await store({
       command: ['sh'],
@@ -125,23 +120,6 @@ describe('references in command, args and env of a definition', () => {
       'args[0]: ${inputs.text}: no such input',
     ]);
     assert.equal((await store({ input_specs: {}, args: ['${run.id}'] })).status, 201);
-  });
-
-  test('may be the script of a program, but no option of it', async () => {
-    const definition = await define({
-      command: ['python'],
-      args: ['${inputs.text}', '-c'],
-    });
-    const { args } = bodyOf(await runOf(definition, { inputs: { text: 'a.py' } }), 'OpRun', 201);
-    assert.deepEqual(args, ['a.py', '-c']);
-    for (const path of ['runs', 'runs?dry_run=true']) {
-      const body = { inputs: { text: '-cprint(1)' } };
-      const answer = await service.send('POST', `${definition}/${path}`, { body });
-      assert.deepEqual(
-        [answer.status, answer.body.errors],
-        [400, ['args[0]: ${inputs.text}: would become an option of python: it must not begin with -']],
-      );
-    }
   });
 
   test('have flags of a known form', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
@@ -140,58 +140,4 @@ describe('reporting an event', () => {
     const run = bodyOf(await service.send('POST', `/runs/${id}/events`, { body }), 'OpRun');
     assert.deepEqual(run.outputs, {});
   });
-
-  for (const state of ['PENDING', 'ASSIGNED', 'RUNNING']) {
-    for (const [type, msg] of [
-      ['PROGRESS', 30],
-      ['CHECKPOINT', 'c'],
-    ] as const) {
-      test(`takes ${type} in state ${state} and leaves the state as it is`, async () => {
-        const { id } = await steps.inState(state);
-        const run = await steps.event(id, type, undefined, msg);
-        assert.equal(run.state, state);
-        assert.equal(run.progress, type === 'PROGRESS' ? 30 : 0);
-      });
-    }
-  }
-
-  for (const [type, payload] of [
-    ['STARTED', { worker_id: 'w' }],
-    ['COMPLETED', {}],
-    ['FAILED', {}],
-  ] as const) {
-    test(`refuses ${type} while nobody has the run`, async () => {
-      const { id } = await steps.create();
-      assertError(
-        await steps.report(id, { type, msg: '', payload }),
-        409,
-        `Run '${id}' is not assigned to a worker`,
-      );
-      assert.deepEqual(await steps.poll(id), []);
-    });
-  }
-
-  test('refuses STARTED of a worker that the run is not assigned to', async () => {
-    const { id } = await steps.assigned();
-    const answer = await steps.report(id, { type: 'STARTED', msg: '', payload: { worker_id: 'thief' } });
-    assertError(answer, 409, `Run '${id}' is not assigned to worker 'thief'`);
-    assert.equal((await steps.get(id)).state, 'ASSIGNED');
-  });
-
-  for (const state of ['COMPLETED', 'FAILED', 'CANCELLED']) {
-    test(`a run in state ${state} refuses every event but a forced retry`, async () => {
-      const { id } = await steps.inState(state);
-      const ended = await steps.get(id);
-      for (const [type, msg, payload] of TAKEN) {
-        if (type === 'RETRIED' && Object(payload).force === true) continue;
-        assertError(
-          await steps.report(id, { type, msg, payload }),
-          400,
-          `Run is already in terminal state ${state}`,
-        );
-      }
-      assert.deepEqual(await steps.get(id), ended);
-      assert.equal((await steps.event(id, 'RETRIED', { force: true })).state, 'PENDING');
-    });
-  }
 });

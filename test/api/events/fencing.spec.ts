@@ -38,15 +38,6 @@ describe('a reporter that says who it is', () => {
     assert.deepEqual(await steps.get(run.id), run);
   });
 
-  test('is refused when the run waits for a worker', async () => {
-    const { id } = await steps.create();
-    assertError(
-      await steps.report(id, note, { worker: 'w' }),
-      409,
-      `Run '${id}' is not assigned to worker 'w'`,
-    );
-  });
-
   test('is refused for an attempt that is over or has not begun, and nothing changes', async () => {
     const { id } = await steps.running({ retry_policy: { max_attempts: 5 } });
     await steps.event(id, 'FAILED');
@@ -58,14 +49,6 @@ describe('a reporter that says who it is', () => {
     }
     assert.deepEqual(await steps.get(id), run);
     assert.equal((await steps.report(id, note, { worker: 'w', attempt: 2 })).status, 200);
-  });
-
-  test('is told that the run is locked before it is told that the run is not its own', async () => {
-    for (const state of ['COMPLETED', 'FAILED', 'CANCELLED']) {
-      const { id } = await steps.inState(state);
-      const answer = await steps.report(id, note, { worker: 'other', attempt: 9 });
-      assertError(answer, 400, `Run is already in terminal state ${state}`);
-    }
   });
 
   for (const [headers, errors] of [

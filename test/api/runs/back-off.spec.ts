@@ -61,12 +61,6 @@ describe('a run in back-off', () => {
     assert.deepEqual(await claimed(), [id]);
   });
 
-  test('stands in the list among the pending ones', async () => {
-    const id = await inBackOff();
-    const { body } = await service.send('GET', '/runs?state=PENDING');
-    assert.ok(body.data.some((run: any) => run.id === id));
-  });
-
   test('enters the queue without an entry on its timeline, and waits from then on', async () => {
     const id = await inBackOff();
     const { events } = await steps.get(id);
@@ -78,34 +72,10 @@ describe('a run in back-off', () => {
     assert.ok(run.execution_summary.queued_ms < 10_000, `${run.execution_summary.queued_ms} ms in the queue`);
   });
 
-  test('waits twice as long after each failure, less up to a half, never longer than its bound', async () => {
-    const policy = { max_attempts: 100, backoff_s: 60, max_backoff_s: 200 };
-    const { id } = await steps.running({ priority: FIRST, retry_policy: policy });
-    for (const whole of [60, 120, 200, 200]) {
-      await steps.event(id, 'FAILED');
-      const pause = await pauseOf(id);
-      assert.ok(pause >= whole / 2 && pause <= whole, `${pause} of ${whole} s`);
-      await pass(id, whole);
-      await untilQueued(id);
-      await steps.claimUntil(id);
-    }
-  });
-
   test('does not come back together with others that failed together', async () => {
     const pauses = new Set<number>();
     for (let i = 0; i < 8; i += 1) pauses.add(await pauseOf(await inBackOff()));
     assert.ok(pauses.size > 4, [...pauses].join(', '));
-  });
-
-  test('never waits longer than a day', async () => {
-    const policy = { max_attempts: 100, backoff_s: 86_400 };
-    const { id } = await steps.running({ priority: FIRST, retry_policy: policy });
-    await steps.event(id, 'FAILED');
-    await pass(id, 86_400);
-    await untilQueued(id);
-    await steps.claimUntil(id);
-    await steps.event(id, 'FAILED');
-    assert.ok((await pauseOf(id)) <= 86_400);
   });
 
   test('wakes a worker that waits for work when its pause is over', async () => {
@@ -163,20 +133,6 @@ describe('a run in back-off', () => {
     assert.deepEqual(await claimed(), []);
   });
 
-  test('has its whole budget of the start when the pause is over', async () => {
-    const id = await inBackOff({ timeouts: { start_within_s: 30 } });
-    await pass(id, 60);
-    await untilQueued(id);
-    await pass(id, 29);
-    await sleep(QUIET_MS);
-    assert.equal((await steps.get(id)).state, 'PENDING');
-    await pass(id, 1);
-    await until(
-      () => steps.get(id),
-      (run) => run.state === 'FAILED',
-    );
-  });
-
   test('comes there by an attempt that ran too long as well', async () => {
     const { id } = await steps.running({ ...PATIENT, timeouts: { attempt_s: 5 } });
     await pass(id, 5);
@@ -186,11 +142,5 @@ describe('a run in back-off', () => {
     );
     assert.equal(await isQueued(id), false);
     assert.ok((await pauseOf(id)) >= 30);
-  });
-
-  test('is one only after a failure: a policy without back-off hands out at once', async () => {
-    const { id } = await steps.running({ priority: FIRST, retry_policy: { max_attempts: 2 } });
-    await steps.event(id, 'FAILED');
-    assert.deepEqual(await claimed(), [id]);
   });
 });

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
-import { RawConnection, requestText } from '../../support/http/raw-http.js';
+import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
@@ -25,20 +24,6 @@ const UNKNOWN_IDS: readonly (readonly [title: string, path: string, id: string])
   ['an encoded percent sign', '%25zz', '%zz'],
   ['characters outside ASCII', '%C3%A9%F0%9F%98%80', 'é😀'],
   ['4,000 characters', 'x'.repeat(4000), 'x'.repeat(4000)],
-];
-
-/** Paths that name nothing at all. */
-const NO_PATHS: readonly (readonly [title: string, path: string])[] = [
-  ['NUL', '/runs/%00'],
-  ['NUL after a UUID', `/runs/${NOBODY}%00`],
-  ['a malformed escape', '/runs/%zz'],
-  ['a dangling escape', '/runs/%'],
-  ['a lone surrogate', '/runs/%ED%A0%80'],
-  ['a byte that is not UTF-8', '/runs/%FF'],
-  ['traversal', '/runs/../runs/x'],
-  ['a trailing slash', '/runs/x/'],
-  ['another case', '/Runs/x'],
-  ['an unknown part', '/runs/x/nope'],
 ];
 
 /** Every route of one run, with a body where it takes one. */
@@ -83,35 +68,6 @@ describe('reading a run', () => {
     assert.equal((await steps.get(id)).state, 'PENDING');
   });
 
-  for (const [title, path] of NO_PATHS) {
-    test(`finds nothing under a path with ${title}`, async () => {
-      const connection = await RawConnection.open(Number(new URL(service.url).port));
-      try {
-        const request = requestText('GET', path, { 'X-API-Key': KEYS.admin });
-        const { status, body, headers } = await connection.send(request).next();
-        assert.deepEqual([status, JSON.parse(body)], [404, { detail: 'Not found' }]);
-        assert.match(headers['content-type'] ?? '', /^application\/json\b/);
-      } finally {
-        connection.destroy();
-      }
-    });
-  }
-
-  test('leaves the timeline out when asked to, and shows it otherwise', async () => {
-    const { id } = await steps.create();
-    await steps.event(id, 'NOTE', { a: 1 }, 'hello');
-    const url = `/runs/${id}`;
-    const whole = bodyOf(await service.send('GET', url), 'OpRun');
-    assert.deepEqual(whole.events, [
-      { id: 0, attempt: 1, type: 'NOTE', t: whole.updatedAt, msg: 'hello', payload: { a: 1 } },
-    ]);
-    assert.deepEqual(bodyOf(await service.send('GET', `${url}?include_events=true`), 'OpRun'), whole);
-    assert.deepEqual(bodyOf(await service.send('GET', `${url}?include_events=false`), 'OpRun'), {
-      ...whole,
-      events: [],
-    });
-  });
-
   for (const [query, error] of [
     ['include_events=', 'include_events must not be empty'],
     ['include_events=0', 'include_events must be true or false'],
@@ -132,12 +88,6 @@ describe('reading a run', () => {
         'x is not a known query parameter',
       ]);
       assert.equal((await steps.get(id)).state, 'PENDING');
-    });
-  }
-
-  for (const method of ['PUT', 'DELETE', 'OPTIONS', 'PROPFIND']) {
-    test(`answers 404 to ${method} on a known path`, async () => {
-      assertError(await service.send(method, `/runs/${NOBODY}`), 404, 'Not found');
     });
   }
 });

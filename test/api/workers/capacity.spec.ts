@@ -253,53 +253,6 @@ test('requests of GET /capacity that arrive during a reading share the next one,
   }
 });
 
-test('GET /capacity shows by direct as many places as workers with the resources hold nothing', async () => {
-  const service = await startTestApp();
-  const steps = new RunSteps(service.send);
-  try {
-    for (let n = 0; n < 3; n += 1) await steps.create(cores(1));
-    await steps.create({ priority: -1, constraints: HUGE });
-    for (const id of ['w-1', 'w-2']) await steps.heartbeat(id, { resources: RESOURCES });
-    assert.equal((await steps.claim('w-1')).length, 1);
-    const body = await capacityOf(service);
-    assert.equal(body.strategy, 'direct');
-    assert.equal(body.supply.workers.idle, 1);
-    const places = [shapeIn(body, cores(1).constraints), shapeIn(body, HUGE)].map((shape) => [
-      shape.placeable,
-      shape.can_start_now,
-    ]);
-    assert.deepEqual(places, [
-      [true, 1],
-      [false, 0],
-    ]);
-  } finally {
-    await service.close();
-  }
-});
-
-test('GET /capacity tells by fit of workers that are kept free for a run', async () => {
-  const service = await startTestApp({
-    env: { SERVICE_SCHEDULER: 'fit', SERVICE_FIT_RESERVE_AFTER: '0' },
-  });
-  const steps = new RunSteps(service.send);
-  try {
-    await steps.heartbeat('w', { resources: { ...RESOURCES, cpu_cores: 4 } });
-    await steps.create(cores(1));
-    await steps.claim('w');
-    await steps.create(cores(4));
-    await steps.create(cores(1));
-    await steps.claim('w');
-    await steps.claim('w');
-    await steps.create(cores(1));
-    const body = await capacityOf(service);
-    assert.equal(body.supply.workers.reserved, 1);
-    const small = shapeIn(body, cores(1).constraints);
-    assert.deepEqual([small.ready, small.placeable, small.can_start_now], [1, true, 0]);
-  } finally {
-    await service.close();
-  }
-});
-
 test('GET /capacity shows on one process what was done on another', async () => {
   const database = await openTestDatabase();
   const options = { database, env: { SERVICE_WORKER_POOL: 'shared' } };

@@ -23,45 +23,9 @@ describe('a claim', () => {
     return ids;
   };
 
-  test('hands out one run with all that its worker needs', async () => {
-    const constraints = { ram_mb: 1, vram_mb: 2, cpu: 3 };
-    const { id } = await steps.create({ image: 'the/image:1', inputs: { a: 1 }, constraints });
-    await steps.create();
-    assert.deepEqual(await steps.claim(), [
-      {
-        id,
-        image: 'the/image:1',
-        inputs: { a: 1 },
-        constraints: { ...constraints, gpu_id: null },
-        attempt: 1,
-      },
-    ]);
-    const run = await steps.get(id);
-    assert.deepEqual([run.state, run.execution_summary.worker_id], ['ASSIGNED', 'w']);
-    assert.deepEqual(run.events, []);
-  });
-
-  test('names the attempt that it hands out', async () => {
-    const { id } = await steps.create();
-    await service.send('POST', `/runs/${id}/retry`);
-    assert.equal((await steps.claim())[0].attempt, 2);
-  });
-
   test('takes whatever the constraints ask, for the direct strategy looks at the order alone', async () => {
     const { id } = await steps.create({ constraints: { ram_mb: 2 ** 31 - 1, cpu: 1000 } });
     assert.deepEqual(await idsOfClaims(1), [id]);
-  });
-
-  test('orders by priority descending, then by age', async () => {
-    const ids: string[] = [];
-    for (const priority of [0, 7, -3, 7, 2 ** 31 - 1, 0, -(2 ** 31)]) {
-      ids.push((await steps.create({ priority })).id);
-    }
-    const got = await idsOfClaims(8);
-    assert.deepEqual(
-      got.map((id) => ids.indexOf(id)),
-      [4, 1, 3, 0, 5, 2, 6],
-    );
   });
 
   test('orders runs of equal age by id', async () => {
@@ -80,10 +44,6 @@ describe('a claim', () => {
     const other = await steps.create();
     await service.send('POST', `/runs/${retried.id}/retry`);
     assert.deepEqual(await idsOfClaims(2), [retried.id, other.id]);
-  });
-
-  test('is an empty list when nothing waits', async () => {
-    assert.deepEqual(await steps.claim(), []);
   });
 
   for (const id of ['nobody', 'a b', '-w', 'x'.repeat(500), '__proto__', '../w']) {
@@ -106,18 +66,6 @@ describe('a claim', () => {
       assert.equal((await steps.event(run.id, 'STARTED', { worker_id: id })).state, 'RUNNING');
     });
   }
-
-  test('is no heartbeat and does not change running_ops', async () => {
-    const worker = await steps.heartbeat('claimer', { running_ops: [] });
-    const { id: run } = await steps.create();
-    assert.equal((await steps.claim('claimer')).length, 1);
-    const workers: { id: string; free: object }[] = bodyOf(await service.send('GET', '/workers'), 'Workers');
-    const { free } = workers.find(({ id }) => id === 'claimer') ?? {};
-    assert.deepEqual(
-      workers.filter(({ id }) => id === 'claimer'),
-      [{ ...worker, free, assigned: { count: 1, ids: [run] } }],
-    );
-  });
 
   test('needs no body and ignores one', async () => {
     const { id } = await steps.create();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 
@@ -127,59 +127,6 @@ describe('a heartbeat', () => {
     });
   };
 
-  test('of a new worker registers it', async () => {
-    const gpus = [
-      { id: 1, vram_mb: 80_000, tags: ['a100', 'ü'] },
-      { id: 0, vram_mb: 0, tags: [] },
-    ];
-    const now = Date.now();
-    const worker = await steps.heartbeat('new', {
-      resources: { cpu_cores: 8, ram_mb: 2 ** 40, gpus },
-      tags: ['zone-1', ''],
-    });
-    assert.deepEqual(worker, {
-      id: 'new',
-      resources: { cpu_cores: 8, ram_mb: 2 ** 40, gpus },
-      tags: ['zone-1', ''],
-      capabilities: [],
-      running_ops: [],
-      created_at: worker.created_at,
-      last_heartbeat_at: worker.created_at,
-      is_active: true,
-      draining: false,
-      not_claiming: [],
-    });
-    assert.ok(Math.abs(Date.parse(worker.created_at) - now) < 60_000);
-    assert.deepEqual(
-      (await list()).filter(({ id }) => id === 'new'),
-      [worker],
-    );
-  });
-
-  test('of a known worker refreshes it and keeps the time of the first', async () => {
-    const first = await steps.heartbeat('known', { tags: ['a'] });
-    const again = await steps.heartbeat('known', {
-      resources: { cpu_cores: 2, ram_mb: 3, gpus: [{ id: 0, vram_mb: 1 }] },
-      tags: [],
-    });
-    assert.deepEqual(again, {
-      ...first,
-      resources: { cpu_cores: 2, ram_mb: 3, gpus: [{ id: 0, vram_mb: 1, tags: [] }] },
-      tags: [],
-      last_heartbeat_at: again.last_heartbeat_at,
-    });
-    assert.ok(again.last_heartbeat_at >= first.last_heartbeat_at);
-  });
-
-  test('changes running_ops only when it carries them', async () => {
-    const op = { id: 'run', image: 'i', inputs: { a: [0.5] }, constraints: { cpu: 1, anything: null } };
-    assert.deepEqual((await steps.heartbeat('busy', { running_ops: [op] })).running_ops, [op]);
-    assert.deepEqual((await steps.heartbeat('busy')).running_ops, [op]);
-    assert.deepEqual((await steps.heartbeat('busy', { running_ops: null })).running_ops, [op]);
-    assert.deepEqual((await steps.heartbeat('busy', { running_ops: [] })).running_ops, []);
-    assert.deepEqual((await steps.heartbeat('busy')).running_ops, []);
-  });
-
   test('says why the worker does not claim until one without a reason', async () => {
     const reason = { reason: 'engine_paused', message: 'the engine does not answer' };
     const told = await steps.heartbeat('paused', { not_claiming: [reason, { reason: 'draining', more: 1 }] });
@@ -240,10 +187,6 @@ describe('a heartbeat', () => {
     assertInvalid(await service.send('POST', '/workers/heartbeat?x=1', { body }), [
       'x is not a known query parameter',
     ]);
-  });
-
-  test('is a POST', async () => {
-    assertError(await service.send('GET', '/workers/heartbeat'), 404, 'Not found');
   });
 
   test('shows in a list of all workers by id', async () => {

@@ -49,12 +49,7 @@ describe('a run with a start_at', () => {
     assert.ok(id);
     return id;
   };
-  const pass = (id: string, seconds: number): Promise<void> => letTimePass(service.dataSource, [id], seconds);
   const claimed = async (): Promise<string[]> => (await steps.claim()).map(({ id }) => id);
-  /** Waits for the run in the queue, and claims it. */
-  const claimSoon = async (id: string): Promise<void> => {
-    await until(claimed, (ids) => ids.includes(id));
-  };
 
   test('is given to a worker that waits at another process, at most a second late and never early', async () => {
     await new RunSteps(twin.send).heartbeat('waiting');
@@ -78,39 +73,6 @@ describe('a run with a start_at', () => {
     assert.deepEqual(await claimed(), [plain]);
     assert.equal((await claimed()).length, 1, 'a past one counts as now');
     assert.deepEqual(await claimed(), []);
-  });
-
-  test('waits in state PENDING, and its start timeout begins at its start', async () => {
-    const id = await create(60, { startWithinS: 30 });
-    await pass(id, 59);
-    assert.deepEqual(await claimed(), []);
-    await pass(id, 1);
-    await until(
-      () => rows(service.dataSource, 'select 1 from queue where run_id = $1', [id]),
-      (queued) => queued.length === 1,
-    );
-    await pass(id, 29);
-    assert.equal((await steps.get(id)).state, 'PENDING');
-    await pass(id, 1);
-    const run = await until(
-      () => steps.get(id),
-      ({ state }) => state !== 'PENDING',
-    );
-    assert.equal(run.execution_summary.error_message, 'Not started within 30 s');
-  });
-
-  test('still waits after a cancel and a forced retry, and after a PATCH to PENDING', async () => {
-    const id = await create(60, { maxAttempts: 2 });
-    await service.send('POST', `/runs/${id}/cancel`);
-    await service.send('POST', `/runs/${id}/retry`);
-    assert.deepEqual(await claimed(), []);
-    for (const state of ['PENDING', 'RUNNING', 'PENDING', 'FAILED', 'PENDING']) {
-      await service.send('PATCH', `/runs/${id}`, { body: { state } });
-      assert.deepEqual(await claimed(), [], state);
-    }
-    await pass(id, 60);
-    await claimSoon(id);
-    assert.equal((await steps.get(id)).current_attempt, 2);
   });
 
   test('is counted as waiting, not as ready', async () => {

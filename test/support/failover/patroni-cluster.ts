@@ -147,12 +147,6 @@ export class PatroniCluster {
     );
   }
 
-  /** Waits until a standby receives what the primary commits. */
-  async untilReplicating(): Promise<void> {
-    const primary = await this.primary();
-    await until(async () => (await this.#states(primary)).length > 0, 'a standby is connected');
-  }
-
   /** Lets the primary send nothing to its standby any longer; it commits all the same. */
   async stopWalSender(): Promise<void> {
     const [sender] = await this.#query<{ pid: number }>(
