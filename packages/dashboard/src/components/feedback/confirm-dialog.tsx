@@ -1,4 +1,4 @@
-import { useMutation } from '@tanstack/react-query';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { describeError } from '../../api/api-error.js';
 import { Button } from '../controls/button.js';
@@ -17,6 +17,8 @@ interface Props {
   readonly isDangerous?: boolean;
   readonly isDisabled?: boolean;
   readonly width?: 'narrow' | 'wide';
+  /** First part of the keys of the queries that are read again afterwards, also when it failed; default: none. */
+  readonly refreshes?: string;
   /** Does it; the dialog shows the error when it fails. */
   readonly onConfirm: () => Promise<unknown>;
   /** Called when it is done; default: the dialog closes. */
@@ -26,8 +28,18 @@ interface Props {
 /** Asks before something is done, and stays until it is done. */
 export function ConfirmDialog(props: Props) {
   const { isOpen, onClose, title, children, confirmLabel, isDangerous = false, isDisabled = false } = props;
-  const { width = 'narrow', onConfirm, onDone = onClose } = props;
-  const action = useMutation({ mutationFn: onConfirm, onSuccess: onDone });
+  const { width = 'narrow', refreshes, onConfirm, onDone = onClose } = props;
+  const queries = useQueryClient();
+  const action = useMutation({
+    mutationFn: async () => {
+      try {
+        await onConfirm();
+      } finally {
+        if (refreshes !== undefined) await queries.invalidateQueries({ queryKey: [refreshes] });
+      }
+    },
+    onSuccess: onDone,
+  });
   const close = (): void => {
     action.reset();
     onClose();

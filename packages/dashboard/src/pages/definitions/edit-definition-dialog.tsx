@@ -11,13 +11,13 @@ import { Field } from '../../components/controls/field.js';
 import { TextArea } from '../../components/controls/inputs.js';
 import { DefinitionLink } from '../../components/values/named-links.js';
 import { showToast } from '../../components/feedback/toast-store.js';
+import { readObject } from '../../lib/json-object.js';
 import { Advanced, FormRows } from '../../run-form/form-rows.js';
 import { fillForm } from '../../run-form/form-values.js';
 import { ADVANCED_DEFINITION_ROWS } from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
 import { DEFINITION_FIELDS, DEFINITION_ROWS } from './definition-fields.js';
 import styles from './edit-definition.module.css';
-import { readJsonObject } from './run-inputs.js';
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -47,25 +47,23 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
   const [base, setBase] = useState<JsonObject>(() => ({ ...start }));
   const storing = useStore(onClose);
   const form = useRunForm(DEFINITION_FIELDS, fillForm(DEFINITION_FIELDS, base), storing.error, storing.reset);
-  const whole = json === undefined ? undefined : readJsonObject(json);
-  const problem = whole !== undefined && 'problem' in whole ? whole.problem : undefined;
-  const named = whole === undefined ? form.values : 'value' in whole ? whole.value : {};
+  const whole = json === undefined ? undefined : readObject(json);
+  const named = whole === undefined ? form.values : (whole.value ?? {});
 
   const turn = (): void => {
     if (whole === undefined) {
       const body = form.read(base);
       if (body !== undefined) setJson(JSON.stringify(body, null, 2));
-    } else if ('value' in whole) {
-      const body = { ...Object(whole.value) };
-      setBase(body);
-      form.set(fillForm(DEFINITION_FIELDS, body));
+    } else if (whole.value !== undefined) {
+      setBase(whole.value);
+      form.set(fillForm(DEFINITION_FIELDS, whole.value));
       setJson(undefined);
     } else setTried(true);
   };
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     setTried(true);
-    const body = whole === undefined ? form.read(base) : 'value' in whole ? whole.value : undefined;
+    const body = whole === undefined ? form.read(base) : whole.value;
     if (body !== undefined && !storing.isPending) storing.mutate(body);
   };
   return (
@@ -81,7 +79,7 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
           <Advanced rows={ADVANCED_DEFINITION_ROWS} {...form} />
         </>
       ) : (
-        <Field label="Definition as JSON" error={isTried ? problem : undefined}>
+        <Field label="Definition as JSON" error={isTried ? whole?.problem : undefined}>
           {(control) => (
             <TextArea
               {...control}

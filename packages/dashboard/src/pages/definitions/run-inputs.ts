@@ -80,17 +80,6 @@ export function readInput(kind: InputKind, text: string): ReadInput {
   }
 }
 
-/** Reads the text of a whole JSON object. */
-export function readJsonObject(text: string): ReadInput {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    return { problem: `This is no JSON: ${error instanceof Error ? error.message : String(error)}` };
-  }
-  return isObject(value) ? { value } : { problem: 'Enter a JSON object, such as {"a": 1}.' };
-}
-
 /** JSON where it is some, else text, as in the command line; also digits that a number would lose. */
 function readLabel(text: string): unknown {
   const value = parseJson(text);

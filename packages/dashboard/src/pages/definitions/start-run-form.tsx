@@ -10,6 +10,7 @@ import { TextArea, TextInput } from '../../components/controls/inputs.js';
 import { DefinitionLink } from '../../components/values/named-links.js';
 import { RunLink } from '../../components/values/run-link.js';
 import { showToast } from '../../components/feedback/toast-store.js';
+import { newKey } from '../../lib/new-key.js';
 import { Advanced, More } from '../../run-form/form-rows.js';
 import { placeErrors, readForm } from '../../run-form/form-values.js';
 import { DEFINITION_RUN_ROWS } from '../../run-form/run-fields.js';
@@ -18,7 +19,6 @@ import { useShortcut } from '../../shell/shortcuts.js';
 import { CommandPreview } from './command-preview.js';
 import type { Definition } from './definition-view.js';
 import { hintOf, InputControl } from './input-control.js';
-import { newIdempotencyKey } from './idempotency-key.js';
 import { sortRefusal } from './run-inputs.js';
 import styles from './start-run-form.module.css';
 import { useRunDraft } from './use-run-draft.js';
@@ -32,7 +32,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
   const [, navigate] = useLocation();
   const draft = useRunDraft(specs);
   const [isTried, setTried] = useState(false);
-  const [idempotencyKey, setIdempotencyKey] = useState(newIdempotencyKey);
+  const [idempotencyKey, setIdempotencyKey] = useState(newKey);
 
   const start = useMutation({
     mutationFn: (body: Schemas['DefinitionRunCreate']) => {
@@ -48,7 +48,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
   });
   const edited = (): void => {
     start.reset();
-    setIdempotencyKey(newIdempotencyKey());
+    setIdempotencyKey(newKey());
   };
   const options = useRunForm(OPTIONS, {}, start.error, edited);
   const change = (apply: () => void): void => {

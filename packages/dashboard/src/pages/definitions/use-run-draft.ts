@@ -1,13 +1,7 @@
 import { useState } from 'react';
 import type { Schemas } from '../../api/use-api.js';
-import {
-  readInput,
-  readInputs,
-  readJsonObject,
-  toTexts,
-  type InputSpec,
-  type InputTexts,
-} from './run-inputs.js';
+import { readObject, type Typed } from '../../lib/json-object.js';
+import { readInput, readInputs, toTexts, type InputSpec, type InputTexts } from './run-inputs.js';
 
 /** What is wrong with a draft, where it is. */
 export interface DraftProblems {
@@ -48,15 +42,15 @@ export function useRunDraft(specs: Readonly<Record<string, InputSpec>>): RunDraf
   const fields = readInputs(specs, texts);
   const whole = readObject(json);
   const rank = priority.trim() === '' ? { value: undefined } : readInput('integer', priority);
-  const template = outputs.trim() === '' ? { value: undefined } : readObject(outputs);
+  const template: Partial<Typed> = outputs.trim() === '' ? {} : readObject(outputs);
 
   const problems: DraftProblems = {
     inputs: isJson ? new Map() : fields.problems,
-    json: isJson ? problemOf(whole) : undefined,
-    priority: problemOf(rank),
-    outputs: problemOf(template),
+    json: isJson ? whole.problem : undefined,
+    priority: 'problem' in rank ? rank.problem : undefined,
+    outputs: template.problem,
   };
-  const inputs = isJson && 'value' in whole ? whole.value : fields.inputs;
+  const inputs = (isJson ? whole.value : undefined) ?? fields.inputs;
   return {
     isJson,
     json,
@@ -70,7 +64,7 @@ export function useRunDraft(specs: Readonly<Record<string, InputSpec>>): RunDraf
     body: {
       inputs,
       ...('value' in rank && typeof rank.value === 'number' ? { priority: rank.value } : {}),
-      ...('value' in template && template.value !== undefined ? { outputs: template.value } : {}),
+      ...(template.value === undefined ? {} : { outputs: template.value }),
     },
     setJson,
     setText: (input, text) => {
@@ -85,21 +79,10 @@ export function useRunDraft(specs: Readonly<Record<string, InputSpec>>): RunDraf
       if (!isJson) {
         setJson(JSON.stringify(fields.inputs, null, 2));
         setIsJson(true);
-      } else if (hasFields && 'value' in whole) {
+      } else if (hasFields && whole.value !== undefined) {
         setTexts(toTexts(specs, whole.value));
         setIsJson(false);
       }
     },
   };
-}
-
-type ReadObject = { readonly value: Record<string, unknown> } | { readonly problem: string };
-
-function readObject(text: string): ReadObject {
-  const read = readJsonObject(text);
-  return 'problem' in read ? read : { value: { ...Object(read.value) } };
-}
-
-function problemOf(read: object): string | undefined {
-  return 'problem' in read ? String(read.problem) : undefined;
 }

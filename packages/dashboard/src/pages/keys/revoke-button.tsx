@@ -1,4 +1,3 @@
-import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
 import { unwrapEmpty } from '../../api/unwrap.js';
@@ -14,7 +13,6 @@ import { isOwn, type ApiKey } from './key-view.js';
 export function RevokeButton({ apiKey }: { readonly apiKey: ApiKey }) {
   const { id, name, prefix } = apiKey;
   const api = useApi();
-  const queries = useQueryClient();
   const isOfThisTab = isOwn(apiKey, useSession());
   const [isAsking, setAsking] = useState(false);
 
@@ -26,8 +24,6 @@ export function RevokeButton({ apiKey }: { readonly apiKey: ApiKey }) {
         The key <Link href="/keys">{name}</Link> is revoked.
       </>,
     );
-    // With one's own key this is refused, and the session ends.
-    await queries.invalidateQueries({ queryKey: [isOfThisTab ? 'whoami' : 'api-keys'] });
   };
   return (
     <>
@@ -40,6 +36,8 @@ export function RevokeButton({ apiKey }: { readonly apiKey: ApiKey }) {
         title={`Revoke ${name}?`}
         confirmLabel="Revoke"
         isDangerous
+        // With one's own key this is refused, and the session ends.
+        refreshes={isOfThisTab ? 'whoami' : 'api-keys'}
         onConfirm={confirm}
       >
         <p>

@@ -1,5 +1,4 @@
 import type { RunState } from '@longshore/client/constants';
-import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrap } from '../../api/unwrap.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
@@ -9,7 +8,7 @@ import { Checkbox, Select, TextArea, TextInput } from '../../components/controls
 import { RunLink } from '../../components/values/run-link.js';
 import { showToast } from '../../components/feedback/toast-store.js';
 import styles from './form.module.css';
-import { readInteger, readObject, writeObject } from './json-object.js';
+import { readInteger, readObject, writeObject } from '../../lib/json-object.js';
 import type { Run } from './run-view.js';
 
 const EFFECTS: Readonly<Record<RunState, string>> = {
@@ -38,7 +37,6 @@ export function ChangeDialog(props: Props) {
 
 function OpenDialog({ isOpen, onClose, run }: Props) {
   const api = useApi();
-  const queries = useQueryClient();
   const [state, setState] = useState('');
   const [priority, setPriority] = useState(String(run.priority));
   const [hasOutputs, setHasOutputs] = useState(false);
@@ -55,14 +53,10 @@ function OpenDialog({ isOpen, onClose, run }: Props) {
   };
   const confirm = async (): Promise<void> => {
     if (number === undefined) throw new Error('The priority must be a whole number.');
-    if (hasOutputs && typed.error !== undefined) throw new Error(typed.error);
+    if (hasOutputs && typed.problem !== undefined) throw new Error(typed.problem);
     if (Object.keys(change).length === 0) throw new Error('Nothing is changed yet.');
     const params = { path: { id: run.id } };
-    try {
-      await unwrap(api.PATCH('/runs/{id}', { params, body: change }));
-    } finally {
-      await queries.invalidateQueries({ queryKey: ['runs'] });
-    }
+    await unwrap(api.PATCH('/runs/{id}', { params, body: change }));
     showToast(
       'good',
       <>
@@ -77,6 +71,7 @@ function OpenDialog({ isOpen, onClose, run }: Props) {
       title="Change this run directly?"
       confirmLabel="Change the run"
       isDangerous
+      refreshes="runs"
       onConfirm={confirm}
     >
       <div className={styles.form}>

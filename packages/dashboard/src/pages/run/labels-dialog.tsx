@@ -1,4 +1,3 @@
-import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrap } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
@@ -26,7 +25,6 @@ export function LabelsDialog(props: Props) {
 
 function OpenDialog({ isOpen, onClose, run }: Props) {
   const api = useApi();
-  const queries = useQueryClient();
   // What the run had when the dialog was opened: what others change meanwhile is not overwritten.
   const [before] = useState(run);
   const [values, setValues] = useState<FormValues>(() =>
@@ -46,11 +44,7 @@ function OpenDialog({ isOpen, onClose, run }: Props) {
       ...(name === before.name ? {} : { name }),
       labels: { ...Object.fromEntries(changed), ...Object.fromEntries(removed.map((key) => [key, null])) },
     };
-    try {
-      await unwrap(api.PATCH('/runs/{id}/labels', { params: { path: { id: run.id } }, body }));
-    } finally {
-      await queries.invalidateQueries({ queryKey: ['runs'] });
-    }
+    await unwrap(api.PATCH('/runs/{id}/labels', { params: { path: { id: run.id } }, body }));
   };
   return (
     <ConfirmDialog
@@ -58,6 +52,7 @@ function OpenDialog({ isOpen, onClose, run }: Props) {
       onClose={onClose}
       title="Name and labels"
       confirmLabel="Save"
+      refreshes="runs"
       onConfirm={confirm}
     >
       <div className={styles.form}>

@@ -12,7 +12,7 @@ import { RunLink } from '../../components/values/run-link.js';
 import { showToast } from '../../components/feedback/toast-store.js';
 import { describeLocal } from '../../lib/local-time.js';
 import styles from './form.module.css';
-import { readInteger, readObject, writeObject } from './json-object.js';
+import { readInteger, readObject, writeObject } from '../../lib/json-object.js';
 import { copyOfDefinitionRun, copyOfRun, editableFields } from './rerun-body.js';
 import type { Run } from './run-view.js';
 
@@ -93,8 +93,8 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
     setChecked(true);
     const isRight =
       typed.priority !== undefined &&
-      typed.inputs.error === undefined &&
-      typed.constraints.error === undefined &&
+      typed.inputs.problem === undefined &&
+      typed.constraints.problem === undefined &&
       image !== '';
     if (!isRight || start.isPending) return;
     onBusy(true);
@@ -117,7 +117,7 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
       {typeof run.start_at === 'string' && (
         <p>The start time of this run, {describeLocal(run.start_at)}, is not taken over.</p>
       )}
-      <Field label="Inputs" error={shown(typed.inputs.error)}>
+      <Field label="Inputs" error={shown(typed.inputs.problem)}>
         {(control) => <TextArea {...control} rows={10} value={inputs} onChange={setInputs} data-autofocus />}
       </Field>
       <div className={styles.pair}>
@@ -136,7 +136,7 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
         </Field>
       </div>
       {definition === null && (
-        <Field label="Constraints" error={shown(typed.constraints.error)}>
+        <Field label="Constraints" error={shown(typed.constraints.problem)}>
           {(control) => <TextArea {...control} rows={5} value={constraints} onChange={setConstraints} />}
         </Field>
       )}

@@ -1,4 +1,3 @@
-import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrap } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
@@ -79,21 +78,15 @@ interface QuestionsProps {
 
 function Questions({ run, asked, onClose }: QuestionsProps) {
   const api = useApi();
-  const queries = useQueryClient();
   const [reason, setReason] = useState('');
   const params = { path: { id: run.id } };
-  const refresh = (): Promise<void> => queries.invalidateQueries({ queryKey: ['runs'] });
   const cancel = async (): Promise<void> => {
-    try {
-      await unwrap(
-        api.POST('/runs/{id}/cancel', {
-          params,
-          ...(reason.trim() === '' ? {} : { body: { reason: reason.trim() } }),
-        }),
-      );
-    } finally {
-      await refresh();
-    }
+    await unwrap(
+      api.POST('/runs/{id}/cancel', {
+        params,
+        ...(reason.trim() === '' ? {} : { body: { reason: reason.trim() } }),
+      }),
+    );
     showToast(
       'good',
       <>
@@ -102,17 +95,13 @@ function Questions({ run, asked, onClose }: QuestionsProps) {
     );
   };
   const retry = async (): Promise<void> => {
-    try {
-      const retried = await unwrap(api.POST('/runs/{id}/retry', { params }));
-      showToast(
-        'good',
-        <>
-          Attempt {retried.current_attempt} of run <RunLink id={run.id} /> is in the queue.
-        </>,
-      );
-    } finally {
-      await refresh();
-    }
+    const retried = await unwrap(api.POST('/runs/{id}/retry', { params }));
+    showToast(
+      'good',
+      <>
+        Attempt {retried.current_attempt} of run <RunLink id={run.id} /> is in the queue.
+      </>,
+    );
   };
   return (
     <>
@@ -122,6 +111,7 @@ function Questions({ run, asked, onClose }: QuestionsProps) {
         title="Cancel this run?"
         confirmLabel="Cancel the run"
         isDangerous
+        refreshes="runs"
         onConfirm={cancel}
       >
         {run.state === 'PENDING'
@@ -136,6 +126,7 @@ function Questions({ run, asked, onClose }: QuestionsProps) {
         onClose={onClose}
         title="Retry this run?"
         confirmLabel={`Open attempt ${run.current_attempt + 1}`}
+        refreshes="runs"
         onConfirm={retry}
       >
         {isEnded(run)

@@ -1,4 +1,3 @@
-import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrapEmpty } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
@@ -9,14 +8,9 @@ import { showToast } from '../../components/feedback/toast-store.js';
 /** Deletes a secret, after a question. */
 export function DeleteButton({ name }: { readonly name: string }) {
   const api = useApi();
-  const queries = useQueryClient();
   const [isAsking, setAsking] = useState(false);
   const confirm = async (): Promise<void> => {
-    try {
-      await unwrapEmpty(api.DELETE('/secrets/{name}', { params: { path: { name } } }));
-    } finally {
-      await queries.invalidateQueries({ queryKey: ['secrets'] });
-    }
+    await unwrapEmpty(api.DELETE('/secrets/{name}', { params: { path: { name } } }));
     showToast('good', `The secret ${name} is deleted.`);
   };
   return (
@@ -30,6 +24,7 @@ export function DeleteButton({ name }: { readonly name: string }) {
         title={`Delete ${name}?`}
         confirmLabel="Delete"
         isDangerous
+        refreshes="secrets"
         onConfirm={confirm}
       >
         <p>Runs that need it fail from now on. Its value cannot be restored.</p>

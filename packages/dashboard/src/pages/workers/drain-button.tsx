@@ -1,4 +1,3 @@
-import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { unwrap } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
@@ -11,7 +10,6 @@ import type { Worker } from './worker-view.js';
 /** Drains a worker, or lets it go on, after a question. */
 export function DrainButton({ worker: { id, draining } }: { readonly worker: Worker }) {
   const api = useApi();
-  const queries = useQueryClient();
   // What was asked stays what is done, also when another user drains the worker meanwhile.
   const [asked, setAsked] = useState<'drain' | 'resume'>();
 
@@ -20,7 +18,6 @@ export function DrainButton({ worker: { id, draining } }: { readonly worker: Wor
     await (asked === 'drain'
       ? unwrap(api.POST('/workers/{worker_id}/drain', { params }))
       : unwrap(api.POST('/workers/{worker_id}/resume', { params })));
-    await queries.invalidateQueries({ queryKey: ['workers'] });
     showToast(
       'good',
       <>
@@ -42,6 +39,7 @@ export function DrainButton({ worker: { id, draining } }: { readonly worker: Wor
         onClose={() => setAsked(undefined)}
         title={asked === 'resume' ? `Resume ${id}?` : `Drain ${id}?`}
         confirmLabel={asked === 'resume' ? 'Resume' : 'Drain'}
+        refreshes="workers"
         onConfirm={confirm}
       >
         {asked === 'resume'

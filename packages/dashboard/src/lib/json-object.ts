@@ -1,7 +1,7 @@
-/** The result of parsing a typed JSON object: the object, or the error. */
+/** A JSON object that was entered, or what is wrong with it. */
 export type Typed =
-  | { readonly value: Readonly<Record<string, unknown>>; readonly error?: undefined }
-  | { readonly value?: undefined; readonly error: string };
+  | { readonly value: Readonly<Record<string, unknown>>; readonly problem?: undefined }
+  | { readonly value?: undefined; readonly problem: string };
 
 /** Parses a typed JSON object. */
 export function readObject(text: string): Typed {
@@ -9,10 +9,10 @@ export function readObject(text: string): Typed {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return { error: `This is not JSON: ${error instanceof Error ? error.message : String(error)}` };
+    return { problem: `This is not JSON: ${error instanceof Error ? error.message : String(error)}` };
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return { error: 'This must be a JSON object: { … }' };
+    return { problem: 'Enter a JSON object, such as {"a": 1}.' };
   }
   return { value: Object.fromEntries(Object.entries(value)) };
 }
