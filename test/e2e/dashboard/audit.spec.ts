@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
+import type { Page } from 'playwright-core';
+import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
@@ -117,20 +118,14 @@ describe('the page of the audit log', skipFor(NO_BROWSER), () => {
   });
 
   test('works for everybody: both themes, three widths, dialog open or not', async () => {
-    for (const theme of THEMES) {
-      for (const width of WIDTHS) {
-        const opened = await show({ theme, width, path: '/audit?after=2' });
-        const { page } = opened;
-        const change = page.getByRole('button', { name: 'state PENDING → FAILED' });
-        await change.waitFor();
-        await opened.checkAccessibility();
-        await opened.checkWidth();
-        await change.click();
+    const change = (page: Page) => page.getByRole('button', { name: 'state PENDING → FAILED' });
+    await checkLooks(
+      (look) => show({ ...look, path: '/audit?after=2' }),
+      (page) => change(page).waitFor(),
+      async (page) => {
+        await change(page).click();
         await page.getByRole('dialog').waitFor();
-        await opened.checkAccessibility();
-        await opened.checkWidth();
-        await opened.close();
-      }
-    }
+      },
+    );
   });
 });

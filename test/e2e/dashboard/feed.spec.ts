@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { Page } from 'playwright-core';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
+import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { createRun } from '../../support/app/feed-app.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
@@ -275,21 +275,17 @@ describe('the page of the feed', skipFor(NO_BROWSER), () => {
       },
     );
     await notes(id, 1, 5);
-    for (const theme of THEMES) {
-      for (const width of WIDTHS) {
-        const opened = await show('/feed?topic=looks', { theme, width });
-        const { page } = opened;
+    await checkLooks(
+      (look) => show('/feed?topic=looks', look),
+      async (page, width) => {
         await count(page, '6');
         const hasPayload = (await page.getByText('/data/checkpoints/0001').count()) > 0;
         assert.equal(hasPayload, width !== 1024, 'the payload is where there is room for it');
-        await opened.checkAccessibility();
-        await opened.checkWidth();
+      },
+      async (page) => {
         await page.getByRole('button', { name: 'CHECKPOINT_SAVED' }).click();
         await page.getByRole('dialog').waitFor();
-        await opened.checkAccessibility();
-        await opened.checkWidth();
-        await opened.close();
-      }
-    }
+      },
+    );
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
+import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 import { skipFor } from '../../support/skip.js';
@@ -163,10 +163,9 @@ describe('the page of API keys', skipFor(NO_BROWSER), () => {
   });
 
   test('works for everybody: both themes, three widths, dialog open or not', async () => {
-    for (const theme of THEMES) {
-      for (const width of WIDTHS) {
-        const opened = await show({ theme, width });
-        const { page } = opened;
+    await checkLooks(
+      show,
+      async (page) => {
         await page.getByText('key-60', { exact: true }).waitFor();
         const [table, button] = await Promise.all(
           [page.getByRole('table'), page.getByRole('button', { name: /^Revoke key-60/ })].map((part) =>
@@ -174,14 +173,11 @@ describe('the page of API keys', skipFor(NO_BROWSER), () => {
           ),
         );
         assert.ok(table && button && button.x + button.width <= table.x + table.width, 'nothing is cut off');
-        await opened.checkAccessibility();
-        await opened.checkWidth();
+      },
+      async (page) => {
         await page.getByRole('button', { name: 'New key' }).click();
         await page.getByRole('dialog').waitFor();
-        await opened.checkAccessibility();
-        await opened.checkWidth();
-        await opened.close();
-      }
-    }
+      },
+    );
   });
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
+import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
@@ -21,15 +21,7 @@ describe('the overview', skipFor(NO_BROWSER), () => {
     openPage({ url: service.url, apiKey: service.adminKey, ...options });
 
   test('tells who comes first how to get a worker and a run', async () => {
-    for (const theme of THEMES) {
-      for (const width of WIDTHS) {
-        const opened = await show({ theme, width });
-        await opened.page.getByText('Nothing here yet').waitFor();
-        await opened.checkAccessibility();
-        await opened.checkWidth();
-        await opened.close();
-      }
-    }
+    await checkLooks(show, (page) => page.getByText('Nothing here yet').waitFor());
     const opened = await show();
     const { page } = opened;
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
@@ -151,14 +143,6 @@ describe('the overview', skipFor(NO_BROWSER), () => {
   });
 
   test('works for everybody: both themes, three widths', async () => {
-    for (const theme of THEMES) {
-      for (const width of WIDTHS) {
-        const opened = await show({ theme, width });
-        await opened.page.getByRole('heading', { name: 'Capacity' }).waitFor();
-        await opened.checkAccessibility();
-        await opened.checkWidth();
-        await opened.close();
-      }
-    }
+    await checkLooks(show, (page) => page.getByRole('heading', { name: 'Capacity' }).waitFor());
   });
 });

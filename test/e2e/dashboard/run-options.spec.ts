@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { Locator } from 'playwright-core';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
+import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
@@ -266,17 +266,14 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
   });
 
   test('can be entered by everybody: both themes, three widths', async () => {
-    for (const theme of THEMES) {
-      for (const width of WIDTHS) {
-        const opened = await show('/runs', { theme, width });
-        await opened.page.getByRole('button', { name: 'New run' }).first().click();
-        const dialog = opened.page.getByRole('dialog', { name: 'New run' });
+    await checkLooks(
+      (look) => show('/runs', look),
+      async (page) => {
+        await page.getByRole('button', { name: 'New run' }).first().click();
+        const dialog = page.getByRole('dialog', { name: 'New run' });
         await dialog.getByText('Advanced').click();
         await addPair(dialog, 'Environment variables', 1, 'A', '1');
-        await opened.checkAccessibility();
-        await opened.checkWidth();
-        await opened.close();
-      }
-    }
+      },
+    );
   });
 });

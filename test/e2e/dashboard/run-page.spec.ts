@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
+import type { Page } from 'playwright-core';
 import { LogSteps, numbered } from '../../support/browser/run-page-scene.js';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
+import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
@@ -94,15 +95,10 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
       await standing.getByText(told).waitFor();
       await page.getByRole('list', { name: 'Events' }).getByText(reason).waitFor();
     }
-    for (const theme of THEMES) {
-      for (const width of WIDTHS) {
-        const other = await show(id, { theme, width, query: '?tab=timeline' });
-        await other.page.getByText('It waits in kubernetes').waitFor();
-        await other.checkAccessibility();
-        await other.checkWidth();
-        await other.close();
-      }
-    }
+    await checkLooks(
+      (look) => show(id, { ...look, query: '?tab=timeline' }),
+      (other) => other.getByText('It waits in kubernetes').waitFor(),
+    );
     await steps.event(id, 'STARTED', { worker_id: 'w' });
     await page
       .getByRole('status')
@@ -217,24 +213,17 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
 
   test('is for everybody: both themes, three widths, every part', async () => {
     const id = await failedTwice();
-    for (const theme of THEMES) {
-      for (const width of WIDTHS) {
-        const opened = await show(id, { theme, width });
-        const { page } = opened;
-        for (const [tab, text] of [
-          ['Log', 'second try'],
-          ['Timeline', 'STARTED'],
-          ['Inputs', 'to be'],
-        ] as const) {
-          await page.getByRole('tab', { name: new RegExp(`^${tab}`) }).click();
-          await page.getByRole('tabpanel').getByText(text).first().waitFor();
-          await opened.checkAccessibility();
-          await opened.checkWidth();
-          const folder = process.env['SCREENSHOTS'];
-          if (folder !== undefined) await opened.screenshot(folder, `run-${tab}`);
-        }
-        await opened.close();
-      }
-    }
+    const tabs = [
+      ['Log', 'second try'],
+      ['Timeline', 'STARTED'],
+      ['Inputs', 'to be'],
+    ] as const;
+    await checkLooks(
+      (look) => show(id, look),
+      ...tabs.map(([tab, text]) => async (page: Page) => {
+        await page.getByRole('tab', { name: new RegExp(`^${tab}`) }).click();
+        await page.getByRole('tabpanel').getByText(text).first().waitFor();
+      }),
+    );
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
+import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 import { skipFor } from '../../support/skip.js';
@@ -119,20 +119,14 @@ describe('the page of secrets', skipFor(NO_BROWSER), () => {
   });
 
   test('works for everybody: both themes, three widths, dialog open or not', async () => {
-    for (const theme of THEMES) {
-      for (const width of WIDTHS) {
-        const opened = await show({ theme, width });
-        const { page } = opened;
-        await page.getByRole('button', { name: 'Replace key' }).waitFor();
-        await opened.checkAccessibility();
-        await opened.checkWidth();
+    await checkLooks(
+      show,
+      (page) => page.getByRole('button', { name: 'Replace key' }).waitFor(),
+      async (page) => {
         await page.getByRole('button', { name: 'New secret' }).click();
         await page.getByRole('dialog').getByLabel('Kind').selectOption('registry');
-        await opened.checkAccessibility();
-        await opened.checkWidth();
-        await opened.close();
-      }
-    }
+      },
+    );
   });
 
   test('explains what to set where the service has no key for secrets', async () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { NO_BROWSER, openPage, THEMES, WIDTHS } from '../../support/browser/browser.js';
+import { checkLooks, NO_BROWSER, openPage } from '../../support/browser/browser.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
 import { skipFor } from '../../support/skip.js';
@@ -94,15 +94,10 @@ describe('signing in to the dashboard', skipFor(NO_BROWSER), () => {
   });
 
   test('works for everybody: both themes, three widths', async () => {
-    for (const theme of THEMES) {
-      for (const width of WIDTHS) {
-        const opened = await openPage({ url: service.url, theme, width });
-        await opened.page.getByRole('heading', { name: 'Sign in' }).waitFor();
-        await opened.checkAccessibility();
-        await opened.checkWidth();
-        await opened.close();
-      }
-    }
+    await checkLooks(
+      (look) => openPage({ url: service.url, ...look }),
+      (page) => page.getByRole('heading', { name: 'Sign in' }).waitFor(),
+    );
   });
 
   test('keeps a theme that was chosen, from the first paint on', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { registerWorkers, reportRuns } from '../../support/browser/browser-workers.js';
-import { NO_BROWSER, openPage, THEMES, WIDTHS, type PageOptions } from '../../support/browser/browser.js';
+import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
@@ -247,18 +247,13 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
 
   test('works for everybody: both themes, three widths, dialog open or not', async () => {
     await steps.heartbeat('worker-4', { engine: { name: 'slurm', pending: 12, running: 345 } });
-    for (const theme of THEMES) {
-      for (const width of WIDTHS) {
-        const opened = await show({ theme, width });
-        await opened.page.getByRole('button', { name: /^worker-4\b/ }).waitFor();
-        await opened.checkAccessibility();
-        await opened.checkWidth();
-        await opened.page.getByRole('button', { name: /^worker-4\b/ }).click();
-        await opened.page.getByRole('dialog', { name: 'worker-4' }).waitFor();
-        await opened.checkAccessibility();
-        await opened.checkWidth();
-        await opened.close();
-      }
-    }
+    await checkLooks(
+      show,
+      (page) => page.getByRole('button', { name: /^worker-4\b/ }).waitFor(),
+      async (page) => {
+        await page.getByRole('button', { name: /^worker-4\b/ }).click();
+        await page.getByRole('dialog', { name: 'worker-4' }).waitFor();
+      },
+    );
   });
 });

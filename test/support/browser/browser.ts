@@ -20,7 +20,7 @@ export const THEMES = ['light', 'dark'] as const;
 export type TestTheme = (typeof THEMES)[number];
 
 /** Widths that the dashboard is made for, in pixels: a phone, a tablet or half a screen, a large screen. */
-export const WIDTHS = [360, 1024, 1920] as const;
+const WIDTHS = [360, 1024, 1920] as const;
 
 /** How a page is to be opened. */
 export interface PageOptions {
@@ -94,6 +94,27 @@ export async function openPage({
   open.add(opened);
   await page.goto(`${url}/ui${path}`);
   return opened;
+}
+
+/**
+ * Opens a page in both themes and at each width, and checks after each step that it is accessible and not to be scrolled sideways.
+ * @param show opens it
+ */
+export async function checkLooks(
+  show: (look: Pick<PageOptions, 'theme' | 'width'>) => Promise<TestPage>,
+  ...steps: readonly ((page: Page, width: number) => Promise<unknown>)[]
+): Promise<void> {
+  for (const theme of THEMES) {
+    for (const width of WIDTHS) {
+      const opened = await show({ theme, width });
+      for (const step of steps) {
+        await step(opened.page, width);
+        await opened.checkAccessibility();
+        await opened.checkWidth();
+      }
+      await opened.close();
+    }
+  }
 }
 
 function launch(): Promise<Browser> {
