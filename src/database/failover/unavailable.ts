@@ -92,6 +92,11 @@ export function isDuplicate(error: unknown): boolean {
   return sources(error).some((source) => codeOf(source) === '23505');
 }
 
+/** Whether the statement violated a foreign key: what it refers to has been removed. */
+export function isReferenceGone(error: unknown): boolean {
+  return sources(error).some((source) => codeOf(source) === '23503');
+}
+
 /** The error, what TypeORM wrapped in it, and the parts of an AggregateError (several addresses of one host). */
 function sources(error: unknown): object[] {
   if (typeof error !== 'object' || error === null) return [];

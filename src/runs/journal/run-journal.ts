@@ -5,6 +5,7 @@ import { JournalDataSource } from '../../database/failover/reserved-connection.j
 import {
   isDatabaseUnavailable,
   isDuplicate,
+  isReferenceGone,
   isRetryable,
   isStatementGivenUp,
 } from '../../database/failover/unavailable.js';
@@ -151,8 +152,9 @@ export class RunJournal {
         ),
       // A statement timeout concerns one command, not the database.
       isFatal: (error) => isDatabaseUnavailable(error) && !isStatementGivenUp(error),
-      // Duplicate: another process served the same claim; the next try finds the runs that it assigned.
-      isRetryable: (error) => isRetryable(error) || isDuplicate(error),
+      // Duplicate: another process served the same claim; the next try finds the runs that it assigned. Reference gone: retention
+      // has removed a run since it was read; the next try does not find it.
+      isRetryable: (error) => isRetryable(error) || isDuplicate(error) || isReferenceGone(error),
     });
   }
 
