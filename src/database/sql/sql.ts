@@ -2,7 +2,7 @@ import { Client, Pool, type PoolClient } from 'pg';
 import { EntityManager, TypeORMError } from 'typeorm';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { jsonText } from '@longshore/common/json/json-text';
-import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import { Pipeline, queryFailed, statementName } from './pipeline.js';
 
 /** A transaction's manager or query runner, a connection, or the data source for a single statement. */
@@ -188,8 +188,7 @@ function escaped(text: string): string {
 /** JSON text has no control characters, so a JSON string escapes it as an array element requires. */
 function jsonElement(value: UnnestValue): string {
   if (value === null) return 'NULL';
-  if (Array.isArray(value)) return JSON.stringify(JSON.stringify(value));
-  return JSON.stringify(isJsonObject(value) ? jsonText(value) : value);
+  return JSON.stringify(typeof value === 'object' ? jsonText(value) : value);
 }
 
 function isJson(type: string): boolean {

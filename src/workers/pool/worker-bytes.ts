@@ -1,4 +1,5 @@
-import { jsonText, withOwnText } from '@longshore/common/json/json-text';
+import { jsonText, lazyObject, ownText } from '@longshore/common/json/json-text';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Gpu } from '../../runs/scheduling-strategy.js';
 import type { RunningOp } from './worker-pool.js';
 
@@ -20,17 +21,18 @@ export function fitRunningRuns(ops: readonly RunningOp[], maxBytes: number): rea
     0,
   );
   if (full <= maxBytes) {
-    return ops.map((op) => ({
-      ...op,
-      inputs: withOwnText(op.inputs),
-      constraints: withOwnText(op.constraints),
-    }));
+    return ops.map((op) => ({ ...op, inputs: toOwn(op.inputs), constraints: toOwn(op.constraints) }));
   }
   let bytes = 0;
   const fitting = ops.findIndex((op) => (bytes += bytesOfRun(op)) > maxBytes);
   return ops
     .slice(0, fitting === -1 ? ops.length : fitting)
     .map(({ id, attempt, image }) => ({ id, attempt, image, inputs: {}, constraints: {} }));
+}
+
+/** The object without references to the body that it may be a part of. */
+function toOwn(value: JsonObject): JsonObject {
+  return lazyObject(ownText(jsonText(value)));
 }
 
 function bytesOfRun({ id, image }: RunningOp): number {

@@ -7,19 +7,15 @@ import {
   composeJson,
   jsonText,
   lazyJson,
+  lazyObject,
   literalsOf,
   memberText,
   memberTexts,
+  parseJson,
   readExactly,
   stringifyJson,
 } from './json-text.js';
-import { isJsonObject, type JsonObject } from './json-value.js';
-
-function lazyObject(text: string): JsonObject {
-  const value = lazyJson(text);
-  assert.ok(isJsonObject(value));
-  return value;
-}
+import { isJsonObject } from './json-value.js';
 
 describe('JSON with its text', () => {
   it('prints the text wherever the value is in another one', () => {
@@ -72,6 +68,19 @@ describe('JSON with its text', () => {
     assert.throws(() => delete value['a'], TypeError);
     assert.throws(() => Object.defineProperty(value, 'b', { value: 1 }), TypeError);
     assert.equal(stringifyJson(value), '{"a":1}');
+  });
+
+  it('is an object only where the text is that of one', () => {
+    assert.equal(stringifyJson(lazyObject('{"n":1.0}')), '{"n":1.0}');
+    for (const text of ['[1.0]', '1', 'null']) assert.throws(() => lazyObject(text), TypeError);
+  });
+
+  it('keeps digits beside what bodies of requests must not have', () => {
+    const deep = `${'['.repeat(100)}1.0${']'.repeat(100)}`;
+    const text = `{"deep":${deep},"a":"\\u0000","\\u0031":[2.0],"twice":1,"twice":1.0}`;
+    const value = parseJson(text);
+    assert.equal(stringifyJson({ value }), `{"value":${text}}`);
+    assert.deepEqual({ ...Object(value) }, JSON.parse(text));
   });
 
   it('gives the text of each member, in order', () => {

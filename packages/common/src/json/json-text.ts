@@ -56,9 +56,14 @@ export function jsonText(value: object): string {
  * cannot be changed. Its numbers are those of JSON.parse, except that none becomes infinite or vanishes to zero.
  */
 export function lazyJson(text: string): JsonValue {
-  const isList = text.startsWith('[');
-  if (text === '{}' || (!isList && !text.startsWith('{'))) return JSON.parse(text);
-  return new LazyJson(text).proxy(isList);
+  return text === '{}' || isScalar(text) ? JSON.parse(text) : proxyOf(text);
+}
+
+/** As {@link lazyJson}, for the text of an object. @throws TypeError for another one */
+export function lazyObject(text: string): JsonObject {
+  const value = lazyJson(text);
+  if (!isJsonObject(value)) throw new TypeError('the JSON text is not that of an object');
+  return value;
 }
 
 /** Parses a JSON text; {@link stringifyJson} prints its objects and lists exactly. @throws SyntaxError */
@@ -76,16 +81,14 @@ export const EXACT_JSON = {
 /** As {@link parseJson}, for a text that is known to be valid JSON. White space is removed from the texts. */
 export function readExactly(text: string): JsonValue {
   const compact = compactJson(text);
-  if (!compact.startsWith('{') && !compact.startsWith('[')) return parseScalar(compact);
+  if (isScalar(compact)) return parseScalar(compact);
   const part = JsonPart.of(compact);
   return part.isPrinted ? JSON.parse(compact) : proxyOf(part);
 }
 
 /** The object with these members, each a key and the JSON text of its value. */
 export function composeJson(members: Iterable<readonly [key: string, text: string]>): JsonObject {
-  const texts = Array.from(members, ([key, text]) => `${JSON.stringify(key)}:${text}`);
-  const value = lazyJson(`{${texts.join(',')}}`);
-  return isJsonObject(value) ? value : {};
+  return lazyObject(`{${Array.from(members, ([key, text]) => `${JSON.stringify(key)}:${text}`).join(',')}}`);
 }
 
 /** The exact JSON text of one member of an object or a list; undefined: it has no such own member. */
@@ -128,13 +131,6 @@ export function literalsOf(value: object): ReadonlyMap<string, string> | undefin
   return members && new Map(members.filter(isUnchanged).map(({ key, text }) => [key, text]));
 }
 
-/** The object without references to the longer text that it may be a part of: for objects that are kept in memory. */
-export function withOwnText(value: JsonObject): JsonObject {
-  const text = lazyOf(value)?.text;
-  const copy = text === undefined ? value : lazyJson(ownText(text));
-  return isJsonObject(copy) ? copy : value;
-}
-
 /** A copy of a text that does not refer to the longer text that it may be a part of: for texts that are kept in memory. */
 export function ownText(text: string): string {
   return Buffer.from(text).toString();
@@ -161,13 +157,15 @@ class LazyJson implements ProxyHandler<object> {
     return typeof this.source === 'string' ? lazyOf(this.#parsed())?.part : this.source;
   }
 
-  proxy(isList: boolean): JsonValue {
-    return isList ? new Proxy<JsonValue[]>(LIST, this) : new Proxy<JsonObject>(OBJECT, this);
-  }
-
   get(_target: object, key: string | symbol): unknown {
     if (key === LAZY) return this;
-    if (key === 'toJSON' && collected !== undefined) return collectText;
+    const texts = collected;
+    if (key === 'toJSON' && texts !== undefined) {
+      return () => {
+        texts.push(this.text);
+        return PLACEHOLDER;
+      };
+    }
     return Reflect.get(this.#parsed(), key);
   }
 
@@ -183,10 +181,7 @@ class LazyJson implements ProxyHandler<object> {
     return Reflect.getOwnPropertyDescriptor(this.#parsed(), key);
   }
 
-  set(): boolean {
-    return false;
-  }
-
+  // Called by assignments, too.
   defineProperty(): boolean {
     return false;
   }
@@ -209,8 +204,14 @@ class LazyJson implements ProxyHandler<object> {
   }
 }
 
-function proxyOf(part: JsonPart): JsonValue {
-  return new LazyJson(part).proxy(part.isList);
+function proxyOf(source: JsonPart | string): JsonValue {
+  const isList = typeof source === 'string' ? source.startsWith('[') : source.isList;
+  const lazy = new LazyJson(source);
+  return isList ? new Proxy<JsonValue[]>(LIST, lazy) : new Proxy<JsonObject>(OBJECT, lazy);
+}
+
+function isScalar(text: string): boolean {
+  return !text.startsWith('{') && !text.startsWith('[');
 }
 
 function lazyOf(value: object): LazyJson | undefined {
@@ -218,27 +219,15 @@ function lazyOf(value: object): LazyJson | undefined {
   return lazy instanceof LazyJson ? lazy : undefined;
 }
 
-function collectText(this: object): string {
-  collected?.push(jsonText(this));
-  return PLACEHOLDER;
-}
-
 /** Node.js prints a proxy as its target; this is its hook. */
-const INSPECT = Symbol.for('nodejs.util.inspect.custom');
+const HOOK = {
+  [Symbol.for('nodejs.util.inspect.custom')](this: object): object {
+    return Array.isArray(this) ? [...this] : { ...this };
+  },
+};
 
 /** The target of each proxy that stands for an object. */
-const OBJECT: JsonObject = Object.assign(
-  {},
-  {
-    [INSPECT](this: object): object {
-      return { ...this };
-    },
-  },
-);
+const OBJECT: JsonObject = Object.assign({}, HOOK);
 
 /** The target of each proxy that stands for a list. */
-const LIST: JsonValue[] = Object.assign([], {
-  [INSPECT](this: readonly unknown[]): readonly unknown[] {
-    return [...this];
-  },
-});
+const LIST: JsonValue[] = Object.assign([], HOOK);

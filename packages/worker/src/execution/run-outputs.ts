@@ -1,6 +1,6 @@
 import { Semaphore } from '@longshore/common/semaphore';
-import { jsonText, lazyJson, stringifyJson } from '@longshore/common/json/json-text';
-import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { jsonText, lazyObject, stringifyJson } from '@longshore/common/json/json-text';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import { parseOutputs, refusedOutputs } from '../runtime/outputs.js';
 import type { MaskedPlace, SecretMask } from '../secrets/secret-mask.js';
 import type { RunEvent } from '../service-api/service-api.js';
@@ -28,9 +28,8 @@ export class RunOutputs {
       if (parsed === undefined) return NO_OUTPUTS;
       // An await of the object itself would ask it for `then`, and so parse it.
       const { text, places } = await mask.jsonText(jsonText(parsed.outputs));
-      const masked = lazyJson(text);
-      const outputs = isJsonObject(masked) ? masked : parsed.outputs;
-      return { kind: 'completed', outputs, change: changeOf(places, parsed.replaced) };
+      const change = changeOf(places, parsed.replaced);
+      return { kind: 'completed', outputs: lazyObject(text), change };
     });
   }
 

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { compactJson } from '@longshore/common/json/exact-parser';
-import { jsonText, lazyJson } from '@longshore/common/json/json-text';
+import { jsonText, lazyObject } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { JsonRefused } from '@longshore/common/json/read-json';
 import { RunFault } from './runtime.js';
@@ -34,8 +34,7 @@ export function parseOutputs(file: Buffer | null): ParsedOutputs | undefined {
   const { text, value, replaced } = parse(bytes.toString());
   if (!isJsonObject(value)) throw refusedOutputs('it holds no JSON object');
   // What is parsed may take many times as much memory as its text.
-  const outputs = lazyJson(compactJson(text));
-  return { outputs: isJsonObject(outputs) ? outputs : value, replaced: invalid + replaced };
+  return { outputs: lazyObject(compactJson(text)), replaced: invalid + replaced };
 }
 
 export function refusedOutputs(why: string): RunFault {

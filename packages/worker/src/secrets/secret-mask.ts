@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { endOfString } from '@longshore/common/json/exact-parser';
-import { jsonText, lazyJson } from '@longshore/common/json/json-text';
-import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { jsonText, lazyObject } from '@longshore/common/json/json-text';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import { readJson } from '@longshore/common/json/read-json';
 import { JsonPath } from './json-path.js';
 import { unescape } from './escapes.js';
@@ -88,8 +88,7 @@ export class SecretMask {
   async json(object: JsonObject): Promise<JsonObject> {
     const text = jsonText(object);
     const masked = await this.jsonText(text);
-    const read = masked.text === text ? object : lazyJson(masked.text);
-    return isJsonObject(read) ? read : {};
+    return masked.text === text ? object : lazyObject(masked.text);
   }
 
   /** The names of the values that a text has, but not of one that ends where a longer one does. */

@@ -1,4 +1,4 @@
-import { EXACT_JSON } from '@longshore/common/json/json-text';
+import { stringifyJson } from '@longshore/common/json/json-text';
 
 /** The slowest upload that is waited for, in bytes per second; the service has the same limit. */
 const MIN_BYTES_PER_SECOND = 4096;
@@ -41,7 +41,7 @@ export class Transfer {
 
   /** Serializes the request's body. */
   readonly serialize = (body: unknown): string => {
-    const text = EXACT_JSON.stringify(body);
+    const text = stringifyJson(body);
     const { timeoutMs, isTotal = false } = this.limits;
     const uploadMs = Math.ceil((Buffer.byteLength(text) / MIN_BYTES_PER_SECOND) * 1000);
     if (!isTotal) this.limit(timeoutMs + uploadMs, `no answer within ${timeoutMs + uploadMs} ms`);
