@@ -2,6 +2,11 @@ import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { FakeApiServer } from '../../support/kubernetes/fake-api-server.js';
 import { LauncherScene } from '../../support/kubernetes/launcher-scene.js';
+import {
+  OPTION_SCENARIOS,
+  OPTION_VOLUMES,
+  storeOptionSecrets,
+} from '../../support/kubernetes/option-scenarios.js';
 import { SCENARIOS } from '../../support/kubernetes/scenarios.js';
 import { until, type TestProcess } from '../../support/service-process.js';
 
@@ -12,7 +17,9 @@ describe('a launcher and the answers of a real Kubernetes', () => {
 
   beforeAll(async () => {
     server = await FakeApiServer.start();
-    scene = await LauncherScene.start({ kubeconfig: server.kubeconfig, namespace: server.namespace });
+    const { kubeconfig, namespace } = server;
+    scene = await LauncherScene.start({ kubeconfig, namespace, volumes: OPTION_VOLUMES });
+    await storeOptionSecrets(scene);
     launcher = await scene.launcher();
   });
   afterAll(async () => {
@@ -29,12 +36,21 @@ describe('a launcher and the answers of a real Kubernetes', () => {
   const create = (name: string, body: Readonly<Record<string, unknown>> = {}) =>
     scene.runs.create(`recorded/${name}:1`, body);
 
-  for (const { name, promise, body, judge } of SCENARIOS) {
+  for (const { name, promise, body, judge } of [...SCENARIOS, ...OPTION_SCENARIOS]) {
     test(promise, async () => {
       const { image: _, ...rest } = body;
       await judge(scene, await create(name, rest));
     });
   }
+
+  test('a run whose options reach the cluster otherwise than when they were proved is refused', async () => {
+    const grow = OPTION_SCENARIOS.find(({ name }) => name === 'options/grow');
+    const { image: _, ...rest } = grow?.body ?? {};
+    const run = await create('options/grow', { ...rest, constraints: { ram_mb: 33 }, retry_policy: { max_attempts: 1 } });
+    const { state, execution_summary: summary } = await scene.ended(run);
+    assert.equal(state, 'FAILED');
+    assert.match(summary.error_message, /template\.spec\.initContainers\.1\..* is "33(Mi)?", not "32(Mi)?"/);
+  });
 
   test('a run goes on although its watch is cut and its version is no longer known', async () => {
     const run = await create('cancel');

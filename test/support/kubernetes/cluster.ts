@@ -119,6 +119,11 @@ export class Cluster {
     return reference;
   }
 
+  /** What the node keeps for a pod: its volumes, and folders such as scratch. */
+  podFolder(uid: string): string {
+    return join(folder(), 'data', 'kubelet', 'pods', uid);
+  }
+
   /** The API server for the user without permissions. */
   openLimited(): Promise<KubeApi> {
     return KubeApi.open(join(folder(), 'limited.kubeconfig'));

@@ -10,6 +10,8 @@ import { fillIn, readAnswers, readRecording, secondsOf, type RecordedAnswers } f
 
 const PATHS =
   /^\/(?:api\/v1|apis\/batch\/v1)\/(?:namespaces\/([^/]+)\/)?(jobs|pods|secrets|nodes|events)(?:\/([^/]+))?(?:\/(log))?$/;
+/** Every claim is there. */
+const CLAIM = /^\/api\/v1\/namespaces\/[^/]+\/persistentvolumeclaims\/[^/]+$/;
 const REVIEWS = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
 const KINDS = {
   jobs: 'JobList',
@@ -133,6 +135,7 @@ export class FakeApiServer {
     if (pathname === `/api/v1/namespaces/${this.namespace}`)
       return send(response, { status: 200, body: namespace });
     if (pathname === REVIEWS) return send(response, this.review(body));
+    if (CLAIM.test(pathname)) return send(response, { status: 200, body: { kind: 'PersistentVolumeClaim' } });
     const [, , resource, name, log] = PATHS.exec(pathname) ?? [];
     if (!isResource(resource))
       throw new Error(`the fake API server does not know ${request.method} ${pathname}`);
@@ -197,6 +200,9 @@ export class FakeApiServer {
     const scenario = scenarioOf(body, [...this.#jobs.keys()]);
     const posted = { ...body, metadata: { ...body.metadata, namespace: this.namespace } };
     const playback = new Playback(this.objects, posted, await readRecording(scenario));
+    const message = playback.difference();
+    if (message !== null)
+      return { status: 422, body: { kind: 'Status', code: 422, reason: 'Invalid', message } };
     this.#jobs.set(name, playback);
     return { status: 201, body: playback.create() };
   }
@@ -277,7 +283,7 @@ export class FakeApiServer {
 function scenarioOf(job: any, earlier: readonly string[]): string {
   const { initContainers = [], containers } = job.spec.template.spec;
   const images: string[] = [...initContainers, ...containers].map(({ image }: any) => image);
-  const name = images.flatMap((image) => /^recorded\/([a-z0-9-]+)/.exec(image)?.[1] ?? [])[0];
+  const name = images.flatMap((image) => /^recorded\/([a-z0-9/-]+)/.exec(image)?.[1] ?? [])[0];
   if (name === undefined) throw new Error(`no recording for ${images.join(', ')}`);
   const run = runOf(job.metadata.name);
   return earlier.some((other) => runOf(other) === run) ? 'success' : name;

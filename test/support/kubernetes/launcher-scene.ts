@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { TERMINAL_STATES } from '../../../src/runs/machine/run-state.js';
@@ -38,15 +39,17 @@ export class LauncherScene {
     readonly service: ServiceProcess,
     private readonly kubeconfig: string,
     private readonly namespace: string,
+    private readonly volumes: string,
   ) {
     this.send = senderTo(service.url, ADMIN_KEY);
     this.runs = new RunViews(this.send);
   }
 
-  /** @param cluster where launchers submit: the text of a kubeconfig, and a namespace */
+  /** @param cluster where launchers submit: the text of a kubeconfig, a namespace, and SERVICE_WORKER_VOLUMES */
   static async start(cluster: {
     readonly kubeconfig: string;
     readonly namespace: string;
+    readonly volumes?: string;
     readonly serviceEnv?: Readonly<Record<string, string>>;
   }): Promise<LauncherScene> {
     const service = await startService({
@@ -54,10 +57,11 @@ export class LauncherScene {
         SERVICE_API_KEYS: `admin:${ADMIN_KEY},worker:${WORKER_KEY}`,
         SERVICE_WORKER_TIMEOUT: '15',
         SERVICE_REAPER_INTERVAL: '0.5',
+        SERVICE_SECRETS_KEY: randomBytes(32).toString('base64'),
         ...cluster.serviceEnv,
       },
     });
-    return new LauncherScene(service, cluster.kubeconfig, cluster.namespace);
+    return new LauncherScene(service, cluster.kubeconfig, cluster.namespace, cluster.volumes ?? '');
   }
 
   /** Starts the worker program as a launcher, and waits until it is registered unless it is to fail. */
@@ -97,6 +101,7 @@ export class LauncherScene {
         // Longer than the ten seconds after which a changed reason is reported.
         SERVICE_WORKER_KUBERNETES_PULL_GRACE: '15',
         SERVICE_WORKER_KUBERNETES_POD_TEMPLATE: template,
+        SERVICE_WORKER_VOLUMES: this.volumes,
         ...env,
       },
     });
@@ -115,9 +120,9 @@ export class LauncherScene {
     return all.filter((entry, index) => !(entry.endsWith(' SUBMITTED') && all[index - 1] === entry));
   }
 
-  /** Lines of the program, of all attempts. */
-  async logLines(id: string): Promise<string[]> {
-    const { status, text } = await this.send('GET', `/runs/${id}/logs`);
+  /** Lines of the program in one attempt. */
+  async logLines(id: string, attempt = 1): Promise<string[]> {
+    const { status, text } = await this.send('GET', `/runs/${id}/logs?attempt=${attempt}`);
     assert.equal(status, 200, text);
     return text
       .split('\n')

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FakeObjects, Resource } from './fake-objects.js';
+import { differenceOf } from './template-difference.js';
 import { fillIn, secondsOf, type RecordedVersion, type Recording } from './recording.js';
 
 /* oxlint-disable typescript/no-explicit-any -- objects of an API server are of any shape */
@@ -45,6 +46,14 @@ export class Playback {
     const [placeholder] = [...this.#names].find(([, name]) => name === pod) ?? [];
     const log = this.recording.logs[`{{${placeholder}}}/${container}`] ?? '';
     return fillIn(log, this.#names, this.#createdAt);
+  }
+
+  /** Where the job differs from the one that the cluster was given; null: nowhere, or the recording is of any job. */
+  difference(): string | null {
+    const { template } = this.recording;
+    if (template === undefined) return null;
+    const own = new Map([...this.#names, ['run', this.posted.metadata.labels['longshore.run']]]);
+    return differenceOf(this.posted.spec.template, fillIn(template, own, this.#createdAt), 'template');
   }
 
   /** The job as it is created. @returns it; its further versions follow */

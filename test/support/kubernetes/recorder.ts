@@ -112,6 +112,7 @@ export class Recorder {
     const logs = [...this.#logs].filter(([key]) => pods.includes(key.split('/')[0]));
     return {
       kubernetes,
+      template: withPlaceholders(created.object.spec.template, names, null),
       versions: versions.slice(0, end),
       afterDelete: versions.slice(end),
       logs: withPlaceholders(Object.fromEntries(logs), names, null),

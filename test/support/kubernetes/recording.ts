@@ -27,6 +27,8 @@ export interface RecordedVersion {
 export interface Recording {
   /** Version of the cluster. */
   readonly kubernetes: string;
+  /** The pod template of the job, as the cluster completed it, if the recording is of jobs with this one alone. */
+  readonly template?: any;
   readonly versions: readonly RecordedVersion[];
   /** Sent after the launcher deleted the job. */
   readonly afterDelete: readonly RecordedVersion[];

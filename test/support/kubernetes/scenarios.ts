@@ -23,14 +23,18 @@ export interface Scenario {
   readonly interfere?: (place: RealPlace, run: string) => Promise<void>;
   /** Waits for the run's end and judges it. */
   readonly judge: (scene: LauncherScene, run: string) => Promise<void>;
+  /** What else is true on a real cluster, after that. */
+  readonly afterwards?: (place: RealPlace, run: string) => Promise<void>;
+  /** The pod template is part of its recording: what a launcher sends later must be what the cluster was given. */
+  readonly hasTemplate?: true;
 }
 
 const IMAGE = 'local/busybox:1';
 /** Works until it is told to end, and then ends as if all was well. */
-const PATIENT = 'trap "exit 0" TERM; echo working; while :; do sleep 0.1; done';
+export const PATIENT = 'trap "exit 0" TERM; echo working; while :; do sleep 0.1; done';
 /** Works for ever in the first attempt of its run, and not at all in the second. */
 const FIRST_ONLY = `case "$HOSTNAME" in *-1-*) ${PATIENT} ;; esac`;
-const RETRIED = [
+export const RETRIED = [
   '1 SUBMITTED',
   '1 STARTED',
   '1 FAILED',
@@ -163,7 +167,8 @@ export const SCENARIOS: readonly Scenario[] = [
   },
 ];
 
-function script(
+/** A run of a shell script. */
+export function script(
   text: string,
   rest: Readonly<Record<string, unknown>> = {},
 ): Readonly<Record<string, unknown>> {

@@ -7,6 +7,8 @@ import { readAnswers, writeRecording } from './recording.js';
 
 /* oxlint-disable typescript/no-explicit-any -- objects of an API server are of any shape */
 
+const VOLUMES = '/api/v1/persistentvolumes';
+
 /** A namespace of the real cluster that one test file has for itself, and the record of what happens in it. */
 export class TestNamespace {
   readonly recorder: Recorder;
@@ -33,6 +35,37 @@ export class TestNamespace {
 
   get podsPath(): string {
     return `/api/v1/namespaces/${this.name}/pods`;
+  }
+
+  get claimsPath(): string {
+    return `/api/v1/namespaces/${this.name}/persistentvolumeclaims`;
+  }
+
+  /**
+   * Adds a claim for a folder of this machine, which is the node.
+   * @param type of the volume `hostPath`: with `Directory`, the node looks for the folder; else the engine creates it
+   */
+  async addClaim(name: string, path: string, type = ''): Promise<void> {
+    const { api } = this.cluster;
+    const volumeName = `${this.name}-${name}`;
+    const common = { accessModes: ['ReadWriteMany'], storageClassName: '' };
+    const storage = '1Gi';
+    await api.must('POST', VOLUMES, {
+      metadata: { name: volumeName },
+      spec: {
+        ...common,
+        capacity: { storage },
+        hostPath: { path, type },
+        claimRef: { namespace: this.name, name },
+      },
+    });
+    await api.must('POST', this.claimsPath, {
+      metadata: { name },
+      spec: { ...common, volumeName, resources: { requests: { storage } } },
+    });
+    const isBound = async () =>
+      (await api.must('GET', `${this.claimsPath}/${name}`)).status.phase === 'Bound';
+    await until(isBound, `the claim ${name} is bound`);
   }
 
   async pods(): Promise<any[]> {
@@ -87,18 +120,26 @@ export class TestNamespace {
     );
   }
 
-  /** Writes what the cluster sent about the first job of a run, when recordings are to be made (`--record`). */
-  async record(name: string, run: string): Promise<void> {
+  /**
+   * Writes what the cluster sent about the first job of a run, when recordings are to be made (`--record`).
+   * @param hasTemplate whether the recording is of jobs with this pod template alone
+   */
+  async record(name: string, run: string, hasTemplate = false): Promise<void> {
     if (process.env['LONGSHORE_RECORD'] !== '1') return;
     const job = this.recorder.jobNames().find((one) => one.includes(run));
     assert.ok(job, `there was no job of ${run}`);
-    await writeRecording(name, this.recorder.recordingOf(job, run, (await readAnswers()).kubernetes));
+    const { template, ...recording } = this.recorder.recordingOf(job, run, (await readAnswers()).kubernetes);
+    await writeRecording(name, { ...recording, ...(hasTemplate && { template }) });
   }
 
-  /** Deletes it with all that is in it. */
+  /** Deletes it with all that is in it, and the volumes of its claims. */
   async remove(): Promise<void> {
+    const { api } = this.cluster;
     await this.recorder.close();
-    await this.cluster.api.must('DELETE', `/api/v1/namespaces/${this.name}`);
+    await api.must('DELETE', `/api/v1/namespaces/${this.name}`);
+    const { items } = await api.must('GET', VOLUMES);
+    for (const { metadata, spec } of items)
+      if (spec.claimRef?.namespace === this.name) await api.must('DELETE', `${VOLUMES}/${metadata.name}`);
   }
 }
 
