@@ -9,6 +9,8 @@ import { skipFor } from '../../support/skip.js';
 
 const CLIENT_KEY = 'audit-client-key-of-the-tests';
 
+const change = (page: Page) => page.getByRole('button', { name: 'state PENDING → FAILED' });
+
 describe('the page of the audit log', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
   let steps: RunSteps;
@@ -118,7 +120,6 @@ describe('the page of the audit log', skipFor(NO_BROWSER), () => {
   });
 
   test('works for everybody: both themes, three widths, dialog open or not', async () => {
-    const change = (page: Page) => page.getByRole('button', { name: 'state PENDING → FAILED' });
     await checkLooks(
       (look) => show({ ...look, path: '/audit?after=2' }),
       (page) => change(page).waitFor(),

@@ -46,7 +46,11 @@ describe('a launcher and the answers of a real Kubernetes', () => {
   test('a run whose options reach the cluster otherwise than when they were proved is refused', async () => {
     const grow = OPTION_SCENARIOS.find(({ name }) => name === 'options/grow');
     const { image: _, ...rest } = grow?.body ?? {};
-    const run = await create('options/grow', { ...rest, constraints: { ram_mb: 33 }, retry_policy: { max_attempts: 1 } });
+    const run = await create('options/grow', {
+      ...rest,
+      constraints: { ram_mb: 33 },
+      retry_policy: { max_attempts: 1 },
+    });
     const { state, execution_summary: summary } = await scene.ended(run);
     assert.equal(state, 'FAILED');
     assert.match(summary.error_message, /template\.spec\.initContainers\.1\..* is "33(Mi)?", not "32(Mi)?"/);
