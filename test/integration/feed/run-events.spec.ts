@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { Registry } from 'prom-client';
 import type { DataSource, QueryRunner } from 'typeorm';
+import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { detectRestore } from '../../../src/database/failover/detect-restore.js';
 import { type CommittedEvent } from '../../../src/runs/events/committed-event.js';
@@ -110,7 +111,11 @@ describe('RunEvents.read', () => {
 
   it('shows tailing readers every event once, in the order of each run, while processes commit in any order', async () => {
     const sources = await Promise.all([1, 2, 3].map(() => database.open(3)));
-    const journals = sources.map((source) => journalOn(source).journal);
+    // With the settings of their sessions, by which groups take the locks of runs in one order.
+    const sessions = sources.map((source) => new JournalDataSource(source));
+    const journals = await Promise.all(
+      sessions.map(async (session) => journalOn(await session.open()).journal),
+    );
     const [first] = journals;
     assert.ok(first);
     const runs = await Promise.all(Array.from({ length: 6 }, async () => (await createOn(first)).id));
@@ -136,7 +141,7 @@ describe('RunEvents.read', () => {
       while (!writing.signal.aborted);
     });
     await Promise.all([...journalWriters, ...slowWriters]).finally(() => writing.abort());
-    await Promise.all(reading);
+    await Promise.all([...reading, ...sessions.map((session) => session.close())]);
     const timelines = await rows<{ run_id: string; index: number }>(
       database.dataSource,
       'select run_id, index from events order by run_id, index',

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
 import { ENTITIES } from '../../../src/database/entities/all.js';
+import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
@@ -20,7 +21,8 @@ describe('what two processes lock', () => {
 
   beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
-    sources = [await database.open(), await database.open()];
+    const open = async () => new JournalDataSource(await database.open()).open();
+    sources = [await open(), await open()];
     journals = [journalOn(sources[0]).journal, journalOn(sources[1]).journal];
   });
   afterAll(() => database.close());
