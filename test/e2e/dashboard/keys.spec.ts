@@ -123,6 +123,7 @@ describe('the page of API keys', skipFor(NO_BROWSER), () => {
     const opened = await show({ apiKey: key });
     const { page } = opened;
     const row = page.getByRole('row').filter({ hasText: 'your key' });
+    await row.first().waitFor();
     assert.equal(await row.count(), await row.filter({ hasText: 'my own' }).count());
     await row.getByRole('button', { name: /^Revoke my own/ }).click();
     await page.getByRole('dialog').getByText('This is the key you are signed in with').waitFor();
