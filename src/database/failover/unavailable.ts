@@ -87,14 +87,9 @@ export function isRetryable(error: unknown): boolean {
   return sources(error).some((source) => ['40001', '40P01'].includes(codeOf(source) ?? ''));
 }
 
-/** Whether the statement violated a unique constraint. */
-export function isDuplicate(error: unknown): boolean {
-  return sources(error).some((source) => codeOf(source) === '23505');
-}
-
-/** Whether the statement violated a foreign key: what it refers to has been removed. */
-export function isReferenceGone(error: unknown): boolean {
-  return sources(error).some((source) => codeOf(source) === '23503');
+/** Whether the statement violated a unique constraint or a foreign key: others have written its row, or removed what it refers to. */
+export function violatesKey(error: unknown): boolean {
+  return sources(error).some((source) => ['23505', '23503'].includes(codeOf(source) ?? ''));
 }
 
 /** The error, what TypeORM wrapped in it, and the parts of an AggregateError (several addresses of one host). */

@@ -4,10 +4,9 @@ import { Settings } from '../../config/settings.js';
 import { JournalDataSource } from '../../database/failover/reserved-connection.js';
 import {
   isDatabaseUnavailable,
-  isDuplicate,
-  isReferenceGone,
   isRetryable,
   isStatementGivenUp,
+  violatesKey,
 } from '../../database/failover/unavailable.js';
 import {
   GroupCommitQueue,
@@ -152,9 +151,9 @@ export class RunJournal {
         ),
       // A statement timeout concerns one command, not the database.
       isFatal: (error) => isDatabaseUnavailable(error) && !isStatementGivenUp(error),
-      // Duplicate: another process served the same claim; the next try finds the runs that it assigned. Reference gone: retention
-      // has removed a run since it was read; the next try does not find it.
-      isRetryable: (error) => isRetryable(error) || isDuplicate(error) || isReferenceGone(error),
+      // Another process served the same claim, and the next try finds the runs that it assigned; or retention has removed a run
+      // since it was read, and the next try does not find it.
+      isRetryable: (error) => isRetryable(error) || violatesKey(error),
     });
   }
 

@@ -20,6 +20,9 @@ import type { AttemptMount } from '../slurm/mounts/attempt-mounts.js';
 /** The attempt that the job executes. */
 export const KEY = { runId: 'r', attempt: 1 };
 
+/** An empty folder as a run mounts it. */
+export const SCRATCH: AttemptMount = { volume: '', source: '', subPath: '', mode: 'rw', path: '/scratch' };
+
 const NAMESPACE = process.getuid?.() === 0 ? ['--mount'] : ['--mount', '--map-root-user'];
 
 /** Stand-ins for container tools, which record their arguments; the one of enroot its list of mounts. */

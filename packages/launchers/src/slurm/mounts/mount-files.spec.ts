@@ -14,10 +14,7 @@ import {
 import { join } from 'node:path';
 import type { ContainerFile } from '@longshore/worker/runtime/runtime';
 import { afterEach, beforeEach, describe, test } from 'vitest';
-import { canMount, JobOnNode } from '../../testing/job-on-node.js';
-import type { AttemptMount } from './attempt-mounts.js';
-
-const SCRATCH: AttemptMount = { volume: '', source: '', subPath: '', mode: 'rw', path: '/scratch' };
+import { canMount, JobOnNode, SCRATCH } from '../../testing/job-on-node.js';
 
 function file(path: string, fields: Partial<ContainerFile> = {}): ContainerFile {
   return { path, content: 'content', mode: 0o444, isSecret: false, ...fields };

@@ -13,10 +13,8 @@ import {
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { canMount, JobOnNode, KEY } from '../../testing/job-on-node.js';
+import { canMount, JobOnNode, KEY, SCRATCH } from '../../testing/job-on-node.js';
 import type { AttemptMount } from './attempt-mounts.js';
-
-const SCRATCH: AttemptMount = { volume: '', source: '', subPath: '', mode: 'rw', path: '/scratch' };
 
 describe.skipIf(!canMount())('the mounts of a job, with bash and the kernel', () => {
   let node: JobOnNode;
