@@ -109,7 +109,7 @@ export class GroupCommitter {
     const work = async (tx: EntityManager, pipeline: Pipeline) => {
       const start = await this.#begin(tx, pipeline, commands, isLocked);
       const { changes, outcomes } = decideGroup(commands, start, this.policy);
-      pipeline.also(this.#write(tx, changes, start.keys.unused));
+      pipeline.also(this.#write(tx, changes, { unusedKeys: start.keys.unused, isLocked }));
       const { claimable, written } = await this.tables.queue.write(tx, changes.queue);
       pipeline.also(written);
       const served = await this.#serveClaims(tx, commands, outcomes, changes);
@@ -144,8 +144,15 @@ export class GroupCommitter {
     return { keys: new IdempotencyLedger(registered), found, now };
   }
 
-  /** In this order: attempts and audit records copy outputs from rows of runs that `update` overwrites. */
-  async #write(tx: EntityManager, changes: Changes, unusedKeys: readonly string[]): Promise<void> {
+  /**
+   * In this order: attempts and audit records copy outputs from rows of runs that `update` overwrites. To insert an attempt waits
+   * for another group that ends it, which must not wait for runs of this group then: those are locked before it.
+   */
+  async #write(
+    tx: EntityManager,
+    changes: Changes,
+    { unusedKeys, isLocked }: { readonly unusedKeys: readonly string[]; readonly isLocked: boolean },
+  ): Promise<void> {
     const { created, before, after, changedFields, executions, entries } = changes;
     const { labelled, endedAttempts, auditRecords, timers } = changes;
     const changed = [...after.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
@@ -154,6 +161,7 @@ export class GroupCommitter {
     await Promise.all([
       unusedKeys.length > 0 && this.tables.idempotency.forget(tx, unusedKeys),
       created.length > 0 && this.tables.runs.insert(tx, created),
+      endedAttempts.length > 0 && !isLocked && this.tables.runs.lock(tx, [...after.keys()]),
       endedAttempts.length > 0 && insertAttempts(tx, endedAttempts),
       auditRecords.length > 0 && insertAuditRecords(tx, auditRecords),
       changed.length > 0 && this.tables.runs.update(tx, changed, before, changedFields, executions),

@@ -207,6 +207,19 @@ export class RunRepository {
     );
   }
 
+  /** Locks runs, in the order of their ids, which prevents deadlocks. */
+  async lock(manager: EntityManager, ids: readonly string[]): Promise<void> {
+    await execute(
+      manager,
+      `select
+         from ${RUNS.name}
+        where id = any($1::uuid[])
+        order by id
+          for update`,
+      [plainArray(ids)],
+    );
+  }
+
   /**
    * Those of the runs that are in execution on one of these workers. The inputs and options of the first claim's runs are
    * read, and those of the next claims up to `maxBytes` together.

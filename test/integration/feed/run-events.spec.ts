@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { Registry } from 'prom-client';
 import type { DataSource, QueryRunner } from 'typeorm';
-import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { detectRestore } from '../../../src/database/failover/detect-restore.js';
 import { type CommittedEvent } from '../../../src/runs/events/committed-event.js';
@@ -11,7 +10,7 @@ import { encodeEventCursor, FIRST_PLACE } from '../../../src/runs/events/event-c
 import { RunEvents } from '../../../src/runs/run-events.js';
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
 import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
-import { createOn, eventCommand, journalOn } from '../../support/runs/journal.js';
+import { createOn, eventCommand, journalOn, openJournal } from '../../support/runs/journal.js';
 import { atDepth } from '../../support/depth.js';
 import { until } from '../../support/service-process.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
@@ -111,10 +110,8 @@ describe('RunEvents.read', () => {
 
   it('shows tailing readers every event once, in the order of each run, while processes commit in any order', async () => {
     const sources = await Promise.all([1, 2, 3].map(() => database.open(3)));
-    // With the settings of their sessions, by which groups take the locks of runs in one order.
-    const sessions = sources.map((source) => new JournalDataSource(source));
     const journals = await Promise.all(
-      sessions.map(async (session) => journalOn(await session.open()).journal),
+      sources.map(async () => journalOn(await openJournal(database)).journal),
     );
     const [first] = journals;
     assert.ok(first);
@@ -141,7 +138,7 @@ describe('RunEvents.read', () => {
       while (!writing.signal.aborted);
     });
     await Promise.all([...journalWriters, ...slowWriters]).finally(() => writing.abort());
-    await Promise.all([...reading, ...sessions.map((session) => session.close())]);
+    await Promise.all(reading);
     const timelines = await rows<{ run_id: string; index: number }>(
       database.dataSource,
       'select run_id, index from events order by run_id, index',

@@ -3,14 +3,19 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
-import { eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
+import { RunRejected } from '../../../src/runs/run.errors.js';
+import { claimOf, eventCommand, freshRun, journalOn, openJournal } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: '' });
+const RETRIED = eventCommand({ type: 'FAILED', msg: '' });
+const END_ATTEMPT = `insert into attempts (run_id, attempt, id, state, progress, first_event, end_event, queued_at, finished_at, size)
+  select id, attempt, gen_random_uuid(), 'FAILED', 0, 0, 0, now(), now(), 0
+    from runs
+   where id = $1`;
 const ROUNDS = 6;
 const TOPICS = Array.from({ length: 20 }, (_, i) => `topic-${i}`);
 
@@ -21,15 +26,14 @@ describe('what two processes lock', () => {
 
   beforeAll(async () => {
     database = await openTestDatabase({ entities: ENTITIES });
-    const open = async () => new JournalDataSource(await database.open()).open();
-    sources = [await open(), await open()];
+    sources = [await openJournal(database), await openJournal(database)];
     journals = [journalOn(sources[0]).journal, journalOn(sources[1]).journal];
   });
   afterAll(() => database.close());
 
   /** One run a topic. */
   async function createRuns(): Promise<NewRun[]> {
-    const runs = TOPICS.map((topic) => freshRun({ topic }));
+    const runs = TOPICS.map((topic) => freshRun({ topic, maxAttempts: 100 }));
     await Promise.all(runs.map((run) => journals[0].create(run)));
     return runs;
   }
@@ -37,13 +41,19 @@ describe('what two processes lock', () => {
   /**
    * Lets each process write to its runs in one group while somebody else holds a row in the middle of what both
    * need: they pile up before it in whatever order they take their locks, and then go on.
+   * @returns how many commands were refused
    */
-  async function pileUp(hold: string, value: string, groups: readonly [NewRun[], NewRun[]]): Promise<void> {
+  async function pileUp(
+    hold: string,
+    value: string,
+    groups: readonly [NewRun[], NewRun[]],
+    command = NOTE,
+  ): Promise<number> {
     const holder = database.dataSource.createQueryRunner();
     await holder.startTransaction();
     await holder.query(hold, [value]);
     const writing = journals.flatMap((journal, i) =>
-      (groups[i] ?? []).map(({ id }) => journal.change(id, NOTE)),
+      (groups[i] ?? []).map(({ id }) => journal.change(id, command)),
     );
     for (let waiting = 0; waiting < 2;) {
       await sleep(10);
@@ -57,7 +67,10 @@ describe('what two processes lock', () => {
     }
     await holder.rollbackTransaction();
     await holder.release();
-    await Promise.all(writing);
+    const settled = await Promise.allSettled(writing);
+    const failures = settled.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
+    for (const failure of failures) assert.ok(failure instanceof RunRejected, String(failure));
+    return failures.length;
   }
 
   test('is taken in the order of the runs’ ids and of the topics: no deadlock ever has to be broken', async () => {
@@ -65,9 +78,15 @@ describe('what two processes lock', () => {
     const more = await createRuns();
     for (let round = 0; round < ROUNDS; round += 1) {
       const middle = runs[5 + round]?.id ?? '';
-      await pileUp('select 1 from runs where id = $1 for update', middle, [runs, runs.toReversed()]);
+      const all: [NewRun[], NewRun[]] = [runs, runs.toReversed()];
+      assert.equal(await pileUp('select 1 from runs where id = $1 for update', middle, all), 0);
+      // One process ends the attempts, and the other one is told so.
+      await journals[0].claim({ ...claimOf('worker'), max: TOPICS.length });
+      const refused = await pileUp(END_ATTEMPT, middle, all, RETRIED);
+      assert.equal(refused, TOPICS.length);
       const topic = TOPICS.toSorted()[5 + round] ?? '';
-      await pileUp('select 1 from feed_topics where topic = $1 for update', topic, [runs, more.toReversed()]);
+      const others: [NewRun[], NewRun[]] = [runs, more.toReversed()];
+      assert.equal(await pileUp('select 1 from feed_topics where topic = $1 for update', topic, others), 0);
     }
     // A connection hands its counts over when it ends, at the latest.
     await Promise.all([...sources, database.dataSource].map((source) => source.destroy()));

@@ -16,7 +16,7 @@ import type {
 import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { checkKeys } from '../../support/runs/concurrency-keys.js';
-import { eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
+import { eventCommand, freshRun, journalOn, openJournal } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { atDepth } from '../../support/depth.js';
 
@@ -108,7 +108,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
 
     beforeAll(async () => {
       database = await openTestDatabase({ entities: ENTITIES });
-      sources = await Promise.all(Array.from({ length: PROCESSES }, () => database.open()));
+      sources = await Promise.all(Array.from({ length: PROCESSES }, () => openJournal(database)));
       journals = sources.map((source) => journalOn(source).journal);
     });
     afterAll(() => database.close());

@@ -13,7 +13,15 @@ import { StateCountDelta } from '../../../src/runs/counts/state-count-delta.js';
 import { RUN_STATES, type RunState } from '../../../src/runs/machine/run-state.js';
 import type { RunCommand } from '../../../src/runs/machine/run-command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
-import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
+import {
+  claimOf,
+  claimOn,
+  createOn,
+  eventCommand,
+  freshRun,
+  journalOn,
+  openJournal,
+} from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 
@@ -58,8 +66,8 @@ describe('the counts of runs', () => {
 
   beforeAll(async () => {
     database = await openTestDatabase();
-    const other = await database.open();
-    journals = [journalOn(database.dataSource).journal, journalOn(other).journal];
+    const sources = [await openJournal(database), await openJournal(database)];
+    journals = sources.map((source) => journalOn(source).journal);
   });
   afterEach(() =>
     database.dataSource.query(

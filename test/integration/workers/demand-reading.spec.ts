@@ -5,7 +5,14 @@ import type { DataSource, EntityManager } from 'typeorm';
 import { execute } from '../../../src/database/sql/sql.js';
 import { createRun } from '../../../src/runs/machine/run.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
-import { claimOn, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
+import {
+  claimOn,
+  createOn,
+  eventCommand,
+  freshRun,
+  journalOn,
+  openJournal,
+} from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { demandReaderOn } from '../../support/workers/demand.js';
 
@@ -18,7 +25,7 @@ describe('a reading of the demand of runs', () => {
   afterEach(() => database.close());
 
   test('contains each run once, as pending or as in execution, while several processes move runs', async () => {
-    const connections = await Promise.all(Array.from({ length: 4 }, () => database.open(2)));
+    const connections = await Promise.all(Array.from({ length: 4 }, () => openJournal(database)));
     const racing = connections.map((source) => journalOn(source).journal);
     const reader = demandReaderOn(database.dataSource);
     const [first] = racing;

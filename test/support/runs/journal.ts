@@ -4,6 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { Refusals } from '../../../src/common/quotas/refusals.js';
 import type { Settings } from '../../../src/config/settings.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
+import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { FeedTails } from '../../../src/feed/cache/feed-tails.js';
 import { cursorsOf } from '../../../src/feed/feed-cursor.js';
 import { DEFAULT_FEED_LIMITS } from '../../../src/feed/feed-limits.js';
@@ -31,6 +32,7 @@ import { readEvent, type ReportedEvent } from '../../../src/runs/machine/run-eve
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { RunViews } from '../../../src/runs/storage/run-views.js';
 import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
+import type { TestDatabase } from '../test-database.js';
 import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
 
 /** The SQL of the queue. */
@@ -63,6 +65,11 @@ export function journalOn(
     journal: new RunJournal({ dataSource }, committer, instrumentation, settings, new Refusals(registry)),
     registry,
   };
+}
+
+/** The connections of the journal of one more process. By the settings of their sessions, groups lock rows in one order. */
+export function openJournal(database: TestDatabase): Promise<DataSource> {
+  return new JournalDataSource(database.dataSource).open();
 }
 
 /** A run to be created, with defaults where nothing is given. */

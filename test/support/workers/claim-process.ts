@@ -15,7 +15,7 @@ import { WaitingClaims } from '../../../src/claims/waiting-claims.js';
 import { MemoryWorkerPool } from '../../../src/workers/pool/memory-worker-pool.js';
 import { WorkerDrainsRepository } from '../../../src/workers/pool/worker-drains.repository.js';
 import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.js';
-import { journalOn } from '../runs/journal.js';
+import { journalOn, openJournal } from '../runs/journal.js';
 import { until } from '../service-process.js';
 import type { TestDatabase } from '../test-database.js';
 import { beat, POOL_LIMITS } from './worker-pools.js';
@@ -97,7 +97,7 @@ export class ClaimProcess {
     const notices = new CommitNotices(dataSource, log, times);
     const lanes = new Lanes(notices);
     lanes.onModuleInit();
-    const { journal } = journalOn(dataSource, {}, lanes);
+    const { journal } = journalOn(await openJournal(database), {}, lanes);
     return new ClaimProcess(dataSource, journal, lanes, notices, pool, strategy);
   }
 
