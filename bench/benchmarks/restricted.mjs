@@ -106,7 +106,7 @@ async function restrict(pending) {
   const { requirementIdOf } = await loadModule('requirements.js');
   const { laneOf, requiredOf } = await loadModule('queue/lane.js');
   const requirements = Array.from({ length: SELECTORS }, (_, n) => {
-    const required = { tags: [tagOf(n)], capabilities: [] };
+    const required = { tags: [tagOf(n)], capabilities: [], gpuTags: [] };
     const run = { requirementId: requirementIdOf(required), concurrencyKey: 'key', avoidedWorker: null };
     const list = requiredOf(run, required).map((one) => `'${one}'`);
     return `(${n}, '${run.requirementId}'::uuid, '${laneOf(run)}'::uuid, array[${list.join(', ')}])`;
@@ -156,7 +156,7 @@ async function restrict(pending) {
      select r.id, priority, created_at, ram_mb, vram_mb, cpu * 1000, l.lane, concurrency_key, concurrency_limit,
             case
               when concurrency_key is not null
-              then hashtextextended(concat_ws(' ', l.lane, concurrency_limit, cpu * 1000, ram_mb, vram_mb), 0)
+              then hashtextextended(concat_ws(' ', l.lane, concurrency_limit, cpu * 1000, ram_mb, vram_mb, 0), 0)
             end,
             concurrency_key is null
        from runs r

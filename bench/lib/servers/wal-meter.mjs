@@ -10,6 +10,9 @@ export async function openWalMeter(databaseUrl) {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
   await client.query('create extension if not exists pg_walinspect');
+  // A checkpoint removes no part of the log that is to be read at the end of a round.
+  await client.query("alter system set wal_keep_size = '8GB'");
+  await client.query('select pg_reload_conf()');
   const position = async () =>
     (await client.query(`select pg_current_wal_flush_lsn()::text as lsn`)).rows[0].lsn;
   return {
