@@ -135,9 +135,10 @@ export class GroupCommitter {
     const keys = commands.flatMap(keyOf);
     const runIds = new Set(commands.flatMap((pending) => (pending.kind === 'change' ? [pending.runId] : [])));
     const readsLabels = commands.some(isOnLabels);
-    const [registered, found, startedAt] = await Promise.all([
+    const [registered, , found, startedAt] = await Promise.all([
       keys.length > 0 ? this.tables.idempotency.register(tx, keys) : new Map(),
-      runIds.size > 0 ? this.tables.runs.find(tx, [...runIds], { isLocked, readsLabels }) : [],
+      isLocked && runIds.size > 0 && this.tables.runs.lock(tx, [...runIds]),
+      runIds.size > 0 ? this.tables.runs.find(tx, [...runIds], { readsLabels }) : [],
       pipeline.startedAt,
     ]);
     const now = new Date(Math.max(startedAt.getTime(), ...found.map(({ readAt }) => readAt.getTime())));

@@ -184,14 +184,13 @@ export class RunRepository {
   /**
    * Reads runs that commands are to change; unknown ids are left out. {@link update} writes a run only if it is still as it was read:
    * a lock of each row would be a record more in the write-ahead log.
-   * @param isLocked whether they are locked nevertheless, in the order of their ids, which prevents deadlocks
    * @param readsLabels whether names and labels are read, for commands on them
    * @returns each with the database's clock: not before the time that the group saw that wrote it last
    */
   find(
     manager: EntityManager,
     ids: readonly string[],
-    { isLocked = false, readsLabels = false } = {},
+    { readsLabels = false } = {},
   ): Promise<(FoundRun & { readonly readAt: Date })[]> {
     return rows(
       manager,
@@ -199,7 +198,6 @@ export class RunRepository {
          select ${FOUND_COLUMNS}${readsLabels ? `, ${RUNS.select('r', ['name', 'labels'])}` : ''}
            from ${RUNS.name} r
           where r.id = any($1::uuid[])
-          ${isLocked ? 'order by r.id for update' : ''}
        )
        select *, date_trunc('milliseconds', clock_timestamp()) as "readAt"
          from found`,
