@@ -3,7 +3,7 @@ import type { EntityManager } from 'typeorm';
 import type { Run } from '../runs/machine/run.js';
 import { byQueueOrder, isPlain, offerOf, serves, type Lane } from '../runs/queue/lane.js';
 import { Lanes } from '../runs/queue/lanes.js';
-import type { LockedPendingRun } from '../runs/queue/plain-lane.js';
+import type { PendingRun } from '../runs/queue/plain-lane.js';
 import { QueueRepository } from '../runs/queue/queue.repository.js';
 import {
   shapeOf,
@@ -21,13 +21,13 @@ import {
 /** How often a strategy chooses again after other transactions took runs that it had chosen. */
 const ROUNDS = 3;
 
-export interface Candidate<R extends Run = LockedPendingRun> extends Omit<Assignment, 'runId'> {
+export interface Candidate<R extends Run = PendingRun> extends Omit<Assignment, 'runId'> {
   readonly worker: Claimant;
   readonly run: R;
 }
 
 export interface Selection {
-  /** Their runs are locked. */
+  /** Their runs are locked if others may take them. */
   readonly candidates: readonly Candidate[];
   /** True when there might be more candidates: other transactions hold them. */
   readonly isContended: boolean;
@@ -36,7 +36,7 @@ export interface Selection {
 /** Numbers of runs in execution, by concurrency key. */
 type KeyCounts = ReadonlyMap<string, number>;
 
-/** Lets a strategy choose runs of the queue for claimants, and locks the chosen runs. */
+/** Lets a strategy choose runs of the queue for claimants, and locks the chosen runs if other processes may take them. */
 @Injectable()
 export class CandidateSelector {
   constructor(
@@ -48,19 +48,21 @@ export class CandidateSelector {
    * The runs for these claimants; leaves the other ones in the queue. For a FIFO strategy, the head of the plain lane is read
    * and locked in one statement; runs of other lanes, and all runs for other strategies, are read, chosen and then locked, and
    * chosen again if others took some of them.
+   * @param isRetry whether another transaction wrote a run of the group before: then it locks in any case
    */
   async select(
     manager: EntityManager,
     context: ClaimContext,
     claimants: readonly Claimant[],
-    now: Date,
+    { now, isRetry }: { readonly now: Date; readonly isRetry: boolean },
   ): Promise<Selection> {
     const { strategy } = context;
+    const isLocked = this.queue.claimsLock(isRetry);
     const { isFifo = false } = strategy;
     const mayForget = this.queue.mayForget(manager);
     const { limit } = strategy.candidatesFor(claimants, now);
-    const head = isFifo ? await this.queue.lockFirst(manager, limit) : [];
-    const lockedHead = new Map(head.map((run) => [run.id, run]));
+    const head = isFifo ? await this.queue.readFirst(manager, limit, isLocked) : [];
+    const readHead = new Map(head.map((run) => [run.id, run]));
     const counts = new Map<string, number>();
     const lockedKeys = new Set<string>();
     const candidates: Candidate[] = [];
@@ -82,15 +84,15 @@ export class CandidateSelector {
       if (!isFifo) await this.#note(manager, choice, queued, now);
       const wanted = matched(choice.assignments, present, queued);
       if (wanted.length === 0) return { candidates, isContended };
-      const locked = await this.#lock(manager, wanted, lockedHead, { counts, lockedKeys });
-      candidates.push(...locked);
+      const taken = await this.#take(manager, wanted, { readHead, counts, lockedKeys, isLocked });
+      candidates.push(...taken);
       for (const { run } of wanted) tried.add(run.id);
-      if (locked.length === wanted.length) return { candidates, isContended };
+      if (taken.length === wanted.length) return { candidates, isContended };
       if (round === ROUNDS) return { candidates, isContended: true };
       present = present.map((claimant, i) =>
         withRuns(
           claimant,
-          locked.filter(({ claim }) => claim === i),
+          taken.filter(({ claim }) => claim === i),
           isFifo,
         ),
       );
@@ -124,17 +126,21 @@ export class CandidateSelector {
   }
 
   /**
-   * The candidates that could be locked, with their runs as they are now: their keys first, which must be below their limits.
-   * @param lockedHead runs that are locked already
-   * @param known the counts of the keys; those of locked ones are exact
+   * The candidates that can be assigned, with their runs as they are now: their keys are locked first, and must be below their
+   * limits.
+   * @param known `readHead`: runs that were read to be assigned; `counts`: of the keys, exact for locked ones
    */
-  async #lock(
+  async #take(
     manager: EntityManager,
     wanted: readonly Candidate<Run>[],
-    lockedHead: ReadonlyMap<string, LockedPendingRun>,
-    known: { readonly counts: Map<string, number>; readonly lockedKeys: Set<string> },
+    known: {
+      readonly readHead: ReadonlyMap<string, PendingRun>;
+      readonly counts: Map<string, number>;
+      readonly lockedKeys: Set<string>;
+      readonly isLocked: boolean;
+    },
   ): Promise<Candidate[]> {
-    const { counts, lockedKeys } = known;
+    const { readHead, counts, lockedKeys, isLocked } = known;
     const keys = new Set(wanted.flatMap(({ run: { concurrencyKey: key } }) => key ?? []));
     const unlocked = [...keys].filter((key) => !lockedKeys.has(key));
     if (unlocked.length > 0) {
@@ -146,11 +152,11 @@ export class CandidateSelector {
     const open = wanted.filter(
       ({ run }) => run.concurrencyKey === null || (lockedKeys.has(run.concurrencyKey) && take(run, counts)),
     );
-    const runs = open.flatMap(({ run }) => (lockedHead.has(run.id) ? [] : [run]));
-    const locked = new Map(lockedHead);
-    for (const run of await this.queue.lockAll(manager, runs)) locked.set(run.id, run);
+    const runs = open.flatMap(({ run }) => (readHead.has(run.id) ? [] : [run]));
+    const pending = new Map(readHead);
+    for (const run of await this.queue.readAll(manager, runs, isLocked)) pending.set(run.id, run);
     return open.flatMap((candidate): Candidate[] => {
-      const run = locked.get(candidate.run.id);
+      const run = pending.get(candidate.run.id);
       if (!run) add(candidate.run, -1, counts);
       return run ? [{ ...candidate, run }] : [];
     });

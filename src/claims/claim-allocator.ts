@@ -10,7 +10,7 @@ import {
   type ClaimedRun,
   type ClaimOutcome,
 } from '../runs/journal/claim.js';
-import { GroupTables, type GroupClaims } from '../runs/journal/commit-group.js';
+import { GroupTables, type ClaimTerms, type GroupClaims } from '../runs/journal/commit-group.js';
 import { decide } from '../runs/machine/decide.js';
 import { isRejected, type Policy } from '../runs/machine/run-command.js';
 import type { ClaimableRun } from '../runs/queue/claimable-runs.js';
@@ -31,6 +31,7 @@ interface Batch {
   readonly outcomes: ClaimOutcome[];
   readonly now: Date;
   readonly policy: Policy;
+  readonly isRetry: boolean;
 }
 
 /** Serves the claims of a group, in its transaction: answers repeated ones, and assigns pending runs to the others. */
@@ -50,15 +51,14 @@ export class ClaimAllocator implements GroupClaims {
   async serve(
     manager: EntityManager,
     claims: readonly Claim[],
-    now: Date,
-    policy: Policy,
+    { now, policy, isRetry }: ClaimTerms,
   ): Promise<{ readonly outcomes: ClaimOutcome[]; readonly admitted: readonly ClaimableRun[] }> {
     const outcomes = claims.map(() => REFUSED);
     const open = await this.#answerRepeated(manager, claims, outcomes);
     for (const context of new Set(open.map((at) => claims[at]?.context))) {
       if (!context) continue;
       const indexes = open.filter((at) => claims[at]?.context === context);
-      await this.#serveBatch(manager, { context, claims, indexes, outcomes, now, policy });
+      await this.#serveBatch(manager, { context, claims, indexes, outcomes, now, policy, isRetry });
     }
     const taken = outcomes.flatMap(({ kind, runs }) => (kind === 'served' ? runs.map(({ run }) => run) : []));
     const admitted = await this.tables.queue.admitAfter(manager, taken);
@@ -98,7 +98,7 @@ export class ClaimAllocator implements GroupClaims {
   }
 
   async #serveBatch(manager: EntityManager, batch: Batch): Promise<void> {
-    const { context, claims, indexes, outcomes, now, policy } = batch;
+    const { context, claims, indexes, outcomes, now, policy, isRetry } = batch;
     const workerOf = (at: number): string => claims[at]?.workerId ?? '';
     const workers = await context.findClaiming([...new Set(indexes.map(workerOf))], manager);
     const accepted = indexes.filter((at) => {
@@ -128,7 +128,10 @@ export class ClaimAllocator implements GroupClaims {
         },
       ];
     });
-    const { candidates, isContended } = await this.selector.select(manager, context, claimants, now);
+    const { candidates, isContended } = await this.selector.select(manager, context, claimants, {
+      now,
+      isRetry,
+    });
     const within = withinBytes(candidates, this.settings.maxAnswerBytes);
     const assigned = await this.#assign(manager, within, now, policy);
     for (const [i, at] of served.entries()) {
@@ -167,7 +170,7 @@ export class ClaimAllocator implements GroupClaims {
     const runs = decided.map(({ run }) => run);
     const [, written] = await Promise.all([
       this.tables.queue.noteTaken(manager, runs),
-      this.tables.runs.assign(manager, runs),
+      this.tables.runs.assign(manager, runs, new Map(candidates.map(({ run }) => [run.id, run]))),
     ]);
     const rowOf = new Map(written.map((row) => [row.id, row]));
     for (const { claim, run } of decided) {

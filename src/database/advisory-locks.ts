@@ -10,6 +10,15 @@ const START_LOCK = '4418236509127766';
 /** Takes the deployment lock until the session ends. */
 export const JOIN_DEPLOYMENT = `select pg_advisory_lock_shared(${DEPLOYMENT_LOCK}::bigint)`;
 
+/** Counts the `processes` that hold the deployment lock. */
+export const COUNT_DEPLOYMENT = `select count(*)::integer as processes
+         from pg_locks
+        where locktype = 'advisory'
+          and database = (select oid from pg_database where datname = current_database())
+          and (classid::bigint << 32) + objid::bigint = ${DEPLOYMENT_LOCK}::bigint
+          and objsubid = 1
+          and granted`;
+
 /**
  * Whether no process of the deployment serves. None can start to serve until the transaction ends; concurrent callers
  * wait for each other.

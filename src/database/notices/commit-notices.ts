@@ -2,11 +2,12 @@ import { AsyncResource } from 'node:async_hooks';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable, Optional, type OnApplicationShutdown, type OnModuleDestroy } from '@nestjs/common';
+import type { QueryResult } from 'pg';
 import { DataSource } from 'typeorm';
 import { Backoff } from '@longshore/common/backoff';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { Log } from '../../common/logging/logger.js';
-import { JOIN_DEPLOYMENT } from '../advisory-locks.js';
+import { COUNT_DEPLOYMENT, JOIN_DEPLOYMENT } from '../advisory-locks.js';
 import { readOptions } from '../failover/connection-options.js';
 import type { OriginGate } from '../failover/origin-gate.js';
 import { endClient, ServiceClient } from '../failover/service-client.js';
@@ -21,7 +22,8 @@ import { Topics, type NamingPart } from './topics.js';
 export type NoticeListener = (notice: CommitNotice | null) => void;
 
 /** What those who listen need. */
-export type NoticeSource = Pick<CommitNotices, 'subscribe' | 'isListening'>;
+export type NoticeSource = Pick<CommitNotices, 'subscribe' | 'isListening'> &
+  Partial<Pick<CommitNotices, 'isAlone'>>;
 
 /** In milliseconds. */
 export interface NotificationTimes {
@@ -79,6 +81,11 @@ export class CommitNotices implements OnModuleDestroy, OnApplicationShutdown {
   /** Whether notices arrive at the moment, as far as is known. */
   get isListening(): boolean {
     return this.#session?.isListening === true;
+  }
+
+  /** Whether no other process of the deployment serves, as far as is known. */
+  get isAlone(): boolean {
+    return this.isListening && this.#session?.isAlone === true;
   }
 
   /** Those who wait for what this part of the notices names. */
@@ -149,6 +156,9 @@ export class CommitNotices implements OnModuleDestroy, OnApplicationShutdown {
   }
 }
 
+/** What a process that begins to serve tells the others. */
+const PROCESS_JOINS = '{"joins":true}';
+
 /** One connection, from its opening to its loss. */
 class Session {
   readonly #client: ServiceClient;
@@ -158,6 +168,9 @@ class Session {
   #timer: NodeJS.Timeout | undefined;
   #isConnected = false;
   #isListening = false;
+  #isAlone = false;
+  /** Processes that have announced themselves. */
+  #joins = 0;
   #isClosed = false;
 
   constructor(
@@ -174,7 +187,11 @@ class Session {
     });
     this.#client.on('error', (error) => this.#lost.abort(error));
     this.#client.on('end', () => this.#lost.abort(new Error('the connection ended')));
-    this.#client.on('notification', ({ payload }) => this.receive(noticeOf(payload ?? '')));
+    this.#client.on('notification', ({ payload }) => {
+      if (payload !== PROCESS_JOINS) return this.receive(noticeOf(payload ?? ''));
+      this.#joins += 1;
+      this.#isAlone = false;
+    });
   }
 
   /** Connects and listens. @throws the connection error */
@@ -189,7 +206,17 @@ class Session {
     if (this.#isClosed) return;
     this.#isListening = true;
     this.receive(null);
-    this.#timer = setInterval(() => this.#orLose(this.#query('select 1')), this.times.check);
+    // Of two that join at once, each announces itself before it counts, so that at least one learns of the other.
+    await this.#query(`notify ${CHANNEL}, '${PROCESS_JOINS}'`);
+    await this.#count();
+    this.#timer = setInterval(() => this.#orLose(this.#count()), this.times.check);
+  }
+
+  /** Counts the processes, which also shows that the connection works. */
+  async #count(): Promise<void> {
+    const joins = this.#joins;
+    const { rows } = await this.#query(COUNT_DEPLOYMENT);
+    this.#isAlone = rows[0]?.processes === 1 && joins === this.#joins;
   }
 
   /** Waits until the connection is lost. @throws the reason, always */
@@ -201,6 +228,10 @@ class Session {
 
   get isListening(): boolean {
     return this.#isListening && !this.#lost.signal.aborted;
+  }
+
+  get isAlone(): boolean {
+    return this.#isAlone;
   }
 
   /** Closes the connection; no listener is called afterwards. */
@@ -219,7 +250,7 @@ class Session {
   }
 
   /** Runs one statement after the other: the driver's own queue is deprecated. */
-  #query(sql: string): Promise<unknown> {
+  #query(sql: string): Promise<QueryResult> {
     const result = this.#last.then(() => this.#client.query(sql));
     this.#last = result.catch(() => undefined);
     return result;

@@ -37,8 +37,8 @@ export interface GroupCommitOptions<C, R> {
   readonly commit: (commands: readonly C[], tries: number) => Promise<readonly CommandOutcome<R>[]>;
   /** True for errors of the database as a whole: the commands are not retried one by one. */
   readonly isFatal: (error: unknown) => boolean;
-  /** True for errors after which the same group is retried. */
-  readonly isRetryable: (error: unknown) => boolean;
+  /** True for errors after which the same group is retried. @param tries as `commit` */
+  readonly isRetryable: (error: unknown, commands: readonly C[], tries: number) => boolean;
   /** Milliseconds after which a commit counts as stuck and waiting commands are refused. Default 5 s. */
   readonly stuckAfterMs?: number;
 }
@@ -223,7 +223,7 @@ export class GroupCommitQueue<C, R> {
       try {
         return await this.options.commit(commands, tries);
       } catch (error) {
-        if (tries > RETRIES || !this.options.isRetryable(error)) throw error;
+        if (tries > RETRIES || !this.options.isRetryable(error, commands, tries)) throw error;
       }
     }
   }

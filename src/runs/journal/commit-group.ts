@@ -51,14 +51,22 @@ interface Served {
   readonly servedBy: string | undefined;
 }
 
+/** How the claims of a group are served. */
+export interface ClaimTerms {
+  /** The time of the group. */
+  readonly now: Date;
+  readonly policy: Policy;
+  /** Whether the group was carried out before, and failed because another one had written one of its runs. */
+  readonly isRetry: boolean;
+}
+
 /** Serves the claims of a group, in its transaction. */
 export interface GroupClaims {
   /** @returns one outcome per claim, in order, and runs that became claimable because the claims changed their keys */
   serve(
     tx: EntityManager,
     claims: readonly Claim[],
-    now: Date,
-    policy: Policy,
+    terms: ClaimTerms,
   ): Promise<{ readonly outcomes: readonly ClaimOutcome[]; readonly admitted: readonly ClaimableRun[] }>;
 }
 
@@ -112,7 +120,7 @@ export class GroupCommitter {
       pipeline.also(this.#write(tx, changes, { unusedKeys: start.keys.unused, isLocked }));
       const { claimable, written } = await this.tables.queue.write(tx, changes.queue);
       pipeline.also(written);
-      const served = await this.#serveClaims(tx, commands, outcomes, changes);
+      const served = await this.#serveClaims(tx, commands, outcomes, changes, isLocked);
       await this.#addViews(tx, commands, outcomes);
       const notice = noticeOf(changes, served, claimable, announceFree);
       const appended = this.#announce(tx, changes, notice);
@@ -179,6 +187,7 @@ export class GroupCommitter {
     commands: readonly PendingCommand[],
     outcomes: CommandOutcome<Result>[],
     { now, counts }: Changes,
+    isRetry: boolean,
   ): Promise<Served> {
     const claims = commands.flatMap((pending, at) =>
       pending.kind === 'claim' ? [{ at, claim: pending.claim }] : [],
@@ -189,8 +198,7 @@ export class GroupCommitter {
     const { outcomes: served, admitted } = await this.#claims.serve(
       tx,
       claims.map(({ claim }) => claim),
-      now,
-      this.policy,
+      { now, policy: this.policy, isRetry },
     );
     let servedBy: string | undefined;
     for (const [i, { at, claim }] of claims.entries()) {

@@ -152,8 +152,12 @@ export class RunJournal {
       // A statement timeout concerns one command, not the database.
       isFatal: (error) => isDatabaseUnavailable(error) && !isStatementGivenUp(error),
       // Another process served the same claim, and the next try finds the runs that it assigned; or retention has removed a run
-      // since it was read, and the next try does not find it.
-      isRetryable: (error) => isRetryable(error) || violatesKey(error),
+      // since it was read, and the next try does not find it; or a claim that read without locks waited for a run that somebody
+      // holds, and the next try skips it.
+      isRetryable: (error, commands, tries) =>
+        isRetryable(error) ||
+        violatesKey(error) ||
+        (tries === 1 && isStatementGivenUp(error) && commands.some(({ kind }) => kind === 'claim')),
     });
   }
 

@@ -4,7 +4,7 @@ import type { NoticeSource } from '../../database/notices/commit-notices.js';
 import { rows } from '../../database/sql/sql.js';
 import type { QueuedRun } from '../scheduling-strategy.js';
 import type { Run } from '../machine/run.js';
-import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
+import { PENDING_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import { readClaimablePart } from './claimable-runs.js';
 import { PLAIN_LANE } from './lane.js';
 
@@ -25,14 +25,16 @@ export interface QueueRange {
   readonly from: QueuePosition | null;
 }
 
-/** A pending run that a claim has locked. */
-export interface LockedPendingRun extends Run {
+/** A pending run that a claim may assign. */
+export interface PendingRun extends Run {
   /** Bytes of the run in the answer of the claim. */
   readonly bytes: number;
+  /** Id of the transaction that wrote it last. */
+  readonly writtenBy: string;
 }
 
-/** A locked run with its notes in the queue. */
-export type LockedHead = QueuedRun & LockedPendingRun;
+/** A pending run with its notes in the queue. */
+export type QueueHead = QueuedRun & PendingRun;
 
 /** The marks advance after so many claimed runs, which bounds the deleted rows that a scan passes. */
 const ADVANCE_AFTER_RUNS = 200;
@@ -88,6 +90,11 @@ export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
   onModuleDestroy(): void {
     this.#unsubscribe?.();
     this.#unsubscribe = undefined;
+  }
+
+  /** Whether no other process takes runs, so that claims need not lock what they read. */
+  get isAlone(): boolean {
+    return this.#unsubscribe !== undefined && this.notices?.isAlone === true;
   }
 
   /** Whether the notices of other processes arrive, so that the marks may be used. */
@@ -198,6 +205,9 @@ function isBefore(a: QueuePosition, b: QueuePosition): boolean {
   return at === bt ? a.id < b.id : at < bt;
 }
 
+/** How a claim beside those of other processes reads runs. */
+export const SKIP_LOCKED = 'for update skip locked';
+
 // Runs of the plain lane. The ranges are scanned one after the other and only as far as needed; nothing is sorted. The index is entered at a row
 // comparison within one priority, or at a range of priorities.
 const RANGES = `unnest($1::integer[], $2::bigint[], $3::bigint[], $4::timestamptz[], $5::uuid[])
@@ -206,14 +216,8 @@ const IN_PLAIN_LANE = `q.lane = '${PLAIN_LANE}' and q.is_admitted`;
 const ONE_PRIORITY = 'q.priority = s.priority and (q.created_at, q.run_id) >= (s.created_at, s.run_id)';
 const BETWEEN_PRIORITIES = 's.priority is null and q.priority < s.below and q.priority > s.above';
 
-const LOCK = `select head.*
-         from ${RANGES}
-        cross join lateral (
-          select a.* from (${locked(ONE_PRIORITY, 'q.created_at, q.run_id')}) a
-          union all
-          select b.* from (${locked(BETWEEN_PRIORITIES, 'q.priority desc, q.created_at, q.run_id')}) b
-        ) head
-        limit $6::integer`;
+const READ = readOfHeads('');
+const LOCK = readOfHeads(SKIP_LOCKED);
 
 const FIND = `select s.n, head.priority, head.created_at as "createdAt", head.run_id as id
          from ${RANGES}
@@ -224,13 +228,17 @@ const FIND = `select s.n, head.priority, head.created_at as "createdAt", head.ru
         ) head
         limit $6::integer`;
 
-/** Locks up to `limit` runs of the ranges and their rows in the queue; skips those that others have locked. */
-export function lockHeads(
+/**
+ * Reads up to `limit` runs of the ranges.
+ * @param isLocked whether it locks them and their rows in the queue, and skips those that others have locked
+ */
+export function readHeads(
   manager: EntityManager,
   ranges: readonly QueueRange[],
   limit: number,
-): Promise<LockedHead[]> {
-  return rows(manager, LOCK, [...rangeParams(ranges), limit]);
+  isLocked: boolean,
+): Promise<QueueHead[]> {
+  return rows(manager, isLocked ? LOCK : READ, [...rangeParams(ranges), limit]);
 }
 
 /** The first run of each range, locked or not, or null; null also beyond the first `limit` runs found. */
@@ -245,15 +253,24 @@ export async function findHeads(
   return ranges.map((_, i) => heads.get(i + 1) ?? null);
 }
 
-function locked(condition: string, order: string): string {
-  return `select ${MACHINE_COLUMNS}, ${QUEUE_NOTES}, ${CLAIM_BYTES} as bytes
+function readOfHeads(locking: string): string {
+  const heads = (condition: string, order: string): string =>
+    `select ${PENDING_COLUMNS}, ${QUEUE_NOTES}
                 from ${QUEUE.name} q
                 join ${RUNS.name} r on r.id = q.run_id
                where ${IN_PLAIN_LANE}
                  and ${condition}
                order by ${order}
                limit $6::integer
-                 for update skip locked`;
+                 ${locking}`;
+  return `select head.*
+         from ${RANGES}
+        cross join lateral (
+          select a.* from (${heads(ONE_PRIORITY, 'q.created_at, q.run_id')}) a
+          union all
+          select b.* from (${heads(BETWEEN_PRIORITIES, 'q.priority desc, q.created_at, q.run_id')}) b
+        ) head
+        limit $6::integer`;
 }
 
 function first(condition: string, order: string): string {

@@ -5,7 +5,7 @@ import { execute, plainArray, rows } from '../../database/sql/sql.js';
 import { cpuMillisOf, gpusOf } from '../machine/constraints.js';
 import type { Run } from '../machine/run.js';
 import type { Reservation } from '../scheduling-strategy.js';
-import { CLAIM_BYTES, MACHINE_COLUMNS, QUEUE, RUNS } from '../storage/run-columns.js';
+import { PENDING_COLUMNS, QUEUE, RUNS } from '../storage/run-columns.js';
 import { CONCURRENCY_KEYS, ConcurrencyKeys, countByKey, type ConcurrencySlot } from './concurrency-keys.js';
 import { isPlain, laneOf, PLAIN, type Lane } from './lane.js';
 import { LaneRepository } from './lane.repository.js';
@@ -14,11 +14,12 @@ import { readIndexesInOrder } from './read-indexes-in-order.js';
 import { claimablePart, type ClaimableRun } from './claimable-runs.js';
 import {
   findHeads,
-  lockHeads,
   LowWaterMarks,
+  readHeads,
+  SKIP_LOCKED,
   WHOLE_QUEUE,
-  type LockedHead,
-  type LockedPendingRun,
+  type PendingRun,
+  type QueueHead,
 } from './plain-lane.js';
 
 /** What a group changes in the queue and for the concurrency keys of its runs. */
@@ -59,6 +60,9 @@ const PUT = `insert into ${QUEUE.name} (${QUEUE.columns([...FIELDS, 'alike', 'is
               lane = excluded.lane,
               alike = excluded.alike`;
 
+/** For so long after a claim met a run that somebody else held, claims lock what they read, in milliseconds. */
+const OTHERS_MS = 60_000;
+
 // A row with a key is changed by the transaction that holds the key, which admits runs of the key without a deadlock.
 const HOLDS_KEY = `(
               q.concurrency_key is null
@@ -72,6 +76,7 @@ const HOLDS_KEY = `(
 @Injectable()
 export class QueueRepository {
   readonly #removed = new WeakSet<EntityManager>();
+  #metOthersAt = -Infinity;
 
   constructor(
     private readonly marks: LowWaterMarks,
@@ -168,16 +173,26 @@ export class QueueRepository {
     if (admitted.length > 0) await sendNotice(manager, { queue: claimablePart(admitted) });
   }
 
+  /**
+   * Whether a claim locks what it reads and skips what others have locked: other processes serve, or somebody else held a run
+   * a moment ago.
+   * @param isRetry whether the claim met such a run
+   */
+  claimsLock(isRetry: boolean): boolean {
+    if (isRetry) this.#metOthersAt = performance.now();
+    return !this.marks.isAlone || performance.now() < this.#metOthersAt + OTHERS_MS;
+  }
+
   /** Whether the plain lane has no run, locked or not. */
   async isPlainEmpty(manager: EntityManager): Promise<boolean> {
     const ranges = this.marks.isCurrent ? this.marks.ranges : WHOLE_QUEUE;
     return (await findHeads(manager, ranges, 1)).every((head) => head === null);
   }
 
-  /** Locks up to `limit` runs at the head of the plain lane, with their rows in `runs`; skips those that others have locked. */
-  async lockFirst(manager: EntityManager, limit: number): Promise<LockedHead[]> {
+  /** Up to `limit` runs at the head of the plain lane, to be assigned. @param isLocked as {@link readHeads} */
+  async readFirst(manager: EntityManager, limit: number, isLocked: boolean): Promise<QueueHead[]> {
     const { marks } = this;
-    const scanAll = (): Promise<LockedHead[]> => lockHeads(manager, WHOLE_QUEUE, limit);
+    const scanAll = (): Promise<QueueHead[]> => readHeads(manager, WHOLE_QUEUE, limit, isLocked);
     if (!marks.isCurrent) return scanAll();
     // What this transaction has removed comes back if it fails.
     if (marks.isAdvanceDue && this.mayForget(manager)) {
@@ -185,23 +200,23 @@ export class QueueRepository {
     }
     let found = marks.isFullScanDue
       ? await marks.scanFully(scanAll)
-      : await lockHeads(manager, marks.ranges, limit);
+      : await readHeads(manager, marks.ranges, limit, isLocked);
     if (found.length < limit && marks.mayScanFully) found = await marks.scanFully(scanAll);
     marks.claim(found);
     return found;
   }
 
-  /** Locks those of the runs that are still in the queue; skips those that others have locked. */
-  async lockAll(manager: EntityManager, runs: readonly Run[]): Promise<LockedPendingRun[]> {
+  /** Those of the runs that are still in the queue, to be assigned. @param isLocked as {@link readHeads} */
+  async readAll(manager: EntityManager, runs: readonly Run[], isLocked: boolean): Promise<PendingRun[]> {
     if (runs.length === 0) return [];
     return rows(
       manager,
-      `select ${MACHINE_COLUMNS}, ${CLAIM_BYTES} as bytes
+      `select ${PENDING_COLUMNS}
          from ${QUEUE.name} q
          join ${RUNS.name} r on r.id = q.run_id
         where q.run_id = any($1::uuid[])
         order by q.run_id
-          for update skip locked`,
+          ${isLocked ? SKIP_LOCKED : ''}`,
       [plainArray(runs.map(({ id }) => id))],
     );
   }

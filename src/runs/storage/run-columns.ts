@@ -54,6 +54,9 @@ export const RUN_BYTES = 'r.size + coalesce(octet_length(r.error_message), 0)';
 /** Bytes of a run in the answer of a claim, at most. */
 export const CLAIM_BYTES = 'r.size + octet_length(r.image)';
 
+/** The columns of `PendingRun`. */
+export const PENDING_COLUMNS = `${MACHINE_COLUMNS}, ${WRITTEN_BY}, ${CLAIM_BYTES} as bytes`;
+
 /** Bytes of JSON columns of a row of `runs`, or of values for one. */
 export function jsonBytes(alias: string, columns: readonly Field<RunEntity>[]): string {
   return columns

@@ -112,18 +112,22 @@ const LABELS = {
 
 /** Columns that an assignment changes. */
 const ASSIGNMENT = ['state', 'workerId', 'gpuId', 'gpuIds', 'assignedAt', 'updatedAt'] as const;
-const ASSIGNED_RUNS = RUNS.unnest(['id', ...ASSIGNMENT]);
-const ASSIGN = `with removed as (
-         delete from ${QUEUE.name}
-          where run_id = any($1::uuid[])
+const ASSIGNED_RUNS = RUNS.unnest(['id', ...ASSIGNMENT], { extra: { written_by: 'xid' } });
+const ASSIGN = `with v as materialized (
+         select *
+           from ${ASSIGNED_RUNS.sql}
        ),
        assigned as (
          update ${RUNS.name} r
             set ${RUNS.set(ASSIGNMENT, 'v')}
-           from ${ASSIGNED_RUNS.sql}
+           from v
           where r.id = v.id
-            and r.state = 'PENDING'
+            and r.xmin = v.written_by
       returning r.*
+       ),
+       removed as (
+         delete from ${QUEUE.name}
+          where run_id = any($1::uuid[])
        ),
        begun as (
          insert into ${EXECUTIONS.name} (${EXECUTIONS.columns()})
@@ -131,7 +135,8 @@ const ASSIGN = `with removed as (
            from assigned a
        )
        select ${RUNS.select('a', ['id', ...CLAIMED_FIELDS])}
-         from assigned a`;
+         from require_all_written((select count(*) from assigned), (select count(*) from v))
+         left join assigned a on true`;
 const BEGIN_EXECUTIONS = `insert into ${EXECUTIONS.name} (${EXECUTIONS.columns()})
        select ${executionOf('r')}
          from ${RUNS.name} r
@@ -290,12 +295,17 @@ export class RunRepository {
     await execute(manager, LABEL, LABELLED_RUNS.params(labelled, LABELS));
   }
 
-  /** Assigns pending runs, which the caller has locked, to their workers, and removes them from the queue. */
+  /**
+   * Assigns pending runs to their workers, and removes them from the queue. @param before as {@link update}
+   * @throws as {@link update}
+   */
   assign(
     manager: EntityManager,
     assigned: readonly Run[],
+    before: ReadonlyMap<string, Pick<VersionedRun, 'writtenBy'>>,
   ): Promise<(ClaimedFields & { readonly id: string })[]> {
-    return rows(manager, ASSIGN, ASSIGNED_RUNS.params(assigned));
+    const values = { written_by: ({ id }: Run) => before.get(id)?.writtenBy ?? null };
+    return rows(manager, ASSIGN, ASSIGNED_RUNS.params(assigned, values));
   }
 }
 

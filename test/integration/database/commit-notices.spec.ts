@@ -128,6 +128,31 @@ describe('commit notices', () => {
     assert.equal(await listening(), 0);
   });
 
+  test('know whether another process serves, from its beginning to its end', async () => {
+    const times = { ...TIMES, check: 20 };
+    const until = async (isTrue: () => boolean): Promise<void> => {
+      for (const deadline = performance.now() + 120_000; !isTrue();) {
+        assert.ok(performance.now() < deadline);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    };
+    await withNotices(
+      async (first) => {
+        assert.equal(first.isAlone, false);
+        await first.open();
+        assert.equal(first.isAlone, true);
+        await withNotices(async (second) => {
+          await second.open();
+          assert.equal(second.isAlone, false);
+          await until(() => !first.isAlone);
+        });
+        await until(() => first.isAlone);
+      },
+      database.dataSource,
+      times,
+    );
+  });
+
   test('reach every subscriber in order, after the word that it listens', async () => {
     await withNotices(async (notices) => {
       const [one, two] = [new Heard(), new Heard()];

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import type { DataSource } from 'typeorm';
 import { rows } from '../../../src/database/sql/sql.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import type { Claim } from '../../../src/runs/journal/claim.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { MANUAL_RETRY, userCancel } from '../../../src/runs/machine/run-event.js';
+import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';
 import { RunNotFound, RunRejected } from '../../../src/runs/run.errors.js';
 import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
@@ -42,25 +44,41 @@ describe('the journal', () => {
     assert.deepEqual(await query('select count(*)::integer as n from queue'), [{ n: 0 }]);
   });
 
-  test('also when two processes on one database serve the claims', async () => {
-    const other = journalOn(await database.open()).journal;
-    await Promise.all(Array.from({ length: 200 }, () => createOn(journal)));
-    const handed: string[] = [];
-    const worker = async (name: string, at: RunJournal): Promise<void> => {
-      for (;;) {
-        const claimed = await claimOn(at, name);
-        if (claimed.length === 0) return;
-        handed.push(...claimed.map(({ run }) => run.id));
-      }
-    };
-    await Promise.all(Array.from({ length: 30 }, (_, i) => worker(`worker-${i}`, i % 2 ? journal : other)));
-    assert.equal(handed.length, 200);
-    assert.equal(new Set(handed).size, 200);
-    const perWorker = await query<{ n: number }>(
-      `select count(*)::integer as n from runs where state = 'ASSIGNED' and worker_id is not null`,
-    );
-    assert.deepEqual(perWorker, [{ n: 200 }]);
-  });
+  for (const [who, isAlone] of [
+    ['two processes', false],
+    ['two processes of which each believes to be the only one', true],
+  ] as const)
+    test(`also when ${who} on one database serve the claims`, async () => {
+      const start = (source: DataSource): RunJournal => {
+        const marks = new LowWaterMarks({ subscribe: () => () => undefined, isListening: true, isAlone });
+        marks.onModuleInit();
+        return journalOn(source, {}, undefined, marks).journal;
+      };
+      const journals = [start(database.dataSource), start(await database.open())];
+      await Promise.all(Array.from({ length: 200 }, () => createOn(journal)));
+      const handed: string[] = [];
+      const worker = async (name: string, at: RunJournal): Promise<void> => {
+        for (;;) {
+          const { kind, runs } = await at.claim(claimOf(name));
+          if (kind === 'empty') return;
+          handed.push(...runs.map(({ run }) => run.id));
+        }
+      };
+      await Promise.all(
+        Array.from({ length: 30 }, (_, i) =>
+          journals
+            .slice(i % 2)
+            .slice(0, 1)
+            .map((at) => worker(`worker-${i}`, at)),
+        ).flat(),
+      );
+      assert.equal(handed.length, 200);
+      assert.equal(new Set(handed).size, 200);
+      const perWorker = await query<{ n: number }>(
+        `select count(*)::integer as n from runs where state = 'ASSIGNED' and worker_id is not null`,
+      );
+      assert.deepEqual(perWorker, [{ n: 200 }]);
+    });
 
   test('assigns by priority, then age', async () => {
     const priorities = [0, 5, -1, 5, 2];
@@ -91,24 +109,28 @@ describe('the journal', () => {
     );
   });
 
-  test('skips runs that another process has locked and takes the next ones', async () => {
-    const held = await createOn(journal, { priority: 9 });
-    const free = await createOn(journal);
-    const other = database.dataSource.createQueryRunner();
-    await other.startTransaction();
-    await other.query('select 1 from runs where id = $1 for update', [held.id]);
-    const claimed = await claimOn(journal, 'w');
-    assert.deepEqual(
-      claimed.map(({ run }) => run.id),
-      [free.id],
-    );
-    await other.rollbackTransaction();
-    await other.release();
-    assert.deepEqual(
-      (await claimOn(journal, 'w')).map(({ run }) => run.id),
-      [held.id],
-    );
-  });
+  for (const isAlone of [false, true])
+    test(`skips runs that ${isAlone ? 'somebody in SQL' : 'another process'} has locked and takes the next ones`, async () => {
+      const marks = new LowWaterMarks({ subscribe: () => () => undefined, isListening: true, isAlone });
+      marks.onModuleInit();
+      ({ journal } = journalOn(database.dataSource, {}, undefined, marks));
+      const held = await createOn(journal, { priority: 9 });
+      const free = await createOn(journal);
+      const other = database.dataSource.createQueryRunner();
+      await other.startTransaction();
+      await other.query('select 1 from runs where id = $1 for update', [held.id]);
+      const claimed = await claimOn(journal, 'w');
+      assert.deepEqual(
+        claimed.map(({ run }) => run.id),
+        [free.id],
+      );
+      await other.rollbackTransaction();
+      await other.release();
+      assert.deepEqual(
+        (await claimOn(journal, 'w')).map(({ run }) => run.id),
+        [held.id],
+      );
+    });
 
   test('commits concurrent commands in one transaction, and each gets its own answer', async () => {
     const { journal: grouped, registry } = journalOn(database.dataSource);

@@ -60,7 +60,7 @@ describe('low-water marks of the queue', () => {
 
   const claim = (by: Process, limit: number): Promise<QueuedRun[]> =>
     transaction(async (manager) => {
-      const found = await by.queue.lockFirst(manager, limit);
+      const found = await by.queue.readFirst(manager, limit, true);
       await by.queue.remove(manager, found);
       return found;
     });
@@ -125,7 +125,7 @@ describe('low-water marks of the queue', () => {
             database.dataSource,
             `select run_id as id from queue order by priority desc, created_at, run_id limit 5`,
           );
-          const seen = await rolledBack((manager) => other.queue.lockFirst(manager, 5));
+          const seen = await rolledBack((manager) => other.queue.readFirst(manager, 5, true));
           assert.deepEqual(
             seen.map(({ id }) => id),
             expected.map(({ id }) => id),
@@ -144,17 +144,17 @@ describe('low-water marks of the queue', () => {
         }
         if (kind === 6) return rolledBack((manager) => claimIn(manager, by, 1 + dice(4)));
         const removing = async (manager: EntityManager): Promise<void> => {
-          const [first] = await by.queue.lockFirst(manager, 1);
+          const [first] = await by.queue.readFirst(manager, 1, true);
           if (first) await by.queue.remove(manager, [first]);
           by.time += 2_000;
-          await by.queue.lockFirst(manager, 2);
+          await by.queue.readFirst(manager, 2, true);
         };
         if (kind === 7) return transaction(removing);
         return rolledBack(removing);
       }
 
       async function claimIn(manager: EntityManager, by: Process, limit: number): Promise<void> {
-        const found = await by.queue.lockFirst(manager, limit);
+        const found = await by.queue.readFirst(manager, limit, true);
         await by.queue.remove(manager, found);
       }
 
@@ -236,7 +236,7 @@ describe('low-water marks of the queue', () => {
       assert.ok(marked?.from && marked.from.createdAt.getTime() > FIRST + 100, 'the mark has moved');
       const first = await createOn(other, { priority: 7 });
       await eventually(async () => {
-        const [head] = await rolledBack((manager) => process.queue.lockFirst(manager, 1));
+        const [head] = await rolledBack((manager) => process.queue.readFirst(manager, 1, true));
         assert.equal(head?.id, first.id);
       });
       await claim(process, 1);
@@ -252,7 +252,7 @@ describe('low-water marks of the queue', () => {
       await addExecutions(database.dataSource);
       await other.change(old.id, { type: 'patch', keyName: 'k', state: 'PENDING' });
       await eventually(async () => {
-        const [head] = await rolledBack((manager) => process.queue.lockFirst(manager, 1));
+        const [head] = await rolledBack((manager) => process.queue.readFirst(manager, 1, true));
         assert.equal(head?.id, old.id);
       });
     });
@@ -268,7 +268,7 @@ describe('low-water marks of the queue', () => {
       assert.equal(process.marks.isCurrent, false);
       await fillOne(0, new Date(FIRST - 1));
       await execute(database.dataSource, 'update queue set priority = 0');
-      const [head] = await rolledBack((manager) => process.queue.lockFirst(manager, 1));
+      const [head] = await rolledBack((manager) => process.queue.readFirst(manager, 1, true));
       assert.equal(head?.createdAt.getTime(), FIRST - 1);
     });
   });
@@ -298,7 +298,7 @@ async function blocksOf({ dataSource }: TestDatabase, queue: QueueRepository): P
       blocks += plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
       return send(sql, params, true);
     };
-    assert.equal((await queue.lockFirst(runner.manager, 10)).length, 10);
+    assert.equal((await queue.readFirst(runner.manager, 10, true)).length, 10);
     return blocks;
   } finally {
     runner.query = send;

@@ -62,7 +62,7 @@ describe('a claim of plain runs, beside as many of another lane', () => {
       return send(sql, params, true);
     };
     try {
-      assert.equal((await queue.lockFirst(runner.manager, 10)).length, 10);
+      assert.equal((await queue.readFirst(runner.manager, 10, true)).length, 10);
       assert.equal(await queue.isPlainEmpty(runner.manager), false);
       return nodes;
     } finally {

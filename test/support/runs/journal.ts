@@ -45,11 +45,12 @@ export function journalOn(
   dataSource: DataSource,
   given: Partial<JournalSettings & Pick<Settings, 'maxAnswerBytes'>> = {},
   lanes = new Lanes(),
+  marks = new LowWaterMarks(),
 ): { journal: RunJournal; registry: Registry } {
   const settings = { ...loadSettings([], {}), ...given };
   const registry = new Registry();
   const runs = new RunRepository();
-  const queue = queueWith(new LowWaterMarks(), lanes);
+  const queue = queueWith(marks, lanes);
   const events = new EventRepository();
   const idempotency = new IdempotencyRepository();
   const tables = new GroupTables(runs, events, queue, idempotency, new FeedRepository({ feedEnabled: true }));
