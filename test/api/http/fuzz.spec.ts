@@ -16,7 +16,7 @@ import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 
 const SEED = testSeed(20_260_314);
-const REQUESTS = atDepth({ fast: 150, all: 1500, soak: 10_000 });
+const REQUESTS = atDepth({ fast: 150, all: 5000, soak: 10_000 });
 /** Every so many-th request is watched for what it changes. */
 const WATCHED = 6;
 
@@ -36,7 +36,9 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
   createRuns: RUN_OPTIONS,
   createDefinitionRun: new RegExp(`${RUN_OPTIONS.source}|^event_delivery.attributes must be absent `),
   labelRun: RUN_OPTIONS,
-  upsertDefinition: new RegExp(`${RUN_OPTIONS.source}|^input_specs.*\\.default must be `),
+  upsertDefinition: new RegExp(
+    `${RUN_OPTIONS.source}|^input_specs.*\\.default must be |^(?:command|args)\\[.*: no such input$`,
+  ),
   createBulkOperation: /^(?:filter has no condition|value\b)/,
   sendHeartbeat: /^resources\.gpus\[\d+\]\.id must not repeat /,
   putSecret: /^value[ .]/,

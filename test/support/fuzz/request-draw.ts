@@ -80,8 +80,10 @@ const SPOILS: readonly Spoil[] = [
     draft.query.push([draw.pick(['nope', '__proto__', 'limit[]', 'created[eq]']), '1']);
     return { name: 'an unknown query parameter', refusedWith: [400, 404] };
   },
-  (draft, draw) => {
-    const given = draw.pick(draft.query);
+  (draft, draw, { parameters }) => {
+    const mayRepeat = (name: string): boolean =>
+      parameters.some((parameter) => parameter.name === name && parameter.schema.type === 'array');
+    const given = draw.pick(draft.query.filter(([name]) => !mayRepeat(name)));
     if (given) draft.query.push([...given]);
     return given && { name: 'a query parameter twice', refusedWith: [400, 404] };
   },
@@ -153,12 +155,17 @@ export function drawRequest(
 
 function drawDraft(api: ApiDescription, operation: Operation, draw: Draw, known: KnownThings): Draft {
   const values = new SchemaValues(api, draw, known, operation.path);
-  const valueOf = ({ name, schema }: Parameter): string => String(values.valid(schema, name));
+  const valuesOf = ({ name, schema }: Parameter): string[] => [values.valid(schema, name)].flat().map(String);
   const chosen = (place: Parameter['in']): [string, string][] =>
     operation.parameters
       .filter((parameter) => parameter.in === place && (parameter.required || draw.chance(25)))
       // Nobody has the time to wait here.
-      .map((parameter) => [parameter.name, parameter.name === 'wait' ? '0' : valueOf(parameter)]);
+      .flatMap((parameter) =>
+        (parameter.name === 'wait' ? ['0'] : valuesOf(parameter)).map((value): [string, string] => [
+          parameter.name,
+          value,
+        ]),
+      );
   // An empty part, or one of dots, would name another path.
   const path = chosen('path').map(
     ([name, value]) => [name, encodeURIComponent(/^\.{0,2}$/.test(value) ? 'x' : value)] as const,
