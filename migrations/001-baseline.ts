@@ -49,8 +49,10 @@ export class Baseline1795000000001 implements MigrationInterface {
       create table feed_topics (
         topic text primary key,
         last_position bigint not null,
-        first_position bigint not null default 1
+        first_position bigint not null default 1,
+        oldest_at timestamptz(3)
       ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+      create index feed_topics_by_oldest on feed_topics (oldest_at) where oldest_at is not null;
 
       create table feed_entries (
         topic text not null,
@@ -60,7 +62,6 @@ export class Baseline1795000000001 implements MigrationInterface {
         recorded_at timestamptz(3) not null,
         primary key (topic, position)
       ) with (autovacuum_vacuum_insert_scale_factor = 0.1);
-      create index feed_entries_by_time on feed_entries (recorded_at);
 
       create table database_origin (
         only_row boolean primary key default true check (only_row),

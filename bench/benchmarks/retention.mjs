@@ -49,7 +49,7 @@ const PARTS = [
     name: 'runs and their events',
     tables: ['runs'],
     env: { SERVICE_RUN_RETENTION_DAYS: '1', SERVICE_FEED_RETENTION_DAYS: '1' },
-    add: 'truncate feed_entries',
+    add: 'truncate feed_entries, feed_topics',
   },
   {
     name: 'feed entries, logs and keys',

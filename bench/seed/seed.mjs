@@ -127,8 +127,8 @@ const FEED = `
    where topic is not null`;
 
 const TOPICS = `
-  insert into feed_topics (topic, last_position)
-  select topic, max(position) from feed_entries group by topic`;
+  insert into feed_topics (topic, last_position, oldest_at)
+  select topic, max(position), min(recorded_at) from feed_entries group by topic`;
 
 const QUEUE = `
   insert into queue (run_id, priority, created_at, ram_mb, vram_mb, cpu_millis)

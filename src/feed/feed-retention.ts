@@ -8,7 +8,9 @@ import { FeedMetrics } from './feed-metrics.js';
 import { type JobRun, MINUTE, RETENTION, ScheduledJob } from '../common/scheduling/scheduled-job.js';
 
 const DAY_MS = 86_400_000;
-const BATCH = 500;
+const ENTRIES_PER_BATCH = 500;
+/** The topics of a batch share its entries evenly. */
+const TOPICS_PER_BATCH = 100;
 const RETENTION_LOCK = '7420958811263390';
 
 /** Removes entries that have been on the feeds for longer than the settings say, so that run retention can remove runs. */
@@ -43,97 +45,95 @@ export class FeedRetention {
     const days = feedRetentionDays === 0 ? runRetentionDays : feedRetentionDays;
     if (days === 0) return { entries: 0 };
     const before = new Date(now.getTime() - days * DAY_MS);
-    let from = new Date(0);
     let entries = 0;
     for (;;) {
-      if (stop?.aborted === true) break;
-      const after = from;
-      const batch = await paced(stop, () =>
-        whenAlone(this.dataSource, RETENTION_LOCK, (manager) => removeHeads(manager, after, before)),
+      if (stop?.aborted === true) return { entries };
+      const removed = await paced(stop, () =>
+        whenAlone(this.dataSource, RETENTION_LOCK, (manager) => removeHeads(manager, before)),
       );
-      if (batch === null) break;
-      entries += batch.deleted;
-      this.metrics.expiredEntries.inc(batch.deleted);
-      if (batch.newest === null || batch.examined < BATCH) break;
-      // Entries that cannot be removed yet are skipped for the rest of the pass, so that they do not block the others.
-      from = batch.deleted > 0 ? batch.newest : new Date(batch.newest.getTime() + 1);
+      if (removed === null) return { entries };
+      entries += removed;
+      this.metrics.expiredEntries.inc(removed);
     }
-    return { entries };
   }
 }
 
-interface Batch {
-  /** Number of examined entries, oldest first, and the time of the newest. */
-  readonly examined: number;
-  readonly newest: Date | null;
-  readonly deleted: number;
-}
-
 /**
- * Removes entries recorded from one time to another from the heads of feeds, so that no feed gets a hole: an old entry
- * after a younger one is kept. Locks the topics in topic order, as appending does.
+ * Removes entries recorded before the time from the heads of the feeds with the oldest ones, so that no feed gets a hole: an
+ * old entry after a younger one is kept. What others have removed from a head is made up for, so that each batch brings its
+ * feeds forward.
+ * @returns the number of removed entries, null if no feed has such a head
  */
-async function removeHeads(manager: EntityManager, from: Date, before: Date): Promise<Batch> {
-  const [row] = await rows<{ examined: string; newest: Date | null; deleted: string }>(
+async function removeHeads(manager: EntityManager, before: Date): Promise<number | null> {
+  // Locks the topics in topic order, as appending does. The next statement sees all that was appended before.
+  const locked = await rows<{ topic: string }>(
     manager,
-    `with oldest as materialized (
-         select topic, recorded_at
-           from feed_entries
-          where recorded_at >= $1::timestamptz
-            and recorded_at < $2::timestamptz
-          order by recorded_at
-          limit $3::integer
-       ),
-       wanted as materialized (
-         select topic, count(*) as n
-           from oldest
-          group by topic
-       ),
-       locked as materialized (
-         select t.topic, t.first_position, w.n
+    `with due as materialized (
+         select topic
+           from feed_topics
+          where oldest_at < $1::timestamptz
+          order by oldest_at
+          limit $2::integer
+       )
+       select t.topic
+         from feed_topics t
+         join due d on d.topic = t.topic
+        order by t.topic
+          for update of t`,
+    [before.toISOString(), TOPICS_PER_BATCH],
+  );
+  if (locked.length === 0) return null;
+  const [row] = await rows<{ removed: string }>(
+    manager,
+    `with heads as materialized (
+         select t.topic, t.first_position, h.position, h.recorded_at
            from feed_topics t
-           join wanted w on w.topic = t.topic
-          order by t.topic
-            for update of t
+           left join lateral (
+             select position, recorded_at
+               from feed_entries
+              where topic = t.topic
+                and position >= t.first_position
+              order by position
+              limit $3::integer
+           ) h on true
+          where t.topic = any($1::text[])
        ),
-       expired as materialized (
-         select l.topic, head.position
-           from locked l
-          cross join lateral (
-            select h.position,
-                   bool_and(h.recorded_at < $2::timestamptz) over (order by h.position) as is_expired
-              from (
-                select position, recorded_at
-                  from feed_entries
-                 where topic = l.topic
-                   and position >= l.first_position
-                 order by position
-                 limit l.n
-              ) h
-          ) head
-          where head.is_expired
+       kept as materialized (
+         select topic,
+                coalesce(
+                  min(position) filter (where recorded_at >= $2::timestamptz),
+                  max(position) + 1,
+                  first_position
+                ) as first_position
+           from heads
+          group by topic, first_position
        ),
        raised as (
          update feed_topics t
-            set first_position = e.newest + 1
-           from (select topic, max(position) as newest from expired group by topic) e
-          where t.topic = e.topic
+            set first_position = k.first_position,
+                oldest_at = (
+                  select recorded_at
+                    from feed_entries
+                   where topic = k.topic
+                     and position >= k.first_position
+                   order by position
+                   limit 1
+                )
+           from kept k
+          where t.topic = k.topic
        ),
        deleted as (
          delete from feed_entries f
-          using expired e
-          where f.topic = e.topic
-            and f.position = e.position
+          using heads h
+           join kept k on k.topic = h.topic
+          where h.position < k.first_position
+            and f.topic = h.topic
+            and f.position = h.position
       returning f.position
        )
-       select (select count(*) from oldest) as examined,
-              (select max(recorded_at) from oldest) as newest,
-              (select count(*) from deleted) as deleted`,
-    [from.toISOString(), before.toISOString(), BATCH],
+       select count(*) as removed
+         from deleted`,
+    [locked.map(({ topic }) => topic), before.toISOString(), Math.floor(ENTRIES_PER_BATCH / locked.length)],
   );
-  return {
-    examined: Number(row?.examined),
-    newest: row?.newest ?? null,
-    deleted: Number(row?.deleted),
-  };
+  return Number(row?.removed);
 }

@@ -73,18 +73,20 @@ interface BoundsRow {
 
 const REFERENCE = ENTRIES.except('topic', 'position');
 const NEW_ENTRIES = ENTRIES.unnest(['topic', ...REFERENCE], { extra: { n: 'integer' }, firstParam: 2 });
+// Of a feed with entries only `last_position` changes, so that the update writes no index.
 const APPEND = `with added as materialized (
          select v.*, row_number() over (partition by v.topic order by v.n) as nth
            from ${NEW_ENTRIES.sql}
        ),
        counters as (
-         insert into ${TOPICS.name} as f (topic, last_position)
-         select topic, count(*)
+         insert into ${TOPICS.name} as f (topic, last_position, oldest_at)
+         select topic, count(*), min(recorded_at) filter (where nth = 1)
            from added
           group by topic
           order by topic
              on conflict (topic) do update
-            set last_position = f.last_position + excluded.last_position
+            set last_position = f.last_position + excluded.last_position,
+                oldest_at = coalesce(f.oldest_at, excluded.oldest_at)
       returning f.topic, f.last_position
        ),
        appended as (

@@ -2,17 +2,19 @@ import { Check, Column, Entity, ForeignKey, Index, PrimaryColumn, Unique } from 
 
 /** A row of `feed_topics`: the positions between which a topic's feed has entries. */
 @Entity('feed_topics')
+@Index('feed_topics_by_oldest', ['oldestAt'], { where: 'oldest_at is not null' })
 export class FeedTopicEntity {
   @PrimaryColumn('text', { primaryKeyConstraintName: 'feed_topics_pkey' }) topic: string;
   /** Position of the newest entry. A bigint as decimal string, like every position. */
   @Column('bigint', { name: 'last_position' }) lastPosition: string;
   /** Position of the oldest entry that retention has kept. */
   @Column('bigint', { name: 'first_position', default: 1 }) firstPosition: string;
+  /** When the oldest entry that retention has kept was recorded; null without entries. */
+  @Column({ type: 'timestamptz', precision: 3, name: 'oldest_at', nullable: true }) oldestAt: Date | null;
 }
 
 /** A row of `feed_entries`: a position in a topic's feed that references an entry of a run's timeline. */
 @Entity('feed_entries')
-@Index('feed_entries_by_time', ['recordedAt'])
 export class FeedEntryEntity {
   @PrimaryColumn('text', { primaryKeyConstraintName: 'feed_entries_pkey' }) topic: string;
   /** Dense within the topic, from 1; in commit order. */

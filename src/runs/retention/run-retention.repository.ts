@@ -13,6 +13,9 @@ import type { TerminalState } from '../machine/run-state.js';
  */
 const CHILD_TABLES: Readonly<Record<string, string>> = { events: 'run_id', attempts: 'run_id' };
 
+/** No entry of a feed was recorded longer before the oldest one: it is longer than any transaction of the journal. */
+const FEED_DISORDER = '1 hour';
+
 /** A place in the list of ended runs of one state. */
 export type EndedPlace = Pick<Run, 'createdAt' | 'id'>;
 
@@ -54,8 +57,7 @@ export class RunRetentionRepository {
 
   /**
    * Locks those of the runs that can be removed: they are still in the state, ended before the time, and none of their
-   * events is on a feed. Skips runs that others have locked. A feed entry has the time of its event, so the index of the
-   * feeds by time leads from an event to its entry.
+   * events is on a feed, which the oldest entry of the feed tells. Skips runs that others have locked.
    */
   async lockDue(
     manager: EntityManager,
@@ -70,13 +72,14 @@ export class RunRetentionRepository {
         where r.id = any($1::uuid[])
           and r.outcome = $2::text
           and r.finished_at < $3::timestamptz
-          and (r.topic is null
-               or not exists (
-                 select 1
-                   from events e
-                   join feed_entries f on f.recorded_at = e.t and f.run_id = e.run_id
-                  where e.run_id = r.id
-               ))
+          and ((select oldest_at from feed_topics where topic = r.topic)
+               <= (
+                 select t + interval '${FEED_DISORDER}'
+                   from events
+                  where run_id = r.id
+                  order by index desc
+                  limit 1
+               )) is not true
           for update of r skip locked`,
       [ids, state, before.toISOString()],
     );

@@ -177,7 +177,7 @@ describe('the page of the feed', skipFor(NO_BROWSER), () => {
          returning index
        ),
        counted as (update runs set event_count = 10000 where id = $1::uuid),
-       topic as (insert into feed_topics (topic, last_position) values ('many', 10000))
+       topic as (insert into feed_topics (topic, last_position, oldest_at) values ('many', 10000, clock_timestamp()))
        insert into feed_entries (topic, position, run_id, event_index, recorded_at)
        select 'many', index + 1, $1::uuid, index, clock_timestamp() from grown`,
       [id],

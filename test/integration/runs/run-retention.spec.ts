@@ -39,9 +39,7 @@ describe('the retention of runs', () => {
   afterAll(() => database.close());
 
   const retention = (days = 30, source: DataSource = database.dataSource): RunRetention =>
-    new RunRetention(source, new RunRetentionRepository(), {
-      runRetentionDays: days,
-    });
+    new RunRetention(source, new RunRetentionRepository(), { runRetentionDays: days });
 
   /** A run of two attempts that was created and ended so many days before NOW. */
   async function ended(age: number, given: Partial<NewRun> = {}, createdAge = age): Promise<string> {
@@ -64,6 +62,10 @@ describe('the retention of runs', () => {
     ]);
     await dataSource.query('update events set t = $2 where run_id = $1', [id, at]);
     await dataSource.query('update feed_entries set recorded_at = $2 where run_id = $1', [id, at]);
+    await dataSource.query(
+      `update feed_topics t set oldest_at = f.recorded_at
+         from feed_entries f where f.topic = t.topic and f.position = t.first_position`,
+    );
   }
 
   const kept = async (): Promise<string[]> =>
@@ -146,9 +148,7 @@ describe('the retention of runs', () => {
         return found;
       }
     }
-    const job = new RunRetention(database.dataSource, new Interrupted(), {
-      runRetentionDays: 30,
-    });
+    const job = new RunRetention(database.dataSource, new Interrupted(), { runRetentionDays: 30 });
     assert.equal(await job.runOnce(NOW), 0);
     assert.deepEqual(await kept(), [id]);
     await assertCounted();
@@ -165,9 +165,7 @@ describe('the retention of runs', () => {
       }
     }
     const other = await database.open();
-    const job = new RunRetention(database.dataSource, new Retried(), {
-      runRetentionDays: 30,
-    });
+    const job = new RunRetention(database.dataSource, new Retried(), { runRetentionDays: 30 });
     assert.equal(await job.runOnce(NOW), 1);
     assert.match(String(await late), /not found/);
     assert.equal(await rowsOf(id), 0);
@@ -192,6 +190,16 @@ describe('the retention of runs', () => {
     await assertCounted();
   });
 
+  test('keeps a run whose events come after younger ones, until they have left a feed that goes on', async () => {
+    await ended(31 - 0.5 / 24, { topic: 't' });
+    await ended(31, { topic: 't' });
+    const last = await ended(1, { topic: 't' });
+    assert.equal(await retention().runOnce(NOW), 0);
+    await feedRetention(7).runOnce(NOW);
+    assert.equal(await retention().runOnce(NOW), 2);
+    assert.deepEqual(await kept(), [last]);
+  });
+
   test('is not held up by runs that it has to keep', async () => {
     const held = await ended(99, { topic: 't' });
     await database.dataSource.query(
@@ -205,11 +213,6 @@ describe('the retention of runs', () => {
       `insert into events
        select r.id, e.index, e.attempt, e.type, e.state, e.t, e.msg, e.payload, e.size
          from runs r, events e where e.run_id = $1 and r.id <> $1`,
-      [held],
-    );
-    await database.dataSource.query(
-      `insert into feed_entries
-       select 't', row_number() over () + 100, run_id, index, t from events where run_id <> $1`,
       [held],
     );
     const free = await ended(31);
