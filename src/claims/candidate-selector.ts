@@ -152,9 +152,11 @@ export class CandidateSelector {
     const open = wanted.filter(
       ({ run }) => run.concurrencyKey === null || (lockedKeys.has(run.concurrencyKey) && take(run, counts)),
     );
-    const runs = open.flatMap(({ run }) => (readHead.has(run.id) ? [] : [run]));
-    const pending = new Map(readHead);
-    for (const run of await this.queue.readAll(manager, runs, isLocked)) pending.set(run.id, run);
+    // To wait for a run while one holds a key might be a deadlock, so runs beside keys are locked, which skips held ones.
+    const locks = isLocked || keys.size > 0;
+    const pending = new Map(locks === isLocked ? readHead : []);
+    const runs = open.flatMap(({ run }) => (pending.has(run.id) ? [] : [run]));
+    for (const run of await this.queue.readAll(manager, runs, locks)) pending.set(run.id, run);
     return open.flatMap((candidate): Candidate[] => {
       const run = pending.get(candidate.run.id);
       if (!run) add(candidate.run, -1, counts);

@@ -36,7 +36,7 @@ describe('the form that starts a run of a definition', skipFor(NO_BROWSER), () =
     await page.getByRole('row', { name: 'mode string, one of "fast", "slow"' }).waitFor();
     await page.getByRole('button', { name: 'Start a run' }).click();
     await page.getByText('What to read. · string · required').waitFor();
-    await page.getByLabel('file').fill('a "b" $(c)');
+    await page.getByLabel('file', { exact: true }).fill('a "b" $(c)');
     const command = page.getByLabel('Command', { exact: true });
     await command.getByText(`convert --in 'a "b" $(c)' --mode=fast`).waitFor();
     await command.getByText(`'NAME=a "b" $(c)'`).waitFor();
