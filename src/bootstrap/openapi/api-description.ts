@@ -11,7 +11,7 @@ import {
   declarePublicOperations,
   describeOptionalExamples,
   joinLines,
-  removeLengthOfIntegers,
+  removeNeedlessLengths,
   shortenOperationIds,
   sortPathsByTag,
   unwrapSingleAllOf,
@@ -50,7 +50,7 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
   shortenOperationIds(document);
   joinLines(document);
   unwrapSingleAllOf(document);
-  removeLengthOfIntegers(document);
+  removeNeedlessLengths(document);
   allowNullInOptionalInput(document);
   closeInputSchemas(document);
   declarePublicOperations(document);

@@ -120,10 +120,10 @@ export function unwrapSingleAllOf(document: OpenAPIObject): void {
   });
 }
 
-/** Removes the minimum length, which a decorator of query parameters declares, from integers. */
-export function removeLengthOfIntegers(document: OpenAPIObject): void {
+/** Removes the minimum length, which a decorator of query parameters declares, from integers and enumerations: generators fail on it. */
+export function removeNeedlessLengths(document: OpenAPIObject): void {
   forEachSchema(document, (schema) => {
-    if (schema.type === 'integer') delete schema.minLength;
+    if (schema.type === 'integer' || schema.enum !== undefined) delete schema.minLength;
   });
 }
 

@@ -68,10 +68,11 @@ describe('tools for OpenAPI, on the API description', { ...NO_OPENAPI_TOOLS, con
     await playMainScenario('orval', async (operation, call = {}) => {
       check(`${operation}Params`, call.path ?? {});
       check(`${operation}QueryParams`, call.query ?? {});
-      check(`${operation}Body`, call.body);
+      if (call.body !== undefined) check(`${operation}Body`, call.body);
       const { status, body, text } = await sendCall({ document, send: service.send }, operation, call);
       assert.ok(status < 300, `${operation}: ${status} ${text}`);
-      check(`${operation}Response`, body);
+      // Of several answers, orval describes the first.
+      if (operation !== 'createBulkOperation') check(`${operation}Response`, body);
       return body;
     });
     for (const name of ['createRunBody', 'addEventBody', 'addEventResponse', 'readFeedResponse']) {
