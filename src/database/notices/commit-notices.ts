@@ -188,9 +188,10 @@ class Session {
     this.#client.on('error', (error) => this.#lost.abort(error));
     this.#client.on('end', () => this.#lost.abort(new Error('the connection ended')));
     this.#client.on('notification', ({ payload }) => {
-      if (payload !== PROCESS_JOINS) return this.receive(noticeOf(payload ?? ''));
-      this.#joins += 1;
-      this.#isAlone = false;
+      if (payload === PROCESS_JOINS) {
+        this.#joins += 1;
+        this.#isAlone = false;
+      } else if (this.#isListening) this.receive(noticeOf(payload ?? ''));
     });
   }
 
@@ -203,12 +204,12 @@ class Session {
     this.#gate.remember(this.#client);
     await this.#query(JOIN_DEPLOYMENT);
     await this.#query(`listen ${CHANNEL}`);
-    if (this.#isClosed) return;
-    this.#isListening = true;
-    this.receive(null);
     // Of two that join at once, each announces itself before it counts, so that at least one learns of the other.
     await this.#query(`notify ${CHANNEL}, '${PROCESS_JOINS}'`);
     await this.#count();
+    if (this.#isClosed) return;
+    this.#isListening = true;
+    this.receive(null);
     this.#timer = setInterval(() => this.#orLose(this.#count()), this.times.check);
   }
 

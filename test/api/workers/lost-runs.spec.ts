@@ -9,6 +9,7 @@ import { beforeTimeOut } from '../../support/app/passing-time.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
+import { endListening } from '../../support/postgres/listening-sessions.js';
 import { logStatementsByDatabase } from '../../support/postgres/statement-log.js';
 import {
   KEYS,
@@ -179,10 +180,7 @@ describe('a heartbeat that names runs', () => {
   test('with `wait` is answered although the connection that listens is lost', async () => {
     const { id } = await steps.running({}, 'deaf');
     const waiting = await hold('deaf', [op(id, 1)]);
-    await service.database.dataSource.query(
-      `select pg_terminate_backend(pid) from pg_stat_activity
-        where datname = current_database() and query like 'listen %' and pid <> pg_backend_pid()`,
-    );
+    await endListening(service.database.dataSource);
     await twin.send('POST', `/runs/${id}/cancel`);
     assert.equal((await soon(waiting)).length, 1);
   });

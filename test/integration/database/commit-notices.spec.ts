@@ -61,6 +61,13 @@ async function silentProxy(
   };
 }
 
+async function eventually(isTrue: () => boolean, told = (): string => ''): Promise<void> {
+  for (const deadline = performance.now() + 120_000; !isTrue();) {
+    assert.ok(performance.now() < deadline, told());
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
 const losses = (names: readonly unknown[]): number => names.filter((name) => name === null).length;
 
 const ids = (count: number, length: number, letter: string): string[] =>
@@ -93,12 +100,11 @@ describe('commit notices', () => {
       return this.notices.map((notice) => notice && notice.servedBy);
     }
 
-    async until(condition: (names: readonly (string | null | undefined)[]) => boolean): Promise<void> {
-      const deadline = performance.now() + 120_000;
-      while (!condition(this.names)) {
-        assert.ok(performance.now() < deadline, JSON.stringify(this.notices));
-        await new Promise((resolve) => setTimeout(resolve, 5));
-      }
+    until(condition: (names: readonly (string | null | undefined)[]) => boolean): Promise<void> {
+      return eventually(
+        () => condition(this.names),
+        () => JSON.stringify(this.notices),
+      );
     }
   }
 
@@ -130,12 +136,6 @@ describe('commit notices', () => {
 
   test('know whether another process serves, from its beginning to its end', async () => {
     const times = { ...TIMES, check: 20 };
-    const until = async (isTrue: () => boolean): Promise<void> => {
-      for (const deadline = performance.now() + 120_000; !isTrue();) {
-        assert.ok(performance.now() < deadline);
-        await new Promise((resolve) => setTimeout(resolve, 5));
-      }
-    };
     await withNotices(
       async (first) => {
         assert.equal(first.isAlone, false);
@@ -144,9 +144,9 @@ describe('commit notices', () => {
         await withNotices(async (second) => {
           await second.open();
           assert.equal(second.isAlone, false);
-          await until(() => !first.isAlone);
+          await eventually(() => !first.isAlone);
         });
-        await until(() => first.isAlone);
+        await eventually(() => first.isAlone);
       },
       database.dataSource,
       times,

@@ -19,6 +19,13 @@ function keyed(worker: string): Claim {
   return { ...claimOf(worker), idempotency: { scope: `claim of ${worker}`, requestHash: 'hash' } };
 }
 
+/** A journal that believes that no other process serves, or that others do. */
+function journalBeside(source: DataSource, isAlone: boolean): RunJournal {
+  const marks = new LowWaterMarks({ subscribe: () => () => undefined, isListening: true, isAlone });
+  marks.onModuleInit();
+  return journalOn(source, {}, undefined, marks).journal;
+}
+
 describe('the journal', () => {
   let database: TestDatabase;
   let journal: RunJournal;
@@ -49,12 +56,9 @@ describe('the journal', () => {
     ['two processes of which each believes to be the only one', true],
   ] as const)
     test(`also when ${who} on one database serve the claims`, async () => {
-      const start = (source: DataSource): RunJournal => {
-        const marks = new LowWaterMarks({ subscribe: () => () => undefined, isListening: true, isAlone });
-        marks.onModuleInit();
-        return journalOn(source, {}, undefined, marks).journal;
-      };
-      const journals = [start(database.dataSource), start(await database.open())];
+      const journals = [database.dataSource, await database.open()].map((source) =>
+        journalBeside(source, isAlone),
+      );
       await Promise.all(Array.from({ length: 200 }, () => createOn(journal)));
       const handed: string[] = [];
       const worker = async (name: string, at: RunJournal): Promise<void> => {
@@ -111,9 +115,7 @@ describe('the journal', () => {
 
   for (const isAlone of [false, true])
     test(`skips runs that ${isAlone ? 'somebody in SQL' : 'another process'} has locked and takes the next ones`, async () => {
-      const marks = new LowWaterMarks({ subscribe: () => () => undefined, isListening: true, isAlone });
-      marks.onModuleInit();
-      ({ journal } = journalOn(database.dataSource, {}, undefined, marks));
+      journal = journalBeside(database.dataSource, isAlone);
       const held = await createOn(journal, { priority: 9 });
       const free = await createOn(journal);
       const other = database.dataSource.createQueryRunner();
