@@ -1,7 +1,7 @@
 import { better, goalLine, ratio, rowOf } from '../lib/pages/figures.mjs';
 import { sender } from '../lib/load/http.mjs';
 import { drive, warmUp } from '../lib/load/load.mjs';
-import { peerSubjects, rawSubjects } from '../lib/servers/peers.mjs';
+import { peerSubjects, PG_BOSS_16, rawSubjects } from '../lib/servers/peers.mjs';
 import { inTurn, ROUNDS, withOpen } from '../lib/rounds.mjs';
 import { KEY, startService } from '../lib/servers/service.mjs';
 import { quantile } from '../lib/pages/stats.mjs';
@@ -80,6 +80,11 @@ export function goals(rows) {
     goalLine('Lifecycles over HTTP, 64 clients, to the better peer job by job', ratio(single, oneByOne), {
       atLeast: 1.3,
     }),
+    goalLine(
+      'Lifecycles over HTTP, 16 clients, to pg-boss with 16 loops',
+      ratio(find(labelOf(16, null)), find(PG_BOSS_16)),
+      { atLeast: 1 },
+    ),
     goalLine('Lifecycles through bulk calls to the better peer batched', ratio(bulk, batched), {
       atLeast: 0.25,
     }),

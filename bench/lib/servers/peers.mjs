@@ -9,6 +9,9 @@ const TRY_S = 2;
 
 const batching = { completeJobBatchDelay: 0, failJobBatchDelay: 0, maxPoolSize: 25 };
 
+/** pg-boss with as many loops as the clients that it is compared with. */
+export const PG_BOSS_16 = 'pg-boss, job by job, 16 loops';
+
 /** Each peer's ways to work, and the settings that are tried for each before the best of them is measured. */
 const WAYS = [
   {
@@ -18,6 +21,14 @@ const WAYS = [
     order: { kind: 'one' },
     candidates: [8, 16, 32, 64].map((count) => ({ count })),
     shown: ({ count }) => `${count} loops`,
+  },
+  {
+    label: PG_BOSS_16,
+    kind: 'single',
+    program: 'pg-boss.mjs',
+    order: { kind: 'one' },
+    candidates: [{ count: 16 }],
+    shown: () => 'for the comparison with 16 clients',
   },
   {
     label: 'pg-boss, batches of 1,000',
