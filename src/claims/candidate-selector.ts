@@ -154,7 +154,7 @@ export class CandidateSelector {
     );
     // To wait for a run while one holds a key might be a deadlock, so runs beside keys are locked, which skips held ones.
     const locks = isLocked || keys.size > 0;
-    const pending = new Map(locks === isLocked ? readHead : []);
+    const pending = new Map(locks && !isLocked ? [] : readHead);
     const runs = open.flatMap(({ run }) => (pending.has(run.id) ? [] : [run]));
     for (const run of await this.queue.readAll(manager, runs, locks)) pending.set(run.id, run);
     return open.flatMap((candidate): Candidate[] => {

@@ -85,7 +85,7 @@ export class CommitNotices implements OnModuleDestroy, OnApplicationShutdown {
 
   /** Whether no other process of the deployment serves, as far as is known. */
   get isAlone(): boolean {
-    return this.isListening && this.#session?.isAlone === true;
+    return this.#session?.isAlone === true;
   }
 
   /** Those who wait for what this part of the notices names. */
@@ -232,7 +232,7 @@ class Session {
   }
 
   get isAlone(): boolean {
-    return this.#isAlone;
+    return this.isListening && this.#isAlone;
   }
 
   /** Closes the connection; no listener is called afterwards. */

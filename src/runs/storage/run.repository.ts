@@ -50,6 +50,9 @@ export type VersionedRun = RunRecord & {
   readonly writtenBy: string;
 };
 
+/** Runs as they were read, by id. */
+type RunsAsRead = ReadonlyMap<string, Pick<VersionedRun, 'writtenBy'>>;
+
 // A new run is sent without the columns that have the same value in every new run.
 const CONSTANT = RUNS.fields.filter((field): field is keyof typeof INITIAL_VALUES => field in INITIAL_VALUES);
 const GIVEN = RUNS.except(...CONSTANT, 'outcome', 'endedWorker', 'queuedAt', 'updatedAt', 'size');
@@ -271,7 +274,7 @@ export class RunRepository {
   async update(
     manager: EntityManager,
     changed: readonly Run[],
-    before: ReadonlyMap<string, Pick<FoundRun, 'writtenBy'>>,
+    before: RunsAsRead,
     fields: ReadonlySet<ChangingField>,
     { ended, begun }: ExecutionChange,
   ): Promise<void> {
@@ -282,7 +285,7 @@ export class RunRepository {
     const values = {
       ...OUTPUTS,
       left_worker: ({ id }: Run) => ended.get(id) ?? null,
-      written_by: ({ id }: Run) => before.get(id)?.writtenBy ?? null,
+      ...writtenByOf(before),
     };
     await Promise.all([
       execute(manager, sql, source.params(changed, values)),
@@ -302,16 +305,20 @@ export class RunRepository {
   assign(
     manager: EntityManager,
     assigned: readonly Run[],
-    before: ReadonlyMap<string, Pick<VersionedRun, 'writtenBy'>>,
+    before: RunsAsRead,
   ): Promise<(ClaimedFields & { readonly id: string })[]> {
-    const values = { written_by: ({ id }: Run) => before.get(id)?.writtenBy ?? null };
-    return rows(manager, ASSIGN, ASSIGNED_RUNS.params(assigned, values));
+    return rows(manager, ASSIGN, ASSIGNED_RUNS.params(assigned, writtenByOf(before)));
   }
 }
 
 /** Whether none of the new runs has options, so that their insertion puts them into the queue. */
 export function isPutIntoQueue(created: readonly RunRecord[]): boolean {
   return created.every((run) => OPTIONS.every((field) => run[field] === null));
+}
+
+/** How a statement with a column `written_by` gets the transaction that had written each run when it was read. */
+function writtenByOf(before: RunsAsRead): { readonly written_by: (run: Run) => string | null } {
+  return { written_by: ({ id }) => before.get(id)?.writtenBy ?? null };
 }
 
 /** Columns of `executions` from a row of `runs`. */

@@ -14,6 +14,7 @@ import {
 import { CommitNotices, type NotificationTimes } from '../../../src/database/notices/commit-notices.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { createLog, type Log } from '../../../src/common/logging/logger.js';
+import { until } from '../../support/service-process.js';
 import { countListening } from '../../support/postgres/listening-sessions.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 
@@ -61,13 +62,6 @@ async function silentProxy(
   };
 }
 
-async function eventually(isTrue: () => boolean, told = (): string => ''): Promise<void> {
-  for (const deadline = performance.now() + 120_000; !isTrue();) {
-    assert.ok(performance.now() < deadline, told());
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
-
 const losses = (names: readonly unknown[]): number => names.filter((name) => name === null).length;
 
 const ids = (count: number, length: number, letter: string): string[] =>
@@ -100,11 +94,12 @@ describe('commit notices', () => {
       return this.notices.map((notice) => notice && notice.servedBy);
     }
 
-    until(condition: (names: readonly (string | null | undefined)[]) => boolean): Promise<void> {
-      return eventually(
-        () => condition(this.names),
-        () => JSON.stringify(this.notices),
-      );
+    async until(condition: (names: readonly (string | null | undefined)[]) => boolean): Promise<void> {
+      const deadline = performance.now() + 120_000;
+      while (!condition(this.names)) {
+        assert.ok(performance.now() < deadline, JSON.stringify(this.notices));
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
     }
   }
 
@@ -144,9 +139,9 @@ describe('commit notices', () => {
         await withNotices(async (second) => {
           await second.open();
           assert.equal(second.isAlone, false);
-          await eventually(() => !first.isAlone);
+          await until(() => !first.isAlone, 'the first one knows of the second');
         });
-        await eventually(() => first.isAlone);
+        await until(() => first.isAlone, 'the first one knows that it is alone again');
       },
       database.dataSource,
       times,
