@@ -21,10 +21,9 @@ export { ScheduledJob, type JobOptions, type JobRun } from './common/scheduling/
 export type { OpRunDto } from './runs/dto/op-run.dto.js';
 export type { CommittedEvent } from './runs/events/committed-event.js';
 export { RunEvents, type EventPage } from './runs/run-events.js';
-export type { RunRequest } from './runs/new-run.js';
 export { RunReader } from './runs/reading/run.reader.js';
 export { IdempotencyMismatch, RunNotFound, RunRejected } from './runs/run.errors.js';
-export { RunsService, type AnsweredRun } from './runs/runs.service.js';
+export { RunsService, type AnsweredRun, type RunRequest } from './runs/runs.service.js';
 export {
   needsOf,
   shapeOf,

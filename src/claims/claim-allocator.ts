@@ -9,11 +9,11 @@ import {
   type Claim,
   type ClaimedRun,
   type ClaimOutcome,
-} from '../runs/journal/claim.js';
+} from '../runs/journal/command.js';
 import { GroupTables, type ClaimTerms, type GroupClaims } from '../runs/journal/commit-group.js';
 import { decide } from '../runs/machine/decide.js';
 import { isRejected, type Policy } from '../runs/machine/run-command.js';
-import type { ClaimableRun } from '../runs/queue/claimable-runs.js';
+import type { ClaimableRun } from '../runs/queue/lane.js';
 import type { Claimant, ClaimContext, HeldRun } from '../runs/scheduling-strategy.js';
 import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
 import type { HeldByClaim } from '../runs/storage/run.repository.js';

@@ -5,7 +5,7 @@ import { errorType, type Span, type Tracing } from '@longshore/common/tracing/tr
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { HELD } from '../common/http/server/held-requests.js';
 import { TRACING } from '../common/tracing/tracing.module.js';
-import type { ClaimedRun, ClaimOutcome } from '../runs/journal/claim.js';
+import type { ClaimedRun, ClaimOutcome } from '../runs/journal/command.js';
 import type { ClaimRequest } from './claim.service.js';
 
 /** Values of the label `outcome`. */

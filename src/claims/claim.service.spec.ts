@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { CONTENDED, CONTENDED_REPLAY, EMPTY, type ClaimOutcome } from '../runs/journal/claim.js';
+import { CONTENDED, CONTENDED_REPLAY, EMPTY, type ClaimOutcome } from '../runs/journal/command.js';
 import { JournalOverloaded } from '../runs/run.errors.js';
 import type { WorkerPool } from '../workers/pool/worker-pool.js';
 import { DirectStrategy } from './strategies/direct.strategy.js';

@@ -9,7 +9,7 @@ import { Refusals } from '../common/quotas/refusals.js';
 import { Settings } from '../config/settings.js';
 import { WORKER_ID_PARAM } from '../common/http/api-examples.js';
 import { ApiIdempotencyKey, IdempotencyOf } from '../runs/http/idempotency.js';
-import type { Idempotency } from '../runs/idempotency/idempotency-ledger.js';
+import type { Idempotency } from '../runs/idempotency/idempotency.repository.js';
 import { ClaimInstrumentation } from './claim-instrumentation.js';
 import { ClaimedOpsDto, ClaimQueryDto, toWorkerOpRunDto } from './claim.dto.js';
 import { ClaimService } from './claim.service.js';

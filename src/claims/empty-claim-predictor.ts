@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { CommitNotices, type NoticeSource } from '../database/notices/commit-notices.js';
-import type { Claim, ClaimOutcome } from '../runs/journal/claim.js';
+import type { Claim, ClaimOutcome } from '../runs/journal/command.js';
 import { Lanes } from '../runs/queue/lanes.js';
 import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
 import { WaitingClaims } from './waiting-claims.js';

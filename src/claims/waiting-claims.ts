@@ -3,10 +3,10 @@ import { Inject, Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { untilWoken } from '../common/waits/until-woken.js';
 import type { ClaimablePart, CommitNotice } from '../database/notices/commit-notice.js';
 import { CommitNotices, type NoticeSource } from '../database/notices/commit-notices.js';
-import type { ClaimOutcome } from '../runs/journal/claim.js';
+import type { ClaimOutcome } from '../runs/journal/command.js';
 import { RunJournal } from '../runs/journal/run-journal.js';
-import { readClaimablePart } from '../runs/queue/claimable-runs.js';
 import {
+  readClaimablePart,
   laneOf,
   PLAIN,
   PLAIN_LANE,

@@ -26,7 +26,7 @@ import { DEFINITION_NAME_PARAM } from '../common/http/api-examples.js';
 import { answerPage } from '../runs/http/json-stream.js';
 import { OpRunDto } from '../runs/dto/op-run.dto.js';
 import { sendRun, ApiIdempotentCreation, IdempotencyOf } from '../runs/http/idempotency.js';
-import type { Idempotency } from '../runs/idempotency/idempotency-ledger.js';
+import type { Idempotency } from '../runs/idempotency/idempotency.repository.js';
 import { ApiTraceparent, TraceOf } from '../runs/http/request-headers.js';
 import { toWarnings } from '@longshore/common/warnings';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';

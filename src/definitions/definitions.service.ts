@@ -19,8 +19,13 @@ import {
 import { growthProblem, toRetryPolicyDto } from '../runs/dto/retry-policy.dto.js';
 import type { OpRunDto } from '../runs/dto/op-run.dto.js';
 import { newId } from '../runs/machine/new-id.js';
-import type { RunRequest } from '../runs/new-run.js';
-import { previewRun, RunsService, type AnsweredRun, type RunCreation } from '../runs/runs.service.js';
+import {
+  type RunRequest,
+  previewRun,
+  RunsService,
+  type AnsweredRun,
+  type RunCreation,
+} from '../runs/runs.service.js';
 import { DefinitionRepository, type DefinitionRow, type LatestDefinition } from './definition.repository.js';
 import {
   DefinitionNotFound,

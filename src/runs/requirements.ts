@@ -1,7 +1,6 @@
 import { v5 as uuidV5 } from 'uuid';
 import { capabilitiesOfConstraints } from '@longshore/common/capabilities';
-import { gpuTagsOf } from './machine/constraints.js';
-import type { RunRecord } from './machine/run.js';
+import { gpuTagsOf, type RunRecord } from './machine/run.js';
 import { neededCapabilities } from './options/option-values.js';
 
 /** What a worker must have to get a run, and what a worker has of it. */

@@ -1,5 +1,5 @@
 import { DomainError, type ErrorKind } from '../common/errors/domain-error.js';
-import { MAX_LABELS } from './machine/labels.js';
+import { MAX_LABELS } from './machine/run.js';
 import type { Rejection } from './machine/run-command.js';
 import type { RunState } from './machine/run-state.js';
 

@@ -17,8 +17,7 @@ import { EventRepository } from './events/event.repository.js';
 import { HeldRunRepository } from './storage/held-run.repository.js';
 import { IdempotencyRetentionJob } from './idempotency/idempotency-retention.job.js';
 import { IdempotencyRepository } from './idempotency/idempotency.repository.js';
-import { RunRetention } from './retention/run-retention.js';
-import { RunRetentionRepository } from './retention/run-retention.repository.js';
+import { RunRetention, RunRetentionRepository } from './run-retention.job.js';
 import { RunCountsRepository } from './counts/run-counts.repository.js';
 import { RunCountsRollUp } from './counts/run-counts.roll-up.js';
 import { ConcurrencyKeys } from './queue/concurrency-keys.js';
@@ -36,7 +35,6 @@ import { RunViews } from './storage/run-views.js';
 import { SharedRunReads } from './reading/shared-run-reads.js';
 import { RunEtags } from './http/run-etags.js';
 import { RunEvents } from './run-events.js';
-import { RunChanges } from './reading/run-changes.js';
 import { RunListReader } from './reading/run-list.reader.js';
 import { RunReader } from './reading/run.reader.js';
 import { RunRepository } from './storage/run.repository.js';
@@ -99,7 +97,6 @@ const EXPORTS = [
     RunViews,
     SharedRunReads,
     RunEtags,
-    RunChanges,
     RunPolls,
     RunCountsMetrics,
   ],

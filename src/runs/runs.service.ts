@@ -4,11 +4,14 @@ import type { Caller } from '../auth/access.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { toTimelineEventDto, type AddEventDto } from './dto/event.dto.js';
-import type { UpdateLabelsDto } from './dto/labels.dto.js';
+import {
+  readStartTime,
+  toStoredExecutionOptions,
+  type RequestedExecutionOptions,
+} from './dto/execution-options.dto.js';
 import { toOpRunDto, type OpRunDto } from './dto/op-run.dto.js';
-import type { UpdateRunDto } from './dto/run-requests.dto.js';
-import { newRun, type RunRequest } from './new-run.js';
-import { createRun } from './machine/run.js';
+import type { UpdateLabelsDto, UpdateRunDto } from './dto/run-requests.dto.js';
+import { createRun, type NewRun } from './machine/run.js';
 import type { Reporter, RunCommand } from './machine/run-command.js';
 import {
   MANUAL_RETRY,
@@ -17,11 +20,20 @@ import {
   type ReportedEvent,
   type RunEvent,
 } from './machine/run-event.js';
-import type { Idempotency } from './idempotency/idempotency-ledger.js';
+import type { Idempotency } from './idempotency/idempotency.repository.js';
 import type { CommandOptions, Effect } from './journal/command.js';
 import { RunJournal } from './journal/run-journal.js';
 import { checkedState } from './reading/run-filter.js';
 import { RunReader } from './reading/run.reader.js';
+import { MissingScope } from '../auth/auth.errors.js';
+import { eventType } from './machine/event-types.js';
+import type { JsonObject } from '@longshore/common/json/json-value';
+import type { RequestedConstraints } from './dto/constraints.dto.js';
+import { toStoredOptions, type EventDeliveryDto, type TimeoutsDto } from './dto/run-options.dto.js';
+import type { RequestedRetryPolicy } from './dto/retry-policy.dto.js';
+import { newId } from './machine/new-id.js';
+import { bindOptions } from './options/option-values.js';
+import { requirementIdOf, requirementsOf } from './requirements.js';
 
 /** What a request to create a run says beside the run. */
 export interface RunCreation extends CommandOptions {
@@ -135,4 +147,64 @@ export function checkedEvent(reported: ReportedEvent): RunEvent {
 /** The command that puts an event on a run's timeline and carries out its effect. */
 export function eventCommand(event: RunEvent, reporter: Reporter): RunCommand {
   return { type: 'event', event: { ...event, sender: reporter.sender }, reporter };
+}
+
+/**
+ * Refuses an event that the caller's scopes do not permit. A worker may also report events of clients, as the worker and attempt
+ * that hold the run.
+ * @throws MissingScope
+ */
+export function assertMayReport({ scopes }: Caller, type: string, { workerId, attempt }: Reporter): void {
+  const scope = eventType(type)?.scope;
+  if (scope === undefined || scopes.has(scope) || scopes.has('admin')) return;
+  // The state machine checks that the given worker holds the run in the given attempt.
+  if (scope === 'worker' || workerId === undefined || attempt === undefined) throw new MissingScope(scope);
+}
+
+/** A request to create a run; absent fields take the documented defaults. */
+export interface RunRequest extends RequestedExecutionOptions {
+  /** A new one unless given. */
+  readonly id?: string | undefined;
+  readonly image: string;
+  readonly priority?: number | undefined;
+  readonly inputs?: JsonObject | undefined;
+  readonly outputs?: JsonObject | undefined;
+  readonly constraints?: RequestedConstraints | undefined;
+  readonly retry_policy?: RequestedRetryPolicy | undefined;
+  readonly timeouts?: TimeoutsDto | undefined;
+  readonly start_at?: string | undefined;
+  readonly name?: string | undefined;
+  readonly event_delivery?: EventDeliveryDto | null | undefined;
+  readonly definition?: { readonly id: string; readonly version: string } | undefined;
+}
+
+/** The run that a request asks for, with new ids. @param trace the trace that the run belongs to */
+export function newRun(request: RunRequest, trace: TraceContext | null): NewRun {
+  const { event_delivery: delivery, definition, start_at: startAt } = request;
+  const id = request.id ?? newId();
+  // The values of inputs, which those of a definition may have, are not looked at again.
+  const bound = definition === undefined ? bindOptions(request, id) : request;
+  const stored = toStoredOptions(request);
+  const options = toStoredExecutionOptions(bound);
+  const { cpu, extraConstraints } = stored;
+  // The spreads come last: V8 adds members to a copy slowly.
+  return {
+    id,
+    attemptId: newId(),
+    image: request.image,
+    priority: request.priority ?? 0,
+    inputs: request.inputs ?? {},
+    outputsTemplate: request.outputs ?? {},
+    requirementId: requirementIdOf(requirementsOf({ cpu, extraConstraints, ...options })),
+    startAt: startAt === undefined ? null : readStartTime(startAt),
+    name: request.name ?? null,
+    topic: delivery?.topic ?? null,
+    attributes: delivery?.attributes ?? null,
+    definitionId: definition?.id ?? null,
+    definitionVersion: definition?.version ?? null,
+    traceparent: trace?.traceparent ?? null,
+    tracestate: trace?.tracestate ?? null,
+    ...stored,
+    ...options,
+  };
 }

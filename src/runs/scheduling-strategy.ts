@@ -1,6 +1,5 @@
 import type { SqlExecutor } from '../database/sql/sql.js';
-import { cpuMillisOf, gpusOf, gpuTagsOf } from './machine/constraints.js';
-import type { Run } from './machine/run.js';
+import { cpuMillisOf, gpusOf, gpuTagsOf, type Run } from './machine/run.js';
 
 export interface Gpu {
   readonly id: number;

@@ -6,8 +6,7 @@ import { Check, IsText } from '../common/http/validation/dto-decorators.js';
 import { QueryInteger, QueryString } from '../common/http/validation/query-decorators.js';
 import { PassByReference } from '../common/http/validation/free-form-json.js';
 import { SECRET_KINDS, type SecretEntity, type SecretKind } from '../database/entities/secret.entity.js';
-import { MAX_VARIABLES } from '../runs/options/variable-name.js';
-import { SECRET_NAME } from '../runs/secret-name.js';
+import { MAX_VARIABLES, SECRET_NAME } from '../runs/options/names.js';
 
 /** Largest and default number of secrets on a page. */
 export const MAX_LISTED_SECRETS = 1000;

@@ -18,7 +18,7 @@ import { CurrentCaller } from '../auth/api-key.guard.js';
 import { ApiResource, ApiSwitchedOffError } from '../common/http/errors/error.dto.js';
 import { ApiPage } from '../common/http/next-page.js';
 import { answerPage } from '../runs/http/json-stream.js';
-import { SECRET_NAME } from '../runs/secret-name.js';
+import { SECRET_NAME } from '../runs/options/names.js';
 import { ListSecretsQueryDto, PutSecretDto, SecretDto, SecretRotationDto } from './secret.dto.js';
 import { SecretsService } from './secrets.service.js';
 

@@ -9,8 +9,7 @@ import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Log } from '../common/logging/logger.js';
 import type { SecretKind } from '../database/entities/secret.entity.js';
 import type { Page } from '../database/sql/read-page.js';
-import { MAX_VARIABLES, VARIABLE_NAME } from '../runs/options/variable-name.js';
-import { SECRET_NAME } from '../runs/secret-name.js';
+import { MAX_VARIABLES, VARIABLE_NAME, SECRET_NAME } from '../runs/options/names.js';
 import { SecretCipher } from './secret-cipher.js';
 import {
   MAX_LISTED_SECRETS,

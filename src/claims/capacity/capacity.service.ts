@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import type { SchedulingStrategy, HeldRun, Shape } from '../../runs/scheduling-strategy.js';
 import { PacedReading } from '../../workers/overview/paced-reading.js';
 import { takesRuns, WorkerPool, type PooledWorker } from '../../workers/pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
@@ -13,6 +13,10 @@ import {
   type DemandDto,
   type DemandNumbersDto,
   type DemandShapeDto,
+  type DemandSelectorDto,
+  type SupplyDto,
+  type SupplySizeDto,
+  type SupplySumDto,
 } from './capacity.dto.js';
 import {
   DemandReader,
@@ -20,10 +24,13 @@ import {
   type RunNumbers,
   type ShapeDemand,
   type StageDemand,
+  type RequirementDemand,
 } from './demand.reader.js';
-import { placementOf } from './placement.js';
-import { toSelectorDtos } from './selector-demand.js';
-import { summariseSupply } from './supply.js';
+import { offeredBy, requirementList, requirementsOfList } from '../../runs/requirements.js';
+import { unmetWords } from '../explain/explain-summary.js';
+import { freeResources } from '../../workers/free-resources.js';
+import { summariseWorkers, toCores, type Usage } from '../../workers/overview/workers-summary.js';
+import { summariseEngines } from '../../workers/pool/engine-use.js';
 
 @Injectable()
 export class CapacityService {
@@ -109,4 +116,147 @@ function subtract(all: RunNumbers, listed: readonly RunNumbers[]): DemandNumbers
     rest.inExecution -= inExecution;
   }
   return rest.ready + rest.waiting + rest.inExecution > 0 ? toNumbersDto(rest) : null;
+}
+
+/**
+ * Tells, by the rule of the strategy, whether and how often runs of a shape fit the workers; null: unknown.
+ * @param workers those that accept runs
+ * @param held their runs, by worker
+ * @param reserved ids of workers that are reserved for a run: they take no other
+ * @returns function of a shape and of the number of runs above which free places need not be counted
+ */
+export function placementOf(
+  strategy: SchedulingStrategy,
+  workers: readonly PooledWorker[],
+  held: ReadonlyMap<string, readonly HeldRun[]>,
+  reserved: ReadonlySet<string>,
+) {
+  const countersOf = (some: readonly PooledWorker[], runs: typeof held) =>
+    some.flatMap((worker) => strategy.roomOf?.({ ...worker, held: runs.get(worker.id) ?? [] }) ?? []);
+  const ofIdle = countersOf(workers, new Map());
+  const ofFree = countersOf(
+    workers.filter(({ id }) => !reserved.has(id)),
+    held,
+  );
+  return (
+    shape: Shape,
+    most: number,
+  ): { readonly isPlaceable: boolean | null; readonly free: number | null } => {
+    if (ofIdle.length === 0) return { isPlaceable: null, free: null };
+    if (!ofIdle.some((count) => count(shape) > 0)) return { isPlaceable: false, free: 0 };
+    let free = 0;
+    for (const count of ofFree) {
+      if (free >= most) break;
+      free += count(shape);
+    }
+    return { isPlaceable: true, free: Math.min(free, most) };
+  };
+}
+
+/**
+ * Runs that require the same of a worker, and how many workers have it.
+ * @param workers those that accept runs
+ * @param held their runs, by worker
+ */
+export function toSelectorDtos(
+  demands: readonly RequirementDemand[],
+  workers: readonly PooledWorker[],
+  held: ReadonlyMap<string, readonly HeldRun[]>,
+): DemandSelectorDto[] {
+  const offers = workers.map((worker) => ({
+    list: new Set(requirementList(offeredBy(worker))),
+    isIdle: !held.has(worker.id),
+  }));
+  return demands.map(({ required, ready, waiting, inExecution, heldBack }) => {
+    const matching = offers.filter(({ list }) => required.every((one) => list.has(one)));
+    const requirements = requirementsOfList(required);
+    return {
+      selector: [...requirements.tags],
+      capabilities: [...requirements.capabilities],
+      gpu_selector: [...requirements.gpuTags],
+      lacking:
+        matching.length > 0 || required.length === 0
+          ? null
+          : unmetWords(workers.map(offeredBy), requirements),
+      pending: toPendingDto(ready, waiting),
+      ready: toSumDto(ready),
+      waiting: toSumDto(waiting),
+      in_execution: toSumDto(inExecution),
+      held_back: heldBack,
+      workers: matching.length,
+      idle: matching.filter(({ isIdle }) => isIdle).length,
+    };
+  });
+}
+
+/** Adds up the resources of workers. @param limit sizes and engines that are listed */
+export function summariseSupply(
+  workers: readonly PooledWorker[],
+  held: ReadonlyMap<string, readonly HeldRun[]>,
+  reserved: ReadonlySet<string>,
+  limit: number,
+): SupplyDto {
+  const all = workers.map((worker) => ({ worker, free: freeResources(worker, held.get(worker.id) ?? []) }));
+  const {
+    active,
+    draining,
+    not_claiming: notClaiming,
+    stale,
+    cpuMillis,
+    ramMb,
+    vramMb,
+  } = summariseWorkers(all);
+  const open = all.filter(({ worker }) => takesRuns(worker));
+  const gpus = open.flatMap(({ free }) => free.gpus);
+  const sizes = sizesOf(
+    open.map(({ worker }) => worker),
+    held,
+  );
+  const rest = sizes.slice(limit);
+  return {
+    workers: {
+      active,
+      idle: sizes.reduce((sum, { idle }) => sum + idle, 0),
+      reserved: open.filter(({ worker }) => reserved.has(worker.id)).length,
+      draining,
+      not_claiming: notClaiming,
+      stale,
+    },
+    cpu: toUsageDto(toCores(cpuMillis)),
+    cpu_millis: toUsageDto(cpuMillis),
+    ram_mb: toUsageDto(ramMb),
+    vram_mb: toUsageDto(vramMb),
+    gpus: toUsageDto({ total: gpus.length, used: gpus.filter(({ isIdle }) => !isIdle).length }),
+    sizes: sizes.slice(0, limit),
+    other:
+      rest.length === 0
+        ? null
+        : {
+            sizes: rest.length,
+            workers: rest.reduce((sum, size) => sum + size.workers, 0),
+            idle: rest.reduce((sum, size) => sum + size.idle, 0),
+          },
+    engines: summariseEngines(workers, limit),
+  };
+}
+
+/** The most frequent sizes first. */
+function sizesOf(
+  workers: readonly PooledWorker[],
+  held: ReadonlyMap<string, readonly HeldRun[]>,
+): SupplySizeDto[] {
+  const sizes = new Map<string, SupplySizeDto>();
+  for (const { id, cpuCores, ramMb, gpus: given } of workers) {
+    const gpus = given.map(({ vramMb }) => vramMb).toSorted((a, b) => b - a);
+    const key = [cpuCores, ramMb, ...gpus].join();
+    const size = sizes.get(key) ?? { cpu_cores: cpuCores, ram_mb: ramMb, gpus, workers: 0, idle: 0 };
+    size.workers += 1;
+    size.idle += held.has(id) ? 0 : 1;
+    sizes.set(key, size);
+  }
+  return [...sizes.values()].toSorted((a, b) => b.workers - a.workers);
+}
+
+function toUsageDto({ total, used }: Usage): SupplySumDto {
+  return { total, free: total - used };
 }

@@ -5,8 +5,7 @@ import type { PooledWorker } from '../../workers/pool/worker-pool.js';
 import { DirectStrategy } from '../strategies/direct.strategy.js';
 import { FitStrategy } from '../strategies/fit.strategy.js';
 import { heldBy, shape } from '../strategies/strategy.fixtures.js';
-import { placementOf } from './placement.js';
-import { summariseSupply } from './supply.js';
+import { placementOf, summariseSupply } from './capacity.service.js';
 
 const NONE = new Set<string>();
 const SMALL = shape({ cpu: 1 });

@@ -8,7 +8,7 @@ import {
   type HeldRun,
   type QueuedRun,
 } from '../../runs/scheduling-strategy.js';
-import { gpusOf } from '../../runs/machine/constraints.js';
+import { gpusOf } from '../../runs/machine/run.js';
 import { FitStrategy } from './fit.strategy.js';
 import { ago, claimant, heldBy, NOW, queued } from './strategy.fixtures.js';
 

@@ -1,6 +1,5 @@
 import { isDeepStrictEqual as isSame } from 'node:util';
-import type { Run } from '../../runs/machine/run.js';
-import { gpusOf } from '../../runs/machine/constraints.js';
+import { type Run, gpusOf } from '../../runs/machine/run.js';
 import {
   needsOf,
   shapeOf,

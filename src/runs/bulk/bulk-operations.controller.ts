@@ -7,7 +7,7 @@ import { MissingScope } from '../../auth/auth.errors.js';
 import { BULK_OPERATION_ID_PARAM } from '../../common/http/api-examples.js';
 import { ApiErrors, ApiResource } from '../../common/http/errors/error.dto.js';
 import { ApiIdempotencyKey, IdempotencyOf, markReplayed, REPLAYED } from '../http/idempotency.js';
-import type { Idempotency } from '../idempotency/idempotency-ledger.js';
+import type { Idempotency } from '../idempotency/idempotency.repository.js';
 import {
   BulkOperationDto,
   BulkPreviewDto,

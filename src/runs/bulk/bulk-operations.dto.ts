@@ -14,7 +14,7 @@ import {
   type BulkAction,
   type BulkState,
 } from '../../database/entities/bulk-operation.entity.js';
-import { LABELS } from '../dto/labels.dto.js';
+import { LABELS } from '../dto/execution-options.dto.js';
 import { RunFilterDto } from '../dto/list-runs.dto.js';
 import { OpRunDto } from '../dto/op-run.dto.js';
 import { PRIORITY } from '../dto/run-options.dto.js';

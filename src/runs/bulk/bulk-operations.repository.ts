@@ -5,7 +5,7 @@ import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows, type Statement } from '../../database/sql/sql.js';
 import { MAX_BULK_ITEMS } from '../../common/http/validation/bulk-items.js';
 import { isRunId } from '../machine/new-id.js';
-import { findDriver } from '../reading/list-driver.js';
+import { findDriver } from '../reading/list-conditions.js';
 import { selectRunIds } from '../reading/list-runs.js';
 import type { RunFilter } from '../reading/run-filter.js';
 

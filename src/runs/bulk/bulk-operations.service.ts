@@ -4,8 +4,11 @@ import { stringifyJson } from '@longshore/common/json/json-text';
 import { recordChange } from '../../auth/audit-log.js';
 import type { Caller } from '../../auth/access.js';
 import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
-import { IdempotencyLedger, type Idempotency } from '../idempotency/idempotency-ledger.js';
-import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
+import {
+  IdempotencyLedger,
+  type Idempotency,
+  IdempotencyRepository,
+} from '../idempotency/idempotency.repository.js';
 import { newId } from '../machine/new-id.js';
 import { RunListReader } from '../reading/run-list.reader.js';
 import { stateOf } from '../reading/run-filter.js';
@@ -14,10 +17,39 @@ import type {
   CreateBulkOperationDto,
   StartedBulkOperationDto,
 } from './bulk-operations.dto.js';
-import { BulkOperationNotFound, TooManyRuns, UnexpectedNumberOfRuns } from './bulk-operations.errors.js';
 import { BULK_OPERATIONS } from './bulk-operations.job.js';
 import { BulkOperationRepository, MAX_MATCHED, type BulkOperation } from './bulk-operations.repository.js';
 import { checkedFilter, checkedValue, readFilterQuery } from './bulk-request.js';
+import { DomainError } from '../../common/errors/domain-error.js';
+
+/** No bulk operation has this id. */
+export class BulkOperationNotFound extends DomainError {
+  readonly kind = 'not-found';
+
+  constructor(id: string) {
+    super(`Bulk operation '${id}' not found`);
+  }
+}
+
+/** The filter matches another number of runs than the caller expects; nothing has changed. */
+export class UnexpectedNumberOfRuns extends DomainError {
+  readonly kind = 'conflict';
+
+  constructor(matched: number, expected: number) {
+    super(`The filter matches ${matched} runs, not ${expected}`);
+  }
+}
+
+/** The filter matches more runs than one operation may change; nothing has changed. */
+export class TooManyRuns extends DomainError {
+  readonly kind = 'invalid';
+
+  constructor(most: number) {
+    super(
+      `The filter matches more than ${most} runs: narrow it, for example by created[gte] and created[lt]`,
+    );
+  }
+}
 
 /** Runs that a preview shows. */
 const PREVIEWED = 10;

@@ -5,10 +5,10 @@ import { DtoPlan } from '../../common/http/validation/dto-plan.js';
 import { fieldPath, VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import { BODY } from '../../common/http/validation/validation.pipe.js';
 import type { BulkAction } from '../../database/entities/bulk-operation.entity.js';
-import { LABELS } from '../dto/labels.dto.js';
+import { LABELS } from '../dto/execution-options.dto.js';
 import { RunFilterDto } from '../dto/list-runs.dto.js';
 import { PRIORITY } from '../dto/run-options.dto.js';
-import type { LabelChanges } from '../machine/labels.js';
+import type { LabelChanges } from '../machine/run.js';
 import { readFilter, TIME_BOUNDS, type RunFilter } from '../reading/run-filter.js';
 
 const FILTER = 'filter';

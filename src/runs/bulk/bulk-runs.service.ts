@@ -6,15 +6,13 @@ import { DomainError, InvalidRequest } from '../../common/errors/domain-error.js
 import { toItemError, type ItemError } from '../../common/http/errors/error-response.js';
 import { readItem } from '../../common/http/validation/bulk-items.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
-import { checkedEvent, eventCommand, answerOf } from '../runs.service.js';
+import { checkedEvent, eventCommand, answerOf, assertMayReport, newRun } from '../runs.service.js';
 import { CreateRunDto } from '../dto/run-requests.dto.js';
 import type { BulkKeys } from '../http/idempotency.js';
-import { assertMayReport } from '../events/event-scopes.js';
 import type { ChangeOptions, Effect } from '../journal/command.js';
 import { RunJournal } from '../journal/run-journal.js';
 import type { RunCommand } from '../machine/run-command.js';
 import type { RunEvent } from '../machine/run-event.js';
-import { newRun } from '../new-run.js';
 import { RunReader } from '../reading/run.reader.js';
 import { LONGEST_WORKER_ID } from '../http/request-headers.js';
 import {

@@ -3,8 +3,7 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { inBatches } from '../../database/sql/in-batches.js';
 import { rows } from '../../database/sql/sql.js';
 import { whenAlone } from '../../database/advisory-locks.js';
-import { ADD_EXCLUDED } from './run-counts.repository.js';
-import { COUNT_COLUMNS } from './state-count-delta.js';
+import { ADD_EXCLUDED, COUNT_COLUMNS } from './run-counts.repository.js';
 import { type JobRun, MINUTE, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
 /** Minutes that are shown one by one. */

@@ -8,9 +8,8 @@ import {
   type IntegerRange,
 } from '../../common/http/validation/dto-decorators.js';
 import type { ExtraConstraints } from '../../database/entities/run.entity.js';
-import { readGpuIds } from '../machine/constraints.js';
+import { readGpuIds, type Run } from '../machine/run.js';
 import { MAX_GPUS } from '../machine/event-types.js';
-import type { Run } from '../machine/run.js';
 
 const LARGEST = 2 ** 31 - 1;
 

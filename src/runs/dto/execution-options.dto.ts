@@ -7,20 +7,60 @@ import {
   IsTextList,
   Nested,
   OptionalField,
+  IsTextMap,
+  type TextMapShape,
+  type TextShape,
 } from '../../common/http/validation/dto-decorators.js';
 import { IsTimeOrSpan } from '../../common/http/validation/time-field.js';
 import type { Labels } from '../../database/entities/run.entity.js';
-import type { RunRecord } from '../machine/run.js';
-import { areTooMany, mergeLabels, MAX_LABELS, type LabelChanges } from '../machine/labels.js';
-import { RequestedOptionFields, ShownOptionFields } from '../options/option-fields.js';
-import { LabelsField, RUN_NAME } from './labels.dto.js';
+import { type RunRecord, areTooMany, mergeLabels, MAX_LABELS, type LabelChanges } from '../machine/run.js';
 import {
+  RequestedOptionFields,
+  ShownOptionFields,
   mergeOptions,
   pickOptions,
   showOptions,
   type DefinedOptions,
   type RequestedOptions,
 } from '../options/option-values.js';
+import { applyDecorators } from '@nestjs/common';
+
+/** The name of a run. */
+export const RUN_NAME = {
+  min: 1,
+  max: 200,
+  pattern: NO_CONTROL_CHARACTERS,
+  form: 'a string without control characters',
+} as const satisfies TextShape;
+
+/** A key of labels. */
+const KEY = '[a-z0-9](?:[a-z0-9._/-]{0,61}[a-z0-9])?';
+
+/** The labels of a request; null removes one. */
+export const LABELS = {
+  keys: {
+    pattern: new RegExp(`^${KEY}$`),
+    form: '1 to 63 characters of a-z, 0-9 and . _ / -, the first and the last a letter or digit',
+  },
+  values: { max: 256, pattern: NO_CONTROL_CHARACTERS, form: 'a string without control characters' },
+  max: MAX_LABELS,
+  nullable: true,
+} as const satisfies TextMapShape;
+
+/** Labels by which a list may be filtered. */
+export const MAX_LABEL_FILTERS = 5;
+
+/** `key` or `key=value`. */
+export const LABEL_FILTER = {
+  max: 63 + 1 + 256,
+  pattern: new RegExp(`^${KEY}(?:=.*)?$`, 's'),
+  form: 'a label as key or key=value',
+} as const satisfies TextShape;
+
+/** Labels of a request; null removes one. */
+export function LabelsField(): PropertyDecorator {
+  return applyDecorators(OptionalField(), IsTextMap(LABELS));
+}
 
 /** Tags of a selector. */
 export const MAX_TAGS = 20;

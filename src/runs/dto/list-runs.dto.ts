@@ -7,7 +7,7 @@ import {
   QueryTextList,
 } from '../../common/http/validation/query-decorators.js';
 import { FAILURE_CAUSES, MAX_EXIT_CODE } from '../machine/event-types.js';
-import { LABEL_FILTER, MAX_LABEL_FILTERS, RUN_NAME } from './labels.dto.js';
+import { LABEL_FILTER, MAX_LABEL_FILTERS, RUN_NAME } from './execution-options.dto.js';
 import { OpRunDto } from './op-run.dto.js';
 import { RUN_STATES } from '../machine/run-state.js';
 

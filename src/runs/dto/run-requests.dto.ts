@@ -13,7 +13,8 @@ import { RUN_STATES } from '../machine/run-state.js';
 import { ConstraintsInputDto } from './constraints.dto.js';
 import { EventDeliveryInputDto, IMAGE_REFERENCE, PRIORITY, TimeoutsInputDto } from './run-options.dto.js';
 import { GrowsFromConstraints, RetryPolicyInputDto } from './retry-policy.dto.js';
-import { RunExecutionOptionsInputDto } from './execution-options.dto.js';
+import { LabelsField, RUN_NAME, RunExecutionOptionsInputDto } from './execution-options.dto.js';
+import type { LabelChanges } from '../machine/run.js';
 
 @ApiSchema({ name: 'OpRunCreate', description: 'A run to create.' })
 export class CreateRunDto extends RunExecutionOptionsInputDto {
@@ -75,6 +76,19 @@ export class UpdateRunDto {
   @OptionalField()
   @IsJsonInteger(PRIORITY)
   priority?: number;
+}
+
+@ApiSchema({ name: 'RunLabelsUpdate', description: 'A change of the name and the labels of a run.' })
+export class UpdateLabelsDto {
+  /** Labels to set, by key; null removes one. The others stay as they are. @example {"team": "vision", "draft": null} */
+  @LabelsField()
+  labels?: LabelChanges;
+
+  /** Name of the run; null: none. Absent: it stays as it is. */
+  @IsOptional()
+  @IsText(RUN_NAME)
+  @ApiProperty({ required: false, nullable: true })
+  name?: string | null;
 }
 
 @ApiSchema({ name: 'CancelRequest', description: 'What is said about a cancellation.' })

@@ -15,7 +15,7 @@ import { createHeaderDecorator } from '../../common/http/request/handler-inputs.
 import { canonicalJson } from '@longshore/common/json/canonical-json';
 import type { JsonValue } from '@longshore/common/json/json-value';
 import type { OpRunDto } from '../dto/op-run.dto.js';
-import type { Idempotency } from '../idempotency/idempotency-ledger.js';
+import type { Idempotency } from '../idempotency/idempotency.repository.js';
 import type { AnsweredRun } from '../runs.service.js';
 
 const KEY = /^[\x20-\x7e]{1,255}$/;

@@ -26,15 +26,14 @@ import {
   RUN_ID_PARAM,
 } from '../../common/http/api-examples.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import { assertMayReport } from '../events/event-scopes.js';
+import { assertMayReport, RunsService } from '../runs.service.js';
 import { AddEventDto, PolledEventsDto, PollEventsQueryDto } from '../dto/event.dto.js';
-import { ListAttemptsQueryDto, OpAttemptDto } from '../dto/op-attempt.dto.js';
-import { UpdateLabelsDto } from '../dto/labels.dto.js';
-import { OpRunDto } from '../dto/op-run.dto.js';
+import { ListAttemptsQueryDto, OpAttemptDto, OpRunDto } from '../dto/op-run.dto.js';
 import {
   CancelRunDto,
   CreateRunDto,
   GetRunQueryDto,
+  UpdateLabelsDto,
   UpdateRunDto,
   type RunWait,
 } from '../dto/run-requests.dto.js';
@@ -66,12 +65,11 @@ import {
 import { RunPolls } from './run-polls.js';
 import { isTerminal } from '../machine/run-state.js';
 import type { Reporter } from '../machine/run-command.js';
-import type { Idempotency } from '../idempotency/idempotency-ledger.js';
+import type { Idempotency } from '../idempotency/idempotency.repository.js';
 import { ListRunsQueryDto, OpRunListDto } from '../dto/list-runs.dto.js';
 import { RunListReader } from '../reading/run-list.reader.js';
 import { RunReader } from '../reading/run.reader.js';
 import type { RunVersion } from '../reading/shared-run-reads.js';
-import { RunsService } from '../runs.service.js';
 
 /** Parameter: what a request says about a cancellation. */
 const CancelRequest = createOptionalBodyDecorator((body) => readItem(CancelRunDto, body));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import { IdempotencyMismatch } from '../run.errors.js';
-import { IdempotencyLedger } from './idempotency-ledger.js';
+import { IdempotencyLedger } from './idempotency.repository.js';
 
 const bookOf = (isNew: boolean, runId: string | null = 'run'): IdempotencyLedger =>
   new IdempotencyLedger(new Map([['key', { scope: 'key', requestHash: 'hash', runId, isNew }]]));

@@ -11,9 +11,8 @@ import { insertAuditRecords } from '../audit/audit.repository.js';
 import { addRunCounts } from '../counts/run-counts.repository.js';
 import { EventRepository } from '../events/event.repository.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
-import { IdempotencyLedger } from '../idempotency/idempotency-ledger.js';
-import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
-import { claimablePart, type ClaimableRun } from '../queue/claimable-runs.js';
+import { IdempotencyLedger, IdempotencyRepository } from '../idempotency/idempotency.repository.js';
+import { claimablePart, type ClaimableRun } from '../queue/lane.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import { newId } from '../machine/new-id.js';
 import type { Policy, RunLimits } from '../machine/run-command.js';
@@ -21,8 +20,7 @@ import { insertAttempts } from '../storage/ended-attempts.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
 import { putTimers, removeTimers } from '../storage/run-timers.js';
-import type { Claim, ClaimOutcome } from './claim.js';
-import { keyOf, type PendingCommand, type Result } from './command.js';
+import { type Claim, type ClaimOutcome, keyOf, type PendingCommand, type Result } from './command.js';
 import { decideGroup, feedEventsOf, type Changes, type GroupStart } from './decide-group.js';
 
 /** A group after its commit. */

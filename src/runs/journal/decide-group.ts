@@ -2,10 +2,10 @@ import { jsonText } from '@longshore/common/json/json-text';
 import type { FeedEvent } from '../../feed/cache/feed-entry.js';
 import type { FeedAppend } from '../../feed/feed.repository.js';
 import type { AuditRecord } from '../audit/audit.repository.js';
-import { StateCountDelta } from '../counts/state-count-delta.js';
+import { StateCountDelta } from '../counts/run-counts.repository.js';
 import { toCommittedEvent, type CommittedEvent } from '../events/committed-event.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
-import type { IdempotencyLedger } from '../idempotency/idempotency-ledger.js';
+import type { IdempotencyLedger } from '../idempotency/idempotency.repository.js';
 import { decide } from '../machine/decide.js';
 import { isRejected, type Decision, type Policy, type RunCommand } from '../machine/run-command.js';
 import { isInExecution } from '../machine/run-state.js';
@@ -25,8 +25,7 @@ import type { QueueChange } from '../queue/queue.repository.js';
 import { PrecedingEventFailed, RunInOtherState, RunNotFound, RunRejected } from '../run.errors.js';
 import { isPutIntoQueue, type ExecutionChange } from '../storage/run.repository.js';
 import type { RunTimer } from '../storage/run-timers.js';
-import { REFUSED } from './claim.js';
-import type { PendingCommand, Result } from './command.js';
+import { REFUSED, type PendingCommand, type Result } from './command.js';
 
 /** A decided command. */
 export interface Change extends Decision {

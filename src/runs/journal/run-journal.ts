@@ -19,9 +19,9 @@ import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun } from '../machine/run.js';
 import { JournalOverloaded, RunNotFound, TooManyWaiting } from '../run.errors.js';
 import { isRunId } from '../machine/new-id.js';
-import type { Claim, ClaimOutcome } from './claim.js';
-import { JournalInstrumentation } from './journal-instrumentation.js';
 import {
+  type Claim,
+  type ClaimOutcome,
   bytesOf,
   type ChangeOptions,
   type CommandOptions,
@@ -29,6 +29,7 @@ import {
   type PendingCommand,
   type Result,
 } from './command.js';
+import { JournalInstrumentation } from './journal-instrumentation.js';
 import { GroupCommitter } from './commit-group.js';
 
 const MAX_GROUP = 200;

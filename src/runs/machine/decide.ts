@@ -1,13 +1,17 @@
 import { assertNever } from '@longshore/common/json/assert-never';
-import { joinGpuIds } from './constraints.js';
-import { startWithin, timesOf } from './container-times.js';
+import {
+  joinGpuIds,
+  MAX_ATTEMPTS_OF_A_RUN,
+  NO_END,
+  waitForStart,
+  type Run,
+  areTooMany,
+  mergeLabels,
+} from './run.js';
+import { startWithin, timesOf, recordNote, openAttempt, record, transitionOf } from './attempt.js';
 import type { EventEffect } from './event-types.js';
 import { decideFailed, decideInfrastructureFailure, decideReclaim } from './failure.js';
-import { areTooMany, mergeLabels } from './labels.js';
-import { recordNote } from './note.js';
-import { openAttempt, record, transitionOf } from './record.js';
 import type { Rejection, Command, Outcome, Policy, Reporter, RunCommand } from './run-command.js';
-import { MAX_ATTEMPTS_OF_A_RUN, NO_END, waitForStart, type Run } from './run.js';
 import type { RunEvent } from './run-event.js';
 import { isInExecution, isTerminal } from './run-state.js';
 import { decideElapse } from './timers.js';

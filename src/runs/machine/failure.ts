@@ -1,5 +1,4 @@
-import { timesOf } from './container-times.js';
-import { openAttempt, record, transitionOf, type EventContent } from './record.js';
+import { timesOf, openAttempt, record, transitionOf, type EventContent } from './attempt.js';
 import type { Command, Decision, Outcome, Policy, RunLimits } from './run-command.js';
 import { isRetried } from './retry-on.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type Run } from './run.js';

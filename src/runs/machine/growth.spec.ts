@@ -5,7 +5,7 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import type { AmountGrowth } from '../../database/entities/run.entity.js';
 import { accepted, after, ASSIGN, decideAt, event, FRESH, later, STARTED } from './decide.fixtures.js';
 import type { RunCommand } from './run-command.js';
-import { grownAmount } from './growth.js';
+import { grownAmount } from './attempt.js';
 import { MANUAL_RETRY } from './run-event.js';
 import type { Run } from './run.js';
 

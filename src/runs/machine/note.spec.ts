@@ -11,7 +11,7 @@ import {
   STARTED,
   decideAt,
 } from './decide.fixtures.js';
-import type { NoteLimits } from './note.js';
+import type { NoteLimits } from './attempt.js';
 import type { ReportedEvent } from './run-event.js';
 import type { Run } from './run.js';
 

@@ -1,7 +1,6 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
-import type { EndedAttempt, Run, TimelineEntry } from './run.js';
-import type { LabelChanges } from './labels.js';
-import type { NoteLimits } from './note.js';
+import type { EndedAttempt, Run, TimelineEntry, LabelChanges } from './run.js';
+import type { NoteLimits } from './attempt.js';
 import type { RunEvent } from './run-event.js';
 import type { RunState, TerminalState } from './run-state.js';
 

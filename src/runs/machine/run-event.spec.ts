@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { NO_TIMES } from './container-times.js';
+import { NO_TIMES } from './attempt.js';
 import { readEvent, type ReportedEvent } from './run-event.js';
 
 const REFUSED: readonly [string, ReportedEvent, string][] = [

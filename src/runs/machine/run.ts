@@ -195,3 +195,49 @@ export interface EndedAttempt extends Pick<
   readonly endEvent: number;
   readonly finishedAt: Date;
 }
+
+/** The part of a run that says which resources it asks for. */
+export type ConstrainedRun = Pick<Run, 'cpu' | 'extraConstraints'>;
+
+/** Thousandths of a core that the run asks for; 0: any number. */
+export function cpuMillisOf({ cpu, extraConstraints }: ConstrainedRun): number {
+  return extraConstraints?.cpu_millis ?? cpu * 1000;
+}
+
+/** GPUs that the run asks for and no other run may use. */
+export function gpusOf({ extraConstraints }: Pick<Run, 'extraConstraints'>): number {
+  return extraConstraints?.gpus ?? 0;
+}
+
+/** Tags that each GPU of the run must have. */
+export function gpuTagsOf({ extraConstraints }: Pick<Run, 'extraConstraints'>): readonly string[] {
+  return extraConstraints?.gpu_selector ?? [];
+}
+
+/** A list of GPUs as it is stored; null for an empty one. */
+export function joinGpuIds(ids: readonly number[]): string | null {
+  return ids.length === 0 ? null : ids.join(',');
+}
+
+/** The GPUs of a stored list. */
+export function readGpuIds(joined: string): number[] {
+  return joined.split(',').map(Number);
+}
+
+/** Labels that a run may have. */
+export const MAX_LABELS = 32;
+
+/** Labels to set, by key; null removes the one of this key. */
+export type LabelChanges = Readonly<Record<string, string | null>>;
+
+/** The labels after the changes, the last of a key counts; null: none are left. */
+export function mergeLabels(...layers: readonly (LabelChanges | null | undefined)[]): Labels | null {
+  const merged = new Map(layers.flatMap((layer) => Object.entries(layer ?? {})));
+  const left = [...merged].filter((entry): entry is [string, string] => entry[1] !== null);
+  return left.length === 0 ? null : Object.fromEntries(left);
+}
+
+/** Whether a run may have them. */
+export function areTooMany(labels: Labels | null): boolean {
+  return labels !== null && Object.keys(labels).length > MAX_LABELS;
+}

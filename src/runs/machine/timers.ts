@@ -1,6 +1,5 @@
-import { NO_TIMES } from './container-times.js';
+import { NO_TIMES, record, transitionOf, type EventContent } from './attempt.js';
 import { decideFailed } from './failure.js';
-import { record, transitionOf, type EventContent } from './record.js';
 import type { Outcome, Policy } from './run-command.js';
 import type { Run } from './run.js';
 

@@ -2,6 +2,10 @@ import { capabilitiesOfOption } from '@longshore/common/capabilities';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
 import type { RunOption } from './run-option.js';
 import { RUN_OPTIONS } from './run-options.js';
+import { applyDecorators, type Type } from '@nestjs/common';
+import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
+import { ValidateBy } from 'class-validator';
+import { OptionalField } from '../../common/http/validation/dto-decorators.js';
 
 type Declarations = typeof RUN_OPTIONS;
 type ValueOf<N extends keyof Declarations> = Declarations[N] extends RunOption<infer T> ? T : never;
@@ -107,4 +111,49 @@ function memberOf(options: object, name: string): JsonValue | undefined {
 function isSet(value: JsonValue | undefined): value is JsonValue {
   if (value === undefined) return false;
   return typeof value !== 'object' || value === null || Object.keys(value).length > 0;
+}
+
+/** A class whose fields are the options of a request. */
+export const RequestedOptionFields = classWith<RequestedOptions>((option) => {
+  const { field, texts, example } = option;
+  // The checks apply in the reverse order of the decorators.
+  return applyDecorators(
+    CheckAmongOthers(option),
+    field,
+    OptionalField(),
+    ApiPropertyOptional({ description: texts.request, example }),
+  );
+});
+
+/** A class whose fields are the options as answers show them. */
+export const ShownOptionFields = classWith<ShownOptions>(({ schema, texts, unset }) =>
+  ApiProperty({ ...schema, description: texts.answer, ...(unset === null && { nullable: true }) }),
+);
+
+/** A class whose fields are the options in the answer of a claim. */
+export const ClaimedOptionFields = classWith<ShownOptions>(({ schema, texts }) =>
+  texts.claim === undefined ? undefined : ApiPropertyOptional({ ...schema, description: texts.claim }),
+);
+
+function classWith<T>(
+  decorate: (option: RunOption<JsonValue>) => PropertyDecorator | undefined,
+): Type<Partial<T>> {
+  // oxlint-disable-next-line typescript/no-extraneous-class -- the loop declares its fields
+  class OptionFields {}
+  for (const [name, option] of OPTIONS) decorate(option)?.(OptionFields.prototype, name);
+  return OptionFields;
+}
+
+/** What the option must be beside the other options of the request. */
+function CheckAmongOthers(option: RunOption<JsonValue>): PropertyDecorator {
+  if (option.problem === undefined) return () => undefined;
+  const problemOf = (value: JsonValue, all: object = {}): string | undefined =>
+    option.problem?.(value, all, '$property');
+  return ValidateBy({
+    name: 'isAmongOthers',
+    validator: {
+      validate: (value: JsonValue, args) => problemOf(value, args?.object) === undefined,
+      defaultMessage: (args) => problemOf(args?.value, args?.object) ?? '',
+    },
+  });
 }

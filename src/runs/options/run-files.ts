@@ -1,11 +1,9 @@
 import { createHash } from 'node:crypto';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { keyPath } from '../../common/http/validation/problems.js';
-import { SECRET_NAME } from '../secret-name.js';
+import { SECRET_NAME, VARIABLE_NAME } from './names.js';
 import { containerPathsProblem } from './container-path.js';
-import { objectMapOption, type RunOption } from './run-option.js';
-import { objectProblem, type TextObjectShape } from './option-object.js';
-import { VARIABLE_NAME } from './variable-name.js';
+import { objectMapOption, type RunOption, objectProblem, type TextObjectShape } from './run-option.js';
 
 /** A file of a run: with a content or, in its place, with the value of a secret. */
 export interface RunFile {

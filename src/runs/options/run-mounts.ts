@@ -1,8 +1,7 @@
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { itemPath } from '../../common/http/validation/problems.js';
 import { containerPathProblem, isWithin, relativePathProblem } from './container-path.js';
-import { objectProblem, type ObjectShape } from './option-object.js';
-import { objectListOption, type RunOption } from './run-option.js';
+import { objectProblem, type ObjectShape, objectListOption, type RunOption } from './run-option.js';
 
 /** A folder that the container finds: of a volume, which workers offer by name, or an empty one. */
 export interface RunMount {

@@ -1,11 +1,68 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
 import type { TextMapShape, TextShape } from '../../common/http/validation/dto-decorators.js';
-import { integerOption, textListOption, textMapOption, textOption } from './run-option.js';
-import { SECRET_NAME } from '../secret-name.js';
+import {
+  integerOption,
+  textListOption,
+  textMapOption,
+  textOption,
+  objectListOption,
+  type RunOption,
+  objectProblem,
+  type TextObjectShape,
+} from './run-option.js';
+import { SECRET_NAME, MAX_VARIABLES, VARIABLE_NAME } from './names.js';
 import { FILES } from './run-files.js';
 import { MOUNTS } from './run-mounts.js';
-import { SECRETS_FROM } from './secrets-from.js';
-import { MAX_VARIABLES, VARIABLE_NAME } from './variable-name.js';
+import { itemPath } from '../../common/http/validation/problems.js';
+
+/** A secret of kind `map`, whose variables the container gets. */
+export interface SecretVariables {
+  readonly secret: string;
+  /** Before each name; absent: nothing. */
+  readonly prefix?: string;
+}
+
+const MAX_SECRETS = 20;
+
+const SHAPE: TextObjectShape = {
+  secret: {
+    ...SECRET_NAME,
+    about: 'Name of a secret of kind `map`.',
+    example: 's3-credentials',
+    isRequired: true,
+  },
+  prefix: {
+    max: 128,
+    pattern: /^(?:(?!SERVICE_)[A-Za-z_][A-Za-z0-9_]*)?$/,
+    form: 'letters, digits and _, not starting with a digit or SERVICE_,',
+    about: 'Stands before each name of its variables. Default: nothing.',
+    example: 'S3_',
+  },
+};
+
+/** Secrets that hold variables with their names. */
+export const SECRETS_FROM: RunOption<readonly SecretVariables[]> = objectListOption<SecretVariables>(
+  SHAPE,
+  { max: MAX_SECRETS },
+  {
+    texts: {
+      request:
+        'Secrets of kind `map`, at most 20: the container gets all of their variables. Of a variable in several of them the last ' +
+        'counts; those of `env` are below them, those of `secrets` above.',
+      answer: 'Secrets whose variables the container gets.',
+      claim: 'Secrets whose variables the container gets; absent without any.',
+    },
+    example: [{ secret: 's3-credentials', prefix: 'S3_' }],
+    capabilities: ['secrets_from'],
+    problem: (value: unknown, _all, path) => {
+      if (!Array.isArray(value) || value.length > MAX_SECRETS)
+        return `${path} must be a list of at most ${MAX_SECRETS} items`;
+      return value
+        .map((item, index) => objectProblem(item, SHAPE, itemPath(path, index)))
+        .find((problem) => problem !== undefined);
+    },
+  },
+);
 
 const ENV: TextMapShape = { keys: VARIABLE_NAME, max: MAX_VARIABLES, maxBytes: 32 * 1024 };
 const SECRETS: TextMapShape = { keys: VARIABLE_NAME, values: SECRET_NAME, max: MAX_VARIABLES };

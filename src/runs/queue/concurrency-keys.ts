@@ -5,8 +5,7 @@ import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows, unnestRows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
 import { QUEUE } from '../storage/run-columns.js';
-import type { ClaimableRun } from './claimable-runs.js';
-import type { QueuePosition } from './plain-lane.js';
+import type { ClaimableRun, QueuePosition } from './lane.js';
 import { LANES } from './lane.repository.js';
 
 export const CONCURRENCY_KEYS = new EntityTable(ConcurrencyKeyEntity);

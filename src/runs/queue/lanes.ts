@@ -5,9 +5,8 @@ import { plainArray, rows } from '../../database/sql/sql.js';
 import type { CandidateQuery, Claimant, QueuedRun, Shape } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import { MAX_GPUS } from '../machine/event-types.js';
-import { readClaimablePart } from './claimable-runs.js';
+import { readClaimablePart, offeredOf, offerOf, PLAIN, serves, type Lane, type Offer } from './lane.js';
 import { CONCURRENCY_KEYS } from './concurrency-keys.js';
-import { offeredOf, offerOf, PLAIN, serves, type Lane, type Offer } from './lane.js';
 import { findEmptyLanes, listActiveLanes } from './lane.repository.js';
 
 /** Milliseconds in which it is not asked again whether a lane without visible runs is empty. */

@@ -5,15 +5,7 @@ import { rows } from '../../database/sql/sql.js';
 import type { QueuedRun } from '../scheduling-strategy.js';
 import type { Run } from '../machine/run.js';
 import { PENDING_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
-import { readClaimablePart } from './claimable-runs.js';
-import { PLAIN_LANE } from './lane.js';
-
-/** Where a run is in the queue: priority descending, then age, then id. */
-export interface QueuePosition {
-  readonly priority: number;
-  readonly createdAt: Date;
-  readonly id: string;
-}
+import { PLAIN_LANE, readClaimablePart, type QueuePosition } from './lane.js';
 
 /**
  * A part of the queue. With `from`: the runs of one priority (`below` and `above` are its neighbours) from that position

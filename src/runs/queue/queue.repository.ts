@@ -2,16 +2,13 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { sendNotice } from '../../database/notices/commit-notice.js';
 import { execute, plainArray, rows } from '../../database/sql/sql.js';
-import { cpuMillisOf, gpusOf } from '../machine/constraints.js';
-import type { Run } from '../machine/run.js';
+import { cpuMillisOf, gpusOf, type Run } from '../machine/run.js';
 import type { Reservation } from '../scheduling-strategy.js';
 import { PENDING_COLUMNS, QUEUE, RUNS } from '../storage/run-columns.js';
 import { CONCURRENCY_KEYS, ConcurrencyKeys, countByKey, type ConcurrencySlot } from './concurrency-keys.js';
-import { isPlain, laneOf, PLAIN, type Lane } from './lane.js';
+import { isPlain, laneOf, PLAIN, type Lane, claimablePart, type ClaimableRun } from './lane.js';
 import { LaneRepository } from './lane.repository.js';
 import { Lanes } from './lanes.js';
-import { readIndexesInOrder } from './read-indexes-in-order.js';
-import { claimablePart, type ClaimableRun } from './claimable-runs.js';
 import {
   findHeads,
   LowWaterMarks,
@@ -277,4 +274,15 @@ export class QueueRepository {
 
 function idOf({ id }: Run): string {
   return id;
+}
+
+/**
+ * Makes the statements of the rest of the transaction read indexes in their order, as those of the journal's connections do. The
+ * planner knows averages only: without this it reads and sorts all rows of a tag or key, which may have a million.
+ */
+export async function readIndexesInOrder(manager: EntityManager): Promise<void> {
+  await execute(
+    manager,
+    `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`,
+  );
 }

@@ -5,8 +5,9 @@ import { rows, type Statement } from '../../database/sql/sql.js';
 import type { RunRecord } from '../machine/run.js';
 import { isInExecution, isTerminal, TERMINAL_STATES } from '../machine/run-state.js';
 import { EXECUTIONS, RECORD_COLUMNS, RUN_BYTES, RUNS } from '../storage/run-columns.js';
-import { fieldConditions, type ListDriver } from './list-driver.js';
 import {
+  fieldConditions,
+  type ListDriver,
   createdConditions,
   createdRange,
   endedConditions,
@@ -15,7 +16,7 @@ import {
   within,
   type Bind,
   type WalkStart,
-} from './list-times.js';
+} from './list-conditions.js';
 import { stateOf, type RunFilter } from './run-filter.js';
 
 export interface RunWalk extends WalkStart {

@@ -10,9 +10,8 @@ import { isIssuedId, isRunId } from '../machine/new-id.js';
 import { listOptions } from '../options/option-values.js';
 import { RUNS } from '../storage/run-columns.js';
 import { RunViews } from '../storage/run-views.js';
-import { findDriver } from './list-driver.js';
+import { findDriver, type RunPlace, type WalkStart } from './list-conditions.js';
 import { listRuns } from './list-runs.js';
-import type { RunPlace, WalkStart } from './list-times.js';
 import { readFilter, readPage } from './run-filter.js';
 
 /** Lists runs, newest first, in pages that cost the same at any depth. */

@@ -6,12 +6,16 @@ import {
   toOpAttemptDto,
   type AttemptRecord,
   type OpAttemptDto,
-} from '../dto/op-attempt.dto.js';
-import { toOpRunDto, type OpRunDto } from '../dto/op-run.dto.js';
+  toOpRunDto,
+  type OpRunDto,
+} from '../dto/op-run.dto.js';
 import { toPolledEventDto, toTimelineEventDto, type PolledEventDto } from '../dto/event.dto.js';
 import { EventRepository, type TimelineRow } from '../events/event.repository.js';
-import { IdempotencyRepository } from '../idempotency/idempotency.repository.js';
-import { IdempotencyLedger, type Idempotency } from '../idempotency/idempotency-ledger.js';
+import {
+  IdempotencyRepository,
+  IdempotencyLedger,
+  type Idempotency,
+} from '../idempotency/idempotency.repository.js';
 import { listEndedAttempts } from '../storage/ended-attempts.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';

@@ -3,7 +3,7 @@ import { AttemptEntity } from '../../database/entities/attempt.entity.js';
 import { EventEntity } from '../../database/entities/event.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql/sql.js';
-import { readGpuIds } from '../machine/constraints.js';
+import { readGpuIds } from '../machine/run.js';
 import type { RunState } from '../machine/run-state.js';
 import { EXECUTIONS, QUEUE, RUNS } from './run-columns.js';
 import { REQUIRING_FIELDS, type RequiringRun } from '../requirements.js';

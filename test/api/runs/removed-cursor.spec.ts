@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
-import { RunRetention } from '../../../src/runs/retention/run-retention.js';
+import { RunRetention } from '../../../src/runs/run-retention.job.js';
 import { newId } from '../../../src/runs/machine/new-id.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
-import { RunRetention } from '../../../src/runs/retention/run-retention.js';
+import { RunRetention } from '../../../src/runs/run-retention.job.js';
 import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';

@@ -5,7 +5,7 @@ import { Registry } from 'prom-client';
 import { JournalInstrumentation } from '../../../src/runs/journal/journal-instrumentation.js';
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';
 import type { PendingCommand } from '../../../src/runs/journal/command.js';
-import { IdempotencyLedger } from '../../../src/runs/idempotency/idempotency-ledger.js';
+import { IdempotencyLedger } from '../../../src/runs/idempotency/idempotency.repository.js';
 import { decideGroup } from '../../../src/runs/journal/decide-group.js';
 import { POLICY } from '../../../src/runs/machine/decide.fixtures.js';
 import { spanStorage } from '@longshore/common/tracing/current-span';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import type { DataSource } from 'typeorm';
 import { rows } from '../../../src/database/sql/sql.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
-import type { Claim } from '../../../src/runs/journal/claim.js';
+import type { Claim } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { MANUAL_RETRY, userCancel } from '../../../src/runs/machine/run-event.js';
 import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';

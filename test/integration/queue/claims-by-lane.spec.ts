@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { v7 as uuidv7 } from 'uuid';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
-import type { ClaimOutcome } from '../../../src/runs/journal/claim.js';
+import type { ClaimOutcome } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { EventRepository } from '../../../src/runs/events/event.repository.js';
 import type { RunCommand } from '../../../src/runs/machine/run-command.js';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { DataSource } from 'typeorm';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
-import type { ClaimOutcome } from '../../../src/runs/journal/claim.js';
+import type { ClaimOutcome } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { RunCommand } from '../../../src/runs/machine/run-command.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';

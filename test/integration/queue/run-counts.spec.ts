@@ -7,9 +7,9 @@ import {
   addRunCounts,
   RunCountsRepository,
   type RunCounts,
+  StateCountDelta,
 } from '../../../src/runs/counts/run-counts.repository.js';
 import { RunCountsRollUp } from '../../../src/runs/counts/run-counts.roll-up.js';
-import { StateCountDelta } from '../../../src/runs/counts/state-count-delta.js';
 import { RUN_STATES, type RunState } from '../../../src/runs/machine/run-state.js';
 import type { RunCommand } from '../../../src/runs/machine/run-command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';

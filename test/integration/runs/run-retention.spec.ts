@@ -7,8 +7,12 @@ import { FeedMetrics } from '../../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../../src/feed/feed.repository.js';
 import { FeedRetention } from '../../../src/feed/feed-retention.js';
 import { rows } from '../../../src/database/sql/sql.js';
-import { EVENTS_PER_BATCH, RUNS_PER_BATCH, RunRetention } from '../../../src/runs/retention/run-retention.js';
-import { RunRetentionRepository } from '../../../src/runs/retention/run-retention.repository.js';
+import {
+  EVENTS_PER_BATCH,
+  RUNS_PER_BATCH,
+  RunRetention,
+  RunRetentionRepository,
+} from '../../../src/runs/run-retention.job.js';
 import { RunCountsRepository } from '../../../src/runs/counts/run-counts.repository.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';

@@ -3,7 +3,7 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'vitest';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
 import { isTerminal } from '../../../src/runs/machine/run-state.js';
-import { RunChanges } from '../../../src/runs/reading/run-changes.js';
+import { RunPolls } from '../../../src/runs/http/run-polls.js';
 import { RunReader } from '../../../src/runs/reading/run.reader.js';
 import { startTestApp } from '../../support/app/test-app.js';
 import { logStatements } from '../../support/postgres/statement-log.js';
@@ -25,7 +25,7 @@ test('5,000 waits for runs, half of them for one, cost no statement while nothin
   const created = await Promise.all(Array.from({ length: RUNS }, () => steps.create()));
   const ids = created.map(({ id }) => String(id));
   const [one = ''] = ids;
-  const changes = service.app.get(RunChanges);
+  const changes = service.app.get(RunPolls);
   const reader = service.app.get(RunReader);
   let answered = 0;
 

@@ -3,7 +3,7 @@ import { BULK_ACTIONS, BULK_STATES } from '../../../src/database/entities/bulk-o
 import { FAILURE_CAUSES } from '../../../src/runs/machine/event-types.js';
 import { RUN_STATES } from '../../../src/runs/machine/run-state.js';
 import { OPTIONS } from '../../../src/runs/options/option-values.js';
-import type { ObjectSchema } from '../../../src/runs/options/option-object.js';
+import type { ObjectSchema } from '../../../src/runs/options/run-option.js';
 import { CAPACITY_REPORT, NOT_CLAIMING, RUN_EXPLANATION } from './report-shapes.js';
 import {
   amount,

@@ -18,7 +18,7 @@ import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
 import { Lanes } from '../../../src/runs/queue/lanes.js';
 import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';
 import { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
-import type { Claim, ClaimedRun } from '../../../src/runs/journal/claim.js';
+import type { Claim, ClaimedRun } from '../../../src/runs/journal/command.js';
 import { CandidateSelector } from '../../../src/claims/candidate-selector.js';
 import { ClaimAllocator } from '../../../src/claims/claim-allocator.js';
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';

@@ -4,8 +4,8 @@ import { WorkerDrainEntity } from '../../../src/database/entities/worker.entity.
 import { CommitNotices } from '../../../src/database/notices/commit-notices.js';
 import { createLog } from '../../../src/common/logging/logger.js';
 import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
-import type { Claim, ClaimOutcome } from '../../../src/runs/journal/claim.js';
-import type { Idempotency } from '../../../src/runs/idempotency/idempotency-ledger.js';
+import type { Claim, ClaimOutcome } from '../../../src/runs/journal/command.js';
+import type { Idempotency } from '../../../src/runs/idempotency/idempotency.repository.js';
 import { Lanes } from '../../../src/runs/queue/lanes.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';

@@ -8,3 +8,11 @@ export const VARIABLE_NAME = {
   pattern: /^(?!SERVICE_)[A-Za-z_][A-Za-z0-9_]*$/,
   form: 'letters, digits and _, not starting with a digit or SERVICE_',
 } as const satisfies TextShape;
+
+/** The name of a secret. It begins with a letter or digit, so that no name is `.` or `..` in a path. */
+export const SECRET_NAME = {
+  min: 1,
+  max: 128,
+  pattern: /^[A-Za-z0-9][A-Za-z0-9._-]*$/,
+  form: 'a name of letters, digits, ".", "_" and "-" that starts with a letter or digit',
+} as const satisfies TextShape;
