@@ -14,7 +14,7 @@ import { GroupTables, type ClaimTerms, type GroupClaims } from '../runs/journal/
 import { decide } from '../runs/machine/decide.js';
 import { isRejected, type Policy } from '../runs/machine/run-command.js';
 import type { ClaimableRun } from '../runs/queue/lane.js';
-import type { Claimant, ClaimContext, HeldRun } from '../runs/scheduling-strategy.js';
+import type { Claimant, HeldRun } from '../runs/scheduling-strategy.js';
 import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
 import type { HeldByClaim } from '../runs/storage/run.repository.js';
 import { bytesOfGroup } from '../runs/storage/run-views.js';
@@ -23,15 +23,11 @@ import { CandidateSelector, type Candidate } from './candidate-selector.js';
 /** Maximum number of runs for all claims of a group that ask for several: bounds the size of the commit. */
 const MAX_RUNS_PER_GROUP = 2000;
 
-interface Batch {
-  readonly context: ClaimContext;
-  readonly claims: readonly Claim[];
-  /** Indexes of the claims to serve. */
-  readonly indexes: readonly number[];
-  readonly outcomes: ClaimOutcome[];
-  readonly now: Date;
-  readonly policy: Policy;
-  readonly isRetry: boolean;
+/** A claim that no earlier one with its key answers. */
+interface OpenClaim {
+  /** Its index in the group. */
+  readonly at: number;
+  readonly claim: Claim;
 }
 
 /** Serves the claims of a group, in its transaction: answers repeated ones, and assigns pending runs to the others. */
@@ -45,21 +41,17 @@ export class ClaimAllocator implements GroupClaims {
   ) {}
 
   /**
-   * Serves claims, in a fixed number of statements per context.
+   * Serves claims, in a fixed number of statements.
    * @returns one outcome per claim, in order, and runs that became claimable because the claims changed their keys
    */
   async serve(
     manager: EntityManager,
     claims: readonly Claim[],
-    { now, policy, isRetry }: ClaimTerms,
+    terms: ClaimTerms,
   ): Promise<{ readonly outcomes: ClaimOutcome[]; readonly admitted: readonly ClaimableRun[] }> {
     const outcomes = claims.map(() => REFUSED);
     const open = await this.#answerRepeated(manager, claims, outcomes);
-    for (const context of new Set(open.map((at) => claims[at]?.context))) {
-      if (!context) continue;
-      const indexes = open.filter((at) => claims[at]?.context === context);
-      await this.#serveBatch(manager, { context, claims, indexes, outcomes, now, policy, isRetry });
-    }
+    await this.#serveOpen(manager, open, outcomes, terms);
     const taken = outcomes.flatMap(({ kind, runs }) => (kind === 'served' ? runs.map(({ run }) => run) : []));
     const admitted = await this.tables.queue.admitAfter(manager, taken);
     await this.#storeKeys(manager, claims, outcomes);
@@ -67,19 +59,20 @@ export class ClaimAllocator implements GroupClaims {
     return { outcomes, admitted };
   }
 
-  /** Writes the outcomes of claims whose key was served before. @returns indexes of the claims still to be served */
+  /** Writes the outcomes of claims whose key was served before. @returns the claims still to be served */
   async #answerRepeated(
     manager: EntityManager,
     claims: readonly Claim[],
     outcomes: ClaimOutcome[],
-  ): Promise<number[]> {
+  ): Promise<OpenClaim[]> {
     const claimed = await this.#findClaimed(
       manager,
       claims.map(({ idempotency }) => idempotency?.scope),
     );
     const held = await this.#findHeldBy(manager, claims, [...claimed.values()]);
     const seen = new Set<string>();
-    return claims.flatMap(({ idempotency, workerId, stillWanted }, at) => {
+    return claims.flatMap((claim, at) => {
+      const { idempotency, workerId, stillWanted } = claim;
       const ids = idempotency && claimed.get(idempotency.scope);
       if (ids) {
         const runs = ids.flatMap((id) => held.get(id) ?? []).filter(({ run }) => run.workerId === workerId);
@@ -93,56 +86,56 @@ export class ClaimAllocator implements GroupClaims {
         return [];
       }
       if (idempotency) seen.add(idempotency.scope);
-      return stillWanted() ? [at] : [];
+      return stillWanted() ? [{ at, claim }] : [];
     });
   }
 
-  async #serveBatch(manager: EntityManager, batch: Batch): Promise<void> {
-    const { context, claims, indexes, outcomes, now, policy, isRetry } = batch;
-    const workerOf = (at: number): string => claims[at]?.workerId ?? '';
-    const workers = await context.findClaiming([...new Set(indexes.map(workerOf))], manager);
-    const accepted = indexes.filter((at) => {
-      const worker = workers.get(workerOf(at));
-      return worker !== undefined && claims[at]?.accepts?.(worker) !== false;
+  async #serveOpen(
+    manager: EntityManager,
+    open: readonly OpenClaim[],
+    outcomes: ClaimOutcome[],
+    { now, policy, isRetry }: ClaimTerms,
+  ): Promise<void> {
+    const [first] = open;
+    if (!first) return;
+    // That of all claims of this process.
+    const { context } = first.claim;
+    const workers = await context.findClaiming(
+      [...new Set(open.map(({ claim }) => claim.workerId))],
+      manager,
+    );
+    const accepted = open.flatMap(({ at, claim }) => {
+      const worker = workers.get(claim.workerId);
+      return worker && claim.accepts?.(worker) !== false ? [{ at, max: claim.max, worker }] : [];
     });
     if (accepted.length === 0) return;
     const { isFifo = false } = context.strategy;
     // A strategy that considers what a worker holds sees each worker once per group.
     const seen = new Set<string>();
-    const served = isFifo
-      ? accepted
-      : accepted.filter((at) => !seen.has(workerOf(at)) && seen.add(workerOf(at)));
-    for (const at of accepted) outcomes[at] = CONTENDED;
-    for (const at of served) outcomes[at] = EMPTY;
+    const served = accepted.filter(({ worker: { id } }) => isFifo || (!seen.has(id) && seen.add(id)));
+    for (const { at } of accepted) outcomes[at] = CONTENDED;
+    for (const { at } of served) outcomes[at] = EMPTY;
     const held = isFifo ? new Map<string, HeldRun[]>() : await this.#lockHeld(manager, [...seen]);
     const limit = Math.max(1, Math.floor(MAX_RUNS_PER_GROUP / served.length));
-    const claimants = served.flatMap((at): Claimant[] => {
-      const worker = workers.get(workerOf(at));
-      if (!worker) return [];
-      const max = claims[at]?.max;
-      return [
-        {
-          ...worker,
-          held: held.get(worker.id) ?? [],
-          ...(max === undefined ? {} : { max: Math.min(max, limit) }),
-        },
-      ];
-    });
+    const claimants = served.map(({ worker, max }): Claimant => ({
+      ...worker,
+      held: held.get(worker.id) ?? [],
+      max: max === undefined ? undefined : Math.min(max, limit),
+    }));
     const { candidates, isContended } = await this.selector.select(manager, context, claimants, {
       now,
       isRetry,
     });
     const within = withinBytes(candidates, this.settings.maxAnswerBytes);
     const assigned = await this.#assign(manager, within, now, policy);
-    for (const [i, at] of served.entries()) {
+    for (const [i, { at }] of served.entries()) {
       const runs = assigned.get(i);
       if (runs) outcomes[at] = { kind: 'served', runs };
       else if (isContended || within.length < candidates.length) outcomes[at] = CONTENDED;
     }
-    const empty = served.filter((at) => outcomes[at] === EMPTY);
-    if (!isFifo || empty.length === 0) return;
-    if (await this.selector.hasNoOthers(manager)) return;
-    for (const at of empty) outcomes[at] = CONTENDED;
+    const empty = served.filter(({ at }) => outcomes[at] === EMPTY);
+    if (!isFifo || empty.length === 0 || (await this.selector.hasNoOthers(manager))) return;
+    for (const { at } of empty) outcomes[at] = CONTENDED;
   }
 
   /** The runs that workers hold, by worker id. Locks the workers: other processes assign nothing to them meanwhile. */

@@ -1,5 +1,4 @@
-import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
-import type { Subscription } from 'rxjs';
+import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { sendNotice } from '../database/notices/commit-notice.js';
 import type { PooledWorker } from '../workers/pool/worker-pool.js';
@@ -8,9 +7,7 @@ import { WaitingClaims } from './waiting-claims.js';
 
 /** Lets claims that wait try again when their workers report or are resumed, in this process and in the others. */
 @Injectable()
-export class WorkerReports implements OnModuleInit, OnModuleDestroy {
-  #subscriptions: readonly Subscription[] = [];
-
+export class WorkerReports implements OnModuleInit {
   constructor(
     private readonly workers: WorkersService,
     private readonly waiting: WaitingClaims,
@@ -18,14 +15,8 @@ export class WorkerReports implements OnModuleInit, OnModuleDestroy {
   ) {}
 
   onModuleInit(): void {
-    this.#subscriptions = [
-      this.workers.reported.subscribe((worker) => void this.#onReport(worker)),
-      this.workers.resumed.subscribe((workerId) => this.waiting.wakeRefused(workerId)),
-    ];
-  }
-
-  onModuleDestroy(): void {
-    for (const subscription of this.#subscriptions) subscription.unsubscribe();
+    this.workers.reported.subscribe((worker) => void this.#onReport(worker));
+    this.workers.resumed.subscribe((workerId) => this.waiting.wakeRefused(workerId));
   }
 
   async #onReport(worker: PooledWorker): Promise<void> {

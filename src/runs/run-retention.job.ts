@@ -11,27 +11,115 @@ import { execute, rows } from '../database/sql/sql.js';
 import type { Run } from './machine/run.js';
 
 /**
- * Tables whose rows are removed with their run, by the column that names the run. Not among them: the audit log, which is
+ * Tables whose rows are removed with their run. Not among them: the audit log, which is
  * kept; idempotency keys, which expire by themselves, so that a repeated request does not create a second run; feeds (see
  * `lockDue`); logs, which a trigger on `runs` passes to the job that removes them; tags, which a trigger removes; rows of
  * `queue` and `executions`, which end with the run.
  */
-const CHILD_TABLES: Readonly<Record<string, string>> = { events: 'run_id', attempts: 'run_id' };
+const CHILD_TABLES = ['events', 'attempts'] as const;
 
 /** No entry of a feed was recorded longer before the oldest one: it is longer than any transaction of the journal. */
 const FEED_DISORDER = '1 hour';
 
 /** A place in the list of ended runs of one state. */
-export type EndedPlace = Pick<Run, 'createdAt' | 'id'>;
+type EndedPlace = Pick<Run, 'createdAt' | 'id'>;
 
-export interface EndedRun extends EndedPlace {
+interface EndedRun extends EndedPlace {
   /** Whether it ended before the given time. */
   readonly isDue: boolean;
   readonly events: number;
 }
 
+const DAY_MS = 86_400_000;
+const RETENTION_LOCK = '2954417083366102';
+
+export const RUNS_PER_BATCH = 500;
+
+/** Timeline entries after which a transaction takes no further run, and that one statement removes at most. */
+export const EVENTS_PER_BATCH = 20_000;
+
+interface Due {
+  readonly state: TerminalState;
+  /** They ended before this time. */
+  readonly before: Date;
+  readonly now: Date;
+}
+
+interface Batch {
+  readonly removed: number;
+  /** Where the next batch continues; null at the end. */
+  readonly end: EndedPlace | null;
+}
+
+/** Removes runs that ended before the retention time, with everything that belongs to them. */
 @Injectable()
-export class RunRetentionRepository {
+export class RunRetention {
+  constructor(
+    private readonly dataSource: DataSource,
+    @Inject(Settings) private readonly settings: Pick<Settings, 'runRetentionDays'>,
+  ) {}
+
+  @ScheduledJob({
+    name: 'run_retention',
+    description: 'removes runs that ended before the retention time',
+    ...RETENTION,
+    everyMs: 10 * MINUTE,
+  })
+  async run({ now, stop }: JobRun): Promise<number> {
+    return this.runOnce(await now(), stop);
+  }
+
+  /**
+   * Removes all runs that are due, in short transactions with pauses between them, by one process at a time.
+   * @returns how many runs were removed
+   */
+  async runOnce(now: Date, stop?: AbortSignal): Promise<number> {
+    const { runRetentionDays } = this.settings;
+    if (runRetentionDays === 0) return 0;
+    const before = new Date(now.getTime() - runRetentionDays * DAY_MS);
+    let removed = 0;
+    for (const state of TERMINAL_STATES) removed += await this.#remove({ state, before, now }, stop);
+    return removed;
+  }
+
+  async #remove(due: Due, stop: AbortSignal | undefined): Promise<number> {
+    let place: EndedPlace | null = null;
+    let removed = 0;
+    do {
+      if (stop?.aborted === true) break;
+      const after: EndedPlace | null = place;
+      const batch: Batch | null = await paced(stop, () =>
+        whenAlone(this.dataSource, RETENTION_LOCK, (manager) => this.#removeBatch(manager, due, after)),
+      );
+      if (!batch) return removed;
+      removed += batch.removed;
+      place = batch.end;
+    } while (place);
+    return removed;
+  }
+
+  async #removeBatch(
+    manager: EntityManager,
+    { state, before, now }: Due,
+    after: EndedPlace | null,
+  ): Promise<Batch> {
+    const listed = await this.listEnded(manager, state, before, after, RUNS_PER_BATCH);
+    const taken = bounded(listed);
+    const due = taken.filter(({ isDue }) => isDue).map(({ id }) => id);
+    const ids = due.length > 0 ? await this.lockDue(manager, state, before, due) : [];
+    if (ids.length > 0) {
+      await this.remove(manager, ids, EVENTS_PER_BATCH);
+      const delta = new StateCountDelta();
+      delta.remove(state, ids.length);
+      await sendNotice(manager, { runs: ids.map(shortRunId) }, addRunCounts(delta, now));
+    }
+    const isLast = taken.length === listed.length && listed.length < RUNS_PER_BATCH;
+    return {
+      removed: ids.length,
+      end: isLast ? null : (taken.at(-1) ?? null),
+    };
+  }
+
   /**
    * Runs of the state that were created before the time, oldest first, among them all that ended before it. Has the
    * predicate of the index `runs_by_outcome`. @param after end of the previous batch
@@ -93,7 +181,7 @@ export class RunRetentionRepository {
 
   /** Removes locked runs with all that belongs to them. @param limit rows of a child table per statement */
   async remove(manager: EntityManager, ids: readonly string[], limit: number): Promise<void> {
-    for (const [table, column] of Object.entries(CHILD_TABLES)) {
+    for (const table of CHILD_TABLES) {
       await inBatches(limit, undefined, () =>
         execute(
           manager,
@@ -101,7 +189,7 @@ export class RunRetentionRepository {
             where ctid = any(array(
                     select ctid
                       from ${table}
-                     where ${column} = any($1::uuid[])
+                     where run_id = any($1::uuid[])
                      limit $2::integer
                   ))`,
           [ids, limit],
@@ -109,98 +197,6 @@ export class RunRetentionRepository {
       );
     }
     await execute(manager, `delete from runs where id = any($1::uuid[])`, [ids]);
-  }
-}
-
-const DAY_MS = 86_400_000;
-const RETENTION_LOCK = '2954417083366102';
-
-export const RUNS_PER_BATCH = 500;
-
-/** Timeline entries after which a transaction takes no further run, and that one statement removes at most. */
-export const EVENTS_PER_BATCH = 20_000;
-
-interface Due {
-  readonly state: TerminalState;
-  /** They ended before this time. */
-  readonly before: Date;
-  readonly now: Date;
-}
-
-interface Batch {
-  readonly removed: number;
-  /** Where the next batch continues; null at the end. */
-  readonly end: EndedPlace | null;
-}
-
-/** Removes runs that ended before the retention time, with everything that belongs to them. */
-@Injectable()
-export class RunRetention {
-  constructor(
-    private readonly dataSource: DataSource,
-    private readonly repository: RunRetentionRepository,
-    @Inject(Settings) private readonly settings: Pick<Settings, 'runRetentionDays'>,
-  ) {}
-
-  @ScheduledJob({
-    name: 'run_retention',
-    description: 'removes runs that ended before the retention time',
-    ...RETENTION,
-    everyMs: 10 * MINUTE,
-  })
-  async run({ now, stop }: JobRun): Promise<number> {
-    return this.runOnce(await now(), stop);
-  }
-
-  /**
-   * Removes all runs that are due, in short transactions with pauses between them, by one process at a time.
-   * @returns how many runs were removed
-   */
-  async runOnce(now: Date, stop?: AbortSignal): Promise<number> {
-    const { runRetentionDays } = this.settings;
-    if (runRetentionDays === 0) return 0;
-    const before = new Date(now.getTime() - runRetentionDays * DAY_MS);
-    let removed = 0;
-    for (const state of TERMINAL_STATES) removed += await this.#remove({ state, before, now }, stop);
-    return removed;
-  }
-
-  async #remove(due: Due, stop: AbortSignal | undefined): Promise<number> {
-    let place: EndedPlace | null = null;
-    let removed = 0;
-    do {
-      if (stop?.aborted === true) break;
-      const after: EndedPlace | null = place;
-      const batch: Batch | null = await paced(stop, () =>
-        whenAlone(this.dataSource, RETENTION_LOCK, (manager) => this.#removeBatch(manager, due, after)),
-      );
-      if (!batch) return removed;
-      removed += batch.removed;
-      place = batch.end;
-    } while (place);
-    return removed;
-  }
-
-  async #removeBatch(
-    manager: EntityManager,
-    { state, before, now }: Due,
-    after: EndedPlace | null,
-  ): Promise<Batch> {
-    const listed = await this.repository.listEnded(manager, state, before, after, RUNS_PER_BATCH);
-    const taken = bounded(listed);
-    const due = taken.filter(({ isDue }) => isDue).map(({ id }) => id);
-    const ids = due.length > 0 ? await this.repository.lockDue(manager, state, before, due) : [];
-    if (ids.length > 0) {
-      await this.repository.remove(manager, ids, EVENTS_PER_BATCH);
-      const delta = new StateCountDelta();
-      delta.remove(state, ids.length);
-      await sendNotice(manager, { runs: ids.map(shortRunId) }, addRunCounts(delta, now));
-    }
-    const isLast = taken.length === listed.length && listed.length < RUNS_PER_BATCH;
-    return {
-      removed: ids.length,
-      end: isLast ? null : (taken.at(-1) ?? null),
-    };
   }
 }
 

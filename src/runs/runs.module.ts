@@ -1,5 +1,4 @@
 import { Module } from '@nestjs/common';
-import { CommitNotices } from '../database/notices/commit-notices.js';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { AuditEntryEntity } from '../database/entities/audit-entry.entity.js';
 import { FeedModule } from '../feed/feed.module.js';
@@ -17,7 +16,7 @@ import { EventRepository } from './events/event.repository.js';
 import { HeldRunRepository } from './storage/held-run.repository.js';
 import { IdempotencyRetentionJob } from './idempotency/idempotency-retention.job.js';
 import { IdempotencyRepository } from './idempotency/idempotency.repository.js';
-import { RunRetention, RunRetentionRepository } from './run-retention.job.js';
+import { RunRetention } from './run-retention.job.js';
 import { RunCountsRepository } from './counts/run-counts.repository.js';
 import { RunCountsRollUp } from './counts/run-counts.roll-up.js';
 import { ConcurrencyKeys } from './queue/concurrency-keys.js';
@@ -70,16 +69,7 @@ const EXPORTS = [
     RunRepository,
     IdempotencyRepository,
     EventRepository,
-    {
-      provide: LowWaterMarks,
-      inject: [CommitNotices],
-      useFactory: (notices: CommitNotices) => new LowWaterMarks(notices),
-    },
-    {
-      provide: Lanes,
-      inject: [CommitNotices],
-      useFactory: (notices: CommitNotices) => new Lanes(notices),
-    },
+    LowWaterMarks,
     LaneRepository,
     BulkOperationRepository,
     BulkOperationsService,
@@ -90,7 +80,6 @@ const EXPORTS = [
     RunTimeoutsJob,
     RunListReader,
     RunCountsRollUp,
-    RunRetentionRepository,
     RunRetention,
     JournalMetrics,
     JournalInstrumentation,

@@ -71,30 +71,22 @@ export class RunsService {
   async patch(id: string, body: UpdateRunDto, caller: Caller): Promise<OpRunDto> {
     const state = body.state === undefined ? undefined : checkedState(body.state);
     const { priority, outputs } = body;
-    const command = { type: 'patch', keyName: caller.name, state, priority, outputs } as const;
-    const effect = await this.journal.change(id, command, { caller, wantsView: true });
-    return (await answerOf(effect, this.reader)).run;
+    return this.#change(id, { type: 'patch', keyName: caller.name, state, priority, outputs }, caller);
   }
 
   /** Changes the name and labels, in any state: it is written to the audit log and not to the timeline. */
-  async label(id: string, { labels, name }: UpdateLabelsDto, caller: Caller): Promise<OpRunDto> {
-    const command = { type: 'label', keyName: caller.name, labels, name } as const;
-    const effect = await this.journal.change(id, command, { caller, wantsView: true });
-    return (await answerOf(effect, this.reader)).run;
+  label(id: string, { labels, name }: UpdateLabelsDto, caller: Caller): Promise<OpRunDto> {
+    return this.#change(id, { type: 'label', keyName: caller.name, labels, name }, caller);
   }
 
   /** Opens another attempt, from any state. */
-  async retry(id: string, caller?: Caller): Promise<OpRunDto> {
-    const command = eventCommand(MANUAL_RETRY, { sender: caller?.keyId });
-    const effect = await this.journal.change(id, command, { caller, wantsView: true });
-    return (await answerOf(effect, this.reader)).run;
+  retry(id: string, caller?: Caller): Promise<OpRunDto> {
+    return this.#change(id, eventCommand(MANUAL_RETRY, { sender: caller?.keyId }), caller);
   }
 
   /** @param reason kept with the run */
-  async cancel(id: string, caller?: Caller, reason?: string): Promise<OpRunDto> {
-    const command = eventCommand(userCancel(reason), { sender: caller?.keyId });
-    const effect = await this.journal.change(id, command, { caller, wantsView: true });
-    return (await answerOf(effect, this.reader)).run;
+  cancel(id: string, caller?: Caller, reason?: string): Promise<OpRunDto> {
+    return this.#change(id, eventCommand(userCancel(reason), { sender: caller?.keyId }), caller);
   }
 
   /** Appends an event and applies its effect, once for each idempotency key. @throws InvalidRequest */
@@ -118,6 +110,11 @@ export class RunsService {
   ): Promise<AnsweredRun> {
     const command = eventCommand(checkedEvent(body), reporter);
     return answerOf(await this.journal.change(id, command, { ...options, wantsView: true }), this.reader);
+  }
+
+  async #change(id: string, command: RunCommand, caller: Caller | undefined): Promise<OpRunDto> {
+    const effect = await this.journal.change(id, command, { caller, wantsView: true });
+    return (await answerOf(effect, this.reader)).run;
   }
 }
 

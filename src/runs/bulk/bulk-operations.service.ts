@@ -20,34 +20,14 @@ import type {
 import { BULK_OPERATIONS } from './bulk-operations.job.js';
 import { BulkOperationRepository, MAX_MATCHED, type BulkOperation } from './bulk-operations.repository.js';
 import { checkedFilter, checkedValue, readFilterQuery } from './bulk-request.js';
-import { DomainError } from '../../common/errors/domain-error.js';
-
-/** No bulk operation has this id. */
-export class BulkOperationNotFound extends DomainError {
-  readonly kind = 'not-found';
-
-  constructor(id: string) {
-    super(`Bulk operation '${id}' not found`);
-  }
-}
+import { DomainError, InvalidRequest, NotFound } from '../../common/errors/domain-error.js';
 
 /** The filter matches another number of runs than the caller expects; nothing has changed. */
-export class UnexpectedNumberOfRuns extends DomainError {
+class UnexpectedNumberOfRuns extends DomainError {
   readonly kind = 'conflict';
 
   constructor(matched: number, expected: number) {
     super(`The filter matches ${matched} runs, not ${expected}`);
-  }
-}
-
-/** The filter matches more runs than one operation may change; nothing has changed. */
-export class TooManyRuns extends DomainError {
-  readonly kind = 'invalid';
-
-  constructor(most: number) {
-    super(
-      `The filter matches more than ${most} runs: narrow it, for example by created[gte] and created[lt]`,
-    );
   }
 }
 
@@ -70,7 +50,7 @@ export class BulkOperationsService {
     private readonly scheduler: JobScheduler,
   ) {}
 
-  /** What an operation would change now. @throws InvalidRequest, TooManyRuns, UnexpectedNumberOfRuns */
+  /** What an operation would change now. @throws InvalidRequest, UnexpectedNumberOfRuns */
   async preview({
     action,
     filter: given,
@@ -89,7 +69,7 @@ export class BulkOperationsService {
 
   /**
    * Starts an operation on the runs that match now. A repeated request finds the earlier operation.
-   * @throws InvalidRequest, TooManyRuns, UnexpectedNumberOfRuns, IdempotencyMismatch
+   * @throws InvalidRequest, UnexpectedNumberOfRuns, IdempotencyMismatch
    */
   async start(
     { action, filter: given, all = false, value, reason, expect }: CreateBulkOperationDto,
@@ -126,14 +106,14 @@ export class BulkOperationsService {
     return { id: earlier ?? id, matched, replayed: earlier !== null };
   }
 
-  /** @throws BulkOperationNotFound */
+  /** @throws NotFound */
   async get(id: string): Promise<BulkOperation> {
     const operation = await this.operations.find(id);
-    if (!operation) throw new BulkOperationNotFound(id);
+    if (!operation) throw new NotFound(`Bulk operation '${id}' not found`);
     return operation;
   }
 
-  /** Ends an operation after the page in progress; one that has ended stays as it is. @throws BulkOperationNotFound */
+  /** Ends an operation after the page in progress; one that has ended stays as it is. @throws NotFound */
   async stop(id: string, { name }: Caller): Promise<BulkOperation> {
     const operation = await this.get(id);
     const stopped = await this.dataSource.transaction(async (manager) => {
@@ -149,8 +129,11 @@ export class BulkOperationsService {
   }
 }
 
-/** @throws TooManyRuns, UnexpectedNumberOfRuns */
+/** @throws InvalidRequest, UnexpectedNumberOfRuns */
 function assertNumber(matched: number, expected: number | undefined): void {
-  if (matched > MAX_MATCHED) throw new TooManyRuns(MAX_MATCHED);
+  if (matched > MAX_MATCHED)
+    throw new InvalidRequest(
+      `The filter matches more than ${MAX_MATCHED} runs: narrow it, for example by created[gte] and created[lt]`,
+    );
   if (expected !== undefined && matched !== expected) throw new UnexpectedNumberOfRuns(matched, expected);
 }

@@ -48,7 +48,7 @@ export class BulkRunsService {
   ): Promise<(CreatedRunDto | CreatedRunIdDto | ItemError)[]> {
     return settleItems(items, async (item, index) => {
       const fresh = newRun(readItem(CreateRunDto, item), trace);
-      const effect = await this.journal.create(fresh, { idempotency: keys.of(item, index), caller });
+      const effect = await this.journal.create(fresh, { idempotency: keys(item, index), caller });
       if (minimal && 'run' in effect) return { status: 201, id: effect.run.id };
       const { run, replayed } = await answerOf(effect, this.reader);
       return { status: 201, ...(minimal ? { id: run.id } : { run }), ...(replayed && { replayed }) };
@@ -65,7 +65,7 @@ export class BulkRunsService {
     const { effect } = event;
     const reason = effect.kind === 'CANCELLED' ? effect.reason : undefined;
     return this.change(eventCommand(event, { sender: caller.keyId }), ids, (id, index) => ({
-      idempotency: keys.of(reason === undefined ? id : { id, reason }, index),
+      idempotency: keys(reason === undefined ? id : { id, reason }, index),
       caller,
     }));
   }
@@ -112,7 +112,7 @@ export class BulkRunsService {
       try {
         const command = eventCommand(event, reporter);
         const effect = await this.journal.change(runId, command, {
-          idempotency: keys.of(item, index),
+          idempotency: keys(item, index),
           caller,
           hasPrecedingFailed: () => order.isBroken,
         });

@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { type Run, type RunRecord, MAX_ATTEMPTS_OF_A_RUN } from '../machine/run.js';
+import { MAX_ATTEMPTS_OF_A_RUN, type EndedAttempt, type Run, type RunRecord } from '../machine/run.js';
 import { FAILURE_CAUSES, MAX_EXIT_CODE, type FailureCause } from '../machine/event-types.js';
 import { RUN_STATES, type RunState } from '../machine/run-state.js';
 import { TimelineEventDto, toTimelineEventDto } from './event.dto.js';
@@ -184,21 +184,8 @@ export function toExecutionSummaryDto(
   };
 }
 
-type Execution = Pick<
-  Run,
-  | 'state'
-  | 'workerId'
-  | 'gpuId'
-  | 'gpuIds'
-  | 'errorMessage'
-  | 'cause'
-  | 'exitCode'
-  | 'cancelReason'
-  | 'queuedAt'
-  | 'assignedAt'
-  | 'startedAt'
-  | 'finishedAt'
->;
+/** What a run and an attempt have of an execution. */
+type Execution = Pick<Run, Exclude<keyof EndedAttempt & keyof Run, 'id' | 'outputs' | 'ramMb'>>;
 
 export class ListAttemptsQueryDto {
   /** Largest number of attempts in the page; all of them unless given. */

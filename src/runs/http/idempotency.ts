@@ -44,22 +44,17 @@ export const IdempotencyOf = createHeaderDecorator(
   },
 );
 
-/** The idempotency of the items of a bulk request: the key of each is made of the request's key and its index. */
-export class BulkKeys {
-  /** @param scope of the request's key; undefined without one */
-  constructor(private readonly scope: string | undefined) {}
-
-  of(item: JsonValue, index: number): Idempotency | undefined {
-    if (this.scope === undefined) return undefined;
-    return { scope: `${this.scope}/${index}`, requestHash: hash('sha256', canonicalJson(item)) };
-  }
-}
+/** The idempotency of an item of a bulk request: its key is made of the request's key and its index. */
+export type BulkKeys = (item: JsonValue, index: number) => Idempotency | undefined;
 
 /** Parameter: the idempotency keys of a bulk request's items. */
-export const BulkKeysOf = createHeaderDecorator(
-  (_: unknown, context: ExecutionContext): BulkKeys =>
-    new BulkKeys(readKeyScope(context.switchToHttp().getRequest<Request>())),
-);
+export const BulkKeysOf = createHeaderDecorator((_: unknown, context: ExecutionContext): BulkKeys => {
+  const scope = readKeyScope(context.switchToHttp().getRequest<Request>());
+  return (item, index) =>
+    scope === undefined
+      ? undefined
+      : { scope: `${scope}/${index}`, requestHash: hash('sha256', canonicalJson(item)) };
+});
 
 /** Marks the response of a request that repeats an earlier one. */
 export function markReplayed(response: Response, replayed: boolean): void {

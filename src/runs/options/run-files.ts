@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import type { JsonObject } from '@longshore/common/json/json-value';
 import { keyPath } from '../../common/http/validation/problems.js';
 import { SECRET_NAME, VARIABLE_NAME } from './names.js';
 import { containerPathsProblem } from './container-path.js';
-import { objectMapOption, type RunOption, objectProblem, type TextObjectShape } from './run-option.js';
+import { objectMapOption, type RunOption, type TextObjectShape } from './run-option.js';
 
 /** A file of a run: with a content or, in its place, with the value of a secret. */
 export interface RunFile {
@@ -17,7 +17,6 @@ export interface RunFile {
 
 type RunFiles = Readonly<Record<string, RunFile>>;
 
-const MAX_FILES = 20;
 const MAX_BYTES = 64 * 1024;
 const MAX_BYTES_TOGETHER = 256 * 1024;
 
@@ -54,7 +53,7 @@ const LISTED = {
 /** Files that are put into the container before its start. */
 export const FILES: RunOption<RunFiles> = objectMapOption<RunFile>(
   SHAPE,
-  { max: MAX_FILES, listed: LISTED },
+  { max: 20, listed: LISTED },
   {
     texts: {
       request:
@@ -70,24 +69,19 @@ export const FILES: RunOption<RunFiles> = objectMapOption<RunFile>(
   },
 );
 
-function filesProblem(files: unknown, all: object, at: string): string | undefined {
-  if (!isJsonObject(files)) return `${at} must be an object`;
-  const paths = Object.keys(files);
-  if (paths.length > MAX_FILES) return `${at} must be an object of at most ${MAX_FILES} entries`;
-  const wrongPath = containerPathsProblem(paths, at);
+function filesProblem(files: RunFiles, all: object, at: string): string | undefined {
+  const wrongPath = containerPathsProblem(Object.keys(files), at);
   if (wrongPath !== undefined) return wrongPath;
   const taken = new Set(['env', 'secrets'].flatMap((name) => Object.keys(Object(Reflect.get(all, name)))));
   let bytes = 0;
-  for (const [path, file] of Object.entries(files)) {
+  for (const [path, { content, secret, env }] of Object.entries(files)) {
     const fileAt = keyPath(at, path);
-    const wrong = objectProblem(file, SHAPE, fileAt);
-    if (wrong !== undefined || !isJsonObject(file)) return wrong;
-    const [content, secret, env] = ['content', 'secret', 'env'].map((name) => file[name] ?? null);
-    if ((content === null) === (secret === null)) return `${fileAt} must have either content or secret`;
-    const size = typeof content === 'string' ? Buffer.byteLength(content) : 0;
+    if ((content === undefined) === (secret === undefined))
+      return `${fileAt} must have either content or secret`;
+    const size = content === undefined ? 0 : Buffer.byteLength(content);
     if (size > MAX_BYTES) return `${fileAt}.content must have at most ${MAX_BYTES} bytes`;
     bytes += size;
-    if (typeof env !== 'string') continue;
+    if (env === undefined) continue;
     if (taken.has(env)) return `${fileAt}.env must not be in env, in secrets or of another file as well`;
     taken.add(env);
   }

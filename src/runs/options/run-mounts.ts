@@ -1,7 +1,6 @@
-import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { itemPath } from '../../common/http/validation/problems.js';
 import { containerPathProblem, isWithin, relativePathProblem } from './container-path.js';
-import { objectProblem, type ObjectShape, objectListOption, type RunOption } from './run-option.js';
+import { type ObjectShape, objectListOption, type RunOption } from './run-option.js';
 
 /** A folder that the container finds: of a volume, which workers offer by name, or an empty one. */
 export interface RunMount {
@@ -13,8 +12,6 @@ export interface RunMount {
   /** Folder within the volume. */
   readonly sub_path?: string;
 }
-
-const MAX_MOUNTS = 20;
 
 const RUN_ID = '${run.id}';
 
@@ -56,7 +53,7 @@ const SHAPE: ObjectShape = {
 /** Folders of volumes, and empty ones, that the container finds at its start. */
 export const MOUNTS: RunOption<readonly RunMount[]> = objectListOption<RunMount>(
   SHAPE,
-  { max: MAX_MOUNTS },
+  { max: 20 },
   {
     texts: {
       request:
@@ -83,17 +80,12 @@ export const MOUNTS: RunOption<readonly RunMount[]> = objectListOption<RunMount>
   },
 );
 
-function mountsProblem(mounts: unknown, all: object, at: string): string | undefined {
-  if (!Array.isArray(mounts) || mounts.length > MAX_MOUNTS)
-    return `${at} must be a list of at most ${MAX_MOUNTS} items`;
+function mountsProblem(mounts: readonly RunMount[], all: object, at: string): string | undefined {
   const files = Object.keys(Object(Reflect.get(all, 'files')));
   const paths: string[] = [];
   for (const [index, mount] of mounts.entries()) {
     const mountAt = itemPath(at, index);
-    const problem = objectProblem(mount, SHAPE, mountAt);
-    if (problem !== undefined || !isJsonObject(mount)) return problem;
     const { path } = mount;
-    if (typeof path !== 'string') return undefined;
     const wrong = mountProblem(mount, mountAt) ?? containerPathProblem(path, `${mountAt}.path`);
     if (wrong !== undefined) return wrong;
     if (paths.some((other) => overlap(path, other)))
@@ -105,16 +97,17 @@ function mountsProblem(mounts: unknown, all: object, at: string): string | undef
   return undefined;
 }
 
-function mountProblem(mount: JsonObject, at: string): string | undefined {
-  const [volume, scratch, readOnly, subPath] = ['volume', 'scratch_mb', 'read_only', 'sub_path'].map(
-    (name) => mount[name] ?? null,
-  );
-  if ((volume === null) === (scratch === null)) return `${at} must have either volume or scratch_mb`;
-  if (volume === null && (readOnly !== null || subPath !== null))
+function mountProblem(
+  { volume, scratch_mb: scratch, read_only: readOnly, sub_path: subPath }: RunMount,
+  at: string,
+): string | undefined {
+  if ((volume === undefined) === (scratch === undefined))
+    return `${at} must have either volume or scratch_mb`;
+  if (volume === undefined && (readOnly !== undefined || subPath !== undefined))
     return `${at} must have read_only and sub_path only with volume`;
-  return typeof subPath === 'string'
-    ? relativePathProblem(subPath.replaceAll(RUN_ID, SAMPLE_ID), `${at}.sub_path`)
-    : undefined;
+  return subPath === undefined
+    ? undefined
+    : relativePathProblem(subPath.replaceAll(RUN_ID, SAMPLE_ID), `${at}.sub_path`);
 }
 
 function overlap(path: string, other: string): boolean {

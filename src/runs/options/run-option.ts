@@ -19,7 +19,7 @@ import {
   textProblem,
 } from '../../common/http/validation/dto-decorators.js';
 import { PassByReference } from '../../common/http/validation/free-form-json.js';
-import { fieldPath, keyPath } from '../../common/http/validation/problems.js';
+import { fieldPath, itemPath, keyPath } from '../../common/http/validation/problems.js';
 
 type AnswerSchema =
   | { readonly type: 'string' }
@@ -50,8 +50,7 @@ export interface RunOption<T> {
   /** The value of a request for the run that it creates. Absent: as it is given. */
   bind?(value: T, runId: string): T;
   /**
-   * What is wrong with a value of the right form, or with one that is merged; undefined: nothing. Of an option of objects, with
-   * any value.
+   * What is wrong with a value of the right form, or with one that is merged; undefined: nothing.
    * @param all the options of the request, which are not checked, or those of the definition and its run
    */
   problem?(value: T, all: object, path: string): string | undefined;
@@ -61,8 +60,6 @@ export interface RunOption<T> {
 
 /** What a declaration says beside the form of the value. */
 type Declared<T> = Pick<RunOption<T>, 'texts' | 'example' | 'capabilities' | 'problem' | 'list' | 'bind'>;
-
-type DeclaredObjects<T> = Declared<T> & Required<Pick<RunOption<T>, 'problem'>>;
 
 /** An option that is a text. */
 export function textOption(shape: TextShape, declared: Declared<string>): RunOption<string> {
@@ -107,32 +104,41 @@ export function textMapOption(shape: TextMapShape, declared: Declared<TextMap>):
   };
 }
 
-/** An option that is a list of objects, which `problem` checks. */
+/** An option that is a list of objects. Its `problem` gets them without members that are null. */
 export function objectListOption<T extends object>(
   shape: ObjectShape,
   { max }: Required<Pick<SizeLimit, 'max'>>,
-  declared: DeclaredObjects<readonly T[]>,
+  declared: Declared<readonly T[]>,
 ): RunOption<readonly T[]> {
+  const store = (value: readonly T[]): readonly T[] => value.map(withoutNulls);
   const field = { type: 'array', maxItems: max, items: objectSchema(shape, 'request') } as const;
   return {
     field: applyDecorators(PassByReference(), ApiProperty(field)),
     schema: { type: 'array', items: objectSchema(shape, 'answer') },
     unset: [],
-    store: (value) => value.map(withoutNulls),
     ...declared,
+    store,
+    problem: (value: unknown, all, path) => {
+      if (!Array.isArray(value) || value.length > max)
+        return `${path} must be a list of at most ${max} items`;
+      const items = value.map((item, index) => [itemPath(path, index), item] as const);
+      return objectsProblem(items, shape) ?? declared.problem?.(store(value), all, path);
+    },
   };
 }
 
 /**
- * An option that has an object of texts for each name, which `problem` checks. Those of a run are added to those of its
- * definition.
+ * An option that has an object of texts for each name. Its `problem` gets them without members that are null. Those of a run
+ * are added to those of its definition.
  * @param listed members that only lists of runs show
  */
 export function objectMapOption<T extends object>(
   shape: TextObjectShape,
   { max, listed }: Required<Pick<SizeLimit, 'max'>> & { readonly listed: ObjectSchema['properties'] },
-  declared: DeclaredObjects<Readonly<Record<string, T>>>,
+  declared: Declared<Readonly<Record<string, T>>>,
 ): RunOption<Readonly<Record<string, T>>> {
+  const store = (value: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
+    Object.fromEntries(Object.entries(value).map(([name, item]) => [name, withoutNulls(item)]));
   const field = {
     type: 'object',
     maxProperties: max,
@@ -143,10 +149,15 @@ export function objectMapOption<T extends object>(
     field: applyDecorators(PassByReference(), ApiProperty(field)),
     schema: { type: 'object', additionalProperties: { ...shown, properties: { ...properties, ...listed } } },
     unset: {},
-    store: (value) =>
-      Object.fromEntries(Object.entries(value).map(([name, item]) => [name, withoutNulls(item)])),
-    merge: (definition, run) => ({ ...definition, ...run }),
     ...declared,
+    store,
+    merge: (definition, run) => ({ ...definition, ...run }),
+    problem: (value: unknown, all, path) => {
+      if (!isJsonObject(value)) return `${path} must be an object`;
+      const items = Object.entries(value).map(([name, item]) => [keyPath(path, name), item] as const);
+      if (items.length > max) return `${path} must be an object of at most ${max} entries`;
+      return objectsProblem(items, shape) ?? declared.problem?.(store(Object(value)), all, path);
+    },
   };
 }
 
@@ -156,7 +167,7 @@ interface Described {
 }
 
 /** A member of an object that is a text. */
-export interface TextMember extends Described, TextShape {
+interface TextMember extends Described, TextShape {
   readonly type?: 'string';
   readonly example: string;
 }
@@ -187,7 +198,7 @@ export interface ObjectSchema {
 }
 
 /** @param place answers have no limits */
-export function objectSchema(shape: ObjectShape, place: 'request' | 'answer'): ObjectSchema {
+function objectSchema(shape: ObjectShape, place: 'request' | 'answer'): ObjectSchema {
   const required = Object.keys(shape).filter((name) => shape[name]?.isRequired === true);
   const properties = Object.entries(shape).map(([name, member]) => {
     const { type = 'string', about: description, example } = member;
@@ -200,8 +211,20 @@ export function objectSchema(shape: ObjectShape, place: 'request' | 'answer'): O
   };
 }
 
-/** Why a value is not an object of this shape, in words; undefined: it is one. Members that are null count as absent. */
-export function objectProblem(value: unknown, shape: ObjectShape, path: string): string | undefined {
+/** Why one of the values is not an object of this shape, in words; undefined: all are. */
+function objectsProblem(
+  items: readonly (readonly [path: string, value: unknown])[],
+  shape: ObjectShape,
+): string | undefined {
+  for (const [path, value] of items) {
+    const problem = objectProblem(value, shape, path);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
+}
+
+/** Members that are null count as absent. */
+function objectProblem(value: unknown, shape: ObjectShape, path: string): string | undefined {
   if (!isJsonObject(value)) return `${path} must be an object`;
   const unknown = Object.keys(value).find((name) => !Object.hasOwn(shape, name));
   if (unknown !== undefined) return `${keyPath(path, unknown)} is not a known field`;
@@ -219,7 +242,7 @@ export function objectProblem(value: unknown, shape: ObjectShape, path: string):
 }
 
 /** The object without the members that are null. */
-export function withoutNulls<T extends object>(object: T): T {
+function withoutNulls<T extends object>(object: T): T {
   return Object(Object.fromEntries(Object.entries(object).filter(([, member]) => member !== null)));
 }
 

@@ -7,13 +7,11 @@ import {
   textOption,
   objectListOption,
   type RunOption,
-  objectProblem,
   type TextObjectShape,
 } from './run-option.js';
 import { SECRET_NAME, MAX_VARIABLES, VARIABLE_NAME } from './names.js';
 import { FILES } from './run-files.js';
 import { MOUNTS } from './run-mounts.js';
-import { itemPath } from '../../common/http/validation/problems.js';
 
 /** A secret of kind `map`, whose variables the container gets. */
 export interface SecretVariables {
@@ -22,9 +20,7 @@ export interface SecretVariables {
   readonly prefix?: string;
 }
 
-const MAX_SECRETS = 20;
-
-const SHAPE: TextObjectShape = {
+const SECRETS_FROM_SHAPE: TextObjectShape = {
   secret: {
     ...SECRET_NAME,
     about: 'Name of a secret of kind `map`.',
@@ -41,9 +37,9 @@ const SHAPE: TextObjectShape = {
 };
 
 /** Secrets that hold variables with their names. */
-export const SECRETS_FROM: RunOption<readonly SecretVariables[]> = objectListOption<SecretVariables>(
-  SHAPE,
-  { max: MAX_SECRETS },
+const SECRETS_FROM: RunOption<readonly SecretVariables[]> = objectListOption<SecretVariables>(
+  SECRETS_FROM_SHAPE,
+  { max: 20 },
   {
     texts: {
       request:
@@ -54,13 +50,6 @@ export const SECRETS_FROM: RunOption<readonly SecretVariables[]> = objectListOpt
     },
     example: [{ secret: 's3-credentials', prefix: 'S3_' }],
     capabilities: ['secrets_from'],
-    problem: (value: unknown, _all, path) => {
-      if (!Array.isArray(value) || value.length > MAX_SECRETS)
-        return `${path} must be a list of at most ${MAX_SECRETS} items`;
-      return value
-        .map((item, index) => objectProblem(item, SHAPE, itemPath(path, index)))
-        .find((problem) => problem !== undefined);
-    },
   },
 );
 

@@ -5,7 +5,8 @@ import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows, unnestRows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
 import { QUEUE } from '../storage/run-columns.js';
-import type { ClaimableRun, QueuePosition } from './lane.js';
+import { claimablePart, type ClaimableRun, type QueuePosition } from './lane.js';
+import { sendNotice } from '../../database/notices/commit-notice.js';
 import { LANES } from './lane.repository.js';
 
 export const CONCURRENCY_KEYS = new EntityTable(ConcurrencyKeyEntity);
@@ -117,33 +118,29 @@ export class ConcurrencyKeys {
   }
 
   /**
-   * Removes the slots of a worker but those of the named runs, and subtracts them from their keys.
+   * Frees the slots of a worker but those of the named runs, and lets runs of their keys start.
    * @param named ids in the form of a run's id
-   * @returns the keys, and whether the worker holds no more slots
+   * @returns whether the worker holds no more slots
    */
-  async releaseSlotsOf(
-    manager: EntityManager,
-    workerId: string,
-    named: readonly string[],
-  ): Promise<{ readonly keys: readonly string[]; readonly isLast: boolean }> {
+  async releaseSlotsOf(manager: EntityManager, workerId: string, named: readonly string[]): Promise<boolean> {
     const found = `s.worker_id = $1::text
                  and not s.run_id = any($2::uuid[])
                  and s.assigned_at <= now() - interval '${UNNAMED_MS} milliseconds'`;
-    const keys = await this.#release(manager, found, [workerId, named]);
+    await this.#release(manager, found, [workerId, named]);
     const [left] = await rows<{ exists: boolean }>(
       manager,
       `select exists (select from ${SLOTS.name} where worker_id = $1::text) as "exists"`,
       [workerId],
     );
-    return { keys, isLast: left?.exists !== true };
+    return left?.exists !== true;
   }
 
-  /** Removes slots whose time is over, and subtracts them from their keys. @returns the keys */
-  releaseOverdueSlots(manager: EntityManager): Promise<readonly string[]> {
+  /** Frees slots whose time is over, and lets runs of their keys start. @returns the number of these keys */
+  releaseOverdueSlots(manager: EntityManager): Promise<number> {
     return this.#release(manager, 's.ends_at <= now()', []);
   }
 
-  async #release(manager: EntityManager, condition: string, params: readonly unknown[]): Promise<string[]> {
+  async #release(manager: EntityManager, condition: string, params: readonly unknown[]): Promise<number> {
     const removed = await rows<{ key: string }>(
       manager,
       `delete from ${SLOTS.name}
@@ -158,8 +155,12 @@ export class ConcurrencyKeys {
     );
     const counts = new Map<string, number>();
     for (const { key } of removed) counts.set(key, (counts.get(key) ?? 0) - 1);
-    if (counts.size > 0) await this.add(manager, counts);
-    return [...counts.keys()];
+    if (counts.size === 0) return 0;
+    await this.add(manager, counts);
+    await readIndexesInOrder(manager);
+    const admitted = await this.admit(manager, [...counts.keys()]);
+    if (admitted.length > 0) await sendNotice(manager, { queue: claimablePart(admitted) });
+    return counts.size;
   }
 
   /** Locks those of the keys that no other transaction holds. @returns how many runs of each are in execution */
@@ -235,4 +236,15 @@ function firstKind(key: string, condition: string): string {
                  ${condition}
                order by r.alike
                limit 1`;
+}
+
+/**
+ * Makes the statements of the rest of the transaction read indexes in their order, as those of the journal's connections do. The
+ * planner knows averages only: without this it reads and sorts all rows of a tag or key, which may have a million.
+ */
+export async function readIndexesInOrder(manager: EntityManager): Promise<void> {
+  await execute(
+    manager,
+    `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`,
+  );
 }

@@ -1,32 +1,27 @@
-import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { Log } from '../../common/logging/logger.js';
 import { CommitNotices } from '../../database/notices/commit-notices.js';
 import { isRunId } from '../machine/new-id.js';
-import { QueueRepository } from './queue.repository.js';
+import { ConcurrencyKeys } from './concurrency-keys.js';
 
 /** Frees the slots of concurrency keys whose containers have ended, by the heartbeats of their workers. */
 @Injectable()
-export class ConcurrencySlots implements OnModuleInit, OnModuleDestroy {
+export class ConcurrencySlots implements OnModuleInit {
   /** Workers that may hold a slot. A process that misses a notice leaves the slot to the clean-up of the queue. */
   readonly #workers = new Set<string>();
-  #unsubscribe: () => void = () => undefined;
 
   constructor(
     private readonly dataSource: DataSource,
-    private readonly queue: QueueRepository,
+    private readonly keys: ConcurrencyKeys,
     private readonly notices: CommitNotices,
     private readonly log: Log,
   ) {}
 
   onModuleInit(): void {
-    this.#unsubscribe = this.notices.subscribe((notice) => {
+    this.notices.subscribe((notice) => {
       for (const workerId of notice?.slotWorkers ?? []) this.#workers.add(workerId);
     });
-  }
-
-  onModuleDestroy(): void {
-    this.#unsubscribe();
   }
 
   /**
@@ -40,7 +35,7 @@ export class ConcurrencySlots implements OnModuleInit, OnModuleDestroy {
   ): Promise<void> {
     if (named === undefined || !this.#workers.delete(workerId)) return;
     const ids = named.map(({ id }) => id).filter(isRunId);
-    const work = (manager: EntityManager) => this.queue.releaseSlotsOf(manager, workerId, ids);
+    const work = (manager: EntityManager) => this.keys.releaseSlotsOf(manager, workerId, ids);
     const isLast = await this.dataSource.transaction(work).catch((error: unknown) => {
       this.log.warn('could not free the slots of a concurrency key', { workerId, error });
       return false;

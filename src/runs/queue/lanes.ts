@@ -1,6 +1,6 @@
-import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import type { NoticeSource } from '../../database/notices/commit-notices.js';
+import { CommitNotices, type NoticeSource } from '../../database/notices/commit-notices.js';
 import { plainArray, rows } from '../../database/sql/sql.js';
 import type { CandidateQuery, Claimant, QueuedRun, Shape } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
@@ -78,7 +78,7 @@ export class Lanes implements OnModuleInit, OnModuleDestroy {
   #unsubscribe: (() => void) | undefined;
 
   /** @param notices without them every claim asks the database */
-  constructor(private readonly notices?: NoticeSource) {}
+  constructor(@Inject(CommitNotices) private readonly notices?: NoticeSource) {}
 
   onModuleInit(): void {
     this.#unsubscribe = this.notices?.subscribe((notice) => {

@@ -1,6 +1,6 @@
-import type { OnModuleDestroy, OnModuleInit } from '@nestjs/common';
+import { Inject, Injectable, Optional, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import type { NoticeSource } from '../../database/notices/commit-notices.js';
+import { CommitNotices, type NoticeSource } from '../../database/notices/commit-notices.js';
 import { rows } from '../../database/sql/sql.js';
 import type { QueuedRun } from '../scheduling-strategy.js';
 import type { Run } from '../machine/run.js';
@@ -53,6 +53,7 @@ export const WHOLE_QUEUE: readonly QueueRange[] = [{ below: BELOW_ALL, above: AB
  * A mark advances only to what a scan saw as the first run, or past runs that this process claimed and a later scan does
  * not see. It moves back for a run that is put before it, also for one that is announced during a scan.
  */
+@Injectable()
 export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
   readonly #marks = new Map<number, QueuePosition>();
   /** The last run of each priority that a claim of this process has found. */
@@ -67,8 +68,8 @@ export class LowWaterMarks implements OnModuleInit, OnModuleDestroy {
 
   /** @param notices without them the marks are not used. @param clock monotonic ms */
   constructor(
-    private readonly notices?: NoticeSource,
-    private readonly clock: () => number = () => performance.now(),
+    @Inject(CommitNotices) private readonly notices?: NoticeSource,
+    @Optional() private readonly clock: () => number = () => performance.now(),
   ) {}
 
   onModuleInit(): void {

@@ -6,7 +6,6 @@ import { rows } from '../../database/sql/sql.js';
 import { CONCURRENCY_KEYS, ConcurrencyKeys } from './concurrency-keys.js';
 import { PLAIN_LANE } from './lane.js';
 import { LaneRepository, LANES } from './lane.repository.js';
-import { QueueRepository } from './queue.repository.js';
 import { type JobRun, MINUTE, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
 
 /** Rows that one transaction checks. */
@@ -26,7 +25,6 @@ type Batch = (
 export class QueueCleanupJob {
   constructor(
     private readonly dataSource: DataSource,
-    private readonly queue: QueueRepository,
     private readonly keys: ConcurrencyKeys,
     private readonly lanes: LaneRepository,
   ) {}
@@ -45,7 +43,7 @@ export class QueueCleanupJob {
   async runOnce(stop?: AbortSignal): Promise<number> {
     if (!(await this.#isInUse())) return 0;
     const slots = await whenAlone(this.dataSource, CLEAN_UP_LOCK, (manager) =>
-      this.queue.releaseOverdueSlots(manager),
+      this.keys.releaseOverdueSlots(manager),
     );
     const keys = await this.#walk('', stop, (...batch) => this.keys.removeUnused(...batch));
     const lanes = await this.#walk(PLAIN_LANE, stop, (...batch) => this.lanes.removeUnused(...batch));

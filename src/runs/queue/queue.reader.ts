@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { currentTime, rows } from '../../database/sql/sql.js';
 import type { QueueEntryEntity } from '../../database/entities/queue.entity.js';
-import { readIndexesInOrder } from './queue.repository.js';
+import { readIndexesInOrder } from './concurrency-keys.js';
 import { PLAIN_LANE } from './lane.js';
 import { LANES } from './lane.repository.js';
 import { EventRepository, type Submission, type TimelineRow } from '../events/event.repository.js';

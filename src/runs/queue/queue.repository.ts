@@ -1,12 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { sendNotice } from '../../database/notices/commit-notice.js';
 import { execute, plainArray, rows } from '../../database/sql/sql.js';
 import { cpuMillisOf, gpusOf, type Run } from '../machine/run.js';
 import type { Reservation } from '../scheduling-strategy.js';
 import { PENDING_COLUMNS, QUEUE, RUNS } from '../storage/run-columns.js';
 import { CONCURRENCY_KEYS, ConcurrencyKeys, countByKey, type ConcurrencySlot } from './concurrency-keys.js';
-import { isPlain, laneOf, PLAIN, type Lane, claimablePart, type ClaimableRun } from './lane.js';
+import { isPlain, laneOf, PLAIN, type Lane, type ClaimableRun } from './lane.js';
 import { LaneRepository } from './lane.repository.js';
 import { Lanes } from './lanes.js';
 import {
@@ -149,27 +148,6 @@ export class QueueRepository {
     return keys.length === 0 ? [] : this.keys.admit(manager, keys);
   }
 
-  /** As {@link ConcurrencyKeys.releaseSlotsOf}, and lets runs of the keys start. @returns whether the worker holds no more slots */
-  async releaseSlotsOf(manager: EntityManager, workerId: string, named: readonly string[]): Promise<boolean> {
-    const { keys, isLast } = await this.keys.releaseSlotsOf(manager, workerId, named);
-    await this.#admitAndAnnounce(manager, keys);
-    return isLast;
-  }
-
-  /** Frees slots whose time is over, and lets runs of their keys start. @returns the number of these keys */
-  async releaseOverdueSlots(manager: EntityManager): Promise<number> {
-    const keys = await this.keys.releaseOverdueSlots(manager);
-    await this.#admitAndAnnounce(manager, keys);
-    return keys.length;
-  }
-
-  async #admitAndAnnounce(manager: EntityManager, keys: readonly string[]): Promise<void> {
-    if (keys.length === 0) return;
-    await readIndexesInOrder(manager);
-    const admitted = await this.keys.admit(manager, keys);
-    if (admitted.length > 0) await sendNotice(manager, { queue: claimablePart(admitted) });
-  }
-
   /**
    * Whether a claim locks what it reads and skips what others have locked: other processes serve, or somebody else held a run
    * a moment ago.
@@ -274,15 +252,4 @@ export class QueueRepository {
 
 function idOf({ id }: Run): string {
   return id;
-}
-
-/**
- * Makes the statements of the rest of the transaction read indexes in their order, as those of the journal's connections do. The
- * planner knows averages only: without this it reads and sorts all rows of a tag or key, which may have a million.
- */
-export async function readIndexesInOrder(manager: EntityManager): Promise<void> {
-  await execute(
-    manager,
-    `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`,
-  );
 }

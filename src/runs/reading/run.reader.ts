@@ -111,16 +111,13 @@ export class RunReader {
 
   /** The timeline after an index (-1: all), with the present state of the run; a long one in pages of bounded size. */
   async readTimeline(id: string, after: number, withSender = false): Promise<PolledTimeline> {
-    if (withSender) return this.#readPages(await this.getVersion(id), after + 1, true);
-    const timeline = await this.shared.findTimeline(id, after + 1);
+    const first = after + 1;
+    const timeline = withSender
+      ? { version: await this.getVersion(id), events: null }
+      : await this.shared.findTimeline(id, first);
     if (!timeline) throw new RunNotFound(id);
     const { version, events } = timeline;
-    if (events === null) return this.#readPages(version, after + 1, false);
-    return { version, events };
-  }
-
-  #readPages(version: RunVersion, first: number, withSender: boolean): PolledTimeline {
-    return { version, events: this.#pages(version, first, withSender) };
+    return { version, events: events ?? this.#pages(version, first, withSender) };
   }
 
   async *#pages(run: RunVersion, first: number, withSender: boolean): AsyncGenerator<PolledEventDto[]> {

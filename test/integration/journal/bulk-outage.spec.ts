@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rows } from '../../../src/database/sql/sql.js';
 import type { Caller } from '../../../src/auth/access.js';
-import { BulkKeys } from '../../../src/runs/http/idempotency.js';
 import { BulkRunsService } from '../../../src/runs/bulk/bulk-runs.service.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { assertError } from '../../support/http/answer-shapes.js';
@@ -25,6 +24,9 @@ const ADMIN: Caller = {
   workerCapabilities: null,
   expiresAt: null,
 };
+
+/** Keys of the items of one request. */
+const keys = (_: unknown, index: number) => ({ scope: `in two commits/${index}`, requestHash: '' });
 
 describe('bulk calls while the database fails', () => {
   let service: TestApp;
@@ -95,7 +97,7 @@ describe('bulk calls while the database fails', () => {
     const completed = ids.slice(1).map((run_id) => ({ run_id, attempt: 1, type: 'COMPLETED', msg: '' }));
     const events = [...started, ...completed, { run_id: noteOnly, type: 'NOTE', msg: '' }];
     const report = (): Promise<readonly object[]> =>
-      service.app.get(BulkRunsService).report('w', events, new BulkKeys('in two commits'), ADMIN);
+      service.app.get(BulkRunsService).report('w', events, keys, ADMIN);
     const journal = service.app.get(RunJournal);
     // Together with these the first 50 events fill a commit, which fails; the others come with the next.
     const lost = await breaking(ids[7] ?? '', () => {

@@ -86,7 +86,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
       assert.deepEqual(await here.claim('gpu-worker', { wait: 0 }), [first.id]);
       assert.deepEqual(await here.claim('gpu-worker', { wait: 0 }), []);
       const [keys, lanes] = [new ConcurrencyKeys(), new LaneRepository()];
-      await new QueueCleanupJob(database.dataSource, queueWith(), keys, lanes).runOnce();
+      await new QueueCleanupJob(database.dataSource, keys, lanes).runOnce();
       assert.deepEqual(await rows(database.dataSource, 'select id from lanes'), []);
       const { last } = await waitAll();
       const { id } = await createOn(there.journal, GPU);

@@ -4,10 +4,7 @@ import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
-import { Lanes } from '../../../src/runs/queue/lanes.js';
-import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';
 import { QueueCleanupJob } from '../../../src/runs/queue/queue-cleanup.job.js';
-import { QueueRepository } from '../../../src/runs/queue/queue.repository.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
 import { createOn, journalOn } from '../../support/runs/journal.js';
@@ -22,8 +19,7 @@ describe('the clean-up of the queue', () => {
     database = await openTestDatabase({ entities: ENTITIES });
     ({ journal } = journalOn(database.dataSource));
     const [keys, lanes] = [new ConcurrencyKeys(), new LaneRepository()];
-    const queue = new QueueRepository(new LowWaterMarks(), lanes, new Lanes(), keys);
-    job = new QueueCleanupJob(database.dataSource, queue, keys, lanes);
+    job = new QueueCleanupJob(database.dataSource, keys, lanes);
   });
   afterAll(() => database.close());
 

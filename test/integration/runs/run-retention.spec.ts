@@ -7,12 +7,7 @@ import { FeedMetrics } from '../../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../../src/feed/feed.repository.js';
 import { FeedRetention } from '../../../src/feed/feed-retention.js';
 import { rows } from '../../../src/database/sql/sql.js';
-import {
-  EVENTS_PER_BATCH,
-  RUNS_PER_BATCH,
-  RunRetention,
-  RunRetentionRepository,
-} from '../../../src/runs/run-retention.job.js';
+import { EVENTS_PER_BATCH, RUNS_PER_BATCH, RunRetention } from '../../../src/runs/run-retention.job.js';
 import { RunCountsRepository } from '../../../src/runs/counts/run-counts.repository.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
@@ -43,7 +38,7 @@ describe('the retention of runs', () => {
   afterAll(() => database.close());
 
   const retention = (days = 30, source: DataSource = database.dataSource): RunRetention =>
-    new RunRetention(source, new RunRetentionRepository(), { runRetentionDays: days });
+    new RunRetention(source, { runRetentionDays: days });
 
   /** A run of two attempts that was created and ended so many days before NOW. */
   async function ended(age: number, given: Partial<NewRun> = {}, createdAge = age): Promise<string> {
@@ -143,16 +138,16 @@ describe('the retention of runs', () => {
     assert.equal(await retention().runOnce(NOW), 0);
     await changeOn(journal, id, cancel);
     await setTimes(id, 31, 31);
-    class Interrupted extends RunRetentionRepository {
+    class Interrupted extends RunRetention {
       override async listEnded(
-        ...given: Parameters<RunRetentionRepository['listEnded']>
-      ): ReturnType<RunRetentionRepository['listEnded']> {
+        ...given: Parameters<RunRetention['listEnded']>
+      ): ReturnType<RunRetention['listEnded']> {
         const found = await super.listEnded(...given);
         if (found.length > 0) await changeOn(journal, id, retry());
         return found;
       }
     }
-    const job = new RunRetention(database.dataSource, new Interrupted(), { runRetentionDays: 30 });
+    const job = new Interrupted(database.dataSource, { runRetentionDays: 30 });
     assert.equal(await job.runOnce(NOW), 0);
     assert.deepEqual(await kept(), [id]);
     await assertCounted();
@@ -161,15 +156,15 @@ describe('the retention of runs', () => {
   test('makes a retry that comes too late find no run', async () => {
     const id = await ended(31);
     let late: Promise<unknown> | undefined;
-    class Retried extends RunRetentionRepository {
-      override async remove(...given: Parameters<RunRetentionRepository['remove']>): Promise<void> {
+    class Retried extends RunRetention {
+      override async remove(...given: Parameters<RunRetention['remove']>): Promise<void> {
         late = changeOn(journalOn(other).journal, id, retry()).catch((error: unknown) => error);
         await untilDoneOrBlocked(late);
         await super.remove(...given);
       }
     }
     const other = await database.open();
-    const job = new RunRetention(database.dataSource, new Retried(), { runRetentionDays: 30 });
+    const job = new Retried(database.dataSource, { runRetentionDays: 30 });
     assert.equal(await job.runOnce(NOW), 1);
     assert.match(String(await late), /not found/);
     assert.equal(await rowsOf(id), 0);
