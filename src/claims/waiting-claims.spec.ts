@@ -105,29 +105,6 @@ describe('waiting claims', () => {
     }
   });
 
-  test('wake no other when the queue is empty', async () => {
-    const it = setUp();
-    for (const name of ['a', 'b']) it.wait(name);
-    it.notify({ plain: 1 });
-    await it.tick();
-    it.woken[0]?.wakeUp.settle('empty', []);
-    await it.tick();
-    assert.deepEqual(it.names(), ['a']);
-    it.close();
-  });
-
-  test('settle a wake-up once', async () => {
-    const it = setUp();
-    for (const name of ['a', 'b', 'c']) it.wait(name);
-    it.notify({ plain: 1 });
-    await it.tick();
-    it.woken[0]?.wakeUp.settle('served', [PLAIN]);
-    it.woken[0]?.wakeUp.settle('gone', []);
-    await it.tick();
-    assert.deepEqual(it.names(), ['a']);
-    it.close();
-  });
-
   test('all try once when notifications may have been lost', async () => {
     const it = setUp();
     for (const name of ['a', 'b', 'c']) it.wait(name);

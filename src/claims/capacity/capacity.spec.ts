@@ -2,14 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import type { HeldRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
 import type { PooledWorker } from '../../workers/pool/worker-pool.js';
-import { DirectStrategy } from '../strategies/direct.strategy.js';
 import { FitStrategy } from '../strategies/fit.strategy.js';
 import { heldBy, shape } from '../strategies/strategy.fixtures.js';
 import { placementOf, summariseSupply } from './capacity.service.js';
 
 const NONE = new Set<string>();
 const SMALL = shape({ cpu: 1 });
-const LARGE = shape({ cpu: 8 });
 
 function worker(id: string, given: Partial<PooledWorker> = {}): PooledWorker {
   return {
@@ -63,69 +61,14 @@ describe('the supply', () => {
     });
     assert.deepEqual(sizes, [{ cpu_cores: 4, ram_mb: 1000, gpus: [300, 200], workers: 2, idle: 1 }]);
   });
-
-  it('adds up the jobs of active launchers by engine, the busiest engines first, as many as the limit allows', () => {
-    const launcher = (id: string, name: string, pending: number, given: Partial<PooledWorker> = {}) =>
-      worker(id, { engine: { name, pending, running: 1 }, ...given });
-    const workers = [
-      launcher('s-1', 'slurm', 0),
-      launcher('k-1', 'kubernetes', 3),
-      launcher('k-2', 'kubernetes', 4, { isDraining: true }),
-      launcher('k-3', 'kubernetes', 100, { isActive: false }),
-      launcher('a-1', 'another', 0),
-      worker('plain'),
-    ];
-    const enginesOf = (limit: number) => summariseSupply(workers, new Map(), NONE, limit).engines;
-    assert.deepEqual(enginesOf(100), [
-      { name: 'kubernetes', launchers: 2, pending: 7, running: 2 },
-      { name: 'another', launchers: 1, pending: 0, running: 1 },
-      { name: 'slurm', launchers: 1, pending: 0, running: 1 },
-    ]);
-    assert.deepEqual(
-      enginesOf(1).map(({ name }) => name),
-      ['kubernetes'],
-    );
-  });
-
-  it('groups workers of equal size, the most frequent first', () => {
-    const { sizes } = summariseSupply(
-      [worker('a', { cpuCores: 9 }), worker('b', { gpus: [] }), worker('c', { gpus: [] })],
-      heldOn(heldBy('b', 'x', {})),
-      NONE,
-      100,
-    );
-    assert.deepEqual(
-      sizes.map(({ cpu_cores: cpuCores, gpus, workers, idle }) => [cpuCores, gpus.length, workers, idle]),
-      [
-        [4, 0, 2, 1],
-        [9, 2, 1, 1],
-      ],
-    );
-  });
 });
 
 describe('the placement of runs of a shape', () => {
   const fit = new FitStrategy(300);
 
-  it('counts the runs that fit the free resources, and finds shapes that never fit', () => {
-    const held = heldOn(heldBy('b', 'x', { cpu: 3 }));
-    const placement = placementOf(fit, [worker('a'), worker('b')], held, NONE);
-    assert.deepEqual(placement(SMALL, 100), { isPlaceable: true, free: 5 });
-    assert.deepEqual(placement(SMALL, 2), { isPlaceable: true, free: 2 });
-    assert.deepEqual(placement(shape({}), 7), { isPlaceable: true, free: 7 });
-    assert.deepEqual(placement(LARGE, 100), { isPlaceable: false, free: 0 });
-  });
-
   it('counts no free place on a reserved worker', () => {
     const placement = placementOf(fit, [worker('a')], new Map(), new Set(['a']));
     assert.deepEqual(placement(SMALL, 100), { isPlaceable: true, free: 0 });
-  });
-
-  it('counts the idle workers with the strategy direct', () => {
-    const held = heldOn(heldBy('b', 'x', {}));
-    const placement = placementOf(new DirectStrategy(), [worker('a'), worker('b')], held, NONE);
-    assert.deepEqual(placement(SMALL, 100), { isPlaceable: true, free: 1 });
-    assert.deepEqual(placement(LARGE, 100), { isPlaceable: false, free: 0 });
   });
 
   it('is unknown without workers, and for a strategy without roomOf', () => {

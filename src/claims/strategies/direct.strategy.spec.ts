@@ -6,32 +6,6 @@ import { claimant, heldBy, queued } from './strategy.fixtures.js';
 describe('the strategy direct', () => {
   const direct = new DirectStrategy();
 
-  it('gives the first runs to the claims in their order, one each', () => {
-    const runs = [queued('a', { cpu: 99 }), queued('b'), queued('c')];
-    assert.deepEqual(direct.choose([claimant('v'), claimant('w')], runs).assignments, [
-      { claim: 0, runId: 'a', gpuId: null },
-      { claim: 1, runId: 'b', gpuId: null },
-    ]);
-    assert.deepEqual(direct.choose([claimant('v'), claimant('w')], runs.slice(2)).assignments, [
-      { claim: 0, runId: 'c', gpuId: null },
-    ]);
-  });
-
-  it('gives each claim as many as it asks for before the next one gets any', () => {
-    const runs = ['a', 'b', 'c', 'd', 'e'].map((id) => queued(id));
-    const claims = [{ ...claimant('u'), max: 2 }, claimant('v'), { ...claimant('w'), max: 9 }];
-    assert.deepEqual(
-      direct.choose(claims, runs).assignments.map(({ claim, runId }) => [claim, runId]),
-      [
-        [0, 'a'],
-        [0, 'b'],
-        [1, 'c'],
-        [2, 'd'],
-        [2, 'e'],
-      ],
-    );
-  });
-
   it('asks for one run a claim, or for what the claim asks for', () => {
     assert.deepEqual(direct.candidatesFor([claimant('v'), claimant('w')]), { limit: 2 });
     assert.deepEqual(direct.candidatesFor([{ ...claimant('v'), max: 40 }, claimant('w')]), { limit: 41 });

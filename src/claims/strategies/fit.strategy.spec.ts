@@ -26,65 +26,6 @@ function given(claimants: readonly Claimant[], runs: readonly QueuedRun[]): stri
 }
 
 describe('the strategy fit', () => {
-  it('gives as many runs as fit, the first of the queue first, and leaves out what is too large', () => {
-    const runs = [
-      queued('a', { cpu: 2 }),
-      queued('b', { cpu: 5 }),
-      queued('c', { cpu: 1, ramMb: 60 }),
-      queued('d', { ramMb: 60 }),
-      queued('e', { cpu: 1, ramMb: 40 }),
-      queued('f', { cpu: 1 }),
-    ];
-    assert.deepEqual(given([claimant('w', { cpu: 4, ramMb: 100 })], runs), ['w: a, c, e']);
-  });
-
-  it('counts what the worker holds already', () => {
-    const held = [heldBy('w', 'x', { cpu: 3, ramMb: 10 }), heldBy('w', 'y', { cpu: 1 })];
-    const worker = claimant('w', { cpu: 6, ramMb: 100 }, held);
-    assert.deepEqual(given([worker], [queued('a', { cpu: 3 }), queued('b', { cpu: 2, ramMb: 90 })]), [
-      'w: b',
-    ]);
-  });
-
-  it('takes 0 for no requirement, even where nothing is left', () => {
-    const worker = claimant('w', { cpu: 1 }, [heldBy('w', 'x', { cpu: 5, ramMb: 10, vramMb: 10 })]);
-    assert.deepEqual(given([worker], [queued('a'), queued('b', { cpu: 1 }), queued('c')]), ['w: a, c']);
-  });
-
-  it('uses the GPU that a run fills best, the first of equals', () => {
-    const worker = claimant('w', { gpus: [80, 24, 40, 24] });
-    assert.deepEqual(
-      given(
-        [worker],
-        [queued('a', { vramMb: 30 }), queued('b', { vramMb: 20 }), queued('c', { vramMb: 20 })],
-      ),
-      ['w: a@2, b@1, c@3'],
-    );
-  });
-
-  it('lets runs share a GPU while their memory adds up to its own, and not beyond', () => {
-    const worker = claimant('w', { gpus: [24] });
-    const runs = ['a', 'b', 'c', 'd'].map((id) => queued(id, { vramMb: 8 }));
-    assert.deepEqual(given([worker], runs), ['w: a@0, b@0, c@0']);
-  });
-
-  it('wants GPU memory on one single GPU', () => {
-    assert.deepEqual(given([claimant('w', { gpus: [16, 16] })], [queued('a', { vramMb: 20 })]), ['w: ']);
-  });
-
-  it('counts a held run without a GPU on every GPU', () => {
-    const worker = claimant('w', { gpus: [16, 24] }, [heldBy('w', 'x', { vramMb: 10 })]);
-    assert.deepEqual(given([worker], [queued('a', { vramMb: 15 }), queued('b', { vramMb: 14 })]), ['w: b@1']);
-  });
-
-  it('assigns a claim no more than it asks for, and the rest to another', () => {
-    const runs = ['a', 'b', 'c', 'd', 'e'].map((id) => queued(id));
-    const few = { ...claimant('v'), max: 1 };
-    assert.deepEqual(given([few, claimant('w')], runs), ['v: a', 'w: b, c, d, e']);
-    assert.deepEqual(given([few, { ...claimant('w'), max: 2 }], runs), ['v: a', 'w: b, c']);
-    assert.deepEqual(given([{ ...few, max: 0 }], runs), ['v: ']);
-  });
-
   it('distributes runs among the workers that claim together', () => {
     const runs = ['a', 'b', 'c', 'd', 'e'].map((id) => queued(id));
     assert.deepEqual(given([claimant('v'), claimant('w')], runs), ['v: a, c, e', 'w: b, d']);
@@ -138,14 +79,6 @@ describe('the strategy fit', () => {
 describe('the strategy fit reserves a worker', () => {
   const busy = claimant('w', { cpu: 4 }, [heldBy('w', 'x', { cpu: 1 })]);
 
-  it('not for a run that it passes over for the first time, but marks it', () => {
-    assert.deepEqual(choose([busy], [big(), small()]), {
-      assignments: [{ claim: 0, runId: 'small', gpuId: null }],
-      reservations: [],
-      passedOver: ['big'],
-    });
-  });
-
   it('not for a run that fits and comes next, when the worker has got as many as it asks for', () => {
     const waiting = queued('waiting', { cpu: 1 }, { passedOverAt: ago(900) });
     const once = { ...claimant('w', { cpu: 4 }), max: 1 };
@@ -178,15 +111,6 @@ describe('the strategy fit reserves a worker', () => {
       reservations: [{ runId: 'big', workerId: 'w' }],
       passedOver: [],
     });
-  });
-
-  it('but assigns it runs before that run in the queue', () => {
-    const { assignments, reservations } = choose(
-      [busy],
-      [small(), big({ passedOverAt: ago(300) }), small('b')],
-    );
-    assert.deepEqual(assignments, [{ claim: 0, runId: 'small', gpuId: null }]);
-    assert.deepEqual(reservations, [{ runId: 'big', workerId: 'w' }]);
   });
 
   it('from one claim to the next, without a new reservation', () => {
@@ -238,35 +162,11 @@ describe('the strategy fit reserves a worker', () => {
     assert.deepEqual([lost.assignments, lost.reservations], [[], [{ runId: 'big', workerId: 'w' }]]);
   });
 
-  it('only if it could hold the run at all', () => {
-    const little = claimant('w', { cpu: 3 });
-    const { assignments, reservations, passedOver } = choose(
-      [little],
-      [big({ passedOverAt: ago(900) }), small()],
-    );
-    assert.deepEqual([assignments.length, reservations, passedOver], [1, [], []]);
-    assert.deepEqual(choose([little], [big(), small()]).passedOver, []);
-  });
-
   it('no longer when it has become too small for the run', () => {
     const shrunk = claimant('w', { cpu: 3 });
     const waiting = big({ passedOverAt: ago(900), reservedFor: 'w' });
     const { assignments, reservations } = choose([shrunk], [waiting, small()], ['w']);
     assert.deepEqual([assignments.length, reservations], [1, [{ runId: 'big', workerId: null }]]);
-  });
-
-  it('for one run only, and one worker for each run', () => {
-    const workers = [busy, claimant('v', { cpu: 4 }, [heldBy('v', 'y', { cpu: 1 })])];
-    const runs = ['a', 'b', 'c'].map((id) => queued(id, { cpu: 4 }, { passedOverAt: ago(900) }));
-    assert.deepEqual(choose(workers, runs).reservations, [
-      { runId: 'a', workerId: 'w' },
-      { runId: 'b', workerId: 'v' },
-    ]);
-  });
-
-  it('for the first of two runs that two processes reserved it for', () => {
-    const runs = ['a', 'b'].map((id) => queued(id, { cpu: 4 }, { passedOverAt: ago(900), reservedFor: 'w' }));
-    assert.deepEqual(choose([busy], runs, ['w']).reservations, [{ runId: 'b', workerId: null }]);
   });
 
   it('at the first chance after a run was passed over when the limit is 0', () => {

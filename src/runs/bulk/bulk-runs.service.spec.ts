@@ -1,48 +1,24 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { InvalidRequest } from '../../common/errors/domain-error.js';
-import { JournalOverloaded, TooManyWaiting } from '../run.errors.js';
+import { TooManyWaiting } from '../run.errors.js';
 import { settleItems } from './bulk-runs.service.js';
 
-const UNAVAILABLE = { status: 503, error: { detail: 'Too many requests are waiting' } };
-
-/** The outcome of an item: success, a failure of the journal, or a refusal before or after the journal. */
-type Outcome = 'done' | 'overloaded' | 'over-limit' | 'broken' | 'invalid' | 'gone';
+/** The outcome of an item: success, or a failure of the journal. */
+type Outcome = 'done' | 'over-limit' | 'broken';
 
 const settle = (outcomes: readonly Outcome[]): Promise<object[]> =>
   settleItems(outcomes, async (outcome, index) => {
-    if (outcome === 'invalid') throw new InvalidRequest('no', ['why']);
     await Promise.resolve();
-    if (outcome === 'overloaded') throw new JournalOverloaded();
     if (outcome === 'over-limit') throw new TooManyWaiting('SETTING');
     if (outcome === 'broken') throw new Error('secret of the server');
-    if (outcome === 'gone') throw new InvalidRequest('gone');
     return { status: 201, index };
   });
 
 describe('the items of a bulk request', () => {
-  it('are answered at their index, whatever the outcome of the others', async () => {
-    assert.deepEqual(await settle(['done', 'invalid', 'overloaded', 'gone', 'done']), [
-      { status: 201, index: 0 },
-      { status: 400, error: { detail: 'no', errors: ['why'] } },
-      UNAVAILABLE,
-      { status: 400, error: { detail: 'gone' } },
-      { status: 201, index: 4 },
-    ]);
-  });
-
   it('that fail by a fault of the service are 500 without its message', async () => {
     assert.deepEqual(await settle(['broken', 'done']), [
       { status: 500, error: { detail: 'Internal server error' } },
       { status: 201, index: 1 },
-    ]);
-  });
-
-  it('fail as one when the service is unavailable for all of them', async () => {
-    await assert.rejects(settle(['overloaded', 'overloaded']), JournalOverloaded);
-    assert.deepEqual(await settle(['overloaded', 'invalid']), [
-      UNAVAILABLE,
-      { status: 400, error: { detail: 'no', errors: ['why'] } },
     ]);
   });
 

@@ -3,15 +3,6 @@ import { test } from 'vitest';
 import { GroupCommitQueue, QueueFull } from './group-commit-queue.js';
 import { done, makeQueue, tick } from './group-commit.fixtures.js';
 
-test('commits a single command at once', async () => {
-  const { it, commit } = makeQueue();
-  const answer = it.submit('a');
-  const first = await commit(0);
-  assert.deepEqual(first.commands, ['a']);
-  first.resolve(done(first.commands));
-  assert.equal(await answer, 'A');
-});
-
 test('commits commands that arrive during a commit in the next group, in order of arrival', async () => {
   const { it, commit, sizes } = makeQueue();
   const a = it.submit('a');
@@ -73,18 +64,6 @@ test('is idle only when all commands are answered', async () => {
   assert.ok(isAnswered);
 });
 
-test('gives each command its own outcome: a rejection does not affect the others', async () => {
-  const { it, commit } = makeQueue();
-  const answers = ['a', 'b', 'c'].map((command) => it.submit(command));
-  const group = await commit(0);
-  group.resolve([{ value: 'A' }, { error: 'refused' }, { value: 'C' }]);
-  assert.deepEqual(await Promise.allSettled(answers), [
-    { status: 'fulfilled', value: 'A' },
-    { status: 'rejected', reason: 'refused' },
-    { status: 'fulfilled', value: 'C' },
-  ]);
-});
-
 test('commits commands one by one when the group fails, so that only the failing one is rejected', async () => {
   const { it, commit } = makeQueue();
   const answers = ['a', 'poison', 'c'].map((command) => it.submit(command));
@@ -122,17 +101,6 @@ test('retries a group after a deadlock a limited number of times', async () => {
   assert.equal(commits.length, 4);
 });
 
-test('splits waiting commands into groups of bounded size', async () => {
-  const { it, commit, sizes } = makeQueue({ maxGroup: 2 });
-  const answers = ['a', 'b', 'c', 'd', 'e'].map((command) => it.submit(command));
-  for (const n of [0, 1, 2]) {
-    const group = await commit(n);
-    group.resolve(done(group.commands));
-  }
-  assert.deepEqual(await Promise.all(answers), ['A', 'B', 'C', 'D', 'E']);
-  assert.deepEqual(sizes, [2, 2, 1]);
-});
-
 test('refuses a command when too many wait, and recovers', async () => {
   const { it, commit } = makeQueue({ waiting: { commands: 1 } });
   const a = it.submit('a');
@@ -148,19 +116,6 @@ test('refuses a command when too many wait, and recovers', async () => {
   const third = await commit(2);
   third.resolve(done(third.commands));
   assert.equal(await d, 'D');
-});
-
-test('ends a group at its limit in bytes; a larger command forms a group of its own', async () => {
-  const { it, commit } = makeQueue({ maxGroupBytes: 5 });
-  const answers = ['aa', 'bbb', 'c', 'dddddddd', 'e'].map((command) => it.submit(command));
-  const groups: (readonly string[])[] = [];
-  for (const n of [0, 1, 2, 3]) {
-    const group = await commit(n);
-    groups.push(group.commands);
-    group.resolve(done(group.commands));
-  }
-  await Promise.all(answers);
-  assert.deepEqual(groups, [['aa', 'bbb'], ['c'], ['dddddddd'], ['e']]);
 });
 
 test('refuses a command when too many bytes wait, unless no other waits', async () => {

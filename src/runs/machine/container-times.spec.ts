@@ -16,22 +16,6 @@ function decided(run: Run, type: string, payload: Record<string, string>) {
 const ENDS = ['COMPLETED', 'FAILED'] as const;
 
 describe('the times of a run', () => {
-  test('are those of its container, also when its start and its end are reported later', () => {
-    const assigned = after(FRESH, ASSIGN);
-    const started = decided(assigned, 'STARTED', { worker_id: 'w1', started_at: at(30) });
-    assert.deepEqual([started.run.startedAt, started.run.updatedAt], [later(30), later(100)]);
-    const again = decided(started.run, 'STARTED', { worker_id: 'w1', started_at: at(50) });
-    assert.deepEqual(again.run.startedAt, later(30), 'a repeated STARTED changes nothing');
-    for (const type of ENDS) {
-      const { run, entries } = decided({ ...RUNNING, maxAttempts: 1 }, type, {
-        started_at: at(3),
-        finished_at: at(40),
-      });
-      assert.deepEqual([run.startedAt, run.finishedAt, run.updatedAt], [later(3), later(40), later(100)]);
-      assert.deepEqual(entries[0]?.t, later(100), 'the timeline says when it was reported');
-    }
-  });
-
   test('of an attempt that is retried are those of its container, and its back-off begins with the report', () => {
     for (const cause of ['exit', 'infrastructure']) {
       const { run, endedAttempt } = decided({ ...RUNNING, backoffS: 10 }, 'FAILED', {
@@ -64,15 +48,6 @@ describe('the times of a run', () => {
     ] as const) {
       const { run } = decided(assigned, 'STARTED', { worker_id: 'w1', started_at: at(given) });
       assert.deepEqual(run.startedAt, later(start));
-    }
-  });
-
-  test('are those of the reports when the worker does not say them', () => {
-    for (const type of ENDS) {
-      const { run } = decided({ ...RUNNING, maxAttempts: 1 }, type, {});
-      assert.deepEqual([run.startedAt, run.finishedAt], [later(2), later(100)]);
-      const early = decided({ ...RUNNING, maxAttempts: 1 }, type, { finished_at: at(1.5) });
-      assert.deepEqual(early.run.finishedAt, later(2), 'an end does not precede the known start');
     }
   });
 

@@ -24,6 +24,8 @@ import { TRANSITIONS } from './transitions.js';
 const LOCKED = (state: RunState): string => `Run is already in terminal state ${state}`;
 const NOT_ASSIGNED = "Run 'run-1' is not assigned to a worker";
 
+const RECLAIM: RunCommand = { type: 'reclaim', workerId: 'w1', attempt: 1, lastHeartbeatAt: null };
+
 /** What each command does in each state: the state afterwards, or the refusal. Written out, not derived. */
 const GRID: readonly {
   name: string;
@@ -55,6 +57,7 @@ const GRID: readonly {
     expect: inExecution('FAILED'),
   },
   { name: 'FAILED by the infrastructure', command: NODE_LOST, expect: inExecution('PENDING') },
+  { name: 'RECLAIMED', command: RECLAIM, expect: inExecution('PENDING') },
   {
     name: 'CANCELLED',
     command: command(userCancel()),
@@ -111,12 +114,6 @@ for (const { name, command: given, run: changed, expect } of GRID) {
 }
 
 /** A command for each row of the table; a run that it leads out of each state of the row. */
-const RECLAIM: RunCommand = {
-  type: 'reclaim',
-  workerId: 'w1',
-  attempt: 1,
-  lastHeartbeatAt: null,
-};
 const ROWS: Record<string, { command: RunCommand; run?: Partial<Run> }> = {
   CLAIM: { command: ASSIGN },
   STARTED: { command: STARTED },

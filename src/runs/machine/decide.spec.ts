@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import fc from 'fast-check';
 import {
-  accepted,
   after,
   ASSIGN,
   command,
@@ -19,112 +18,8 @@ import {
 } from './decide.fixtures.js';
 import { isRejected, type RunCommand } from './run-command.js';
 import type { Run, TimelineEntry } from './run.js';
-import { MANUAL_RETRY, userCancel, type ReportedEvent } from './run-event.js';
-import { isInExecution, isTerminal, RUN_STATES, type RunState } from './run-state.js';
-import { findTransition } from './transitions.js';
-
-for (const from of RUN_STATES) {
-  for (const to of RUN_STATES) {
-    test(`PATCH from ${from} to ${to} is accepted, records no event and sets finished_at exactly in terminal states`, () => {
-      const { run, entries } = accepted(
-        decideAt(IN_STATE[from], { type: 'patch', keyName: 'admin', state: to }, later(60)),
-      );
-      assert.equal(run.state, to);
-      assert.deepEqual(entries, []);
-      assert.equal(run.finishedAt !== null, isTerminal(to));
-      if (to === 'PENDING')
-        assert.deepEqual([run.workerId, run.assignedAt, run.startedAt], [null, null, null]);
-      if (isInExecution(to) && !isInExecution(from)) assert.equal(run.workerId, null);
-    });
-  }
-}
-
-test('a run that PATCH put into execution is assigned to the first worker that reports STARTED', () => {
-  const orphan = accepted(
-    decideAt(FRESH, { type: 'patch', keyName: 'admin', state: 'RUNNING' }, later(1)),
-  ).run;
-  const fenced = event(
-    { type: 'STARTED', msg: 'go', payload: { worker_id: 'w2' } },
-    { workerId: 'w2', attempt: 1 },
-  );
-  const taken = accepted(decideAt(orphan, fenced, later(2))).run;
-  assert.equal(taken.workerId, 'w2');
-  assert.equal(refusal(decideAt(taken, STARTED, later(3))), "Run 'run-1' is not assigned to worker 'w1'");
-});
-
-test('FAILED with retries left ends the attempt, records an automatic retry and queues a fresh attempt', () => {
-  const running = after(FRESH, ASSIGN, STARTED, event({ type: 'PROGRESS', msg: 70 }));
-  const { run, entries, endedAttempt } = accepted(decideAt(running, FAILED, later(60)));
-  assert.deepEqual(
-    entries.map(({ type, attempt, msg, payload, state, index }) => ({
-      type,
-      attempt,
-      msg,
-      payload,
-      state,
-      index,
-    })),
-    [
-      {
-        type: 'FAILED',
-        attempt: 1,
-        msg: 'no',
-        payload: { error_message: 'broke' },
-        state: 'PENDING',
-        index: 2,
-      },
-      {
-        type: 'RETRIED',
-        attempt: 1,
-        msg: 'Automatic retry',
-        payload: { force: false },
-        state: 'PENDING',
-        index: 3,
-      },
-    ],
-  );
-  assert.equal(endedAttempt?.state, 'FAILED');
-  assert.equal(endedAttempt?.errorMessage, 'broke');
-  assert.equal(endedAttempt?.progress, 70);
-  assert.deepEqual(endedAttempt?.finishedAt, later(60));
-  assert.deepEqual(
-    {
-      attempt: run.attempt,
-      attemptId: run.attemptId,
-      progress: run.progress,
-      workerId: run.workerId,
-      gpuId: run.gpuId,
-      outputs: run.outputs,
-      errorMessage: run.errorMessage,
-      failures: run.failures,
-      startedAt: run.startedAt,
-      queuedAt: run.queuedAt,
-    },
-    {
-      attempt: 2,
-      attemptId: 'attempt-next',
-      progress: 0,
-      workerId: null,
-      gpuId: null,
-      outputs: null,
-      errorMessage: null,
-      failures: 1,
-      startedAt: null,
-      queuedAt: later(60),
-    },
-  );
-});
-
-test('the last allowed failure ends the run and keeps its message', () => {
-  const policy = { ...FRESH, maxAttempts: 2 };
-  const once = after(policy, ASSIGN, FAILED);
-  const { run, entries, endedAttempt } = accepted(decideAt(after(once, ASSIGN), FAILED, later(60)));
-  assert.equal(run.state, 'FAILED');
-  assert.equal(run.attempt, 2);
-  assert.equal(run.errorMessage, 'broke');
-  assert.equal(entries.length, 1);
-  assert.equal(endedAttempt, undefined);
-});
+import { MANUAL_RETRY, userCancel } from './run-event.js';
+import { isInExecution, isTerminal } from './run-state.js';
 
 test('a manual retry starts a fresh budget of failures and of losses', () => {
   const used = after(
@@ -154,79 +49,12 @@ test('a retry that a worker reports, and one that is not forced, leave the count
   }
 });
 
-test('a retry of an attempt that had not ended cancels that attempt; one that had ended keeps its state', () => {
-  assert.equal(
-    accepted(decideAt(IN_STATE.RUNNING, command(MANUAL_RETRY), later(9))).endedAttempt?.state,
-    'CANCELLED',
-  );
-  assert.equal(
-    accepted(decideAt(IN_STATE.COMPLETED, command(MANUAL_RETRY), later(9))).endedAttempt?.state,
-    'COMPLETED',
-  );
-});
-
-test('a run has 1,000 attempts at most: retry is refused, failure ends it', () => {
-  const last = { ...after(FRESH, ASSIGN), attempt: 1000, maxAttempts: 1000 };
-  assert.equal(
-    refusal(decideAt(last, command(MANUAL_RETRY), later(9))),
-    "Run 'run-1' has reached the limit of 1000 attempts",
-  );
-  assert.equal(accepted(decideAt(last, FAILED, later(9))).run.state, 'FAILED');
-});
-
-test('COMPLETED sets progress 100 and replaces the outputs only if it contains some', () => {
-  const plain = accepted(decideAt(IN_STATE.RUNNING, event({ type: 'COMPLETED', msg: '' }), later(9))).run;
-  assert.equal(plain.progress, 100);
-  assert.equal(plain.outputs, undefined);
-  assert.deepEqual(IN_STATE.COMPLETED.outputs, { a: 1 });
-});
-
-test('a repeated STARTED keeps the first start time', () => {
-  const again = accepted(decideAt(IN_STATE.RUNNING, STARTED, later(60))).run;
-  assert.deepEqual(again.startedAt, IN_STATE.RUNNING.startedAt);
-});
-
-for (const reported of ['STARTED', 'PROGRESS', 'COMPLETED', 'FAILED', 'CHECKPOINT', 'CANCELLED']) {
-  const body: ReportedEvent = { type: reported, msg: 1, payload: { worker_id: 'w1' } };
-  test(`${reported} by another worker or for another attempt is rejected`, () => {
-    const run = IN_STATE.RUNNING;
-    assert.equal(
-      refusal(decideAt(run, event(body, { workerId: 'w2' }), later(9))),
-      "Run 'run-1' is not assigned to worker 'w2'",
-    );
-    assert.equal(
-      refusal(decideAt(run, event(body, { workerId: 'w1', attempt: 2 }), later(9))),
-      "Run 'run-1' attempt 2 is not current",
-    );
-    assert.ok(!isRejected(decideAt(run, event(body, { workerId: 'w1', attempt: 1 }), later(9))));
-  });
-}
-
-test('a locked run is rejected as locked before fencing, and fencing precedes "not in execution"', () => {
-  assert.equal(
-    refusal(decideAt(IN_STATE.COMPLETED, event({ type: 'FAILED', msg: '' }, { workerId: 'w2' }), later(9))),
-    'Run is already in terminal state COMPLETED',
-  );
-  assert.equal(
-    refusal(decideAt(FRESH, event({ type: 'FAILED', msg: '' }, { workerId: 'w2' }), later(9))),
-    "Run 'run-1' is not assigned to worker 'w2'",
-  );
-});
-
 test('a forced retry with fencing headers is rejected as locked on a locked run', () => {
   const fenced = event({ type: 'RETRIED', msg: '', payload: { force: true } }, { workerId: 'w1' });
   assert.equal(
     refusal(decideAt(IN_STATE.COMPLETED, fenced, later(9))),
     'Run is already in terminal state COMPLETED',
   );
-});
-
-test('the time of a run never goes back, even if the clock does', () => {
-  const { run, entries } = accepted(
-    decideAt(IN_STATE.RUNNING, event({ type: 'NOTE', msg: '' }), new Date(0)),
-  );
-  assert.deepEqual(run.updatedAt, IN_STATE.RUNNING.updatedAt);
-  assert.deepEqual(entries[0]?.t, IN_STATE.RUNNING.updatedAt);
 });
 
 const anyCommand: fc.Arbitrary<RunCommand> = fc.oneof(
@@ -286,20 +114,4 @@ test('any sequence of commands keeps timeline and attempts without gaps, and the
     ),
     { numRuns: 2000 },
   );
-});
-
-test('every state can be reached and every transition leads to where the table says', () => {
-  const reached = new Set<RunState>(['PENDING']);
-  for (const state of RUN_STATES) assert.equal(IN_STATE[state].state, state);
-  for (const state of RUN_STATES) {
-    const transition = findTransition(state, 'CLAIM');
-    if (transition) reached.add(transition.to);
-  }
-  for (const given of [STARTED, COMPLETED, FAILED, command(userCancel())]) {
-    for (const state of RUN_STATES) {
-      const outcome = decideAt({ ...IN_STATE[state], maxAttempts: 1 }, given, later(99));
-      if (!isRejected(outcome)) reached.add(outcome.run.state);
-    }
-  }
-  assert.deepEqual([...reached].toSorted(), [...RUN_STATES].toSorted());
 });

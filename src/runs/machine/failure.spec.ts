@@ -16,7 +16,6 @@ import {
 } from './decide.fixtures.js';
 import type { RunLimits, RunCommand } from './run-command.js';
 import { MAX_ATTEMPTS_OF_A_RUN, type Run } from './run.js';
-import { isInExecution, RUN_STATES } from './run-state.js';
 
 const failing = (payload: JsonObject): RunCommand => event({ type: 'FAILED', msg: '', payload });
 
@@ -28,29 +27,6 @@ const RECLAIM = {
 } as const satisfies RunCommand;
 
 describe('reclaim', () => {
-  test('ends the attempt as FAILED and opens the next one at once, with one RECLAIMED on the timeline', () => {
-    const { run, entries, endedAttempt } = accepted(decideAt(IN_STATE.RUNNING, RECLAIM, later(60)));
-    assert.equal(run.state, 'PENDING');
-    assert.equal(run.attempt, 2);
-    assert.equal(run.workerId, null);
-    assert.equal(run.notBefore, null);
-    assert.deepEqual(
-      entries.map(({ type, attempt, msg, payload, state }) => ({ type, attempt, msg, payload, state })),
-      [
-        {
-          type: 'RECLAIMED',
-          attempt: 1,
-          msg: "Worker 'w1' lost",
-          payload: { worker_id: 'w1', last_heartbeat_at: later(2).toISOString() },
-          state: 'PENDING',
-        },
-      ],
-    );
-    assert.equal(endedAttempt?.state, 'FAILED');
-    assert.equal(endedAttempt.workerId, 'w1');
-    assert.equal(endedAttempt.errorMessage, "Worker 'w1' lost");
-  });
-
   test('records null for a worker that never sent a heartbeat', () => {
     const { entries } = accepted(
       decideAt(IN_STATE.ASSIGNED, { ...RECLAIM, lastHeartbeatAt: null }, later(60)),
@@ -108,13 +84,6 @@ describe('reclaim', () => {
     assert.equal(after(lost, ASSIGN, event({ type: 'PROGRESS', msg: 0 }), RECLAIM).reclaims, 3);
   });
 
-  test('fails the run at the first loss when none is allowed', () => {
-    assert.equal(
-      accepted(decideAt(IN_STATE.RUNNING, RECLAIM, later(9), { limits: { maxReclaims: 0 } })).run.state,
-      'FAILED',
-    );
-  });
-
   test('fails a run at its last allowed attempt', () => {
     const run: Run = { ...IN_STATE.RUNNING, attempt: MAX_ATTEMPTS_OF_A_RUN };
     const command = { ...RECLAIM, attempt: MAX_ATTEMPTS_OF_A_RUN };
@@ -136,23 +105,6 @@ describe('reclaim', () => {
     const nobodys: Run = { ...IN_STATE.ASSIGNED, workerId: null };
     assert.match(refusal(decideAt(nobodys, RECLAIM, later(9))), /not assigned to worker/);
   });
-
-  for (const state of RUN_STATES.filter((name) => !isInExecution(name))) {
-    test(`is rejected in state ${state}`, () => {
-      const words = refusal(decideAt(IN_STATE[state], RECLAIM, later(60)));
-      assert.match(words, state === 'PENDING' ? /is not assigned to a worker/ : /already in terminal state/);
-    });
-  }
-
-  test('makes every later report of the stale worker rejected', () => {
-    const run = accepted(decideAt(IN_STATE.RUNNING, RECLAIM, later(60))).run;
-    const reporter = { workerId: 'w1', attempt: 1 };
-    const started = { type: 'STARTED', msg: '', payload: { worker_id: 'w1' } };
-    for (const report of [started, { type: 'COMPLETED', msg: '' }, { type: 'FAILED', msg: '' }]) {
-      refusal(decideAt(run, event(report, reporter), later(61)));
-    }
-    refusal(decideAt(run, event({ type: 'PROGRESS', msg: 1 }, reporter), later(61)));
-  });
 });
 
 describe('a failure', () => {
@@ -164,30 +116,10 @@ describe('a failure', () => {
     assert.deepEqual([endedAttempt?.cause, endedAttempt?.exitCode], ['oom', 137]);
     assert.deepEqual([run.cause, run.exitCode, run.failures, run.reclaims], [null, null, 1, 0]);
   });
-
-  test('without a cause has the cause error', () => {
-    const last: Run = { ...IN_STATE.RUNNING, maxAttempts: 1 };
-    const { run } = accepted(decideAt(last, event({ type: 'FAILED', msg: '' }), later(9)));
-    assert.deepEqual([run.state, run.cause, run.exitCode], ['FAILED', 'error', null]);
-  });
 });
 
 describe('retry_on', () => {
   const ON_OOM: Run = { ...IN_STATE.RUNNING, retryOn: 'oom,exit:75' };
-  test('fails the run for good when it does not name the failure, although retries remain', () => {
-    const { run, entries, endedAttempt } = accepted(
-      decideAt(ON_OOM, failing({ error_message: 'bad input', cause: 'exit', exit_code: 2 }), later(9)),
-    );
-    assert.deepEqual(
-      [run.state, run.attempt, run.failures, run.cause, run.exitCode, run.errorMessage],
-      ['FAILED', 1, 1, 'exit', 2, 'bad input'],
-    );
-    assert.deepEqual(
-      entries.map(({ type, state }) => [type, state]),
-      [['FAILED', 'FAILED']],
-    );
-    assert.equal(endedAttempt, undefined);
-  });
 
   test('lets a failure that it names be retried, by its cause or its exit code, while retries remain', () => {
     for (const payload of [
@@ -227,42 +159,6 @@ function statesAfterLosses(
 }
 
 describe('a failure of the infrastructure', () => {
-  test('uses up no retry; the next attempt is claimable at once and avoids the worker', () => {
-    const once: Run = { ...IN_STATE.RUNNING, maxAttempts: 1, backoffS: 100 };
-    const { run, entries, endedAttempt } = accepted(decideAt(once, NODE_LOST, later(9)));
-    assert.deepEqual(
-      [run.state, run.attempt, run.failures, run.reclaims, run.notBefore, run.workerId, run.avoidedWorker],
-      ['PENDING', 2, 0, 1, null, null, 'w1'],
-    );
-    assert.deepEqual(
-      entries.map(({ type, attempt, state }) => [type, attempt, state]),
-      [
-        ['FAILED', 1, 'PENDING'],
-        ['RETRIED', 1, 'PENDING'],
-      ],
-    );
-    assert.deepEqual(
-      [endedAttempt?.state, endedAttempt?.cause, endedAttempt?.errorMessage],
-      ['FAILED', 'infrastructure', 'node lost'],
-    );
-  });
-
-  test('counts together with stale workers; one more than allowed fails the run', () => {
-    const lost = after(FRESH, ASSIGN, RECLAIM, ASSIGN, NODE_LOST);
-    assert.deepEqual([lost.state, lost.reclaims, lost.failures], ['PENDING', 2, 0]);
-    const atLimit: Run = { ...IN_STATE.RUNNING, reclaims: 3 };
-    const { run, entries, endedAttempt } = accepted(decideAt(atLimit, NODE_LOST, later(9)));
-    assert.deepEqual(
-      [run.state, run.reclaims, run.failures, run.cause, run.avoidedWorker],
-      ['FAILED', 4, 0, 'infrastructure', null],
-    );
-    assert.deepEqual(
-      entries.map(({ type }) => type),
-      ['FAILED'],
-    );
-    assert.equal(endedAttempt, undefined);
-  });
-
   test('fails a run at its last allowed attempt', () => {
     const run: Run = { ...IN_STATE.RUNNING, attempt: MAX_ATTEMPTS_OF_A_RUN };
     assert.equal(accepted(decideAt(run, NODE_LOST, later(9))).run.state, 'FAILED');

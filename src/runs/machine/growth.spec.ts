@@ -3,7 +3,7 @@ import { describe, test } from 'vitest';
 import fc from 'fast-check';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { AmountGrowth } from '../../database/entities/run.entity.js';
-import { accepted, after, ASSIGN, decideAt, event, FRESH, later, STARTED } from './decide.fixtures.js';
+import { after, ASSIGN, event, FRESH, STARTED } from './decide.fixtures.js';
 import type { RunCommand } from './run-command.js';
 import { grownAmount } from './attempt.js';
 import { MANUAL_RETRY } from './run-event.js';
@@ -109,30 +109,11 @@ describe('the RAM of an attempt', () => {
     assert.equal(after(run, ASSIGN, OOM, ASSIGN, reclaim).ramMb, 2000);
   });
 
-  test('counts the failures also after a forced retry, and the failure that ended the run', () => {
-    const once = { ...growing(), maxAttempts: 2 };
-    const ended = after(once, ASSIGN, OOM, ASSIGN, OOM);
-    assert.deepEqual([ended.state, ended.ramMb], ['FAILED', 2000]);
-    const again = after(ended, RETRY);
-    assert.deepEqual([again.state, again.ramMb, again.failures], ['PENDING', 4000, 0]);
-    assert.equal(after(again, ASSIGN, OOM).ramMb, 8000);
-    assert.equal(after(again, RETRY).ramMb, 4000);
-    assert.equal(after(again, ASSIGN, STARTED, RETRY).ramMb, 4000);
-  });
-
   test("stays with the attempt after an admin's PATCH, which opens no other one", () => {
     const failed = after({ ...growing(), maxAttempts: 1 }, ASSIGN, OOM);
     assert.equal(after(failed, patch('PENDING')).ramMb, 1000);
     assert.equal(after(failed, patch('PENDING'), RETRY).ramMb, 1000);
     assert.equal(after(failed, patch('COMPLETED'), RETRY).ramMb, 1000);
     assert.equal(after(growing(), patch('FAILED'), RETRY).ramMb, 1000);
-  });
-
-  test('is kept with an attempt that ends, and only of a run that may grow', () => {
-    const amountOf = (run: Run): number | null | undefined =>
-      accepted(decideAt(after(run, ASSIGN), OOM, later(9))).endedAttempt?.ramMb;
-    assert.equal(amountOf(growing()), 1000);
-    assert.equal(amountOf(after(growing(), ASSIGN, OOM)), 2000);
-    assert.equal(amountOf({ ...growing(), extraConstraints: { cpu_millis: 500 } }), null);
   });
 });

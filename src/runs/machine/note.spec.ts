@@ -33,28 +33,11 @@ function record(run: Run, events: readonly ReportedEvent[]): { types: string[]; 
 const NOTE = { type: 'NOTE', msg: '' };
 const running = after(FRESH, ASSIGN, STARTED);
 
-test('one entry says that further events of the attempt are dropped, and later ones leave no entry', () => {
-  const { types } = record(
-    running,
-    Array.from({ length: 8 }, () => NOTE),
-  );
-  assert.deepEqual(types, ['NOTE', 'NOTE', 'NOTE', 'EVENTS_DROPPED']);
-});
-
 test('bytes of messages and payloads are limited, and a small event after a large one is dropped, too', () => {
   const large = { type: 'NOTE', msg: '', payload: { text: 'x'.repeat(100) } };
   assert.deepEqual(record(running, [NOTE, large, NOTE, large]).types, ['NOTE', 'EVENTS_DROPPED']);
   const wide = { type: 'NOTE', msg: '€'.repeat(40) };
   assert.deepEqual(record(running, [wide]).types, ['EVENTS_DROPPED'], 'bytes, not characters');
-});
-
-test('PROGRESS beyond the limit still changes the progress', () => {
-  const { types, run } = record(running, [
-    ...Array.from({ length: 5 }, () => NOTE),
-    { type: 'PROGRESS', msg: 77 },
-  ]);
-  assert.deepEqual(types.slice(3), ['EVENTS_DROPPED']);
-  assert.equal(run.progress, 77);
 });
 
 test('STARTED of a running attempt counts, so that it cannot be repeated without end', () => {

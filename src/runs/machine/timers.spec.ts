@@ -37,43 +37,6 @@ function failing(run: Run, seconds: number, jitter: number): Run {
 }
 
 describe('the start timeout', () => {
-  test('fails a run that is not claimed in time, even if retries remain', () => {
-    assert.deepEqual(dueAt(TIMED), later(10));
-    refusal(decideAt(TIMED, ELAPSE, later(9.999)));
-    const { run, entries } = accepted(decideAt(TIMED, ELAPSE, later(10)));
-    assert.equal(run.state, 'FAILED');
-    assert.equal(run.errorMessage, 'Not started within 10 s');
-    assert.deepEqual(
-      entries.map(({ type, msg, payload, state }) => ({ type, msg, payload, state })),
-      [
-        {
-          type: 'FAILED',
-          msg: 'Not started within 10 s',
-          payload: { error_message: 'Not started within 10 s', cause: 'timeout' },
-          state: 'FAILED',
-        },
-      ],
-    );
-    assert.equal(dueAt(run), null);
-  });
-
-  test('also applies to an assigned run that is not started', () => {
-    const assigned = after(TIMED, ASSIGN);
-    assert.deepEqual(dueAt(assigned), later(10));
-    assert.equal(accepted(decideAt(assigned, ELAPSE, later(11))).run.state, 'FAILED');
-  });
-
-  test('ends with STARTED; from then on the attempt timeout applies', () => {
-    const started = accepted(decideAt(after(TIMED, ASSIGN), STARTED, later(9))).run;
-    assert.deepEqual(dueAt(started), later(29));
-  });
-
-  test('starts again with the next attempt', () => {
-    const failed = accepted(decideAt(TIMED, ELAPSE, later(10))).run;
-    const again = accepted(decideAt(failed, command(MANUAL_RETRY), later(50))).run;
-    assert.deepEqual(dueAt(again), later(60));
-  });
-
   test('does not apply to a run that an admin put into execution without a worker', () => {
     const patched = accepted(
       decideAt(TIMED, { type: 'patch', keyName: 'k', state: 'ASSIGNED' }, later(1)),
@@ -83,24 +46,6 @@ describe('the start timeout', () => {
 });
 
 describe('the attempt timeout', () => {
-  test('fails the attempt; the retry policy decides what follows', () => {
-    const running = after(TIMED, ASSIGN, STARTED);
-    const due = dueAt(running);
-    assert.deepEqual(due, new Date((running.startedAt?.getTime() ?? 0) + 20_000));
-    refusal(decideAt(running, ELAPSE, new Date(due.getTime() - 1)));
-    const { run, entries, endedAttempt } = accepted(decideAt(running, ELAPSE, due));
-    assert.equal(run.state, 'PENDING');
-    assert.equal(run.failures, 1);
-    assert.equal(endedAttempt?.errorMessage, 'Attempt ran longer than 20 s');
-    assert.deepEqual(
-      entries.map(({ type }) => type),
-      ['FAILED', 'RETRIED'],
-    );
-    const last = accepted(decideAt({ ...running, maxAttempts: 1 }, ELAPSE, due)).run;
-    assert.equal(last.state, 'FAILED');
-    assert.equal(last.errorMessage, 'Attempt ran longer than 20 s');
-  });
-
   test('is a failure with the cause timeout for retry_on', () => {
     const running = after(TIMED, ASSIGN, STARTED);
     for (const [retryOn, state] of [
@@ -146,10 +91,6 @@ describe('back-off', () => {
     assert.equal((notBefore?.getTime() ?? 0) - later(1).getTime(), 86_400_000);
   });
 
-  test('of 0 makes the next attempt claimable at once', () => {
-    assert.equal(isClaimable(failing(FRESH, 1, 1)), true);
-  });
-
   test('suspends the start timeout until it has elapsed', () => {
     const run = failing({ ...PATIENT, startWithinS: 1 }, 1, 1);
     assert.deepEqual(dueAt(run), run.notBefore);
@@ -157,34 +98,12 @@ describe('back-off', () => {
     assert.deepEqual(ready.queuedAt, later(5));
     assert.deepEqual(dueAt(ready), later(6));
   });
-
-  test('ends with a cancel, a requested retry and a PATCH to PENDING', () => {
-    const run = failing(PATIENT, 1, 1);
-    assert.equal(accepted(decideAt(run, command(userCancel()), later(2))).run.notBefore, null);
-    const retried = accepted(decideAt(run, command(MANUAL_RETRY), later(2))).run;
-    assert.deepEqual([retried.attempt, isClaimable(retried)], [3, true]);
-    const patched = accepted(decideAt(run, { type: 'patch', keyName: 'k', state: 'PENDING' }, later(2))).run;
-    assert.deepEqual([patched.attempt, isClaimable(patched)], [2, true]);
-    const ranked = accepted(decideAt(run, { type: 'patch', keyName: 'k', priority: 7 }, later(2))).run;
-    assert.deepEqual(ranked.notBefore, run.notBefore);
-  });
 });
 
 describe('start_at', () => {
   const START = later(100);
   const created = (given: Partial<NewRun>): Run => createRun({ ...NEW_RUN, startAt: START, ...given }, T0);
   const PATCH_TO_PENDING: RunCommand = { type: 'patch', keyName: 'k', state: 'PENDING' };
-
-  test('keeps a new run out of the queue until then', () => {
-    const run = created({});
-    assert.deepEqual(timerOf(run), { dueAt: START, kind: 'start_at' });
-    assert.equal(isClaimable(run), false);
-    refusal(decideAt(run, ASSIGN, START));
-    refusal(decideAt(run, ELAPSE, later(99.999)));
-    const { run: ready, entries } = accepted(decideAt(run, ELAPSE, START));
-    assert.deepEqual([isClaimable(ready), ready.state, entries], [true, 'PENDING', []]);
-    assert.equal(timerOf(ready), null);
-  });
 
   test('in the past counts as now', () => {
     for (const startAt of [T0, later(-1)]) {
