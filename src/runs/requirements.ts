@@ -65,11 +65,7 @@ export function requirementsOfList(list: readonly string[]): Requirements {
 
 /** The same id for equal requirements in every process; null when there are none: any worker may get the run. */
 export function requirementIdOf(requirements: Requirements): string | null {
-  return idOfRequirementList(requirementList(requirements));
-}
-
-/** As `requirementIdOf`. @param list as `requirementList` */
-export function idOfRequirementList(list: readonly string[]): string | null {
+  const list = requirementList(requirements);
   return list.length === 0 ? null : uuidV5(JSON.stringify(list), NAMESPACE);
 }
 

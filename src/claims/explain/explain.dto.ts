@@ -1,7 +1,10 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { FAILURE_CAUSES, type FailureCause } from '../../runs/machine/event-types.js';
 import { NotClaimingDto } from '../../workers/dto/heartbeat.dto.js';
-import { RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
+import { isInExecution, RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
+import { timeoutOf } from '../../runs/machine/timers.js';
+import type { RunStatus } from '../../runs/queue/queue.reader.js';
+import type { PooledWorker } from '../../workers/pool/worker-pool.js';
 
 const BUDGETS = ['start_within_s', 'attempt_s'] as const;
 
@@ -207,4 +210,90 @@ export class RunExplanationDto {
   @ApiProperty({ type: [ExplainedWorkerDto] }) workers: ExplainedWorkerDto[];
   /** Null unless the run is PENDING. */
   @ApiProperty({ type: ExplainedWorkerCountsDto, nullable: true }) counts: ExplainedWorkerCountsDto | null;
+}
+
+export function toDeadlineDto({ run, now }: RunStatus): ExplainedDeadlineDto | null {
+  const at = timeoutOf(run)?.dueAt ?? null;
+  return (
+    at && {
+      budget: run.state === 'RUNNING' ? 'attempt_s' : 'start_within_s',
+      at: at.toISOString(),
+      remaining_ms: millisBetween(now, at),
+    }
+  );
+}
+
+export function toQueueDto({ run, place, now }: RunStatus): ExplainedQueueDto | null {
+  if (run.state !== 'PENDING') return null;
+  return {
+    position: place?.position ?? null,
+    position_is_exact: place?.isExact ?? true,
+    priority: run.priority,
+    queued_at: run.queuedAt.toISOString(),
+    waiting_ms: millisBetween(run.queuedAt, now),
+    not_before: run.notBefore?.toISOString() ?? null,
+    // Null at the end of a back-off.
+    start_at:
+      run.notBefore?.getTime() === run.startAt?.getTime() ? (run.startAt?.toISOString() ?? null) : null,
+    passed_over_at: place?.passedOverAt?.toISOString() ?? null,
+    reserved_for: place?.reservedFor ?? null,
+    avoided_worker: run.avoidedWorker,
+  };
+}
+
+export function toHolderDto(
+  { run, submission, now }: RunStatus,
+  workers: readonly PooledWorker[],
+): ExplainedHolderDto | null {
+  if (!isInExecution(run.state)) return null;
+  const worker = workers.find(({ id }) => id === run.workerId);
+  return {
+    worker_id: run.workerId,
+    is_active: worker?.isActive ?? false,
+    draining: worker?.isDraining ?? false,
+    last_heartbeat_at: worker?.lastHeartbeatAt.toISOString() ?? null,
+    silent_ms: worker ? millisBetween(worker.lastHeartbeatAt, now) : null,
+    assigned_at: run.assignedAt?.toISOString() ?? null,
+    started_at: run.startedAt?.toISOString() ?? null,
+    reported_running: worker?.runningOps.some(({ id }) => id === run.id) ?? false,
+    engine: submission && {
+      name: submission.engine,
+      id: submission.engineId,
+      reason: run.state === 'ASSIGNED' ? submission.reason : null,
+      at: submission.t.toISOString(),
+    },
+  };
+}
+
+export function toEndDto({ run, lastEvent }: RunStatus): ExplainedEndDto | null {
+  if (run.finishedAt === null) return null;
+  // A PATCH is not on the timeline: the last entry may have led to another state.
+  const event = lastEvent?.state === run.state ? lastEvent : null;
+  return {
+    at: run.finishedAt.toISOString(),
+    event: event?.type ?? null,
+    msg: event?.msg ?? null,
+    worker_id: run.workerId,
+    cause: run.state === 'FAILED' ? run.cause : null,
+    exit_code: run.state === 'FAILED' ? run.exitCode : null,
+    error_message: run.state === 'FAILED' ? run.errorMessage : null,
+  };
+}
+
+export function toCountsDto(judged: readonly ExplainedWorkerDto[], all: number): ExplainedWorkerCountsDto {
+  const undrained = judged.filter(({ draining }) => !draining);
+  const open = undrained.filter(({ not_claiming: notClaiming }) => notClaiming.length === 0);
+  return {
+    active: judged.length,
+    draining: judged.length - undrained.length,
+    not_claiming: undrained.length - open.length,
+    stale: all - judged.length,
+    able_now: open.filter(({ can_take_now: canTakeNow }) => canTakeNow).length,
+    able_ever: open.filter(({ could_ever: couldEver }) => couldEver).length,
+  };
+}
+
+/** 0 when `to` is before `from`: the clocks of two machines differ. */
+function millisBetween(from: Date, to: Date): number {
+  return Math.max(0, to.getTime() - from.getTime());
 }

@@ -1,25 +1,33 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
-import { isInExecution } from '../../runs/machine/run-state.js';
-import { avoidanceEnd, timeoutOf } from '../../runs/machine/timers.js';
+import { avoidanceEnd } from '../../runs/machine/timers.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
-import { offeredBy, requirementsOf, type Requirements } from '../../runs/requirements.js';
-import type { HeldRun, QueuedRun, SchedulingStrategy } from '../../runs/scheduling-strategy.js';
+import { missingOf, offeredBy, requirementsOf, type Requirements } from '../../runs/requirements.js';
+import type {
+  ChoiceContext,
+  Claimant,
+  HeldRun,
+  Obstacle,
+  QueuedRun,
+  SchedulingStrategy,
+} from '../../runs/scheduling-strategy.js';
 import { takesRuns, WorkerPool, type PooledWorker } from '../../workers/pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import { type FailedAttempt, type Outgrown, summarise } from './explain-summary.js';
-import type {
-  ExplainedConcurrencyDto,
-  ExplainedDeadlineDto,
-  ExplainedEndDto,
-  ExplainedHolderDto,
-  ExplainedQueueDto,
-  ExplainedWorkerCountsDto,
-  ExplainedWorkerDto,
-  RunExplanationDto,
+import {
+  toCountsDto,
+  toDeadlineDto,
+  toEndDto,
+  toHolderDto,
+  toQueueDto,
+  type ExplainedConcurrencyDto,
+  type ExplainedObstacleDto,
+  type ExplainedWorkerDto,
+  type RunExplanationDto,
 } from './explain.dto.js';
-import { evaluateWorker } from './evaluate-worker.js';
+import { byQueueOrder } from '../../runs/queue/lane.js';
+import { toNotClaimingDtos } from '../../workers/dto/heartbeat.dto.js';
 
 const MAX_WORKERS = 100;
 
@@ -28,6 +36,30 @@ const WORKERS_PER_PAGE = 1000;
 
 /** Other runs of a key that are listed. */
 const MAX_HOLDERS = 100;
+
+/** The worker does not get the run yet, because its attempt before failed there by the infrastructure. */
+const AVOIDED: Obstacle = { resource: 'avoided', needed: 1, free: 0, total: 1 };
+
+/** Names of obstacles, by what is required. */
+const KINDS = [
+  ['tags', 'tags'],
+  ['capabilities', 'capabilities'],
+  ['gpu_selector', 'gpuTags'],
+] as const;
+
+/** What a run needs of a worker, and the use of its key. */
+interface Needed {
+  readonly requirements: Requirements;
+  readonly concurrency: ExplainedConcurrencyDto | null;
+}
+
+/** A pending run and what its scheduling depends on. */
+interface Situation extends Needed {
+  readonly run: QueuedRun;
+  /** False before the run's `notBefore`. */
+  readonly isClaimable: boolean;
+  readonly context: ChoiceContext;
+}
 
 const NONE: ReadonlyMap<string, readonly HeldRun[]> = new Map();
 
@@ -60,18 +92,18 @@ export class ExplainService {
         state: run.state,
         attempt: run.attempt,
         strategy: this.strategy.name,
-        deadline: deadlineOf(status),
-        queue: queueOf(status),
+        deadline: toDeadlineDto(status),
+        queue: toQueueDto(status),
         requirements: judged && {
           selector: [...requirements.tags],
           capabilities: [...requirements.capabilities],
           gpu_selector: [...requirements.gpuTags],
         },
         concurrency,
-        holder: holderOf(status, workers),
-        ended: endOf(status),
+        holder: toHolderDto(status, workers),
+        ended: toEndDto(status),
         workers: (judged ?? []).toSorted(byAbility).slice(0, MAX_WORKERS),
-        counts: judged && countsOf(judged, workers.length),
+        counts: judged && toCountsDto(judged, workers.length),
       };
       return {
         ...explanation,
@@ -100,28 +132,19 @@ export class ExplainService {
     };
   }
 
+  /** What a claim of each worker would do with the pending run. */
   async #judge(
     manager: EntityManager,
     { run, place, now }: RunStatus,
     workers: readonly PooledWorker[],
-    needs: {
-      readonly requirements: Requirements;
-      readonly concurrency: ExplainedConcurrencyDto | null;
-    },
+    { requirements, concurrency }: Needed,
   ): Promise<ExplainedWorkerDto[]> {
-    const { requirements, concurrency } = needs;
-    const claiming = workers.filter(takesRuns);
     const situation = {
-      strategy: this.strategy,
       run: { ...run, passedOverAt: place?.passedOverAt ?? null, reservedFor: place?.reservedFor ?? null },
       isClaimable: place !== null,
       requirements,
-      keyRoom: concurrency && {
-        limit: concurrency.limit,
-        free: Math.max(0, concurrency.limit - concurrency.executing),
-      },
-      now,
-      reachable: new Set(claiming.map(({ id }) => id)),
+      concurrency,
+      context: { now, reachable: new Set(workers.filter(takesRuns).map(({ id }) => id)) },
     };
     const judged: ExplainedWorkerDto[] = [];
     for (let from = 0; from < workers.length; from += WORKERS_PER_PAGE) {
@@ -129,14 +152,48 @@ export class ExplainService {
       const ids = some.map(({ id }) => id);
       // A strategy that takes the head of the queue ignores assigned runs.
       const held = this.strategy.isFifo ? NONE : await this.heldRuns.findHeld(manager, ids);
-      const reserved = new Map<string, QueuedRun[]>();
-      for (const one of await this.queue.listReserved(manager, ids)) {
-        const workerId = one.reservedFor ?? '';
-        reserved.set(workerId, [...(reserved.get(workerId) ?? []), one]);
+      const reserved = await this.queue.listReserved(manager, ids);
+      for (const worker of some) {
+        const others = reserved.filter(({ id, reservedFor }) => reservedFor === worker.id && id !== run.id);
+        judged.push(this.#evaluate(situation, { ...worker, held: held.get(worker.id) ?? [] }, others));
       }
-      judged.push(...some.map((worker) => evaluateWorker({ ...situation, held, reserved }, worker)));
     }
     return judged;
+  }
+
+  /** What a claim of the worker would do: the strategy chooses among the run and the others that the worker is reserved for. */
+  #evaluate(
+    { run, isClaimable, requirements, concurrency, context }: Situation,
+    worker: PooledWorker & Claimant,
+    others: readonly QueuedRun[],
+  ): ExplainedWorkerDto {
+    const { strategy } = this;
+    const lacking = lackingOf(worker, requirements);
+    const isFull = concurrency !== null && concurrency.executing >= concurrency.limit;
+    const idle = { ...worker, held: [], keptFor: null };
+    const candidates = [run, ...others].toSorted(byQueueOrder);
+    const { assignments } = strategy.choose([worker], candidates, context);
+    const isAvoided = run.avoidedWorker === worker.id;
+    const isChosen = !isAvoided && assignments.some(({ runId }) => runId === run.id);
+    const kept = candidates.find(
+      (one) => one.reservedFor === worker.id && strategy.obstacles(idle, one).length === 0,
+    );
+    const obstacles = [
+      ...(isFull ? [{ resource: 'concurrency', needed: 1, free: 0, total: concurrency.limit }] : []),
+      ...(isAvoided ? [AVOIDED] : []),
+      ...(isChosen ? [] : strategy.obstacles({ ...worker, keptFor: kept?.id ?? null }, run)),
+    ];
+    return {
+      id: worker.id,
+      can_take_now: isChosen && isClaimable && takesRuns(worker) && !isFull && lacking.length === 0,
+      could_ever: lacking.length === 0 && strategy.obstacles(idle, run).length === 0,
+      draining: worker.isDraining,
+      not_claiming: toNotClaimingDtos(worker.notClaiming),
+      obstacles: [
+        ...lacking,
+        ...obstacles.map(({ resource, needed, free, total }) => ({ resource, needed, free, total })),
+      ],
+    };
   }
 }
 
@@ -150,77 +207,6 @@ function rank(worker: ExplainedWorkerDto): number {
   if (!worker.could_ever) return isOut ? 4 : 3;
   if (worker.can_take_now) return 0;
   return isOut ? 2 : 1;
-}
-
-function deadlineOf({ run, now }: RunStatus): ExplainedDeadlineDto | null {
-  const at = timeoutOf(run)?.dueAt ?? null;
-  return (
-    at && {
-      budget: run.state === 'RUNNING' ? 'attempt_s' : 'start_within_s',
-      at: at.toISOString(),
-      remaining_ms: millisBetween(now, at),
-    }
-  );
-}
-
-function queueOf({ run, place, now }: RunStatus): ExplainedQueueDto | null {
-  if (run.state !== 'PENDING') return null;
-  return {
-    position: place?.position ?? null,
-    position_is_exact: place?.isExact ?? true,
-    priority: run.priority,
-    queued_at: run.queuedAt.toISOString(),
-    waiting_ms: millisBetween(run.queuedAt, now),
-    not_before: run.notBefore?.toISOString() ?? null,
-    start_at: isDelayed(run) ? (run.startAt?.toISOString() ?? null) : null,
-    passed_over_at: place?.passedOverAt?.toISOString() ?? null,
-    reserved_for: place?.reservedFor ?? null,
-    avoided_worker: run.avoidedWorker,
-  };
-}
-
-/** Whether the run waits for its `start_at`, not for the end of a back-off. */
-function isDelayed({ notBefore, startAt }: RunStatus['run']): boolean {
-  return notBefore !== null && notBefore.getTime() === startAt?.getTime();
-}
-
-function holderOf(
-  { run, submission, now }: RunStatus,
-  workers: readonly PooledWorker[],
-): ExplainedHolderDto | null {
-  if (!isInExecution(run.state)) return null;
-  const worker = workers.find(({ id }) => id === run.workerId);
-  return {
-    worker_id: run.workerId,
-    is_active: worker?.isActive ?? false,
-    draining: worker?.isDraining ?? false,
-    last_heartbeat_at: worker?.lastHeartbeatAt.toISOString() ?? null,
-    silent_ms: worker ? millisBetween(worker.lastHeartbeatAt, now) : null,
-    assigned_at: run.assignedAt?.toISOString() ?? null,
-    started_at: run.startedAt?.toISOString() ?? null,
-    reported_running: worker?.runningOps.some(({ id }) => id === run.id) ?? false,
-    engine: submission && {
-      name: submission.engine,
-      id: submission.engineId,
-      reason: run.state === 'ASSIGNED' ? submission.reason : null,
-      at: submission.t.toISOString(),
-    },
-  };
-}
-
-function endOf({ run, lastEvent }: RunStatus): ExplainedEndDto | null {
-  if (run.finishedAt === null) return null;
-  // A PATCH is not on the timeline: the last entry may have led to another state.
-  const event = lastEvent?.state === run.state ? lastEvent : null;
-  return {
-    at: run.finishedAt.toISOString(),
-    event: event?.type ?? null,
-    msg: event?.msg ?? null,
-    worker_id: run.workerId,
-    cause: run.state === 'FAILED' ? run.cause : null,
-    exit_code: run.state === 'FAILED' ? run.exitCode : null,
-    error_message: run.state === 'FAILED' ? run.errorMessage : null,
-  };
 }
 
 /** From how much RAM to how much the run grew, if no worker has so much; else null. */
@@ -244,20 +230,12 @@ function failedOf({ failedAttempt: failed }: RunStatus): FailedAttempt | null {
   );
 }
 
-function countsOf(judged: readonly ExplainedWorkerDto[], all: number): ExplainedWorkerCountsDto {
-  const undrained = judged.filter(({ draining }) => !draining);
-  const open = undrained.filter(({ not_claiming: notClaiming }) => notClaiming.length === 0);
-  return {
-    active: judged.length,
-    draining: judged.length - undrained.length,
-    not_claiming: undrained.length - open.length,
-    stale: all - judged.length,
-    able_now: open.filter(({ can_take_now: canTakeNow }) => canTakeNow).length,
-    able_ever: open.filter(({ could_ever: couldEver }) => couldEver).length,
-  };
-}
-
-/** 0 when `to` is before `from`: the clocks of two machines differ. */
-function millisBetween(from: Date, to: Date): number {
-  return Math.max(0, to.getTime() - from.getTime());
+/** What is required that the worker does not have. */
+function lackingOf(worker: PooledWorker, requirements: Requirements): ExplainedObstacleDto[] {
+  const missing = missingOf(offeredBy(worker), requirements);
+  return KINDS.flatMap(([resource, kind]) => {
+    const needed = requirements[kind].length;
+    const has = needed - missing[kind].length;
+    return has === needed ? [] : [{ resource, needed, free: has, total: has, missing: [...missing[kind]] }];
+  });
 }

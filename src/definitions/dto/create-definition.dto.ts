@@ -1,7 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { ApiSchema } from '@nestjs/swagger';
 import {
-  IsJsonInteger,
   IsText,
   JsonObject,
   Nested,
@@ -13,13 +12,10 @@ import {
   ExecutionOptionsInputDto,
   RunExecutionOptionsInputDto,
 } from '../../runs/dto/execution-options.dto.js';
-import { ConstraintsInputDto } from '../../runs/dto/constraints.dto.js';
 import {
   EventAttributesInputDto,
   EventDeliveryInputDto,
   IMAGE_REFERENCE,
-  PRIORITY,
-  TimeoutsInputDto,
 } from '../../runs/dto/run-options.dto.js';
 import { GrowsFromConstraints, RetryPolicyInputDto } from '../../runs/dto/retry-policy.dto.js';
 import type { Argument } from '../templates/argument.js';
@@ -74,21 +70,11 @@ export class CreateDefinitionDto extends OptionsInputDto {
   @NestedMap(() => OutputSpecInputDto)
   output_specs?: Map<string, OutputSpecInputDto>;
 
-  /** Hardware that its runs need. */
-  @OptionalField()
-  @Nested(() => ConstraintsInputDto)
-  constraints?: ConstraintsInputDto;
-
   /** How often a failed attempt of its runs is repeated. */
   @OptionalField()
   @Nested(() => RetryPolicyInputDto)
   @GrowsFromConstraints()
   retry_policy?: RetryPolicyInputDto;
-
-  /** How long its runs may wait for their start and how long an attempt may run. */
-  @OptionalField()
-  @Nested(() => TimeoutsInputDto)
-  timeouts?: TimeoutsInputDto;
 
   /** Feed that mirrors the events of its runs. */
   @OptionalField()
@@ -100,7 +86,8 @@ export class CreateDefinitionDto extends OptionsInputDto {
   name: 'DefinitionRunCreate',
   description:
     'A run to create from a definition. An option that is given replaces that of the definition; `env` and `secrets` are ' +
-    'merged variable by variable, `files` path by path, `constraints`, `retry_policy` and `timeouts` field by field.',
+    'merged variable by variable, `files` path by path, `constraints`, `retry_policy` and `timeouts` field by field; ' +
+    '`cpu` and `cpu_millis` replace each other.',
 })
 export class CreateDefinitionRunDto extends RunExecutionOptionsInputDto {
   /** Inputs that the definition declares; its defaults fill in the rest. @example {"text": "to be or not to be"} */
@@ -108,30 +95,10 @@ export class CreateDefinitionRunDto extends RunExecutionOptionsInputDto {
   @JsonObject()
   inputs?: JsonObjectValue;
 
-  /** Higher is scheduled first; 0 unless given. */
-  @OptionalField()
-  @IsJsonInteger(PRIORITY)
-  priority?: number;
-
-  /** Template that the container finds in its output file. */
-  @OptionalField()
-  @JsonObject()
-  outputs?: JsonObjectValue;
-
-  /** Hardware that the run needs; `cpu` and `cpu_millis` replace each other. */
-  @OptionalField()
-  @Nested(() => ConstraintsInputDto)
-  constraints?: ConstraintsInputDto;
-
   /** How often a failed attempt is repeated. */
   @OptionalField()
   @Nested(() => RetryPolicyInputDto)
   retry_policy?: RetryPolicyInputDto;
-
-  /** How long the run may wait for its start and how long an attempt may run. */
-  @OptionalField()
-  @Nested(() => TimeoutsInputDto)
-  timeouts?: TimeoutsInputDto;
 
   /** Only if the definition has a topic. */
   @OptionalField()

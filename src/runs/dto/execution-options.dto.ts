@@ -1,10 +1,14 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
+import { ConstraintsInputDto } from './constraints.dto.js';
+import { PRIORITY, TimeoutsInputDto } from './run-options.dto.js';
+import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { readTime } from '@longshore/common/json/read-time';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import {
   IsJsonInteger,
   IsText,
   IsTextList,
+  JsonObject,
   Nested,
   OptionalField,
   IsTextMap,
@@ -110,6 +114,16 @@ export class ExecutionOptionsInputDto extends RequestedOptionFields {
    */
   @LabelsField()
   labels?: LabelChanges;
+
+  /** Hardware that the run needs. */
+  @OptionalField()
+  @Nested(() => ConstraintsInputDto)
+  constraints?: ConstraintsInputDto;
+
+  /** How long the run may wait for its start and how long an attempt may run. */
+  @OptionalField()
+  @Nested(() => TimeoutsInputDto)
+  timeouts?: TimeoutsInputDto;
 }
 
 /** As its base, with what only a run can have. */
@@ -118,6 +132,16 @@ export class RunExecutionOptionsInputDto extends ExecutionOptionsInputDto {
   @OptionalField()
   @IsText(RUN_NAME)
   name?: string;
+
+  /** Higher is scheduled first; 0 unless given. @example 0 */
+  @OptionalField()
+  @IsJsonInteger(PRIORITY)
+  priority?: number;
+
+  /** Template that the container finds in its output file. */
+  @OptionalField()
+  @JsonObject()
+  outputs?: JsonObjectValue;
 
   /**
    * The run is not assigned before this time, at most 366 days ahead: an ISO 8601 date and time with a zone, or a span from the

@@ -1,4 +1,3 @@
-import { applyDecorators } from '@nestjs/common';
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import {
@@ -19,11 +18,7 @@ export const DEFAULT_RUN_LIMIT = 10;
 export const EARLIEST_CREATED = -62_135_596_800;
 export const LATEST_CREATED = 253_402_300_799;
 
-/** A bound of a time. */
-function UnixTime(): PropertyDecorator {
-  const schema = { type: 'integer', minimum: EARLIEST_CREATED, maximum: LATEST_CREATED } as const;
-  return applyDecorators(ApiProperty({ ...schema, required: false }), IsOptional(), QueryString());
-}
+const UNIX_TIME = { type: 'integer', minimum: EARLIEST_CREATED, maximum: LATEST_CREATED } as const;
 
 /** Runs: all conditions that are given must hold. */
 @ApiSchema({
@@ -98,35 +93,51 @@ export class RunFilterDto {
   worker_id?: string;
 
   /** Created at this UNIX timestamp or later, in seconds. With curl, add `-g`: it reads brackets as a pattern. */
-  @UnixTime()
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
   'created[gte]'?: string;
 
   /** Created at this UNIX timestamp or earlier, in seconds. With curl, add `-g`. */
-  @UnixTime()
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
   'created[lte]'?: string;
 
   /** Created after this UNIX timestamp, in seconds. With curl, add `-g`. */
-  @UnixTime()
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
   'created[gt]'?: string;
 
   /** Created before this UNIX timestamp, in seconds. With curl, add `-g`. */
-  @UnixTime()
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
   'created[lt]'?: string;
 
   /** Ended at this UNIX timestamp or later, in seconds; runs that have ended only. With curl, add `-g`. */
-  @UnixTime()
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
   'ended[gte]'?: string;
 
   /** Ended at this UNIX timestamp or earlier, in seconds. With curl, add `-g`. */
-  @UnixTime()
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
   'ended[lte]'?: string;
 
   /** Ended after this UNIX timestamp, in seconds. With curl, add `-g`. */
-  @UnixTime()
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
   'ended[gt]'?: string;
 
   /** Ended before this UNIX timestamp, in seconds. With curl, add `-g`. */
-  @UnixTime()
+  @ApiProperty({ ...UNIX_TIME, required: false })
+  @IsOptional()
+  @QueryString()
   'ended[lt]'?: string;
 }
 

@@ -232,11 +232,6 @@ export class OpAttemptDto {
 /** An attempt of a run, the current one or an earlier one. */
 export type AttemptRecord = Omit<AttemptRow, 'finishedAt'> & { readonly finishedAt: Date | null };
 
-/** The current attempt, which is stored in the run's row. */
-export function recordOfCurrentAttempt(run: RunRecord): AttemptRecord {
-  return { ...run, runId: run.id, id: run.attemptId, endEvent: run.eventCount };
-}
-
 /** @param events the newest timeline entries of this attempt, oldest first */
 export function toOpAttemptDto(
   run: RunRecord,

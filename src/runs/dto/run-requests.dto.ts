@@ -10,8 +10,7 @@ import {
 import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { RUN_STATES } from '../machine/run-state.js';
-import { ConstraintsInputDto } from './constraints.dto.js';
-import { EventDeliveryInputDto, IMAGE_REFERENCE, PRIORITY, TimeoutsInputDto } from './run-options.dto.js';
+import { EventDeliveryInputDto, IMAGE_REFERENCE, PRIORITY } from './run-options.dto.js';
 import { GrowsFromConstraints, RetryPolicyInputDto } from './retry-policy.dto.js';
 import { LabelsField, RUN_NAME, RunExecutionOptionsInputDto } from './execution-options.dto.js';
 import type { LabelChanges } from '../machine/run.js';
@@ -22,36 +21,16 @@ export class CreateRunDto extends RunExecutionOptionsInputDto {
   @IsText(IMAGE_REFERENCE)
   image: string;
 
-  /** Higher is scheduled first; 0 unless given. @example 0 */
-  @OptionalField()
-  @IsJsonInteger(PRIORITY)
-  priority?: number;
-
   /** What the container finds in its input file. @example {"text": "to be or not to be"} */
   @OptionalField()
   @JsonObject()
   inputs?: JsonObjectValue;
-
-  /** Template that the container finds in its output file. */
-  @OptionalField()
-  @JsonObject()
-  outputs?: JsonObjectValue;
-
-  /** Hardware that the run needs. */
-  @OptionalField()
-  @Nested(() => ConstraintsInputDto)
-  constraints?: ConstraintsInputDto;
 
   /** How often a failed attempt is repeated. */
   @OptionalField()
   @Nested(() => RetryPolicyInputDto)
   @GrowsFromConstraints()
   retry_policy?: RetryPolicyInputDto;
-
-  /** How long the run may wait for its start and how long an attempt may run. */
-  @OptionalField()
-  @Nested(() => TimeoutsInputDto)
-  timeouts?: TimeoutsInputDto;
 
   /** Feed that mirrors the run's events. */
   @OptionalField()

@@ -36,25 +36,15 @@ export interface Fence {
 }
 
 /** Parameter: the fencing headers, both required. @throws InvalidRequest for a malformed or missing header; KeyOfOtherWorker */
-export const FencedBy = createHeaderDecorator((_: unknown, context: ExecutionContext): Fence => {
-  const { workerId, attempt } = readReporter(context);
-  if (workerId !== undefined && attempt !== undefined) return { workerId, attempt };
-  const missing = [
-    ...(workerId === undefined ? [WORKER_ID_HEADER] : []),
-    ...(attempt === undefined ? [RUN_ATTEMPT_HEADER] : []),
-  ];
-  throw new InvalidRequest(
-    VALIDATION_FAILED,
-    missing.map((name) => `header ${name} is required`),
-  );
-});
+export const FencedBy = createHeaderDecorator((_: unknown, context: ExecutionContext): Reporter =>
+  readReporter(context, true),
+);
 
-function readReporter(context: ExecutionContext): Reporter {
+function readReporter(context: ExecutionContext, isRequired = false): Reporter {
   const request = context.switchToHttp().getRequest<Request>();
   const caller = callerOf(request);
-  const { headers } = request;
-  const workerId = headers[WORKER_ID_HEADER.toLowerCase()];
-  const attempt = headers[RUN_ATTEMPT_HEADER.toLowerCase()];
+  const workerId = request.headers[WORKER_ID_HEADER.toLowerCase()];
+  const attempt = request.headers[RUN_ATTEMPT_HEADER.toLowerCase()];
   const problems: string[] = [];
   if (
     workerId !== undefined &&
@@ -65,15 +55,11 @@ function readReporter(context: ExecutionContext): Reporter {
   if (attempt !== undefined && !isAttempt(attempt)) {
     problems.push(`header ${RUN_ATTEMPT_HEADER} must be an integer from 1 to ${MAX_ATTEMPTS_OF_A_RUN}`);
   }
-  if (isBound(caller)) {
-    if (typeof workerId === 'string') assertActsAs(caller, workerId);
-    for (const [name, value] of [
-      [WORKER_ID_HEADER, workerId],
-      [RUN_ATTEMPT_HEADER, attempt],
-    ] as const) {
-      if (value === undefined)
-        problems.push(`header ${name} is required with an API key that is bound to workers`);
-    }
+  if (isBound(caller) && typeof workerId === 'string') assertActsAs(caller, workerId);
+  if (isBound(caller) || isRequired) {
+    const why = isBound(caller) ? ' with an API key that is bound to workers' : '';
+    if (workerId === undefined) problems.push(`header ${WORKER_ID_HEADER} is required${why}`);
+    if (attempt === undefined) problems.push(`header ${RUN_ATTEMPT_HEADER} is required${why}`);
   }
   if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
   return {

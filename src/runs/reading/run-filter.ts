@@ -69,7 +69,7 @@ export function readFilter(query: RunFilterDto): RunFilter {
     ],
     workerId: query.worker_id,
     created: readRange(query, 'created'),
-    ended: isEmpty(ended) ? undefined : ended,
+    ended: Object.keys(ended).length === 0 ? undefined : ended,
   };
 }
 
@@ -80,10 +80,6 @@ function readRange(query: RunFilterDto, name: 'created' | 'ended'): TimeRange {
       return text === undefined ? [] : [[bound, readUnixTime(name, text)]];
     }),
   );
-}
-
-function isEmpty(range: TimeRange): boolean {
-  return Object.keys(range).length === 0;
 }
 
 /** @throws InvalidRequest when both cursors are given */

@@ -2,7 +2,6 @@ import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import type { Page } from '../../database/sql/read-page.js';
 import {
-  recordOfCurrentAttempt,
   toOpAttemptDto,
   type AttemptRecord,
   type OpAttemptDto,
@@ -95,7 +94,7 @@ export class RunReader {
       const ended = await listEndedAttempts(manager, id, page);
       const records: AttemptRecord[] = ended.attempts;
       const showsCurrent = !ended.hasMore && run.attempt > after && records.length < limit;
-      if (showsCurrent) records.push(recordOfCurrentAttempt(run));
+      if (showsCurrent) records.push({ ...run, runId: run.id, id: run.attemptId, endEvent: run.eventCount });
       const ranges = records.map(({ firstEvent, endEvent }) =>
         newestOf({ runId: id, from: firstEvent, to: endEvent }),
       );

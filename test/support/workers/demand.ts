@@ -4,10 +4,10 @@ import { EventRepository } from '../../../src/runs/events/event.repository.js';
 import { laneOf, requiredOf } from '../../../src/runs/queue/lane.js';
 import { QueueReader } from '../../../src/runs/queue/queue.reader.js';
 import {
-  idOfRequirementList,
   requirementIdOf,
   requirementList,
   requirementsOf,
+  requirementsOfList,
   type RequiringRun,
   type Requirements,
 } from '../../../src/runs/requirements.js';
@@ -47,6 +47,9 @@ export interface DemandRow {
 
 /** What a run requires of a worker. */
 export type DemandOptions = Pick<RequiringRun, 'selector' | 'options' | 'extraConstraints'>;
+
+/** The id by which a list of requirements is stored; '': it is empty. */
+const idOf = (list: readonly string[]): string => requirementIdOf(requirementsOfList(list)) ?? '';
 
 export function requirementsOfOptions(options: DemandOptions): Requirements {
   return requirementsOf({ ...options, cpu: 0 });
@@ -110,7 +113,7 @@ export function countOneByOne(
     unrestricted: requirements.filter(({ key }) => key.length === 0).map(toRequirementDemand)[0] ?? null,
     requirements: requirements
       .filter(({ key }) => key.length > 0)
-      .toSorted((a, b) => ((idOfRequirementList(a.key) ?? '') < (idOfRequirementList(b.key) ?? '') ? -1 : 1))
+      .toSorted((a, b) => (idOf(a.key) < idOf(b.key) ? -1 : 1))
       .toSorted(largestFirst)
       .slice(0, limit)
       .map(toRequirementDemand),
