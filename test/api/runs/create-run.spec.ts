@@ -138,8 +138,8 @@ const REFUSED: readonly (readonly [title: string, sent: object, errors: readonly
     { image: '', priority: 'high', nope: 1, constraints: { cpu: -1 } },
     [
       IMAGE_RULE,
-      `priority must be an integer from ${-(2 ** 31)} to ${INT32_MAX}`,
       `constraints.cpu ${RANGE}`,
+      `priority must be an integer from ${-(2 ** 31)} to ${INT32_MAX}`,
       'nope is not a known field',
     ],
   ],
