@@ -1,24 +1,20 @@
 import { Router } from 'wouter';
 import { Toasts } from './components/feedback/toasts.js';
 import { DASHBOARD_PATH } from './lib/addresses.js';
-import { ROUTES } from './routes.js';
 import { SessionGate } from './session/session-gate.js';
 import { Pages } from './shell/pages.js';
-import { RoutesContext } from './shell/routes-context.js';
 import { Shell } from './shell/shell.js';
 
 /** The dashboard. */
 export function App() {
   return (
-    <RoutesContext value={ROUTES}>
-      <Router base={DASHBOARD_PATH}>
-        <SessionGate>
-          <Shell>
-            <Pages />
-          </Shell>
-        </SessionGate>
-        <Toasts />
-      </Router>
-    </RoutesContext>
+    <Router base={DASHBOARD_PATH}>
+      <SessionGate>
+        <Shell>
+          <Pages />
+        </Shell>
+      </SessionGate>
+      <Toasts />
+    </Router>
   );
 }

@@ -1,6 +1,6 @@
 import { useState, type ReactNode } from 'react';
 import { Field, type ControlProps } from '../components/controls/field.js';
-import { TextArea, TextInput } from '../components/controls/inputs.js';
+import { Select, TextArea, TextInput } from '../components/controls/inputs.js';
 import { offsetHint } from '../lib/local-time.js';
 import {
   pairsOf,
@@ -86,7 +86,7 @@ interface ControlOfProps extends FormState {
 
 function FormControl({ field, hasFocus, values, errors, onChange }: ControlOfProps) {
   const { path, kind, label, hint } = field;
-  const change = (value: FieldValue): void => onChange(path, value);
+  const change = (value: FieldValue): void => onChange(path, value === '' ? undefined : value);
   if (kind === 'pairs') {
     return (
       <PairRows
@@ -109,21 +109,24 @@ function FormControl({ field, hasFocus, values, errors, onChange }: ControlOfPro
 const FIRST = { 'data-autofocus': true };
 
 function controlOf(
-  { kind }: FormField,
+  { kind, required, placeholder, choices, rows }: FormField,
   control: ControlProps,
   value: string,
   onChange: (text: string) => void,
 ): ReactNode {
-  const shared = { ...control, value, onChange };
-  if (kind === 'object' || kind === 'objects') return <TextArea {...shared} rows={5} />;
+  const shared = { ...control, 'aria-required': required !== undefined, value, placeholder, onChange };
+  if (choices !== undefined) return <Select {...shared} options={choices} />;
+  if (kind === 'object' || kind === 'objects') return <TextArea {...shared} rows={rows ?? 5} />;
+  if (kind === 'array' || kind === 'label') return <TextArea {...shared} rows={4} />;
   if (kind === 'words') return <TextArea {...shared} rows={2} className={styles.words} />;
   if (kind === 'time') return <TextInput {...shared} type="datetime-local" step={1} />;
   return (
     <TextInput
       {...shared}
       autoComplete="off"
-      spellCheck={false}
-      {...(kind === 'integer' ? { inputMode: 'numeric' } : { mono: true })}
+      spellCheck={kind === 'verbatim'}
+      mono={kind === 'text' || kind === 'number' || kind === 'list'}
+      inputMode={kind === 'integer' ? 'numeric' : kind === 'number' ? 'decimal' : 'text'}
     />
   );
 }

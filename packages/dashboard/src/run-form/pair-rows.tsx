@@ -1,7 +1,6 @@
 import { useId } from 'react';
 import { Button } from '../components/controls/button.js';
-import { Icon } from '../components/controls/icon.js';
-import { IconButton } from '../components/controls/icon-button.js';
+import { IconButton } from '../components/controls/icon.js';
 import { TextInput } from '../components/controls/inputs.js';
 import type { Pair } from './form-values.js';
 import styles from './run-form.module.css';
@@ -9,7 +8,7 @@ import styles from './run-form.module.css';
 interface Props {
   /** What a row is, such as `Environment variables`. */
   readonly label: string;
-  readonly hint: string;
+  readonly hint: string | undefined;
   readonly error: string | undefined;
   readonly pairs: readonly Pair[];
   readonly onChange: (pairs: readonly Pair[]) => void;
@@ -46,10 +45,9 @@ export function PairRows({ label, hint, error, pairs, onChange }: Props) {
           />
           <IconButton
             label={`${label}: remove row ${index + 1}`}
+            icon="close"
             onClick={() => onChange(pairs.filter((_, at) => at !== index))}
-          >
-            <Icon name="close" />
-          </IconButton>
+          />
         </div>
       ))}
       <Button

@@ -9,7 +9,7 @@ import { Field } from '../components/controls/field.js';
 import { Icon } from '../components/controls/icon.js';
 import { TextInput } from '../components/controls/inputs.js';
 import { Logo } from '../shell/logo.js';
-import { ThemeToggle } from '../shell/theme-toggle.js';
+import { ThemeToggle } from '../shell/theme.js';
 import { UnreachableBanner } from '../shell/unreachable-banner.js';
 import styles from './sign-in-page.module.css';
 

@@ -1,18 +1,17 @@
 import { Link, useLocation } from 'wouter';
 import { Icon } from '../components/controls/icon.js';
+import { ROUTES } from '../routes.js';
 import { useSession } from '../session/session-context.js';
 import styles from './navigation.module.css';
-import { useRoutes } from './routes-context.js';
 
 /** Links to the pages that the key may see. */
 export function Navigation() {
-  const routes = useRoutes();
   const { may } = useSession();
   const [location] = useLocation();
   return (
     <nav aria-label="Pages">
       <ul className={styles.list}>
-        {routes.map(({ path, title, scopes, nav }) =>
+        {ROUTES.map(({ path, title, scopes, nav }) =>
           nav === undefined || !may(...scopes) ? null : (
             <li key={path}>
               <Link

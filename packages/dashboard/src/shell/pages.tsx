@@ -1,18 +1,17 @@
 import { useEffect, useRef } from 'react';
 import { Route, Switch, useLocation } from 'wouter';
 import { EmptyState } from '../components/feedback/empty-state.js';
+import { ROUTES, type PageRoute } from '../routes.js';
 import { useSession } from '../session/session-context.js';
 import { PageBoundary } from './page-boundary.js';
-import { useRoutes, type PageRoute } from './routes-context.js';
 
 /** Shows the page that the address names. */
 export function Pages() {
-  const routes = useRoutes();
   const [location] = useLocation();
   return (
     <PageBoundary key={location}>
       <Switch>
-        {routes.map((route) => (
+        {ROUTES.map((route) => (
           <Route key={route.path} path={route.path}>
             <OnePage route={route} />
           </Route>

@@ -1,13 +1,12 @@
 import { useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
-import { Icon } from '../components/controls/icon.js';
-import { IconButton } from '../components/controls/icon-button.js';
+import { Icon, IconButton } from '../components/controls/icon.js';
 import { useSession } from '../session/session-context.js';
 import { Logo } from './logo.js';
 import { Navigation } from './navigation.js';
 import styles from './shell.module.css';
 import { ShortcutsHelp } from './shortcuts-help.js';
-import { ThemeToggle } from './theme-toggle.js';
+import { ThemeToggle } from './theme.js';
 import { useShellShortcuts } from './use-shell-shortcuts.js';
 
 /** The frame around every page: navigation, who is signed in, theme, help. */
@@ -31,12 +30,8 @@ export function Shell({ children }: { readonly children: ReactNode }) {
             <span className="truncate">{name}</span>
           </span>
           <ThemeToggle />
-          <IconButton label="Keyboard shortcuts (?)" onClick={() => setHelpOpen(true)}>
-            <Icon name="help" />
-          </IconButton>
-          <IconButton label="Sign out" onClick={signOut}>
-            <Icon name="sign-out" />
-          </IconButton>
+          <IconButton label="Keyboard shortcuts (?)" icon="help" onClick={() => setHelpOpen(true)} />
+          <IconButton label="Sign out" icon="sign-out" onClick={signOut} />
         </div>
       </header>
       <main id="main" className={styles.main} tabIndex={-1}>

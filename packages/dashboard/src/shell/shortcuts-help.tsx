@@ -1,8 +1,9 @@
 import { Dialog } from '../components/feedback/dialog.js';
+import { ROUTES } from '../routes.js';
 import { useSession } from '../session/session-context.js';
-import { useRoutes } from './routes-context.js';
 import styles from './shortcuts-help.module.css';
-import { useRegisteredShortcuts } from './shortcuts.js';
+import { useStore } from '../lib/store.js';
+import { registeredShortcuts } from './shortcuts.js';
 
 const EVERYWHERE: readonly (readonly [keys: readonly string[], label: string])[] = [
   [['/'], 'Search on this page'],
@@ -19,10 +20,9 @@ interface Props {
 
 /** Lists the keys that work here. */
 export function ShortcutsHelp({ isOpen, onClose }: Props) {
-  const routes = useRoutes();
   const { may } = useSession();
-  const ofPage = useRegisteredShortcuts();
-  const pages = routes.flatMap(({ nav, title, scopes }) =>
+  const ofPage = useStore(registeredShortcuts);
+  const pages = ROUTES.flatMap(({ nav, title, scopes }) =>
     nav !== undefined && may(...scopes) ? [[['g', nav.shortcut], `Go to ${title}`] as const] : [],
   );
   const own = ofPage.map(({ key, label }) => [[key], label] as const);

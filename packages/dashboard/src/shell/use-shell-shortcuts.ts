@@ -1,7 +1,7 @@
 import { useEffect, useEffectEvent, useRef } from 'react';
 import { useLocation } from 'wouter';
+import { ROUTES } from '../routes.js';
 import { useSession } from '../session/session-context.js';
-import { useRoutes } from './routes-context.js';
 import { isTaken } from './shortcuts.js';
 
 /** How long after `g` the second letter counts, in milliseconds. */
@@ -9,7 +9,6 @@ const SEQUENCE_MS = 1500;
 
 /** The keys that work on every page: `?` help, `/` search, `g` and a letter to go to a page. */
 export function useShellShortcuts(openHelp: () => void): void {
-  const routes = useRoutes();
   const { may } = useSession();
   const [, navigate] = useLocation();
   const goAt = useRef(Number.NEGATIVE_INFINITY);
@@ -19,7 +18,7 @@ export function useShellShortcuts(openHelp: () => void): void {
     const isSecond = event.timeStamp - goAt.current < SEQUENCE_MS;
     goAt.current = Number.NEGATIVE_INFINITY;
     if (isSecond) {
-      const route = routes.find(({ nav, scopes }) => nav?.shortcut === event.key && may(...scopes));
+      const route = ROUTES.find(({ nav, scopes }) => nav?.shortcut === event.key && may(...scopes));
       if (route === undefined) return;
       event.preventDefault();
       navigate(route.path);

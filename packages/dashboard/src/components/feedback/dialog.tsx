@@ -1,8 +1,7 @@
 import { useEffect, useId, useRef, type ReactNode } from 'react';
 import { classNames } from '../../lib/class-names.js';
 import styles from './dialog.module.css';
-import { Icon } from '../controls/icon.js';
-import { IconButton } from '../controls/icon-button.js';
+import { IconButton } from '../controls/icon.js';
 
 interface Props {
   readonly isOpen: boolean;
@@ -53,9 +52,7 @@ export function Dialog({ isOpen, onClose, title, children, actions, width = 'nar
       <div className={styles.frame}>
         <header className={styles.header}>
           <h2 id={titleId}>{title}</h2>
-          <IconButton label="Close" onClick={onClose}>
-            <Icon name="close" />
-          </IconButton>
+          <IconButton label="Close" icon="close" onClick={onClose} />
         </header>
         <div className={styles.body}>{children}</div>
         {actions !== undefined && <footer className={styles.actions}>{actions}</footer>}

@@ -1,3 +1,4 @@
+import { Fact } from '../../components/values/fact.js';
 import { ChangeList } from '../../components/values/change-list.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import { Dialog } from '../../components/feedback/dialog.js';
@@ -31,23 +32,14 @@ function Details({ entry }: { readonly entry: AuditEntry }) {
   return (
     <>
       <dl className={styles.facts}>
-        <div>
-          <dt>Time</dt>
-          <dd>
-            <Time at={entry.t} />
-          </dd>
-        </div>
-        <div>
-          <dt>Key</dt>
-          <dd>{entry.key_name}</dd>
-        </div>
-        <div>
-          <dt>{entry.run_id === null ? summaryOf(entry) : 'Run'}</dt>
-          <dd>
-            <Subject entry={entry} />
-            <CopyButton what={entry.run_id === null ? 'id' : 'run id'} text={entry.subject} />
-          </dd>
-        </div>
+        <Fact name="Time">
+          <Time at={entry.t} />
+        </Fact>
+        <Fact name="Key">{entry.key_name}</Fact>
+        <Fact name={entry.run_id === null ? summaryOf(entry) : 'Run'}>
+          <Subject entry={entry} />
+          <CopyButton what={entry.run_id === null ? 'id' : 'run id'} text={entry.subject} />
+        </Fact>
       </dl>
       {changes.length === 0 ? (
         <p className="muted">The change had no effect.</p>

@@ -1,4 +1,4 @@
-import { RunLink } from '../../components/values/run-link.js';
+import { RunLink } from '../../components/values/named-links.js';
 import type { AuditEntry } from './audit-view.js';
 
 /** What was changed: a run with a link, or the id of something else. */

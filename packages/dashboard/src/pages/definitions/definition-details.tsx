@@ -1,5 +1,6 @@
 import { describeGrowth, describeNeeds } from '@longshore/client/needs';
 import { Link } from 'wouter';
+import { Fact } from '../../components/values/fact.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import { JsonTree } from '../../components/values/json-tree.js';
 import { Time } from '../../components/values/time.js';
@@ -39,92 +40,60 @@ function Facts({ definition }: { readonly definition: Definition }) {
   const attempts = retries.max_attempts;
   return (
     <dl className={styles.facts}>
-      <div className={styles.wide}>
-        <dt>Image</dt>
-        <dd>
-          <code>{image}</code>
-          <CopyButton what="image" text={image} />
-        </dd>
-      </div>
-      <div>
-        <dt>Needs</dt>
-        <dd>
-          {needs.length === 0 ? <span className="muted">nothing in particular</span> : needs.join(', ')}
-        </dd>
-      </div>
-      <div>
-        <dt>Attempts</dt>
-        <dd>
-          {attempts === 1 ? '1, no automatic retry' : `up to ${attempts}`}
-          {retries.backoff_s !== undefined &&
-            retries.backoff_s > 0 &&
-            `, back-off ${formatDuration(retries.backoff_s * 1000)}`}
-          {retries.retry_on && `, after ${retries.retry_on.join(', ') || 'no failure'}`}
-          {retries.grow && `; ${describeGrowth(retries.grow, formatMb)}`}
-        </dd>
-      </div>
-      {definition.selector.length > 0 && (
-        <div>
-          <dt>Selector</dt>
-          <dd>{definition.selector.join(', ')}</dd>
-        </div>
-      )}
+      <Fact name="Image" className={styles.wide}>
+        <code>{image}</code>
+        <CopyButton what="image" text={image} />
+      </Fact>
+      <Fact name="Needs">
+        {needs.length === 0 ? <span className="muted">nothing in particular</span> : needs.join(', ')}
+      </Fact>
+      <Fact name="Attempts">
+        {attempts === 1 ? '1, no automatic retry' : `up to ${attempts}`}
+        {retries.backoff_s !== undefined &&
+          retries.backoff_s > 0 &&
+          `, back-off ${formatDuration(retries.backoff_s * 1000)}`}
+        {retries.retry_on && `, after ${retries.retry_on.join(', ') || 'no failure'}`}
+        {retries.grow && `; ${describeGrowth(retries.grow, formatMb)}`}
+      </Fact>
+      {definition.selector.length > 0 && <Fact name="Selector">{definition.selector.join(', ')}</Fact>}
       {definition.concurrency !== null && (
-        <div>
-          <dt>Concurrency</dt>
-          <dd>
-            {definition.concurrency.key}, at most {formatCount(definition.concurrency.limit)}
-          </dd>
-        </div>
+        <Fact name="Concurrency">
+          {definition.concurrency.key}, at most {formatCount(definition.concurrency.limit)}
+        </Fact>
       )}
-      <div>
-        <dt>Time budgets</dt>
-        <dd>
-          {timeouts === undefined ? (
-            <span className="muted">none</span>
-          ) : (
-            [
-              timeouts.start_within_s !== undefined &&
-                `start within ${formatDuration(timeouts.start_within_s * 1000)}`,
-              timeouts.attempt_s !== undefined && `attempt ${formatDuration(timeouts.attempt_s * 1000)}`,
-            ]
-              .filter((budget) => budget !== false)
-              .join(', ')
-          )}
-        </dd>
-      </div>
-      <div>
-        <dt>Events go to</dt>
-        <dd>
-          {delivery === null ? (
-            <span className="muted">no feed</span>
-          ) : (
-            <Link href={`/feed?topic=${encodeURIComponent(delivery.topic)}`}>{delivery.topic}</Link>
-          )}
-        </dd>
-      </div>
+      <Fact name="Time budgets">
+        {timeouts === undefined ? (
+          <span className="muted">none</span>
+        ) : (
+          [
+            timeouts.start_within_s !== undefined &&
+              `start within ${formatDuration(timeouts.start_within_s * 1000)}`,
+            timeouts.attempt_s !== undefined && `attempt ${formatDuration(timeouts.attempt_s * 1000)}`,
+          ]
+            .filter((budget) => budget !== false)
+            .join(', ')
+        )}
+      </Fact>
+      <Fact name="Events go to">
+        {delivery === null ? (
+          <span className="muted">no feed</span>
+        ) : (
+          <Link href={`/feed?topic=${encodeURIComponent(delivery.topic)}`}>{delivery.topic}</Link>
+        )}
+      </Fact>
       {delivery?.attributes !== undefined && (
-        <div>
-          <dt>Attributes of events</dt>
-          <dd>
-            {Object.entries(delivery.attributes)
-              .map(([name, value]) => `${name}: ${value}`)
-              .join(', ')}
-          </dd>
-        </div>
+        <Fact name="Attributes of events">
+          {Object.entries(delivery.attributes)
+            .map(([name, value]) => `${name}: ${value}`)
+            .join(', ')}
+        </Fact>
       )}
-      <div>
-        <dt>Created</dt>
-        <dd>
-          <Time at={definition.createdAt} />
-        </dd>
-      </div>
-      <div>
-        <dt>Updated</dt>
-        <dd>
-          <Time at={definition.updatedAt} />
-        </dd>
-      </div>
+      <Fact name="Created">
+        <Time at={definition.createdAt} />
+      </Fact>
+      <Fact name="Updated">
+        <Time at={definition.updatedAt} />
+      </Fact>
     </dl>
   );
 }

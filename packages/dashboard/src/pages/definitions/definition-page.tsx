@@ -13,7 +13,6 @@ import { Select } from '../../components/controls/inputs.js';
 import { Tabs } from '../../components/controls/tabs.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { PageHeader } from '../../shell/page-header.js';
-import { useRoutes } from '../../shell/routes-context.js';
 import { CompareVersions } from './compare-versions.js';
 import { DefinitionDetails } from './definition-details.js';
 import styles from './definition-page.module.css';
@@ -79,7 +78,6 @@ interface LoadedProps {
 function Loaded({ name, versions, newest }: LoadedProps) {
   const [filters, setFilters] = useUrlFilters(FILTERS);
   const [isEditing, setEditing] = useState(false);
-  const hasRuns = useRoutes().some(({ path }) => path === '/runs');
   const tab = TABS.find(({ value }) => value === filters.tab)?.value ?? 'details';
   const chosen =
     filters.version === '' ? newest : versions.find(({ version }) => version === filters.version);
@@ -120,7 +118,7 @@ function Loaded({ name, versions, newest }: LoadedProps) {
         }
         actions={
           <div className={styles.actions}>
-            {hasRuns && <Link href={`/runs?op_definition=${encodeURIComponent(name)}`}>Runs</Link>}
+            <Link href={`/runs?op_definition=${encodeURIComponent(name)}`}>Runs</Link>
             <Button onClick={() => setEditing(true)}>New version</Button>
             {tab !== 'start' && (
               <Button kind="primary" onClick={() => setFilters({ tab: 'start' }, { isNewPage: true })}>

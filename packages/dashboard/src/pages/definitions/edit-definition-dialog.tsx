@@ -10,16 +10,20 @@ import { Dialog } from '../../components/feedback/dialog.js';
 import { Field } from '../../components/controls/field.js';
 import { TextArea } from '../../components/controls/inputs.js';
 import { DefinitionLink } from '../../components/values/named-links.js';
-import { showToast } from '../../components/feedback/toast-store.js';
-import { readObject } from '../../lib/json-object.js';
+import { showToast } from '../../components/feedback/toasts.js';
 import { Advanced, FormRows } from '../../run-form/form-rows.js';
-import { fillForm } from '../../run-form/form-values.js';
+import { fillForm, readForm, type FormField, type Json } from '../../run-form/form-values.js';
 import { ADVANCED_DEFINITION_ROWS } from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
 import { DEFINITION_FIELDS, DEFINITION_ROWS } from './definition-fields.js';
 import styles from './edit-definition.module.css';
 
-type JsonObject = Readonly<Record<string, unknown>>;
+const WHOLE: FormField = {
+  path: 'definition',
+  kind: 'object',
+  label: 'Definition as JSON',
+  required: 'Enter a JSON object, such as {"a": 1}.',
+};
 
 interface Props {
   readonly isOpen: boolean;
@@ -44,26 +48,35 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
   const [json, setJson] = useState<string>();
   const [isTried, setTried] = useState(false);
   // Members that no field enters; the fields change the others.
-  const [base, setBase] = useState<JsonObject>(() => ({ ...start }));
+  const [base, setBase] = useState<Json>(() => ({ ...start }));
   const storing = useStore(onClose);
-  const form = useRunForm(DEFINITION_FIELDS, fillForm(DEFINITION_FIELDS, base), storing.error, storing.reset);
-  const whole = json === undefined ? undefined : readObject(json);
-  const named = whole === undefined ? form.values : (whole.value ?? {});
+  const form = useRunForm({
+    fields: DEFINITION_FIELDS,
+    initial: fillForm(DEFINITION_FIELDS, base),
+    base,
+    refusal: storing.error,
+    onEdit: storing.reset,
+  });
+  const whole = readForm([WHOLE], { definition: json });
+  const problem = isTried ? whole.errors['definition'] : undefined;
+  const parsed = whole.body['definition'];
+  const read = (): Json | undefined =>
+    json === undefined ? form.read() : parsed === undefined ? undefined : { ...parsed };
 
   const turn = (): void => {
-    if (whole === undefined) {
-      const body = form.read(base);
-      if (body !== undefined) setJson(JSON.stringify(body, null, 2));
-    } else if (whole.value !== undefined) {
-      setBase(whole.value);
-      form.set(fillForm(DEFINITION_FIELDS, whole.value));
+    const body = read();
+    if (body === undefined) setTried(true);
+    else if (json === undefined) setJson(JSON.stringify(body, null, 2));
+    else {
+      setBase(body);
+      form.set(fillForm(DEFINITION_FIELDS, body));
       setJson(undefined);
-    } else setTried(true);
+    }
   };
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     setTried(true);
-    const body = whole === undefined ? form.read(base) : whole.value;
+    const body = read();
     if (body !== undefined && !storing.isPending) storing.mutate(body);
   };
   return (
@@ -79,7 +92,7 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
           <Advanced rows={ADVANCED_DEFINITION_ROWS} {...form} />
         </>
       ) : (
-        <Field label="Definition as JSON" error={isTried ? whole?.problem : undefined}>
+        <Field label={WHOLE.label} error={problem}>
           {(control) => (
             <TextArea
               {...control}
@@ -96,7 +109,8 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
         </Field>
       )}
       <p className={styles.note} role="status">
-        {known.includes(nameOf(named)) && 'This version exists and will be replaced.'}
+        {known.includes(nameOf(json === undefined ? form.values : parsed)) &&
+          'This version exists and will be replaced.'}
       </p>
       <p className={styles.error} role="alert">
         {storing.isError && (json === undefined ? form.rest : describeError(storing.error))}

@@ -1,7 +1,8 @@
+import { Fact } from '../../components/values/fact.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { JsonTree } from '../../components/values/json-tree.js';
-import { RunLink } from '../../components/values/run-link.js';
+import { RunLink } from '../../components/values/named-links.js';
 import { StateBadge } from '../../components/values/state-badge.js';
 import { Time } from '../../components/values/time.js';
 import type { FeedEvent } from './feed-buffer.js';
@@ -26,41 +27,25 @@ function Details({ event }: { readonly event: FeedEvent }) {
   return (
     <>
       <dl className={styles.facts}>
-        <div>
-          <dt>Run</dt>
-          <dd>
-            <RunLink id={event.run_id} />
-            <CopyButton what="run id" text={event.run_id} />
-          </dd>
-        </div>
-        <div>
-          <dt>State after it</dt>
-          <dd>
-            <StateBadge state={event.state} />
-          </dd>
-        </div>
-        <div>
-          <dt>Attempt</dt>
-          <dd>{event.attempt}</dd>
-        </div>
-        <div>
-          <dt>Time</dt>
-          <dd>
-            <Time at={event.t} />
-          </dd>
-        </div>
-        <div>
-          <dt>Cursor</dt>
-          <dd>
-            <code>{event.cursor}</code>
-            <CopyButton what="cursor" text={event.cursor} />
-          </dd>
-        </div>
+        <Fact name="Run">
+          <RunLink id={event.run_id} />
+          <CopyButton what="run id" text={event.run_id} />
+        </Fact>
+        <Fact name="State after it">
+          <StateBadge state={event.state} />
+        </Fact>
+        <Fact name="Attempt">{event.attempt}</Fact>
+        <Fact name="Time">
+          <Time at={event.t} />
+        </Fact>
+        <Fact name="Cursor">
+          <code>{event.cursor}</code>
+          <CopyButton what="cursor" text={event.cursor} />
+        </Fact>
         {event.msg !== '' && (
-          <div className={styles.message}>
-            <dt>Message</dt>
-            <dd>{event.msg}</dd>
-          </div>
+          <Fact name="Message" className={styles.message}>
+            {event.msg}
+          </Fact>
         )}
       </dl>
       <JsonTree label="payload" value={event.payload} />

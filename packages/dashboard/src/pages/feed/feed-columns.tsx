@@ -1,5 +1,5 @@
 import type { Column } from '../../components/table/data-table.js';
-import { RunLink } from '../../components/values/run-link.js';
+import { RunLink } from '../../components/values/named-links.js';
 import { StateBadge } from '../../components/values/state-badge.js';
 import { formatExact } from '../../lib/format.js';
 import type { FeedEvent } from './feed-buffer.js';

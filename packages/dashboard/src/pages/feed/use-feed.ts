@@ -4,7 +4,7 @@ import type { ApiError } from '../../api/api-error.js';
 import { unwrap } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { useSse, type StreamEvent, type StreamState } from '../../api/use-sse.js';
-import { showToast } from '../../components/feedback/toast-store.js';
+import { showToast } from '../../components/feedback/toasts.js';
 import { append, EMPTY_BUFFER, type FeedBuffer, type FeedEvent } from './feed-buffer.js';
 import type { Start } from './feed-start.js';
 

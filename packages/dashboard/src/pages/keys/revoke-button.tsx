@@ -4,7 +4,7 @@ import { unwrapEmpty } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
-import { showToast } from '../../components/feedback/toast-store.js';
+import { showToast } from '../../components/feedback/toasts.js';
 import { useSession } from '../../session/session-context.js';
 import styles from './keys-page.module.css';
 import { isOwn, type ApiKey } from './key-view.js';

@@ -5,10 +5,10 @@ import { useApi, type Schemas } from '../../api/use-api.js';
 import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
 import { Field } from '../../components/controls/field.js';
 import { Checkbox, Select, TextArea, TextInput } from '../../components/controls/inputs.js';
-import { RunLink } from '../../components/values/run-link.js';
-import { showToast } from '../../components/feedback/toast-store.js';
+import { RunLink } from '../../components/values/named-links.js';
+import { showToast } from '../../components/feedback/toasts.js';
 import styles from './form.module.css';
-import { readInteger, readObject, writeObject } from '../../lib/json-object.js';
+import { readForm, type FormField } from '../../run-form/form-values.js';
 import type { Run } from './run-view.js';
 
 const EFFECTS: Readonly<Record<RunState, string>> = {
@@ -23,6 +23,19 @@ const OPTIONS = [
   ['', 'Leave as it is'],
   ...Object.keys(EFFECTS).map((state) => [state, state.toLowerCase()] as const),
 ] as const satisfies readonly (readonly [string, string])[];
+
+const PRIORITY: FormField = {
+  path: 'priority',
+  kind: 'integer',
+  label: 'Priority',
+  required: 'The priority must be a whole number.',
+};
+const OUTPUTS: FormField = {
+  path: 'outputs',
+  kind: 'object',
+  label: 'Outputs',
+  required: 'Enter a JSON object, such as {"a": 1}.',
+};
 
 interface Props {
   readonly isOpen: boolean;
@@ -40,20 +53,16 @@ function OpenDialog({ isOpen, onClose, run }: Props) {
   const [state, setState] = useState('');
   const [priority, setPriority] = useState(String(run.priority));
   const [hasOutputs, setHasOutputs] = useState(false);
-  const [outputs, setOutputs] = useState(writeObject(run.outputs));
+  const [outputs, setOutputs] = useState(JSON.stringify(run.outputs, null, 2));
   // What the run had when the dialog was opened: what others change meanwhile is not overwritten.
   const [before] = useState(run);
   const wanted = Object.keys(EFFECTS).find((name): name is RunState => name === state);
-  const number = readInteger(priority);
-  const typed = readObject(outputs);
-  const change: Schemas['OpRunUpdate'] = {
-    ...(wanted === undefined ? {} : { state: wanted }),
-    ...(number === undefined || number === before.priority ? {} : { priority: number }),
-    ...(hasOutputs && typed.value !== undefined ? { outputs: { ...typed.value } } : {}),
-  };
   const confirm = async (): Promise<void> => {
-    if (number === undefined) throw new Error('The priority must be a whole number.');
-    if (hasOutputs && typed.problem !== undefined) throw new Error(typed.problem);
+    const { body, errors } = readForm(hasOutputs ? [PRIORITY, OUTPUTS] : [PRIORITY], { priority, outputs });
+    const problems = Object.values(errors);
+    if (problems.length > 0) throw new Error(problems.join(' '));
+    const change: Schemas['OpRunUpdate'] = { ...body, ...(wanted === undefined ? {} : { state: wanted }) };
+    if (change.priority === before.priority) delete change.priority;
     if (Object.keys(change).length === 0) throw new Error('Nothing is changed yet.');
     const params = { path: { id: run.id } };
     await unwrap(api.PATCH('/runs/{id}', { params, body: change }));

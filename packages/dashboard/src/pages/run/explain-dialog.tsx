@@ -1,3 +1,4 @@
+import { Fact } from '../../components/values/fact.js';
 import type { Schemas } from '../../api/use-api.js';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { WorkerLink } from '../../components/values/named-links.js';
@@ -34,39 +35,23 @@ function Reasons({
     <div className={styles.reasons}>
       <p>{summary}</p>
       <dl className={styles.facts}>
-        <div>
-          <dt>Place in the queue</dt>
-          <dd>
-            {typeof queue?.position === 'number' && formatCount(queue.position)}
-            {typeof queue?.position !== 'number' &&
-              (queue?.start_at ? 'not before its start' : 'in back-off')}
-          </dd>
-        </div>
-        <div>
-          <dt>Queued</dt>
-          <dd>
-            <Time at={queue?.queued_at} />
-          </dd>
-        </div>
+        <Fact name="Place in the queue">
+          {typeof queue?.position === 'number' && formatCount(queue.position)}
+          {typeof queue?.position !== 'number' && (queue?.start_at ? 'not before its start' : 'in back-off')}
+        </Fact>
+        <Fact name="Queued">
+          <Time at={queue?.queued_at} />
+        </Fact>
         {typeof queue?.passed_over_at === 'string' && (
-          <div>
-            <dt>Others went before it</dt>
-            <dd>
-              since <Time at={queue.passed_over_at} />
-            </dd>
-          </div>
+          <Fact name="Others went before it">
+            since <Time at={queue.passed_over_at} />
+          </Fact>
         )}
-        <div>
-          <dt>Workers</dt>
-          <dd>
-            {formatCount(counts?.active ?? 0)} active, {formatCount(counts?.draining ?? 0)} of them draining,{' '}
-            {formatCount(counts?.not_claiming ?? 0)} not claiming, {formatCount(counts?.stale ?? 0)} stale
-          </dd>
-        </div>
-        <div>
-          <dt>Strategy</dt>
-          <dd>{strategy}</dd>
-        </div>
+        <Fact name="Workers">
+          {formatCount(counts?.active ?? 0)} active, {formatCount(counts?.draining ?? 0)} of them draining,{' '}
+          {formatCount(counts?.not_claiming ?? 0)} not claiming, {formatCount(counts?.stale ?? 0)} stale
+        </Fact>
+        <Fact name="Strategy">{strategy}</Fact>
       </dl>
       {workers.length > 0 && (
         <ul className={styles.workers}>

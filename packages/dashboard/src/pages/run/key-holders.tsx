@@ -1,5 +1,5 @@
 import { Link } from 'wouter';
-import { RunLink } from '../../components/values/run-link.js';
+import { RunLink } from '../../components/values/named-links.js';
 import { formatCount } from '../../lib/format.js';
 import styles from './run-page.module.css';
 import type { Run } from './run-view.js';

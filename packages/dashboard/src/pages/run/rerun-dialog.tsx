@@ -1,20 +1,41 @@
 import { useMutation } from '@tanstack/react-query';
 import { useId, useState, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
-import { describeError } from '../../api/api-error.js';
 import { unwrap } from '../../api/unwrap.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { Dialog } from '../../components/feedback/dialog.js';
-import { Field } from '../../components/controls/field.js';
-import { TextArea, TextInput } from '../../components/controls/inputs.js';
-import { RunLink } from '../../components/values/run-link.js';
-import { showToast } from '../../components/feedback/toast-store.js';
+import { RunLink } from '../../components/values/named-links.js';
+import { showToast } from '../../components/feedback/toasts.js';
 import { describeLocal } from '../../lib/local-time.js';
+import { FormRows } from '../../run-form/form-rows.js';
+import { fillForm, type FormField } from '../../run-form/form-values.js';
+import { useRunForm } from '../../run-form/use-run-form.js';
 import styles from './form.module.css';
-import { readInteger, readObject, writeObject } from '../../lib/json-object.js';
 import { copyOfDefinitionRun, copyOfRun, editableFields } from './rerun-body.js';
 import type { Run } from './run-view.js';
+
+const JSON_NEEDED = 'Enter a JSON object, such as {"a": 1}.';
+const INPUTS: FormField = {
+  path: 'inputs',
+  kind: 'object',
+  label: 'Inputs',
+  required: JSON_NEEDED,
+  rows: 10,
+};
+const IMAGE: FormField = { path: 'image', kind: 'text', label: 'Image', required: 'Name an image.' };
+const PRIORITY: FormField = {
+  path: 'priority',
+  kind: 'integer',
+  label: 'Priority',
+  required: 'This has to be a whole number.',
+};
+const CONSTRAINTS: FormField = {
+  path: 'constraints',
+  kind: 'object',
+  label: 'Constraints',
+  required: JSON_NEEDED,
+};
 
 interface Props {
   readonly isOpen: boolean;
@@ -57,25 +78,11 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
   const api = useApi();
   const [, navigate] = useLocation();
   const { op_definition: definition, op_definition_version: version } = run;
+  const rows = definition === null ? [[INPUTS], [IMAGE, PRIORITY], [CONSTRAINTS]] : [[INPUTS], [PRIORITY]];
   const original = editableFields(run);
-  const [image, setImage] = useState(original.image);
-  const [priority, setPriority] = useState(String(original.priority));
-  const [inputs, setInputs] = useState(writeObject(original.inputs));
-  const [constraints, setConstraints] = useState(writeObject(original.constraints));
-  const [isChecked, setChecked] = useState(false);
-  const typed = {
-    priority: readInteger(priority),
-    inputs: readObject(inputs),
-    constraints: readObject(constraints),
-  };
   const start = useMutation({
-    mutationFn: (): Promise<Schemas['OpRun']> => {
-      const edited = {
-        image,
-        inputs: typed.inputs.value ?? {},
-        priority: typed.priority ?? 0,
-        constraints: typed.constraints.value ?? {},
-      };
+    mutationFn: (entered: object): Promise<Schemas['OpRun']> => {
+      const edited = { ...original, ...entered };
       if (definition === null) return unwrap(api.POST('/runs', { body: copyOfRun(run, edited) }));
       const params = { path: { name: definition }, query: version === null ? {} : { version } };
       const body = copyOfDefinitionRun(run, edited);
@@ -88,19 +95,20 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
     },
     onSettled: () => onBusy(false),
   });
+  const fields = rows.flat();
+  const form = useRunForm({
+    fields,
+    initial: fillForm(fields, original),
+    refusal: start.error,
+    onEdit: start.reset,
+  });
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    setChecked(true);
-    const isRight =
-      typed.priority !== undefined &&
-      typed.inputs.problem === undefined &&
-      typed.constraints.problem === undefined &&
-      image !== '';
-    if (!isRight || start.isPending) return;
+    const entered = form.read();
+    if (entered === undefined || start.isPending) return;
     onBusy(true);
-    start.mutate();
+    start.mutate(entered);
   };
-  const shown = (error: string | undefined): string | undefined => (isChecked ? error : undefined);
   return (
     <form id={id} onSubmit={submit} className={styles.form} noValidate>
       {definition === null ? (
@@ -117,31 +125,9 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
       {typeof run.start_at === 'string' && (
         <p>The start time of this run, {describeLocal(run.start_at)}, is not taken over.</p>
       )}
-      <Field label="Inputs" error={shown(typed.inputs.problem)}>
-        {(control) => <TextArea {...control} rows={10} value={inputs} onChange={setInputs} data-autofocus />}
-      </Field>
-      <div className={styles.pair}>
-        {definition === null && (
-          <Field label="Image" error={shown(image === '' ? 'Name an image.' : undefined)}>
-            {(control) => <TextInput {...control} mono value={image} onChange={setImage} />}
-          </Field>
-        )}
-        <Field
-          label="Priority"
-          error={shown(typed.priority === undefined ? 'This has to be a whole number.' : undefined)}
-        >
-          {(control) => (
-            <TextInput {...control} inputMode="numeric" value={priority} onChange={setPriority} />
-          )}
-        </Field>
-      </div>
-      {definition === null && (
-        <Field label="Constraints" error={shown(typed.constraints.problem)}>
-          {(control) => <TextArea {...control} rows={5} value={constraints} onChange={setConstraints} />}
-        </Field>
-      )}
+      <FormRows rows={rows} focus="inputs" {...form} />
       <p role="alert" className={styles.error}>
-        {start.isError && describeError(start.error)}
+        {form.rest}
       </p>
     </form>
   );

@@ -1,10 +1,9 @@
 import { describeGrowth, describeNeeds } from '@longshore/client/needs';
-import type { ReactNode } from 'react';
 import { Link } from 'wouter';
+import { Fact } from '../../components/values/fact.js';
 import { Duration } from '../../components/values/duration.js';
 import { Time } from '../../components/values/time.js';
 import { formatCount, formatDuration, formatExact, formatMb } from '../../lib/format.js';
-import { useRoutes } from '../../shell/routes-context.js';
 import styles from './run-facts.module.css';
 import { attemptText, isEnded, type Run } from './run-view.js';
 
@@ -56,8 +55,7 @@ export function RunFacts({ run }: { readonly run: Run }) {
       <Fact name="Priority">{formatCount(run.priority)}</Fact>
       <Fact name="Definition">
         <PageLink
-          page="/definitions"
-          path={run.op_definition}
+          page={`/definitions/${encodeURIComponent(run.op_definition ?? '')}`}
           query={{ version: run.op_definition_version ?? undefined }}
           text={
             run.op_definition === null ? undefined : `${run.op_definition} ${run.op_definition_version ?? ''}`
@@ -126,37 +124,20 @@ export function RunFacts({ run }: { readonly run: Run }) {
   );
 }
 
-function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
-  );
-}
-
 interface PageLinkProps {
-  /** The page's route; without the page the text stands alone. */
   readonly page: string;
-  /** The thing that has a page of its own below it. */
-  readonly path?: string | null;
   readonly query: Readonly<Record<string, string | undefined>>;
+  /** Undefined: there is nothing to link to. */
   readonly text: string | undefined;
 }
 
-function PageLink({ page, path = null, query, text }: PageLinkProps) {
-  const target = path === null ? page : `${page}/:`;
-  const hasPage = useRoutes().some((route) =>
-    path === null ? route.path === page : route.path.startsWith(target),
-  );
+function PageLink({ page, query, text }: PageLinkProps) {
   if (text === undefined) return <span className="muted">–</span>;
-  if (!hasPage) return <span title={text}>{text}</span>;
   const search = new URLSearchParams(
     Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
   );
-  const place = path === null ? page : `${page}/${encodeURIComponent(path)}`;
   return (
-    <Link href={search.size === 0 ? place : `${place}?${search}`} title={text}>
+    <Link href={search.size === 0 ? page : `${page}?${search}`} title={text}>
       {text}
     </Link>
   );

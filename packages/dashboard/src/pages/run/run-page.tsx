@@ -8,7 +8,6 @@ import { ProgressBar } from '../../components/values/progress-bar.js';
 import { StateBadge } from '../../components/values/state-badge.js';
 import { shortId } from '../../lib/format.js';
 import { PageHeader } from '../../shell/page-header.js';
-import { useRoutes } from '../../shell/routes-context.js';
 import { RunActions } from './run-actions.js';
 import { RunDetails } from './run-details.js';
 import styles from './run-page.module.css';
@@ -67,12 +66,11 @@ function OneRun({ id }: { readonly id: string }) {
 }
 
 function Gone({ wasThere }: { readonly wasThere: boolean }) {
-  const hasList = useRoutes().some(({ path }) => path === '/runs');
   return (
     <EmptyState
       icon="runs"
       title={wasThere ? 'This run has been removed' : 'There is no such run'}
-      action={hasList && <Link href="/runs">All runs</Link>}
+      action={<Link href="/runs">All runs</Link>}
     >
       {wasThere
         ? 'The run has been removed. The service removes ended runs, with their timeline and logs, after its retention time.'

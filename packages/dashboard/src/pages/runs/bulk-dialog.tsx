@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { Button } from '../../components/controls/button.js';
 import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
 import { Dialog } from '../../components/feedback/dialog.js';
-import { RunLink } from '../../components/values/run-link.js';
+import { RunLink } from '../../components/values/named-links.js';
 import { StateBadge } from '../../components/values/state-badge.js';
 import { countRuns, formatCount } from '../../lib/format.js';
 import styles from './bulk-dialog.module.css';

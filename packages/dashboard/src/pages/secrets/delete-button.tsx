@@ -3,7 +3,7 @@ import { unwrapEmpty } from '../../api/unwrap.js';
 import { useApi } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
-import { showToast } from '../../components/feedback/toast-store.js';
+import { showToast } from '../../components/feedback/toasts.js';
 
 /** Deletes a secret, after a question. */
 export function DeleteButton({ name }: { readonly name: string }) {

@@ -6,13 +6,14 @@ import { Button } from '../../components/controls/button.js';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { Field } from '../../components/controls/field.js';
 import { PasswordInput, Select, TextInput } from '../../components/controls/inputs.js';
-import { showToast } from '../../components/feedback/toast-store.js';
+import { showToast } from '../../components/feedback/toasts.js';
 import { placeErrors } from '../../run-form/form-values.js';
 import { ApiError, describeError } from '../../api/api-error.js';
 import styles from './secrets-page.module.css';
 import { KINDS, type Secret, type SecretKind } from './secret-view.js';
 
 const PATHS = ['name', 'kind', 'value.server', 'value.username', 'value.password', 'value'];
+const FIELDS = PATHS.map((path) => ({ path }));
 
 interface Props {
   readonly isOpen: boolean;
@@ -54,7 +55,7 @@ function SecretForm({ replaced, onClose }: FormProps) {
   });
   const { error } = storing;
   const lines = error instanceof ApiError ? error.errors : [];
-  const refused = placeErrors(lines, PATHS);
+  const refused = placeErrors(lines, FIELDS);
   const errors = refused.fields;
   const submit = (event: FormEvent): void => {
     event.preventDefault();

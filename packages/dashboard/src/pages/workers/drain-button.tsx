@@ -4,7 +4,7 @@ import { useApi } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
 import { WorkerLink } from '../../components/values/named-links.js';
-import { showToast } from '../../components/feedback/toast-store.js';
+import { showToast } from '../../components/feedback/toasts.js';
 import type { Worker } from './worker-view.js';
 
 /** Drains a worker, or lets it go on, after a question. */

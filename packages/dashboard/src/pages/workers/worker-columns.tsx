@@ -1,6 +1,6 @@
 import type { Column } from '../../components/table/data-table.js';
 import { ResourceBar } from '../../components/values/resource-bar.js';
-import { RunLink } from '../../components/values/run-link.js';
+import { RunLink } from '../../components/values/named-links.js';
 import { Time } from '../../components/values/time.js';
 import { formatMb } from '../../lib/format.js';
 import { DrainButton } from './drain-button.js';

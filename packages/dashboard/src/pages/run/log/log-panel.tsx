@@ -4,7 +4,7 @@ import { useApi } from '../../../api/use-api.js';
 import { Button } from '../../../components/controls/button.js';
 import { Checkbox } from '../../../components/controls/inputs.js';
 import { SearchInput } from '../../../components/table/search-input.js';
-import { showToast } from '../../../components/feedback/toast-store.js';
+import { showToast } from '../../../components/feedback/toasts.js';
 import { downloadLog, type LogEntry } from './log-page.js';
 import styles from './log-panel.module.css';
 import { LogViewer } from './log-viewer.js';

@@ -1,3 +1,4 @@
+import { Store } from '../../../lib/store.js';
 import { LiveFilter } from './live-filter.js';
 import type { LogEntry, LogPage, ReadLog } from './log-page.js';
 import { append, isFull, prepend, windowOf, type LogWindow } from './log-window.js';
@@ -23,41 +24,27 @@ export interface LogView {
  * One log as far as it is looked at: reads the newest lines first and what is in front or behind as it is asked for. One
  * read at a time; a jump takes the place of a read that is under way. After a read that failed only a jump is done at once.
  */
-export class LogStore {
-  #view: LogView = {
-    window: undefined,
-    isLoading: false,
-    isJumping: false,
-    isPausing: false,
-    error: undefined,
-  };
+export class LogStore extends Store<LogView> {
   #reading: AbortController | undefined;
   #pause: ReturnType<typeof setTimeout> | undefined;
   /** The stream has ended, and how much of the log is stored is not read yet. */
   #hasEnded = false;
   readonly #filter: LiveFilter;
-  readonly #listeners = new Set<() => void>();
 
   /** @param contains only lines with this text; empty: all */
   constructor(
     private readonly read: ReadLog,
     private readonly contains: string,
   ) {
+    super({ window: undefined, isLoading: false, isJumping: false, isPausing: false, error: undefined });
     this.#filter = new LiveFilter(contains);
   }
-
-  readonly subscribe = (listener: () => void): (() => void) => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
-
-  readonly view = (): LogView => this.#view;
 
   stop(): void {
     this.#reading?.abort();
     this.#reading = undefined;
     clearTimeout(this.#pause);
-    this.#set({ isLoading: false, isJumping: false, isPausing: false });
+    this.#change({ isLoading: false, isJumping: false, isPausing: false });
   }
 
   /** Shows the newest lines. */
@@ -80,17 +67,17 @@ export class LogStore {
   }
 
   async older(): Promise<void> {
-    const { window } = this.#view;
+    const { window } = this.get();
     if (window === undefined || !window.hasOlder || this.#isBusy()) return;
     const query = { before: window.before, limit: PAGE_LINES };
     await this.#load(async (signal) => {
       const page = await this.#page(query, signal);
-      return prepend(this.#view.window ?? window, page);
+      return prepend(this.get().window ?? window, page);
     }, false);
   }
 
   async newer(): Promise<void> {
-    const { window } = this.#view;
+    const { window } = this.get();
     if (window === undefined || window.isAtEnd || this.#isBusy()) return;
     const query = { after: window.after, limit: PAGE_LINES };
     await this.#load(async (signal) => {
@@ -104,14 +91,14 @@ export class LogStore {
    * @param isFollowed false: the user reads further up, and what is shown must stay; a full window takes no more
    */
   follow(entries: readonly LogEntry[], isFollowed: boolean): void {
-    const { window } = this.#view;
+    const { window } = this.get();
     if (window === undefined || entries.length === 0 || !window.isAtEnd) return;
     if (!isFollowed && isFull(window)) {
-      this.#set({ window: { ...window, isAtEnd: false } });
+      this.#change({ window: { ...window, isAtEnd: false } });
       return;
     }
     const { entries: shown, after } = this.#filter.choose(entries, window);
-    this.#set({
+    this.#change({
       window: append(window, shown, { after, isAtEnd: true, isComplete: false, leftOut: 0 }),
     });
   }
@@ -123,7 +110,7 @@ export class LogStore {
   }
 
   async #readEnd(): Promise<void> {
-    const { window } = this.#view;
+    const { window } = this.get();
     if (!this.#hasEnded || window === undefined || !window.isAtEnd || window.isComplete || this.#isBusy())
       return;
     await this.#load(async (signal) => {
@@ -134,7 +121,7 @@ export class LogStore {
   }
 
   #isBusy(): boolean {
-    return this.#view.isLoading || this.#view.isPausing;
+    return this.get().isLoading || this.get().isPausing;
   }
 
   #jump(load: (signal: AbortSignal) => Promise<LogWindow>): Promise<void> {
@@ -146,16 +133,16 @@ export class LogStore {
     const reading = new AbortController();
     this.#reading = reading;
     clearTimeout(this.#pause);
-    this.#set({ isLoading: true, isJumping, isPausing: false });
+    this.#change({ isLoading: true, isJumping, isPausing: false });
     try {
       const window = await load(reading.signal);
       if (reading.signal.aborted) return;
-      this.#set({ window, isLoading: false, isJumping: false, error: undefined });
+      this.#change({ window, isLoading: false, isJumping: false, error: undefined });
     } catch (error) {
       if (reading.signal.aborted) return;
-      this.#set({ isLoading: false, isJumping: false, isPausing: true, error });
+      this.#change({ isLoading: false, isJumping: false, isPausing: true, error });
       this.#pause = setTimeout(() => {
-        this.#set({ isPausing: false });
+        this.#change({ isPausing: false });
         void this.#readEnd();
       }, PAUSE_MS);
       return;
@@ -167,9 +154,8 @@ export class LogStore {
     return this.read(this.contains === '' ? query : { ...query, contains: this.contains }, signal);
   }
 
-  #set(change: Partial<LogView>): void {
-    this.#view = { ...this.#view, ...change };
-    for (const listener of this.#listeners) listener();
+  #change(change: Partial<LogView>): void {
+    this.set({ ...this.get(), ...change });
   }
 }
 

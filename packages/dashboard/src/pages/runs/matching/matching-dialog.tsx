@@ -7,7 +7,7 @@ import { TextInput } from '../../../components/controls/inputs.js';
 import { ConfirmDialog } from '../../../components/feedback/confirm-dialog.js';
 import { Dialog } from '../../../components/feedback/dialog.js';
 import { ProgressBar } from '../../../components/values/progress-bar.js';
-import { RunLink } from '../../../components/values/run-link.js';
+import { RunLink } from '../../../components/values/named-links.js';
 import { countRuns, formatCount } from '../../../lib/format.js';
 import type { Pair } from '../../../run-form/form-values.js';
 import { PairRows } from '../../../run-form/pair-rows.js';
