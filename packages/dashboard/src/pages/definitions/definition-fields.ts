@@ -1,4 +1,3 @@
-import type { FormField } from '../../run-form/form-values.js';
 import {
   ATTRIBUTES,
   ADVANCED_DEFINITION_ROWS,
@@ -7,23 +6,19 @@ import {
   RETRY_ROW,
   TIMEOUT_ROW,
   TOPIC,
+  field,
   type FieldRows,
 } from '../../run-form/run-fields.js';
 
-const NAME: FormField = { path: 'id', kind: 'text', label: 'Name', hint: 'The id of the definition' };
-const VERSION: FormField = { path: 'version', kind: 'text', label: 'Version', hint: 'Such as 1.0.0' };
-const INPUT_SPECS: FormField = {
-  path: 'input_specs',
-  kind: 'object',
-  label: 'Inputs',
-  hint: 'JSON: by name the type, whether it is required, and the default. Without any, all inputs are accepted.',
-};
-const OUTPUT_SPECS: FormField = {
-  path: 'output_specs',
-  kind: 'object',
-  label: 'Outputs',
-  hint: 'JSON: by name the type; optional.',
-};
+const NAME = field('text', 'id', 'Name', 'The id of the definition');
+const VERSION = field('text', 'version', 'Version', 'Such as 1.0.0');
+const INPUT_SPECS = field(
+  'object',
+  'input_specs',
+  'Inputs',
+  'JSON: by name the type, whether it is required, and the default. Without any, all inputs are accepted.',
+);
+const OUTPUT_SPECS = field('object', 'output_specs', 'Outputs', 'JSON: by name the type; optional.');
 
 /** The fields of a definition that most have. */
 export const DEFINITION_ROWS: FieldRows = [

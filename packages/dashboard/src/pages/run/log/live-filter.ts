@@ -1,5 +1,4 @@
-import type { LogEntry } from './log-page.js';
-import type { LogWindow } from './log-window.js';
+import type { LogEntry, LogPage } from './log-page.js';
 
 /** Pieces and characters that a line has at most, as in searches of the service. */
 const MOST_PIECES = 1_000;
@@ -20,7 +19,7 @@ export class LiveFilter {
   }
 
   /** @returns what to add to the window, and the cursor behind it; a line that may still match is not behind it */
-  choose(entries: readonly LogEntry[], window: LogWindow): Pick<LogWindow, 'entries' | 'after'> {
+  choose(entries: readonly LogEntry[], window: LogPage): Pick<LogPage, 'entries' | 'after'> {
     const shown: LogEntry[] = [];
     let { after } = window;
     for (const entry of entries) {

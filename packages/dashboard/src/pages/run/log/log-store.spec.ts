@@ -14,22 +14,22 @@ const line = (number: number, text: string, continued = false): LogEntry => ({
 
 const page = (entries: readonly LogEntry[], change: Partial<LogPage> = {}): LogPage => ({
   entries,
-  previous: 'c',
-  hasPrevious: false,
-  next: entries.at(-1)?.cursor ?? 'c',
-  hasMore: false,
+  before: 'c',
+  hasOlder: false,
+  after: entries.at(-1)?.cursor ?? 'c',
+  isAtEnd: true,
   isComplete: false,
   leftOut: 0,
   ...change,
 });
 
-const END = page([], { next: 'c9', isComplete: true, leftOut: 5 });
+const END = page([], { after: 'c9', isComplete: true, leftOut: 5 });
 
 describe('the end of a log that a stream has told', () => {
   test('is read when a read that is under way has ended', async () => {
     let answer: ((older: LogPage) => void) | undefined;
     const read: ReadLog = (query) => {
-      if (query.tail !== undefined) return Promise.resolve(page([line(8, 'x')], { hasPrevious: true }));
+      if (query.tail !== undefined) return Promise.resolve(page([line(8, 'x')], { hasOlder: true }));
       if (query.before === undefined) return Promise.resolve(END);
       return new Promise((resolve) => (answer = resolve));
     };

@@ -1,7 +1,7 @@
 import { Store } from '../../../lib/store.js';
 import { LiveFilter } from './live-filter.js';
 import type { LogEntry, LogPage, ReadLog } from './log-page.js';
-import { append, isFull, prepend, windowOf, type LogWindow } from './log-window.js';
+import { append, isFull, prepend } from './log-window.js';
 
 const PAGE_LINES = 1000;
 const CONTEXT_LINES = 300;
@@ -11,7 +11,7 @@ const PAUSE_MS = 2000;
 /** What is shown of a log. */
 export interface LogView {
   /** Undefined until the first answer. */
-  readonly window: LogWindow | undefined;
+  readonly window: LogPage | undefined;
   readonly isLoading: boolean;
   /** Another place is being read: what a stream brings meanwhile does not belong to it. */
   readonly isJumping: boolean;
@@ -49,20 +49,19 @@ export class LogStore extends Store<LogView> {
 
   /** Shows the newest lines. */
   toEnd(): Promise<void> {
-    return this.#jump((signal) => this.#page({ tail: PAGE_LINES }, signal).then(windowOf));
+    return this.#jump((signal) => this.#page({ tail: PAGE_LINES }, signal));
   }
 
   /** Shows the first lines. */
   toStart(): Promise<void> {
-    return this.#jump((signal) => this.#page({ limit: PAGE_LINES }, signal).then(windowOf));
+    return this.#jump((signal) => this.#page({ limit: PAGE_LINES }, signal));
   }
 
   /** Shows what is around an entry. @param cursor behind the entry */
   toPlace(cursor: string): Promise<void> {
     return this.#jump(async (signal) => {
-      const before = windowOf(await this.#page({ before: cursor, limit: CONTEXT_LINES }, signal));
-      const page = await this.#page({ after: cursor, limit: PAGE_LINES }, signal);
-      return append(before, page.entries, placeBehind(page));
+      const before = await this.#page({ before: cursor, limit: CONTEXT_LINES }, signal);
+      return append(before, await this.#page({ after: cursor, limit: PAGE_LINES }, signal));
     });
   }
 
@@ -81,8 +80,7 @@ export class LogStore extends Store<LogView> {
     if (window === undefined || window.isAtEnd || this.#isBusy()) return;
     const query = { after: window.after, limit: PAGE_LINES };
     await this.#load(async (signal) => {
-      const page = await this.#page(query, signal);
-      return append(window, page.entries, placeBehind(page));
+      return append(window, await this.#page(query, signal));
     }, false);
   }
 
@@ -99,7 +97,7 @@ export class LogStore extends Store<LogView> {
     }
     const { entries: shown, after } = this.#filter.choose(entries, window);
     this.#change({
-      window: append(window, shown, { after, isAtEnd: true, isComplete: false, leftOut: 0 }),
+      window: append(window, { entries: shown, after, isAtEnd: true, isComplete: false, leftOut: 0 }),
     });
   }
 
@@ -116,7 +114,7 @@ export class LogStore extends Store<LogView> {
     await this.#load(async (signal) => {
       const page = await this.#page({ after: window.after, limit: PAGE_LINES }, signal);
       this.#hasEnded = signal.aborted;
-      return append(window, page.entries, placeBehind(page));
+      return append(window, page);
     }, false);
   }
 
@@ -124,11 +122,11 @@ export class LogStore extends Store<LogView> {
     return this.get().isLoading || this.get().isPausing;
   }
 
-  #jump(load: (signal: AbortSignal) => Promise<LogWindow>): Promise<void> {
+  #jump(load: (signal: AbortSignal) => Promise<LogPage>): Promise<void> {
     return this.#load(load, true);
   }
 
-  async #load(load: (signal: AbortSignal) => Promise<LogWindow>, isJumping: boolean): Promise<void> {
+  async #load(load: (signal: AbortSignal) => Promise<LogPage>, isJumping: boolean): Promise<void> {
     this.#reading?.abort();
     const reading = new AbortController();
     this.#reading = reading;
@@ -157,8 +155,4 @@ export class LogStore extends Store<LogView> {
   #change(change: Partial<LogView>): void {
     this.set({ ...this.get(), ...change });
   }
-}
-
-function placeBehind(page: LogPage): Pick<LogWindow, 'after' | 'isAtEnd' | 'isComplete' | 'leftOut'> {
-  return { after: page.next, isAtEnd: !page.hasMore, isComplete: page.isComplete, leftOut: page.leftOut };
 }

@@ -4,9 +4,8 @@ import { ErrorState } from '../../../components/feedback/error-state.js';
 import { LiveDot, type Liveness } from '../../../components/values/live-dot.js';
 import { formatCount } from '../../../lib/format.js';
 import { LogLines } from './log-lines.js';
-import type { LogEntry } from './log-page.js';
+import type { LogEntry, LogPage } from './log-page.js';
 import styles from './log-panel.module.css';
-import type { LogWindow } from './log-window.js';
 import { useLog, type Log } from './use-log.js';
 
 const NO_ENTRIES: readonly LogEntry[] = [];
@@ -57,7 +56,7 @@ export function LogViewer(props: Props) {
   );
 }
 
-function Empty({ contains, isEnded, wasHandedOut, window }: Props & { log: Log; window: LogWindow }) {
+function Empty({ contains, isEnded, wasHandedOut, window }: Props & { log: Log; window: LogPage }) {
   if (contains !== '') {
     return window.hasOlder ? (
       <p className="muted">Searching further up …</p>

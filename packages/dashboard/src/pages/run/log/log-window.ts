@@ -6,39 +6,10 @@ const MOST_CHARACTERS = 8_000_000;
 /** Trimmed at once, so that not every line that comes costs a copy. */
 const TRIMMED_ENTRIES = 2000;
 
-/** The stretch of a log that a tab holds. */
-export interface LogWindow {
-  readonly entries: readonly LogEntry[];
-  /** Cursor in front of the first entry. */
-  readonly before: string;
-  readonly hasOlder: boolean;
-  /** Cursor behind the last entry. */
-  readonly after: string;
-  /** Whether it holds the newest line that was known when it was read. */
-  readonly isAtEnd: boolean;
-  /** Nothing will follow. */
-  readonly isComplete: boolean;
-  /** As in LogPage. */
-  readonly leftOut: number;
-}
-
-/** The window that shows one page. */
-export function windowOf(page: LogPage): LogWindow {
-  return {
-    entries: page.entries,
-    before: page.previous,
-    hasOlder: page.hasPrevious,
-    after: page.next,
-    isAtEnd: !page.hasMore,
-    isComplete: page.isComplete,
-    leftOut: page.leftOut,
-  };
-}
-
 /** Adds what is in front of the window; what is too much goes at the other end. */
-export function prepend(window: LogWindow, page: LogPage): LogWindow {
-  const all = [...page.entries, ...window.entries];
-  const older = { ...window, before: page.previous, hasOlder: page.hasPrevious };
+export function prepend(window: LogPage, { entries, before, hasOlder }: LogPage): LogPage {
+  const all = [...entries, ...window.entries];
+  const older = { ...window, before, hasOlder };
   const kept = countKept(all.values());
   const last = all[kept - 1];
   if (kept === all.length || last === undefined) return { ...older, entries: all };
@@ -47,12 +18,11 @@ export function prepend(window: LogWindow, page: LogPage): LogWindow {
 
 /** Adds what is behind the window; what is too much goes at the other end. */
 export function append(
-  window: LogWindow,
-  entries: readonly LogEntry[],
-  place: Pick<LogWindow, 'after' | 'isAtEnd' | 'isComplete' | 'leftOut'>,
-): LogWindow {
+  window: LogPage,
+  { entries, after, isAtEnd, isComplete, leftOut }: Omit<LogPage, 'before' | 'hasOlder'>,
+): LogPage {
   const all = entries.length === 0 ? window.entries : [...window.entries, ...entries];
-  const newer = { ...window, ...place, entries: all };
+  const newer = { ...window, after, isAtEnd, isComplete, leftOut, entries: all };
   const kept = countKept(all.toReversed().values());
   const trimmed = all[all.length - kept - 1];
   if (trimmed === undefined) return newer;
@@ -60,7 +30,7 @@ export function append(
 }
 
 /** Whether more lines would push others out. */
-export function isFull({ entries }: LogWindow): boolean {
+export function isFull({ entries }: LogPage): boolean {
   return entries.length >= MOST_ENTRIES - TRIMMED_ENTRIES;
 }
 
