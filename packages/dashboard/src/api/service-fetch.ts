@@ -1,6 +1,6 @@
 import { noteServiceTime } from '../lib/clock.js';
 import { Store } from '../lib/store.js';
-import { Unreachable } from './api-error.js';
+import { Unreachable } from './answers.js';
 
 /** Whether the service is unreachable, as far as the last request can tell. */
 export const serviceAway = new Store(false);

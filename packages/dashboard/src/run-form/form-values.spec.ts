@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { fillForm, placeErrors, readForm, type FieldValue, type FormField } from './form-values.js';
-import { IMAGE, INPUTS, PRIORITY, RETRY_ROW, ADVANCED_RUN_ROWS } from './run-fields.js';
+import { ADVANCED_RUN_ROWS, IMAGE, INPUTS, PRIORITY, RETRY_ROW } from './run-fields.js';
 
 const OPTIONS: readonly FormField[] = ADVANCED_RUN_ROWS.flat();
 const FIELDS: readonly FormField[] = [IMAGE, INPUTS, PRIORITY, ...RETRY_ROW, ...OPTIONS];

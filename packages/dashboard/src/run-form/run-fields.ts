@@ -1,3 +1,4 @@
+import type { Schemas } from '@longshore/client';
 import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import type { FieldKind, FormField } from './form-values.js';
 
@@ -157,7 +158,7 @@ const CONCURRENCY_ROW: readonly FormField[] = [
 /** Rows that runs and definitions have: pairs alone, other fields two by two. */
 const CONTAINER_ROWS: FieldRows = [
   [LABELS_FIELD],
-  ...OPTION_FIELDS.filter(({ kind }) => kind === 'pairs').map((field) => [field]),
+  ...OPTION_FIELDS.filter(({ kind }) => kind === 'pairs').map((one) => [one]),
   ...inPairs([...OPTION_FIELDS.filter(({ kind }) => kind !== 'pairs'), SELECTOR]),
   ...MORE_RESOURCE_ROWS,
   CONCURRENCY_ROW,
@@ -181,4 +182,26 @@ export const DEFINITION_RUN_ROWS: FieldRows = [...ADVANCED_RUN_ROWS, RESOURCE_RO
 
 function inPairs(fields: readonly FormField[]): FieldRows {
   return fields.flatMap((_, at) => (at % 2 === 0 ? [fields.slice(at, at + 2)] : []));
+}
+
+type Options = Pick<Schemas['OpRun'], RunOption['name']>;
+
+/** The options of a run or a definition that only the worker reads. */
+export function optionsOf(shown: Options): Options {
+  return Object(Object.fromEntries(RUN_OPTIONS.map(({ name }) => [name, shown[name]])));
+}
+
+/** Those of them that are set; undefined when none is. */
+export function containerOf(shown: Readonly<Record<RunOption['name'], unknown>>): object | undefined {
+  const set = RUN_OPTIONS.flatMap(({ name, default: unset }) => {
+    const value = shown[name];
+    const isEmpty = value === null || (typeof value === 'object' && Object.keys(Object(value)).length === 0);
+    return isEmpty || value === unset ? [] : [[name, value] as const];
+  });
+  return set.length === 0 ? undefined : Object.fromEntries(set);
+}
+
+/** Constraints as a request has them: without the GPUs that the scheduler chose, and CPU once, in the exact form if there is one. */
+export function requestedOf({ gpu_id: _gpu, gpu_ids: _gpus, cpu, ...constraints }: Schemas['Constraints']) {
+  return constraints.cpu_millis === undefined ? { ...constraints, cpu } : constraints;
 }

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { ApiError, describeError } from '../api/api-error.js';
+import { ApiError, describeError } from '../api/answers.js';
 import type { FormState } from './form-rows.js';
 import { placeErrors, readForm, type FormField, type FormValues, type Json } from './form-values.js';
 

@@ -1,13 +1,14 @@
 import { describeGrowth, describeNeeds } from '@longshore/client/needs';
 import { Link } from 'wouter';
-import { Fact } from '../../components/values/fact.js';
+import type { Schemas } from '../../api/use-api.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
+import { Fact } from '../../components/values/facts.js';
 import { JsonTree } from '../../components/values/json-tree.js';
 import { Time } from '../../components/values/time.js';
 import { formatCount, formatDuration, formatMb } from '../../lib/format.js';
-import { containerOf } from '../../run-form/options-of.js';
+import { jsonChanges, type JsonChange } from '../../lib/json-changes.js';
+import { containerOf, requestedOf } from '../../run-form/run-fields.js';
 import styles from './definition-page.module.css';
-import type { Definition } from './definition-view.js';
 import { limitsOf } from './run-inputs.js';
 
 /** Everything that a version says. */
@@ -158,4 +159,25 @@ function Outputs({ definition: { output_specs: specs } }: { readonly definition:
       </table>
     </div>
   );
+}
+
+/** A version of a definition as the API has it. */
+export type Definition = Schemas['OpDefinition'];
+
+/** What a version says apart from which one it is: what one would send to make another like it. */
+function contentOf(definition: Definition): Omit<Definition, 'createdAt' | 'updatedAt'> {
+  const { createdAt: _created, updatedAt: _updated, ...content } = definition;
+  return content;
+}
+
+/** What changed from one version to another. */
+export function changesBetween(before: Definition, after: Definition): JsonChange[] {
+  return jsonChanges({ ...contentOf(before), version: '' }, { ...contentOf(after), version: '' });
+}
+
+/** A version as the body of a request that stores it; what the service does not take stays out. */
+export function toBody(definition: Definition): object {
+  const { constraints, event_delivery: delivery, ...content } = contentOf(definition);
+  const needs = requestedOf(constraints);
+  return { ...content, constraints: needs, ...(delivery === null ? {} : { event_delivery: delivery }) };
 }

@@ -2,20 +2,27 @@ import { readWarnings } from '@longshore/common/warnings';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
-import { describeError } from '../../api/api-error.js';
-import { unwrap } from '../../api/unwrap.js';
+import { describeError, unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
+import { Field, TextArea } from '../../components/controls/inputs.js';
 import { Dialog } from '../../components/feedback/dialog.js';
-import { Field } from '../../components/controls/field.js';
-import { TextArea } from '../../components/controls/inputs.js';
-import { DefinitionLink } from '../../components/values/named-links.js';
 import { showToast } from '../../components/feedback/toasts.js';
+import { DefinitionLink } from '../../components/values/named-links.js';
 import { Advanced, FormRows } from '../../run-form/form-rows.js';
 import { fillForm, readForm, type FormField, type Json } from '../../run-form/form-values.js';
-import { ADVANCED_DEFINITION_ROWS } from '../../run-form/run-fields.js';
+import {
+  ADVANCED_DEFINITION_ROWS,
+  ATTRIBUTES,
+  field,
+  IMAGE,
+  RESOURCE_ROW,
+  RETRY_ROW,
+  TIMEOUT_ROW,
+  TOPIC,
+  type FieldRows,
+} from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
-import { DEFINITION_FIELDS, DEFINITION_ROWS } from './definition-fields.js';
 import styles from './edit-definition.module.css';
 
 const WHOLE: FormField = {
@@ -161,3 +168,29 @@ function storedMessage(name: string, version: string) {
     </>
   );
 }
+
+const NAME = field('text', 'id', 'Name', 'The id of the definition');
+const VERSION = field('text', 'version', 'Version', 'Such as 1.0.0');
+const INPUT_SPECS = field(
+  'object',
+  'input_specs',
+  'Inputs',
+  'JSON: by name the type, whether it is required, and the default. Without any, all inputs are accepted.',
+);
+const OUTPUT_SPECS = field('object', 'output_specs', 'Outputs', 'JSON: by name the type; optional.');
+
+/** The fields of a definition that most have. */
+const DEFINITION_ROWS: FieldRows = [
+  [NAME, VERSION],
+  [IMAGE],
+  [INPUT_SPECS],
+  [OUTPUT_SPECS],
+  RETRY_ROW,
+  RESOURCE_ROW,
+  TIMEOUT_ROW,
+  [TOPIC],
+  [ATTRIBUTES],
+];
+
+/** Every field of a definition. */
+const DEFINITION_FIELDS = [...DEFINITION_ROWS.flat(), ...ADVANCED_DEFINITION_ROWS.flat()];

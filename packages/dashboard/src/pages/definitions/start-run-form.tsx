@@ -1,19 +1,19 @@
-import { useMutation } from '@tanstack/react-query';
-import { useState, type FormEvent } from 'react';
+import { shellWords } from '@longshore/common/shell-words';
+import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query';
+import { useEffect, useState, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
-import { DefinitionLink, RunLink } from '../../components/values/named-links.js';
 import { showToast } from '../../components/feedback/toasts.js';
+import { DefinitionLink, RunLink } from '../../components/values/named-links.js';
 import { newKey } from '../../lib/new-key.js';
 import { Advanced, FormRows, More } from '../../run-form/form-rows.js';
 import { fillForm, readForm, type FormField } from '../../run-form/form-values.js';
 import { DEFINITION_RUN_ROWS } from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
 import { useShortcut } from '../../shell/shortcuts.js';
-import { CommandPreview } from './command-preview.js';
-import type { Definition } from './definition-view.js';
+import type { Definition } from './definition-details.js';
 import { inputFields } from './run-inputs.js';
 import styles from './start-run-form.module.css';
 
@@ -126,4 +126,58 @@ function createdMessage(id: string, { id: name, version }: Definition) {
       Run <RunLink id={id} /> of <DefinitionLink name={name} version={version} /> is created.
     </>
   );
+}
+
+/** How long nothing is entered before the service is asked. */
+const PAUSE_MS = 400;
+
+interface Props {
+  readonly definition: Definition;
+  /** What would be sent; undefined while it cannot be. */
+  readonly body: Schemas['DefinitionRunCreate'] | undefined;
+}
+
+/** What a run with these inputs would execute, if the definition says that. */
+function CommandPreview({ definition, body }: Props) {
+  const { id: name, version, command, args, env } = definition;
+  const api = useApi();
+  const isTemplate = command !== null || args !== null || Object.keys(env).length > 0;
+  const asked = useSettled(isTemplate && body !== undefined ? JSON.stringify(body) : undefined, PAUSE_MS);
+  const { data: run } = useQuery({
+    queryKey: ['dry-run', name, version, asked],
+    queryFn: ({ signal }) => {
+      const params = { path: { name }, query: { version, dry_run: true } };
+      const sent: Schemas['DefinitionRunCreate'] = JSON.parse(asked ?? '{}');
+      return unwrap(api.POST('/definitions/{name}/runs', { params, body: sent, signal }));
+    },
+    enabled: asked !== undefined,
+    placeholderData: keepPreviousData,
+  });
+  if (asked === undefined || run === undefined) return null;
+  return (
+    <section>
+      <h2>Command</h2>
+      <pre className={styles.command} aria-label="Command">
+        {commandText(run)}
+      </pre>
+    </section>
+  );
+}
+
+/** The variables and the command line, as a shell would read them. */
+function commandText({ image, env, command, args }: Schemas['OpRun']): string {
+  const variables = Object.entries(env).map(([name, value]) => shellWords([`${name}=${value}`]));
+  const start = command === null ? `(entrypoint of ${image})` : shellWords(command);
+  const rest = args === null && command === null ? '(arguments of the image)' : shellWords(args ?? []);
+  return [...variables, `${start} ${rest}`.trimEnd()].join('\n');
+}
+
+/** The text as it was when it last stayed the same for so long. */
+function useSettled(text: string | undefined, ms: number): string | undefined {
+  const [settled, setSettled] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(text), ms);
+    return () => clearTimeout(timer);
+  }, [text, ms]);
+  return settled;
 }

@@ -1,6 +1,5 @@
-import { Duration } from '../../components/values/duration.js';
-import { StateBadge } from '../../components/values/state-badge.js';
-import { Time } from '../../components/values/time.js';
+import { StateBadge } from '../../components/values/badge.js';
+import { Duration, Time } from '../../components/values/time.js';
 import { classNames } from '../../lib/class-names.js';
 import { formatCount, formatMb } from '../../lib/format.js';
 import styles from './attempt-list.module.css';

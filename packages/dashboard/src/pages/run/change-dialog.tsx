@@ -1,14 +1,13 @@
 import type { RunState } from '@longshore/client/constants';
 import { useState } from 'react';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
-import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
-import { Field } from '../../components/controls/field.js';
-import { Checkbox, Select, TextArea, TextInput } from '../../components/controls/inputs.js';
-import { RunLink } from '../../components/values/named-links.js';
+import { Checkbox, Field, Select, TextArea, TextInput } from '../../components/controls/inputs.js';
+import { ConfirmDialog } from '../../components/feedback/dialog.js';
 import { showToast } from '../../components/feedback/toasts.js';
-import styles from './form.module.css';
+import { RunLink } from '../../components/values/named-links.js';
 import { readForm, type FormField } from '../../run-form/form-values.js';
+import styles from './form.module.css';
 import type { Run } from './run-view.js';
 
 const EFFECTS: Readonly<Record<RunState, string>> = {

@@ -1,7 +1,7 @@
 import { useState } from 'react';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrap } from '../../api/answers.js';
 import { useApi } from '../../api/use-api.js';
-import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
+import { ConfirmDialog } from '../../components/feedback/dialog.js';
 import { FormRows } from '../../run-form/form-rows.js';
 import { fillForm, readForm } from '../../run-form/form-values.js';
 import { LABELS_FIELD, NAME } from '../../run-form/run-fields.js';

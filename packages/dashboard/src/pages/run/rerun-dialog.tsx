@@ -1,12 +1,12 @@
 import { useMutation } from '@tanstack/react-query';
 import { useId, useState, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { Dialog } from '../../components/feedback/dialog.js';
-import { RunLink } from '../../components/values/named-links.js';
 import { showToast } from '../../components/feedback/toasts.js';
+import { RunLink } from '../../components/values/named-links.js';
 import { describeLocal } from '../../lib/local-time.js';
 import { FormRows } from '../../run-form/form-rows.js';
 import { fillForm, type FormField } from '../../run-form/form-values.js';

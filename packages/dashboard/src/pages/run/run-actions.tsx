@@ -1,12 +1,11 @@
 import { useState } from 'react';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrap } from '../../api/answers.js';
 import { useApi } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
-import { Field } from '../../components/controls/field.js';
-import { TextInput } from '../../components/controls/inputs.js';
-import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
-import { RunLink } from '../../components/values/named-links.js';
+import { Field, TextInput } from '../../components/controls/inputs.js';
+import { ConfirmDialog } from '../../components/feedback/dialog.js';
 import { showToast } from '../../components/feedback/toasts.js';
+import { RunLink } from '../../components/values/named-links.js';
 import { useSession } from '../../session/session-context.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import { ChangeDialog } from './change-dialog.js';

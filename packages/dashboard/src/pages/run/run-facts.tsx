@@ -1,11 +1,13 @@
 import { describeGrowth, describeNeeds } from '@longshore/client/needs';
 import { Link } from 'wouter';
-import { Fact } from '../../components/values/fact.js';
-import { Duration } from '../../components/values/duration.js';
-import { Time } from '../../components/values/time.js';
+import { Fact } from '../../components/values/facts.js';
+import { RunLink } from '../../components/values/named-links.js';
+import { Duration, Time } from '../../components/values/time.js';
 import { formatCount, formatDuration, formatExact, formatMb } from '../../lib/format.js';
 import styles from './run-facts.module.css';
+import runPageStyles from './run-page.module.css';
 import { attemptText, isEnded, type Run } from './run-view.js';
+import { useExplanation } from './use-run.js';
 
 /** What there is to know about a run, in a line or two. */
 export function RunFacts({ run }: { readonly run: Run }) {
@@ -159,4 +161,31 @@ function mountText({
 
 function needsOf({ constraints }: Run): string {
   return describeNeeds(constraints, formatMb).join(', ') || 'nothing special';
+}
+
+const MOST_SHOWN = 5;
+
+interface Props {
+  readonly run: Run;
+  readonly concurrency: NonNullable<Run['concurrency']>;
+}
+
+/** The other runs that execute with the concurrency key of this one. One line, whatever it says. */
+export function KeyHolders({ run, concurrency: { key, limit } }: Props) {
+  const use = useExplanation(run)?.concurrency;
+  const holders = use?.holders ?? [];
+  const others = `/runs?concurrency_key=${encodeURIComponent(key)}`;
+  return (
+    <p className={runPageStyles.holders}>
+      The concurrency key <Link href={others}>{key}</Link> allows {formatCount(limit)}{' '}
+      {limit === 1 ? 'run' : 'runs'} at a time.{' '}
+      {holders.length === 0 ? 'No other run with it executes.' : 'Others that execute: '}
+      {holders.slice(0, MOST_SHOWN).map(({ run_id: id }) => (
+        <span key={id} className={runPageStyles.holder}>
+          <RunLink id={id} />
+        </span>
+      ))}
+      {holders.length > MOST_SHOWN && <Link href={`${others}&state=RUNNING`}>and more</Link>}
+    </p>
+  );
 }

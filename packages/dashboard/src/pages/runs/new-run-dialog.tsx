@@ -1,23 +1,22 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useId, useRef } from 'react';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
+import { Field, TextArea, TextInput } from '../../components/controls/inputs.js';
 import { Dialog } from '../../components/feedback/dialog.js';
-import { Field } from '../../components/controls/field.js';
-import { TextArea, TextInput } from '../../components/controls/inputs.js';
-import { RunLink } from '../../components/values/named-links.js';
 import { showToast } from '../../components/feedback/toasts.js';
+import { RunLink } from '../../components/values/named-links.js';
 import { newKey } from '../../lib/new-key.js';
 import { Advanced, FormRows } from '../../run-form/form-rows.js';
 import { textOf, type FormField, type FormValues } from '../../run-form/form-values.js';
 import {
+  ADVANCED_RUN_ROWS,
   IMAGE,
   INPUTS,
   PRIORITY,
   RESOURCE_ROW,
   RETRY_ROW,
-  ADVANCED_RUN_ROWS,
   TIMEOUT_ROW,
   TOPIC,
 } from '../../run-form/run-fields.js';

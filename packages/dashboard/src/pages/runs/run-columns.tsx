@@ -1,12 +1,10 @@
 import { TERMINAL_STATES, type RunState } from '@longshore/client/constants';
 import { Link } from 'wouter';
-import type { Tone } from '../../components/values/badge.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import type { Column } from '../../components/table/data-table.js';
-import { Duration } from '../../components/values/duration.js';
+import { StateBadge, type Tone } from '../../components/values/badge.js';
 import { ProgressBar } from '../../components/values/progress-bar.js';
-import { StateBadge } from '../../components/values/state-badge.js';
-import { Time } from '../../components/values/time.js';
+import { Duration, Time } from '../../components/values/time.js';
 import { classNames } from '../../lib/class-names.js';
 import { formatCount, shortId } from '../../lib/format.js';
 import type { Run } from './run-view.js';

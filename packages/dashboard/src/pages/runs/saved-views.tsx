@@ -1,10 +1,9 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
 import { Button } from '../../components/controls/button.js';
-import { Field } from '../../components/controls/field.js';
 import { IconButton } from '../../components/controls/icon.js';
-import { TextInput } from '../../components/controls/inputs.js';
-import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
+import { Field, TextInput } from '../../components/controls/inputs.js';
+import { ConfirmDialog } from '../../components/feedback/dialog.js';
 import { Store, useStore } from '../../lib/store.js';
 import styles from './run-filter-bar.module.css';
 import { RUN_FILTERS, type RunFilters } from './run-filters.js';

@@ -1,16 +1,13 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useRef, useState, type FormEvent } from 'react';
-import { unwrap } from '../../api/unwrap.js';
+import { ApiError, describeError, unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
+import { Field, PasswordInput, Select, TextInput } from '../../components/controls/inputs.js';
 import { Dialog } from '../../components/feedback/dialog.js';
-import { Field } from '../../components/controls/field.js';
-import { PasswordInput, Select, TextInput } from '../../components/controls/inputs.js';
 import { showToast } from '../../components/feedback/toasts.js';
 import { placeErrors } from '../../run-form/form-values.js';
-import { ApiError, describeError } from '../../api/api-error.js';
 import styles from './secrets-page.module.css';
-import { KINDS, type Secret, type SecretKind } from './secret-view.js';
 
 const PATHS = ['name', 'kind', 'value.server', 'value.username', 'value.password', 'value'];
 const FIELDS = PATHS.map((path) => ({ path }));
@@ -165,3 +162,13 @@ function useStore(name: string, onStored: () => void, read: () => Promise<Schema
     },
   });
 }
+
+/** A secret as the API has it: everything but its value. */
+export type Secret = Schemas['Secret'];
+type SecretKind = Secret['kind'];
+
+const KINDS = [
+  ['opaque', 'Opaque: any text, for an environment variable'],
+  ['map', 'Map: a JSON object of environment variables'],
+  ['registry', 'Registry: a login for the pull of an image'],
+] as const satisfies readonly (readonly [SecretKind, string])[];

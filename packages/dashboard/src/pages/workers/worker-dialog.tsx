@@ -1,15 +1,14 @@
 import { Link } from 'wouter';
-import { Fact } from '../../components/values/fact.js';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { EmptyState } from '../../components/feedback/empty-state.js';
-import { ResourceBar } from '../../components/values/resource-bar.js';
+import { Fact } from '../../components/values/facts.js';
 import { RunLink } from '../../components/values/named-links.js';
+import { ResourceBar } from '../../components/values/resource-bar.js';
 import { Time } from '../../components/values/time.js';
-import { useSession } from '../../session/session-context.js';
 import { formatCount, formatMb } from '../../lib/format.js';
-import { DrainButton } from './drain-button.js';
+import { useSession } from '../../session/session-context.js';
+import { DrainButton, WorkerStateBadge } from './worker-columns.js';
 import styles from './worker-dialog.module.css';
-import { WorkerStateBadge } from './worker-state-badge.js';
 import {
   assignedRuns,
   cpuUse,

@@ -1,4 +1,4 @@
-import { toApiError } from '../../../api/unwrap.js';
+import { toApiError } from '../../../api/answers.js';
 import type { LongshoreClient, Schemas } from '../../../api/use-api.js';
 
 /** A line of a log, or a gap where lines are missing. */

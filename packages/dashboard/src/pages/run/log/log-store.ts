@@ -1,7 +1,5 @@
 import { Store } from '../../../lib/store.js';
-import { LiveFilter } from './live-filter.js';
 import type { LogEntry, LogPage, ReadLog } from './log-page.js';
-import { append, isFull, prepend } from './log-window.js';
 
 const PAGE_LINES = 1000;
 const CONTEXT_LINES = 300;
@@ -155,4 +153,106 @@ export class LogStore extends Store<LogView> {
   #change(change: Partial<LogView>): void {
     this.set({ ...this.get(), ...change });
   }
+}
+
+/** Entries and characters that a tab holds of a log at most, however long the log is. */
+const MOST_ENTRIES = 20_000;
+const MOST_CHARACTERS = 8_000_000;
+/** Trimmed at once, so that not every line that comes costs a copy. */
+const TRIMMED_ENTRIES = 2000;
+
+/** Adds what is in front of the window; what is too much goes at the other end. */
+function prepend(window: LogPage, { entries, before, hasOlder }: LogPage): LogPage {
+  const all = [...entries, ...window.entries];
+  const older = { ...window, before, hasOlder };
+  const kept = countKept(all.values());
+  const last = all[kept - 1];
+  if (kept === all.length || last === undefined) return { ...older, entries: all };
+  return { ...older, entries: all.slice(0, kept), after: last.cursor, isAtEnd: false, isComplete: false };
+}
+
+/** Adds what is behind the window; what is too much goes at the other end. */
+function append(
+  window: LogPage,
+  { entries, after, isAtEnd, isComplete, leftOut }: Omit<LogPage, 'before' | 'hasOlder'>,
+): LogPage {
+  const all = entries.length === 0 ? window.entries : [...window.entries, ...entries];
+  const newer = { ...window, after, isAtEnd, isComplete, leftOut, entries: all };
+  const kept = countKept(all.toReversed().values());
+  const trimmed = all[all.length - kept - 1];
+  if (trimmed === undefined) return newer;
+  return { ...newer, entries: all.slice(all.length - kept), before: trimmed.cursor, hasOlder: true };
+}
+
+/** Whether more lines would push others out. */
+function isFull({ entries }: LogPage): boolean {
+  return entries.length >= MOST_ENTRIES - TRIMMED_ENTRIES;
+}
+
+function countKept(entries: Iterable<LogEntry>): number {
+  let count = 0;
+  let characters = 0;
+  for (const entry of entries) {
+    characters += 'text' in entry ? entry.text.length : 0;
+    if (count > 0 && characters > MOST_CHARACTERS) return count;
+    count += 1;
+  }
+  return count > MOST_ENTRIES ? MOST_ENTRIES - TRIMMED_ENTRIES : count;
+}
+
+/** Pieces and characters that a line has at most, as in searches of the service. */
+const MOST_PIECES = 1_000;
+const MOST_LINE_CHARACTERS = 1024 * 1024;
+
+type LogLine = Extract<LogEntry, { readonly text: string }>;
+
+/** Chooses the lines of a stream that contain a text, which may cross from one piece of a line into the next. */
+class LiveFilter {
+  readonly #wanted: string;
+  /** Pieces of the last line while it does not match: it is not shown yet. */
+  #pieces: LogLine[] = [];
+  #text = '';
+
+  /** @param contains in any case; empty: every line matches */
+  constructor(contains: string) {
+    this.#wanted = contains.toLowerCase();
+  }
+
+  /** @returns what to add to the window, and the cursor behind it; a line that may still match is not behind it */
+  choose(entries: readonly LogEntry[], window: LogPage): Pick<LogPage, 'entries' | 'after'> {
+    const shown: LogEntry[] = [];
+    let { after } = window;
+    for (const entry of entries) {
+      const last = this.#pieces.at(-1);
+      const isLong = this.#pieces.length >= MOST_PIECES || this.#text.length >= MOST_LINE_CHARACTERS;
+      if (isLong || !continues(entry, last)) {
+        // Another number: the stream has begun anew, and what it passed is of no account.
+        if (entry.line === (last?.line ?? NaN) + 1) after = last?.cursor ?? after;
+        this.#forget();
+      }
+      if ('gap' in entry || continues(entry, shown.at(-1) ?? window.entries.at(-1))) {
+        shown.push(entry);
+        after = entry.cursor;
+        continue;
+      }
+      this.#pieces.push(entry);
+      this.#text += entry.text;
+      if (!this.#text.toLowerCase().includes(this.#wanted)) continue;
+      shown.push(...this.#pieces);
+      after = entry.cursor;
+      this.#forget();
+    }
+    return { entries: shown, after };
+  }
+
+  #forget(): void {
+    this.#pieces = [];
+    this.#text = '';
+  }
+}
+
+/** Whether an entry is a further piece of the line of another one. */
+function continues(entry: LogEntry, before: LogEntry | undefined): boolean {
+  if (before === undefined || 'gap' in entry || 'gap' in before) return false;
+  return entry.continued === true && entry.stream === before.stream && entry.line === before.line + 1;
 }

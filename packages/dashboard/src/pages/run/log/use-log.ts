@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useEffectEvent, useRef, useState, type RefObject } from 'react';
-import { ApiError } from '../../../api/api-error.js';
+import { ApiError } from '../../../api/answers.js';
 import { useApi } from '../../../api/use-api.js';
 import { useSse, type StreamStatus } from '../../../api/use-sse.js';
 import { useStore } from '../../../lib/store.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { unwrapPages } from './unwrap.js';
+import { unwrapPages } from './answers.js';
 
 /** A list of numbers whose pages end after two rows, and the cursors that were asked for. */
 function listOf(count: number): { read: Parameters<typeof unwrapPages<number>>[0]; cursors: unknown[] } {

@@ -15,3 +15,12 @@ export function Fact({ name, className, children }: Props) {
     </div>
   );
 }
+
+/** A text on one line, cut where it is too long; the whole is in its tip. */
+export function Line({ text, isCode = false }: { readonly text: string; readonly isCode?: boolean }) {
+  return (
+    <div className="truncate" title={text}>
+      {isCode ? <code>{text}</code> : text}
+    </div>
+  );
+}
