@@ -1,12 +1,11 @@
 import type { Readable } from 'node:stream';
 import type { LongshoreClient } from '@longshore/client';
 import { readTime, TIME_FORM } from '@longshore/common/json/read-time';
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { ExitCode } from './cli-error.js';
-import { readLogin } from './config-file.js';
-import { chooseConnection, type ConnectionFlags } from './connection.js';
+import { chooseConnection, readLogin, type ConnectionFlags } from './connection.js';
 import type { Output } from './output.js';
-import { type Answered, type CallInit, Session } from './session.js';
+import { Session, type Answered, type CallInit } from './session.js';
 import { formatTable, type Column } from './table.js';
 
 /** Flags of every command that calls the service. */

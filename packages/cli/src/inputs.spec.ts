@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
-import { describe, test } from 'vitest';
 import { stringifyJson } from '@longshore/common/json/json-text';
+import { describe, test } from 'vitest';
 import { CliError, EXIT } from './cli-error.js';
 import { readAssignment, readInputs, readJsonFile } from './inputs.js';
 

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { buffer as readAll } from 'node:stream/consumers';
 import type { Readable } from 'node:stream';
+import { buffer as readAll } from 'node:stream/consumers';
 import { composeJson, memberTexts, parseJson } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { usageError } from './cli-error.js';

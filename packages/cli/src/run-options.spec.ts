@@ -2,16 +2,16 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, test } from 'vitest';
 import { Command } from 'commander';
+import { describe, test } from 'vitest';
 import { CliError, EXIT } from './cli-error.js';
 import { given } from './new-run.js';
 import {
   readRetries,
   readRunOptions,
+  takesRunOptions,
   type RunOptionFlags,
   type RunOptions,
-  takesRunOptions,
 } from './run-options.js';
 
 /** What a command line says of a run. */

@@ -1,12 +1,12 @@
 import { isUtf8 } from 'node:buffer';
 import { stat } from 'node:fs/promises';
+import type { Schemas } from '@longshore/client';
+import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
-import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
-import type { Schemas } from '@longshore/client';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { usageError } from './cli-error.js';
-import { type CliContext, integerOption, several, time } from './command-kit.js';
+import { integerOption, several, time, type CliContext } from './command-kit.js';
 import { readBytes, splitAssignment } from './inputs.js';
 
 /** Flags for what a run may also say; those of {@link RUN_OPTIONS} are read by their names. */

@@ -3,9 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
 import { Backoff } from '@longshore/common/backoff';
 import { EXACT_JSON } from '@longshore/common/json/json-text';
-import { CliError, EXIT } from './cli-error.js';
+import { CliError, EXIT, failureText, hasNeverLeft, isRetryable, refusalOf } from './cli-error.js';
 import type { Connection } from './connection.js';
-import { isRetryable, failureText, hasNeverLeft, refusalOf } from './failures.js';
 import type { Output } from './output.js';
 
 const REQUEST_MS = 30_000;
@@ -30,12 +29,22 @@ export interface CallInit {
   readonly redirect: 'manual';
 }
 
+/** A call of the generated client. */
+type Call<T> = (init: CallInit) => Promise<Answered<T>>;
+
+/** What a call gives. */
+export interface Answer<T> {
+  /** Undefined for a 204. */
+  readonly data: T;
+  readonly response: Response;
+}
+
 /** How a call may be made. */
-export interface CallRules {
+interface CallRules {
   /** Whether the request may be sent again after a lost response: it changes nothing or has an idempotency key. */
   readonly isRepeatable: boolean;
   /** Milliseconds without a response before the call fails. */
-  readonly patienceMs?: number;
+  readonly patienceMs?: number | undefined;
 }
 
 /** Calls to one service: repeats them while it is unreachable, and turns failures into one-line errors. */
@@ -64,30 +73,33 @@ export class Session {
   }
 
   /** The service's time by the header `Date`, in milliseconds since 1970, to the second. @throws CliError */
-  serviceNow(): Promise<number> {
-    return this.ask(async (init) => {
-      const { error, response } = await this.client.GET('/whoami', { ...init });
-      // A proxy may remove the header.
-      return { data: Date.parse(response.headers.get('Date') ?? '') || Date.now(), error, response };
-    });
+  async serviceNow(): Promise<number> {
+    const { response } = await this.answer((init) => this.client.GET('/whoami', { ...init }));
+    // A proxy may remove the header.
+    return Date.parse(response.headers.get('Date') ?? '') || Date.now();
   }
 
   /** Makes a call that may be repeated, until there is a response. @throws CliError */
-  ask<T>(call: (init: CallInit) => Promise<Answered<T>>, patienceMs?: number): Promise<T> {
-    return this.call(call, { isRepeatable: true, ...(patienceMs === undefined ? {} : { patienceMs }) });
+  answer<T>(call: Call<T>, patienceMs?: number): Promise<Answer<T>> {
+    return this.call(call, { isRepeatable: true, patienceMs });
+  }
+
+  /** The data of {@link answer}. */
+  async ask<T>(call: Call<T>, patienceMs?: number): Promise<T> {
+    return (await this.answer(call, patienceMs)).data;
   }
 
   /** Makes a call that is not repeated once it may have been executed. @throws CliError */
-  askOnce<T>(call: (init: CallInit) => Promise<Answered<T>>): Promise<T> {
-    return this.call(call, { isRepeatable: false });
+  async askOnce<T>(call: Call<T>): Promise<T> {
+    return (await this.call(call, { isRepeatable: false })).data;
   }
 
-  private async call<T>(call: (init: CallInit) => Promise<Answered<T>>, rules: CallRules): Promise<T> {
+  private async call<T>(call: Call<T>, rules: CallRules): Promise<Answer<T>> {
     const began = Date.now();
     let mayHaveArrived = false;
     for (const backoff = new Backoff(RETRY); ;) {
       const outcome = await this.tryOnce(call);
-      if (outcome.kind === 'answer') return outcome.value;
+      if ('response' in outcome) return outcome;
       mayHaveArrived ||= outcome.mayHaveArrived;
       if (mayHaveArrived && !rules.isRepeatable) {
         throw this.unreachableError(`${outcome.reason}; it may have been carried out all the same`, true);
@@ -123,18 +135,18 @@ export class Session {
     );
   }
 
-  private async tryOnce<T>(call: (init: CallInit) => Promise<Answered<T>>): Promise<Outcome<T>> {
+  private async tryOnce<T>(call: Call<T>): Promise<Answer<T> | NoAnswer> {
     this.throwIfStopped();
     const signal = AbortSignal.any([this.stop, AbortSignal.timeout(REQUEST_MS)]);
     try {
       const { data, error, response } = await call({ signal, redirect: 'manual' });
       // 304: what the caller has is the answer.
-      if ((response.ok || response.status === 304) && data !== undefined)
-        return { kind: 'answer', value: data };
+      if ((response.ok || response.status === 304) && data !== undefined) return { data, response };
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what the generated client has for it
+      if (response.status === 204) return { data: undefined as T, response };
       if (!isRetryable(error, response)) throw refusalOf(error, response, this.url);
       const seconds = Number(response.headers.get('Retry-After') ?? 0);
       return {
-        kind: 'none',
         reason: refusalOf(error, response, this.url).message,
         // 429 and 503 mean that nothing was executed; after a gateway's 502 and 504 that is unknown.
         mayHaveArrived: response.status === 502 || response.status === 504,
@@ -148,7 +160,7 @@ export class Session {
         throw new CliError(EXIT.unreachable, `${this.url} does not answer as a Longshore service does`);
       }
       const reason = failureText(error);
-      return { kind: 'none', reason, mayHaveArrived: !hasNeverLeft(error), isUp: false, retryAfterMs: 0 };
+      return { reason, mayHaveArrived: !hasNeverLeft(error), isUp: false, retryAfterMs: 0 };
     }
   }
 }
@@ -156,13 +168,10 @@ export class Session {
 /** Number of the pause before which the user is told. */
 const NOTED_AT = 4;
 
-type Outcome<T> =
-  | { readonly kind: 'answer'; readonly value: T }
-  | {
-      readonly kind: 'none';
-      readonly reason: string;
-      readonly mayHaveArrived: boolean;
-      /** Whether something answers there. */
-      readonly isUp: boolean;
-      readonly retryAfterMs: number;
-    };
+interface NoAnswer {
+  readonly reason: string;
+  readonly mayHaveArrived: boolean;
+  /** Whether something answers there. */
+  readonly isUp: boolean;
+  readonly retryAfterMs: number;
+}

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'vitest';
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
-import { isRetryable, refusalOf, refusalText } from './failures.js';
+import { describe, test } from 'vitest';
+import { isRetryable, refusalOf, refusalText } from './cli-error.js';
 import { explanationText } from './commands/run-read.js';
 import { LogPrinter } from './log-text.js';
 import { Output, progressLine } from './output.js';

@@ -3,10 +3,10 @@ import type { Command } from 'commander';
 import { EXIT, usageError } from '../cli-error.js';
 import {
   callsService,
-  type CliContext,
   integer,
   integerOption,
   openSession,
+  type CliContext,
   type ServiceFlags,
 } from '../command-kit.js';
 import { labelChanges } from '../inputs.js';

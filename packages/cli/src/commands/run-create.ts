@@ -3,18 +3,18 @@ import type { Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import {
   callsService,
-  type CliContext,
   integerOption,
   openSession,
+  type CliContext,
   type ServiceFlags,
 } from '../command-kit.js';
 import {
   given,
   makeRun,
-  type NewRunFlags,
   readAttributes,
   readNewRun,
   takesNewRunFlags,
+  type NewRunFlags,
 } from '../new-run.js';
 import { readRetries } from '../run-options.js';
 

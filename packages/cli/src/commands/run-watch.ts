@@ -2,9 +2,9 @@ import type { Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import {
   callsService,
-  type CliContext,
   integerOption,
   openSession,
+  type CliContext,
   type ServiceFlags,
 } from '../command-kit.js';
 import { followRun, printStream } from '../follow-run.js';

@@ -22,7 +22,7 @@ interface ListQuery {
 interface Props<T> extends Pick<DataTableProps<T>, 'label' | 'columns' | 'rowHref' | 'onOpen' | 'rowHeight'> {
   readonly title: string;
   /** Shown in place of no rows. @param isFirst whether it is the first page */
-  readonly empty: (isFirst: boolean) => ReactNode;
+  readonly renderEmpty: (isFirst: boolean) => ReactNode;
   /** Beside the title. */
   readonly note?: string;
   /** Buttons at the end of the title. */
@@ -58,7 +58,7 @@ export function ListPage<T>(props: Props<T>) {
     paged,
     counted,
     notConfigured,
-    empty,
+    renderEmpty,
     ...table
   } = props;
   const [{ after }, setFilters] = useUrlFilters(CURSOR);
@@ -94,7 +94,7 @@ export function ListPage<T>(props: Props<T>) {
         rowKey={cursorOf}
         error={error}
         onRetry={() => void refetch()}
-        empty={empty(after === '')}
+        empty={renderEmpty(after === '')}
       />
       {/* A list of one page needs none, and what is below a list moves while the list grows. */}
       {(pages.onPrevious ?? pages.onNext) !== undefined && (

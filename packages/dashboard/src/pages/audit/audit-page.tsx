@@ -33,7 +33,7 @@ export default function AuditPage() {
         columns={AUDIT_COLUMNS}
         onOpen={setOpened}
         rowHeight={ROW_HEIGHT}
-        empty={(isFirst) =>
+        renderEmpty={(isFirst) =>
           isFirst ? (
             <EmptyState icon="audit" title="No recorded changes">
               Kept here are changes of state, priority or outputs past the rules of a run (PATCH), and changes

@@ -60,7 +60,7 @@ export default function DefinitionsPage() {
         columns={DEFINITION_COLUMNS}
         rowHref={hrefOf}
         rowHeight={ROW_HEIGHT}
-        empty={(isFirst) =>
+        renderEmpty={(isFirst) =>
           q === '' && isFirst ? (
             <NoDefinitions onCreate={create} />
           ) : (

@@ -41,7 +41,7 @@ export default function KeysPage() {
         label="API keys"
         columns={KEY_COLUMNS}
         rowHeight={ROW_HEIGHT}
-        empty={(isFirst) => (
+        renderEmpty={(isFirst) => (
           <EmptyState
             icon="keys"
             title={isFirst ? 'No key has been made yet' : 'There are no older keys'}

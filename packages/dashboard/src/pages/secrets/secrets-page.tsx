@@ -40,7 +40,7 @@ export default function SecretsPage() {
         label="Secrets"
         columns={SECRET_COLUMNS}
         rowHeight={ROW_HEIGHT}
-        empty={(isFirst) => (
+        renderEmpty={(isFirst) => (
           <EmptyState
             icon="secrets"
             title={isFirst ? 'There is no secret yet' : 'There are no more secrets'}

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
-import { test } from 'vitest';
 import { Command, CommanderError } from 'commander';
-import { given } from './new-run.js';
-import { readConstraints, type ResourceFlags, takesResourceFlags } from './resource-flags.js';
+import { test } from 'vitest';
+import { given, readConstraints, takesResourceFlags, type ResourceFlags } from './new-run.js';
 
 /** What a command line asks for. */
 function constraintsOf(...argv: readonly string[]): unknown {
