@@ -74,7 +74,7 @@ function Details({ worker }: { readonly worker: Worker }) {
         <Fact name="Tags">{listed(worker.tags)}</Fact>
         <Fact name="Capabilities">{listed(worker.capabilities)}</Fact>
         {worker.engine !== undefined && (
-          <Fact name="Jobs in {worker.engine.name}">{jobsOf(worker.engine).join(', ')}</Fact>
+          <Fact name={`Jobs in ${worker.engine.name}`}>{jobsOf(worker.engine).join(', ')}</Fact>
         )}
       </dl>
       <section>
