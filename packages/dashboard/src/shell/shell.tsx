@@ -40,7 +40,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
       <main id="main" className={styles.main} tabIndex={-1}>
         {children}
       </main>
-      <ShortcutsHelp isOpen={isHelpOpen} onClose={() => setHelpOpen(false)} />
+      {isHelpOpen && <ShortcutsHelp onClose={() => setHelpOpen(false)} />}
     </div>
   );
 }
@@ -83,13 +83,8 @@ const EVERYWHERE: readonly (readonly [keys: readonly string[], label: string])[]
   [['?'], 'This help'],
 ];
 
-interface Props {
-  readonly isOpen: boolean;
-  readonly onClose: () => void;
-}
-
 /** Lists the keys that work here. */
-function ShortcutsHelp({ isOpen, onClose }: Props) {
+function ShortcutsHelp({ onClose }: { readonly onClose: () => void }) {
   const { may } = useSession();
   const ofPage = useStore(registeredShortcuts);
   const pages = ROUTES.flatMap(({ nav, title, scopes }) =>
@@ -97,7 +92,7 @@ function ShortcutsHelp({ isOpen, onClose }: Props) {
   );
   const own = ofPage.map(({ key, label }) => [[key], label] as const);
   return (
-    <Dialog isOpen={isOpen} onClose={onClose} title="Keyboard shortcuts">
+    <Dialog onClose={onClose} title="Keyboard shortcuts">
       <dl className={shortcutsHelpStyles.list}>
         {[...own, ...EVERYWHERE, ...pages].map(([keys, label]) => (
           <div key={label} className={shortcutsHelpStyles.row}>

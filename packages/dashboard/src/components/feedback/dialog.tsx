@@ -8,7 +8,8 @@ import confirmDialogStyles from './confirm-dialog.module.css';
 import styles from './dialog.module.css';
 
 interface Props {
-  readonly isOpen: boolean;
+  /** Default: open, by a parent that renders it only then. */
+  readonly isOpen?: boolean;
   /** Escape, the cross and a click beside it ask for it. */
   readonly onClose: () => void;
   readonly title: ReactNode;
@@ -22,7 +23,7 @@ interface Props {
  * A modal dialog: the browser's own, which keeps the focus inside, closes on Escape, and gives the focus back to where it
  * was. What is inside exists only while it is open; the control with `data-autofocus` has the focus first.
  */
-export function Dialog({ isOpen, onClose, title, children, actions, width = 'narrow' }: Props) {
+export function Dialog({ isOpen = true, onClose, title, children, actions, width = 'narrow' }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
   useEffect(() => {
@@ -66,7 +67,7 @@ export function Dialog({ isOpen, onClose, title, children, actions, width = 'nar
 }
 
 interface ConfirmDialogProps {
-  readonly isOpen: boolean;
+  readonly isOpen?: boolean;
   readonly onClose: () => void;
   /** A question, such as `Drain worker-1?`. */
   readonly title: string;
@@ -87,7 +88,15 @@ interface ConfirmDialogProps {
 
 /** Asks before something is done, and stays until it is done. */
 export function ConfirmDialog(props: ConfirmDialogProps) {
-  const { isOpen, onClose, title, children, confirmLabel, isDangerous = false, isDisabled = false } = props;
+  const {
+    isOpen = true,
+    onClose,
+    title,
+    children,
+    confirmLabel,
+    isDangerous = false,
+    isDisabled = false,
+  } = props;
   const { width = 'narrow', refreshes, onConfirm, onDone = onClose } = props;
   const queries = useQueryClient();
   const action = useMutation({

@@ -46,7 +46,7 @@ export default function AuditPage() {
         paged="the audit log"
         counted="changes"
       />
-      <AuditDialog entry={opened} onClose={() => setOpened(undefined)} />
+      {opened !== undefined && <AuditDialog entry={opened} onClose={() => setOpened(undefined)} />}
     </>
   );
 }
@@ -80,29 +80,15 @@ const AUDIT_COLUMNS: readonly Column<AuditEntry>[] = [
 ];
 
 interface Props {
-  /** Undefined for none. */
-  readonly entry: AuditEntry | undefined;
+  readonly entry: AuditEntry;
   readonly onClose: () => void;
 }
 
 /** One change, field by field. */
 function AuditDialog({ entry, onClose }: Props) {
-  return (
-    <Dialog
-      isOpen={entry !== undefined}
-      onClose={onClose}
-      title={entry === undefined ? '' : `Change ${entry.id}`}
-      width="wide"
-    >
-      {entry !== undefined && <Details entry={entry} />}
-    </Dialog>
-  );
-}
-
-function Details({ entry }: { readonly entry: AuditEntry }) {
   const changes = changesOf(entry);
   return (
-    <>
+    <Dialog onClose={onClose} title={`Change ${entry.id}`} width="wide">
       <dl className={styles.facts}>
         <Fact name="Time">
           <Time at={entry.t} />
@@ -118,7 +104,7 @@ function Details({ entry }: { readonly entry: AuditEntry }) {
       ) : (
         <ChangeList label="What changed" changes={changes} />
       )}
-    </>
+    </Dialog>
   );
 }
 

@@ -156,13 +156,14 @@ function Loaded({ name, versions, newest }: LoadedProps) {
           )}
         </Tabs>
       )}
-      <EditDefinitionDialog
-        isOpen={isEditing}
-        onClose={() => setEditing(false)}
-        title={`New version of ${name}`}
-        start={toBody(chosen ?? newest)}
-        known={versions.map(({ id, version }) => `${id}/${version}`)}
-      />
+      {isEditing && (
+        <EditDefinitionDialog
+          onClose={() => setEditing(false)}
+          title={`New version of ${name}`}
+          start={toBody(chosen ?? newest)}
+          known={versions.map(({ id, version }) => `${id}/${version}`)}
+        />
+      )}
     </>
   );
 }

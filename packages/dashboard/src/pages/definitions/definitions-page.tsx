@@ -73,13 +73,14 @@ export default function DefinitionsPage() {
         paged="definitions"
         counted="definitions"
       />
-      <EditDefinitionDialog
-        isOpen={isCreating}
-        onClose={() => setCreating(false)}
-        title="New definition"
-        start={BLANK}
-        known={[]}
-      />
+      {isCreating && (
+        <EditDefinitionDialog
+          onClose={() => setCreating(false)}
+          title="New definition"
+          start={BLANK}
+          known={[]}
+        />
+      )}
     </>
   );
 }

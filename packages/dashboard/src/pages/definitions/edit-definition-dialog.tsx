@@ -33,7 +33,6 @@ const WHOLE: FormField = {
 };
 
 interface Props {
-  readonly isOpen: boolean;
   readonly onClose: () => void;
   readonly title: string;
   /** What stands there at first. */
@@ -43,15 +42,7 @@ interface Props {
 }
 
 /** Stores a version of a definition, entered in a form or as JSON. */
-export function EditDefinitionDialog({ isOpen, onClose, title, ...form }: Props) {
-  return (
-    <Dialog isOpen={isOpen} onClose={onClose} title={title} width="wide">
-      <EditForm {...form} onClose={onClose} />
-    </Dialog>
-  );
-}
-
-function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
+export function EditDefinitionDialog({ onClose, title, start, known }: Props) {
   const [json, setJson] = useState<string>();
   const [isTried, setTried] = useState(false);
   // Members that no field enters; the fields change the others.
@@ -87,48 +78,50 @@ function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
     if (body !== undefined && !storing.isPending) storing.mutate(body);
   };
   return (
-    <form className={styles.form} onSubmit={submit} noValidate>
-      <div className={styles.turn}>
-        <Button size="small" kind="quiet" onClick={turn}>
-          {json === undefined ? 'Edit as JSON' : 'Edit as a form'}
-        </Button>
-      </div>
-      {json === undefined ? (
-        <>
-          <FormRows rows={DEFINITION_ROWS} focus="id" {...form} />
-          <Advanced rows={ADVANCED_DEFINITION_ROWS} {...form} />
-        </>
-      ) : (
-        <Field label={WHOLE.label} error={problem}>
-          {(control) => (
-            <TextArea
-              {...control}
-              className={styles.text}
-              value={json}
-              onChange={(text) => {
-                setJson(text);
-                storing.reset();
-              }}
-              rows={22}
-              data-autofocus
-            />
-          )}
-        </Field>
-      )}
-      <p className={styles.note} role="status">
-        {known.includes(nameOf(json === undefined ? form.values : parsed)) &&
-          'This version exists and will be replaced.'}
-      </p>
-      <p className={styles.error} role="alert">
-        {storing.isError && (json === undefined ? form.rest : describeError(storing.error))}
-      </p>
-      <div className={styles.buttons}>
-        <Button onClick={onClose}>Back</Button>
-        <Button kind="primary" type="submit" isBusy={storing.isPending}>
-          Store
-        </Button>
-      </div>
-    </form>
+    <Dialog onClose={onClose} title={title} width="wide">
+      <form className={styles.form} onSubmit={submit} noValidate>
+        <div className={styles.turn}>
+          <Button size="small" kind="quiet" onClick={turn}>
+            {json === undefined ? 'Edit as JSON' : 'Edit as a form'}
+          </Button>
+        </div>
+        {json === undefined ? (
+          <>
+            <FormRows rows={DEFINITION_ROWS} focus="id" {...form} />
+            <Advanced rows={ADVANCED_DEFINITION_ROWS} {...form} />
+          </>
+        ) : (
+          <Field label={WHOLE.label} error={problem}>
+            {(control) => (
+              <TextArea
+                {...control}
+                className={styles.text}
+                value={json}
+                onChange={(text) => {
+                  setJson(text);
+                  storing.reset();
+                }}
+                rows={22}
+                data-autofocus
+              />
+            )}
+          </Field>
+        )}
+        <p className={styles.note} role="status">
+          {known.includes(nameOf(json === undefined ? form.values : parsed)) &&
+            'This version exists and will be replaced.'}
+        </p>
+        <p className={styles.error} role="alert">
+          {storing.isError && (json === undefined ? form.rest : describeError(storing.error))}
+        </p>
+        <div className={styles.buttons}>
+          <Button onClick={onClose}>Back</Button>
+          <Button kind="primary" type="submit" isBusy={storing.isPending}>
+            Store
+          </Button>
+        </div>
+      </form>
+    </Dialog>
   );
 }
 

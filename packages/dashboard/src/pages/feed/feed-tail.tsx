@@ -103,7 +103,7 @@ export function FeedTail({ topic, start, q, onSearch }: Props) {
           {formatCount(missing)} new
         </Button>
       )}
-      <EventDialog event={opened} onClose={() => setOpened(undefined)} />
+      {opened !== undefined && <EventDialog event={opened} onClose={() => setOpened(undefined)} />}
     </>
   );
 }
@@ -127,23 +127,14 @@ function keyOf({ cursor }: FeedEvent): string {
 }
 
 interface EventDialogProps {
-  /** Undefined for none. */
-  readonly event: FeedEvent | undefined;
+  readonly event: FeedEvent;
   readonly onClose: () => void;
 }
 
 /** Everything about one event of a feed. */
 function EventDialog({ event, onClose }: EventDialogProps) {
   return (
-    <Dialog isOpen={event !== undefined} onClose={onClose} title={event?.type ?? ''} width="wide">
-      {event !== undefined && <Details event={event} />}
-    </Dialog>
-  );
-}
-
-function Details({ event }: { readonly event: FeedEvent }) {
-  return (
-    <>
+    <Dialog onClose={onClose} title={event.type} width="wide">
       <dl className={styles.facts}>
         <Fact name="Run">
           <RunLink id={event.run_id} />
@@ -167,7 +158,7 @@ function Details({ event }: { readonly event: FeedEvent }) {
         )}
       </dl>
       <JsonTree label="payload" value={event.payload} />
-    </>
+    </Dialog>
   );
 }
 

@@ -12,38 +12,25 @@ import styles from './keys-page.module.css';
 
 type CreatedKey = Schemas['CreatedApiKey'];
 
-interface Props {
-  readonly isOpen: boolean;
-  readonly onClose: () => void;
-}
-
 /** Makes a key and shows it: once, for the service keeps only its hash. */
-export function CreateKeyDialog({ isOpen, onClose }: Props) {
+export function CreateKeyDialog({ onClose }: { readonly onClose: () => void }) {
   const [made, setMade] = useState<CreatedKey>();
   const [isWarned, setWarned] = useState(false);
-  const close = (): void => {
-    setMade(undefined);
-    setWarned(false);
-    onClose();
-  };
   return (
     <Dialog
-      isOpen={isOpen}
       // A slip of the hand must not lose the key.
-      onClose={made === undefined || isWarned ? close : () => setWarned(true)}
+      onClose={made === undefined || isWarned ? onClose : () => setWarned(true)}
       title={made === undefined ? 'New key' : `The key ${made.name}`}
-      {...(made === undefined
-        ? {}
-        : {
-            actions: (
-              <Button kind="primary" onClick={close}>
-                I have kept it
-              </Button>
-            ),
-          })}
+      actions={
+        made && (
+          <Button kind="primary" onClick={onClose}>
+            I have kept it
+          </Button>
+        )
+      }
     >
       {made === undefined ? (
-        <CreateKeyForm onMade={setMade} onCancel={close} />
+        <CreateKeyForm onMade={setMade} onCancel={onClose} />
       ) : (
         <Secret made={made} isWarned={isWarned} />
       )}

@@ -53,7 +53,7 @@ export default function KeysPage() {
         paged="keys"
         counted="keys, newest first"
       />
-      <CreateKeyDialog isOpen={isCreating} onClose={() => setCreating(false)} />
+      {isCreating && <CreateKeyDialog onClose={() => setCreating(false)} />}
     </>
   );
 }

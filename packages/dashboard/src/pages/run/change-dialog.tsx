@@ -37,17 +37,12 @@ const OUTPUTS: FormField = {
 };
 
 interface Props {
-  readonly isOpen: boolean;
   readonly onClose: () => void;
   readonly run: Run;
 }
 
 /** Lets an admin set state, priority and outputs past the rules, and says what that does. */
-export function ChangeDialog(props: Props) {
-  return props.isOpen ? <OpenDialog {...props} /> : null;
-}
-
-function OpenDialog({ isOpen, onClose, run }: Props) {
+export function ChangeDialog({ onClose, run }: Props) {
   const api = useApi();
   const [state, setState] = useState('');
   const [priority, setPriority] = useState(String(run.priority));
@@ -74,7 +69,6 @@ function OpenDialog({ isOpen, onClose, run }: Props) {
   };
   return (
     <ConfirmDialog
-      isOpen={isOpen}
       onClose={onClose}
       title="Change this run directly?"
       confirmLabel="Change the run"

@@ -12,17 +12,12 @@ const ROWS = [[NAME], [LABELS_FIELD]];
 const FIELDS = ROWS.flat();
 
 interface Props {
-  readonly isOpen: boolean;
   readonly onClose: () => void;
   readonly run: Run;
 }
 
 /** Changes the name and the labels of a run, also of one that has ended. */
-export function LabelsDialog(props: Props) {
-  return props.isOpen ? <OpenDialog {...props} /> : null;
-}
-
-function OpenDialog({ isOpen, onClose, run }: Props) {
+export function LabelsDialog({ onClose, run }: Props) {
   const api = useApi();
   // What the run had when the dialog was opened: what others change meanwhile is not overwritten.
   const [before] = useState(run);
@@ -44,7 +39,6 @@ function OpenDialog({ isOpen, onClose, run }: Props) {
   };
   return (
     <ConfirmDialog
-      isOpen={isOpen}
       onClose={onClose}
       title="Name and labels"
       confirmLabel="Save"

@@ -1,5 +1,5 @@
 import { useMutation } from '@tanstack/react-query';
-import { useId, useState, type FormEvent } from 'react';
+import { useId, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
 import { unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
@@ -38,43 +38,13 @@ const CONSTRAINTS: FormField = {
 };
 
 interface Props {
-  readonly isOpen: boolean;
   readonly onClose: () => void;
   readonly run: Run;
 }
 
 /** Creates a run with the fields of this one, some of them edited, and opens its page. */
-export function RerunDialog({ isOpen, onClose, run }: Props) {
-  const form = useId();
-  const [isBusy, setBusy] = useState(false);
-  return (
-    <Dialog
-      isOpen={isOpen}
-      onClose={onClose}
-      title="Run again"
-      width="wide"
-      actions={
-        <>
-          <Button onClick={onClose}>Back</Button>
-          <Button kind="primary" type="submit" form={form} isBusy={isBusy}>
-            Start a new run
-          </Button>
-        </>
-      }
-    >
-      <RerunForm id={form} run={run} onClose={onClose} onBusy={setBusy} />
-    </Dialog>
-  );
-}
-
-interface FormProps {
-  readonly id: string;
-  readonly run: Run;
-  readonly onClose: () => void;
-  readonly onBusy: (isBusy: boolean) => void;
-}
-
-function RerunForm({ id, run, onClose, onBusy }: FormProps) {
+export function RerunDialog({ onClose, run }: Props) {
+  const formId = useId();
   const api = useApi();
   const [, navigate] = useLocation();
   const { op_definition: definition, op_definition_version: version } = run;
@@ -93,7 +63,6 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
       showToast('good', queuedMessage(made));
       navigate(`/runs/${made.id}`);
     },
-    onSettled: () => onBusy(false),
   });
   const fields = rows.flat();
   const form = useRunForm({
@@ -105,31 +74,43 @@ function RerunForm({ id, run, onClose, onBusy }: FormProps) {
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     const entered = form.read();
-    if (entered === undefined || start.isPending) return;
-    onBusy(true);
-    start.mutate(entered);
+    if (entered !== undefined && !start.isPending) start.mutate(entered);
   };
   return (
-    <form id={id} onSubmit={submit} className={styles.form} noValidate>
-      {definition === null ? (
-        <p>
-          A new run of the same image, with the same retries, timeouts, environment, command, secrets,
-          selector, concurrency key, outputs template and topic. It starts as soon as it can.
+    <Dialog
+      onClose={onClose}
+      title="Run again"
+      width="wide"
+      actions={
+        <>
+          <Button onClick={onClose}>Back</Button>
+          <Button kind="primary" type="submit" form={formId} isBusy={start.isPending}>
+            Start a new run
+          </Button>
+        </>
+      }
+    >
+      <form id={formId} onSubmit={submit} className={styles.form} noValidate>
+        {definition === null ? (
+          <p>
+            A new run of the same image, with the same retries, timeouts, environment, command, secrets,
+            selector, concurrency key, outputs template and topic. It starts as soon as it can.
+          </p>
+        ) : (
+          <p>
+            A new run of the definition <strong>{definition}</strong> {version}: image and topic come from
+            there, everything else from this run. It starts as soon as it can.
+          </p>
+        )}
+        {typeof run.start_at === 'string' && (
+          <p>The start time of this run, {describeLocal(run.start_at)}, is not taken over.</p>
+        )}
+        <FormRows rows={rows} focus="inputs" {...form} />
+        <p role="alert" className={styles.error}>
+          {form.rest}
         </p>
-      ) : (
-        <p>
-          A new run of the definition <strong>{definition}</strong> {version}: image and topic come from
-          there, everything else from this run. It starts as soon as it can.
-        </p>
-      )}
-      {typeof run.start_at === 'string' && (
-        <p>The start time of this run, {describeLocal(run.start_at)}, is not taken over.</p>
-      )}
-      <FormRows rows={rows} focus="inputs" {...form} />
-      <p role="alert" className={styles.error}>
-        {form.rest}
-      </p>
-    </form>
+      </form>
+    </Dialog>
   );
 }
 

@@ -48,9 +48,9 @@ export function RunActions({ run }: { readonly run: Run }) {
         </Button>
       )}
       <Questions run={run} asked={asked} onClose={() => setAsked(undefined)} />
-      <RerunDialog isOpen={asked === 'again'} onClose={() => setAsked(undefined)} run={run} />
-      <LabelsDialog isOpen={asked === 'labels'} onClose={() => setAsked(undefined)} run={run} />
-      <ChangeDialog isOpen={asked === 'change'} onClose={() => setAsked(undefined)} run={run} />
+      {asked === 'again' && <RerunDialog onClose={() => setAsked(undefined)} run={run} />}
+      {asked === 'labels' && <LabelsDialog onClose={() => setAsked(undefined)} run={run} />}
+      {asked === 'change' && <ChangeDialog onClose={() => setAsked(undefined)} run={run} />}
     </>
   );
 }

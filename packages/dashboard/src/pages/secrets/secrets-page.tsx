@@ -52,7 +52,7 @@ export default function SecretsPage() {
         paged="secrets"
         counted="secrets, by name"
       />
-      <SecretDialog isOpen={isCreating} onClose={() => setCreating(false)} />
+      {isCreating && <SecretDialog onClose={() => setCreating(false)} />}
     </>
   );
 }
@@ -135,7 +135,7 @@ function ReplaceButton({ secret }: { readonly secret: Secret }) {
       <Button size="small" aria-label={`Replace ${secret.name}`} onClick={() => setOpen(true)}>
         Replace
       </Button>
-      <SecretDialog isOpen={isOpen} onClose={() => setOpen(false)} replaced={secret} />
+      {isOpen && <SecretDialog onClose={() => setOpen(false)} replaced={secret} />}
     </>
   );
 }
