@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'vitest';
 import * as fc from 'fast-check';
+import { describe, it } from 'vitest';
 import { stringifyJson } from './json-text.js';
-import { JsonRefused, readJson } from './read-json.js';
-import type { JsonRefusal } from './read-json.js';
+import { JsonRefused, readJson, type JsonRefusal } from './read-json.js';
 
 function read(text: string, maxDepth?: number): unknown {
   return readJson(Buffer.from(text), maxDepth);
