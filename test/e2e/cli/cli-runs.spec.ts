@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { Cli, type CliEnd } from '../../support/programs/cli.js';
-import { RunViews } from '../../support/runs/run-views.js';
+import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 
@@ -23,10 +23,10 @@ const jsonLines = ({ stdout }: CliEnd): any[] =>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line));
 
-describe('options of runs and secrets on the command line', () => {
+describe('options of runs, secrets and bulk operations on the command line', () => {
   let service: ServiceProcess;
   let send: Send;
-  let runs: RunViews;
+  let steps: RunSteps;
   let cli: Cli;
 
   beforeAll(async () => {
@@ -35,7 +35,7 @@ describe('options of runs and secrets on the command line', () => {
       env: { SERVICE_API_KEYS: `admin:${ADMIN}`, SERVICE_SECRETS_KEY: key },
     });
     send = senderTo(service.url, ADMIN);
-    runs = new RunViews(send);
+    steps = new RunSteps(send);
     cli = await Cli.make({ SERVICE_URL: service.url, SERVICE_API_KEY: ADMIN });
   });
   afterAll(async () => {
@@ -129,7 +129,7 @@ describe('options of runs and secrets on the command line', () => {
   });
 
   test('names the runs that hold the concurrency key of a run', async () => {
-    const holder = await runs.create('holder', { concurrency: { key: 'held', limit: 1 }, priority: 9 });
+    const { id: holder } = await steps.create({ concurrency: { key: 'held', limit: 1 }, priority: 9 });
     assert.equal((await send('POST', '/workers/heartbeat', { body: HEARTBEAT })).status, 200);
     assert.equal((await send('POST', '/workers/holding/claim')).body.ops[0].id, holder);
     const [id = ''] = (await ok('run', 'create', 'waits', '--concurrency-key', 'held')).stdout.split('\n');
@@ -175,5 +175,53 @@ describe('options of runs and secrets on the command line', () => {
     } finally {
       await plain.stop();
     }
+  });
+
+  test('bulk operations show first what matches, and change it when the number is given', async () => {
+    const labels = { team: 'vision' };
+    const [one, two] = [await steps.create({ labels }), await steps.create({ labels })];
+    const neither = await cli.run('bulk', 'cancel', '-l', 'team=vision');
+    assert.deepEqual([neither.code, neither.stdout], [2, '']);
+    assert.match(neither.stderr, /give --dry-run to see which runs match, then --expect with their number/);
+    const shown = await ok('bulk', 'cancel', '-l', 'team=vision', '--dry-run');
+    assert.match(shown.stdout, new RegExp(`^ID [^]*${two.id}[^]*${one.id}`));
+    assert.equal(shown.stderr, '2 runs match; nothing was changed\n');
+    const other = await cli.run('bulk', 'cancel', '-l', 'team=vision', '--expect', '1');
+    assert.deepEqual([other.code, other.stderr], [1, 'longshore: The filter matches 2 runs, not 1\n']);
+    const all = await cli.run('bulk', 'cancel', '--dry-run');
+    assert.match(all.stderr, /filter has no condition: all must be true/);
+
+    const done = await ok('bulk', 'cancel', '-l', 'team=vision', '--expect', '2', '--reason', 'wrong input');
+    assert.equal(done.stdout, 'done: 2 of 2 runs cancelled\n');
+    assert.match(done.stderr, /^2 runs match; operation [0-9a-f-]{36} goes on if this command ends\n$/);
+    for (const { id } of [one, two]) {
+      assert.equal((await steps.get(id)).execution_summary.cancel_reason, 'wrong input');
+    }
+  });
+
+  test('bulk operations end with 1 and the reasons when runs are refused', async () => {
+    const { id } = await steps.inState('COMPLETED', { image: 'ended' });
+    const end = await cli.run('bulk', 'cancel', '--image', 'ended', '--expect', '1');
+    assert.deepEqual([end.code, end.stdout], [1, 'done: 0 of 1 run cancelled, 1 refused\n']);
+    assert.match(end.stderr, new RegExp(`${id} not cancelled: Run is already in terminal state COMPLETED\n`));
+  });
+
+  test('bulk operations set labels and priorities, print JSON, and are shown and stopped by their id', async () => {
+    const { id } = await steps.create({ image: 'sorted', labels: { draft: 'yes' } });
+    await ok('bulk', 'label', 'stage=done', 'draft-', '--image', 'sorted', '--expect', '1');
+    await ok('bulk', 'priority', '5', '--image', 'sorted', '--expect', '1');
+    const run = await steps.get(id);
+    assert.deepEqual([run.labels, run.priority], [{ stage: 'done' }, 5]);
+    const started = await ok('bulk', 'retry', '--image', 'no-such', '--expect', '0', '--detach');
+    const operation = started.stdout.trim();
+    for (const command of ['show', 'stop']) {
+      assert.equal((await ok('bulk', command, operation)).stdout, 'done: 0 of 0 runs retried\n');
+    }
+    const json = JSON.parse((await ok('bulk', 'show', operation, '--json')).stdout);
+    assert.deepEqual([json.id, json.state, json.matched], [operation, 'done', 0]);
+    const preview = JSON.parse(
+      (await ok('bulk', 'retry', '--image', 'sorted', '--dry-run', '--json')).stdout,
+    );
+    assert.deepEqual([preview.matched, preview.runs[0].id], [1, id]);
   });
 });
