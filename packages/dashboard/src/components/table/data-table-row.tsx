@@ -42,8 +42,8 @@ export function DataTableRow<T>(props: Props<T>) {
           </label>
         </div>
       )}
-      {columns.map(({ id, header, cell, align, card = 'half' }, column) => (
-        <div key={id} role="cell" className={styles.cell} data-align={align} data-card={card}>
+      {columns.map(({ header, cell, align, card = 'half' }, column) => (
+        <div key={header} role="cell" className={styles.cell} data-align={align} data-card={card}>
           <span className={styles.label} aria-hidden="true">
             {header}
           </span>
@@ -84,8 +84,7 @@ function Opener({ href, onOpen, children }: OpenerProps) {
 
 /** A column of a table. */
 export interface Column<T> {
-  readonly id: string;
-  /** Its heading, and the label of its cells where rows are cards. */
+  /** Its heading, by which it differs from the others, and the label of its cells where rows are cards. */
   readonly header: string;
   /** A track of CSS grid, such as `minmax(8rem, 2fr)` or `6rem`. */
   readonly width: string;
@@ -142,8 +141,8 @@ export function DataTableHead<T>({ columns, rows, rowKey, selection }: DataTable
             <SelectAll keys={rows.map(rowKey)} selection={selection} />
           </div>
         )}
-        {columns.map(({ id, header, align }) => (
-          <div key={id} role="columnheader" className={styles.heading} data-align={align}>
+        {columns.map(({ header, align }) => (
+          <div key={header} role="columnheader" className={styles.heading} data-align={align}>
             {header}
           </div>
         ))}

@@ -5,6 +5,8 @@ import { CopyButton } from '../controls/copy-button.js';
 import styles from './json-tree.module.css';
 
 const ROW_PX = 22;
+/** Levels that are unfolded at first. */
+const OPEN_DEPTH = 2;
 /** Longer texts are cut in the tree; copying gives the whole. */
 const LONGEST_TEXT = 300;
 
@@ -12,8 +14,6 @@ interface Props {
   /** What the value is, such as `inputs`. */
   readonly label: string;
   readonly value: unknown;
-  /** Levels that are unfolded at first. */
-  readonly openDepth?: number;
   /** Highest it gets, in pixels; longer values scroll. */
   readonly maxHeight?: number;
 }
@@ -22,13 +22,13 @@ interface Props {
  * A JSON value that folds. Only the lines in sight exist, so its size does not matter. Arrow keys go up and down, fold
  * and unfold.
  */
-export function JsonTree({ label, value, openDepth = 2, maxHeight = 360 }: Props) {
+export function JsonTree({ label, value, maxHeight = 360 }: Props) {
   const [turned, setTurned] = useState<ReadonlySet<string>>(new Set());
   const [active, setActive] = useState(0);
   const box = useRef<HTMLDivElement>(null);
   const rows = useMemo(
-    () => toJsonRows(value, (path, depth) => depth < openDepth !== turned.has(path)),
-    [value, openDepth, turned],
+    () => toJsonRows(value, (path, depth) => depth < OPEN_DEPTH !== turned.has(path)),
+    [value, turned],
   );
   const virtualizer = useVirtualizer({
     count: rows.length,

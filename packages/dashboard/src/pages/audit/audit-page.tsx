@@ -53,7 +53,6 @@ export default function AuditPage() {
 
 const AUDIT_COLUMNS: readonly Column<AuditEntry>[] = [
   {
-    id: 'change',
     header: 'Change',
     width: 'minmax(14rem, 3fr)',
     card: 'title',
@@ -63,15 +62,13 @@ const AUDIT_COLUMNS: readonly Column<AuditEntry>[] = [
       </span>
     ),
   },
-  { id: 'time', header: 'Time', width: '7rem', cell: ({ t }) => <Time at={t} /> },
+  { header: 'Time', width: '7rem', cell: ({ t }) => <Time at={t} /> },
   {
-    id: 'key',
     header: 'Key',
     width: 'minmax(7rem, 1fr)',
     cell: ({ key_name: name }) => <Line text={name} />,
   },
   {
-    id: 'subject',
     header: 'What',
     width: 'minmax(10rem, 1fr)',
     card: 'full',

@@ -226,7 +226,6 @@ const ROW_HEIGHT = { line: 40, card: 130 };
 
 const COLUMNS: readonly Column<Definition>[] = [
   {
-    id: 'version',
     header: 'Version',
     width: 'minmax(8rem, 1fr)',
     card: 'title',
@@ -237,14 +236,13 @@ const COLUMNS: readonly Column<Definition>[] = [
     ),
   },
   {
-    id: 'image',
     header: 'Image',
     width: 'minmax(10rem, 2.4fr)',
     card: 'full',
     cell: ({ image }) => <Line text={image} isCode />,
   },
-  { id: 'created', header: 'Created', width: '7rem', cell: ({ createdAt }) => <Time at={createdAt} /> },
-  { id: 'updated', header: 'Updated', width: '7rem', cell: ({ updatedAt }) => <Time at={updatedAt} /> },
+  { header: 'Created', width: '7rem', cell: ({ createdAt }) => <Time at={createdAt} /> },
+  { header: 'Updated', width: '7rem', cell: ({ updatedAt }) => <Time at={updatedAt} /> },
 ];
 
 interface VersionListProps {

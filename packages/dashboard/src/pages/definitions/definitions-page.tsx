@@ -94,7 +94,6 @@ type LatestDefinition = Schemas['LatestOpDefinition'];
 
 const DEFINITION_COLUMNS: readonly Column<LatestDefinition>[] = [
   {
-    id: 'name',
     header: 'Definition',
     width: 'minmax(10rem, 2fr)',
     card: 'title',
@@ -105,26 +104,23 @@ const DEFINITION_COLUMNS: readonly Column<LatestDefinition>[] = [
     ),
   },
   {
-    id: 'version',
     header: 'Newest version',
     width: 'minmax(7rem, 1fr)',
     cell: ({ version }) => <Line text={version} />,
   },
   {
-    id: 'versions',
     header: 'Versions',
     width: '5rem',
     align: 'end',
     cell: ({ versions }) => <span className={styles.count}>{formatCount(versions)}</span>,
   },
   {
-    id: 'image',
     header: 'Image',
     width: 'minmax(10rem, 2.4fr)',
     card: 'full',
     cell: ({ image }) => <Line text={image} isCode />,
   },
-  { id: 'updated', header: 'Updated', width: '7rem', cell: ({ updatedAt }) => <Time at={updatedAt} /> },
+  { header: 'Updated', width: '7rem', cell: ({ updatedAt }) => <Time at={updatedAt} /> },
 ];
 
 /** Says what definitions are for, and how to make the first one. */

@@ -197,7 +197,6 @@ const LONGEST_TEXT = 200;
 /** The columns of a feed, where there is room for all of them. */
 const FEED_COLUMNS: readonly Column<FeedEvent>[] = [
   {
-    id: 'type',
     header: 'Event',
     width: 'minmax(6.5rem, 1.2fr)',
     card: 'title',
@@ -207,19 +206,17 @@ const FEED_COLUMNS: readonly Column<FeedEvent>[] = [
       </span>
     ),
   },
-  { id: 'time', header: 'Time', width: '6rem', cell: ({ t }) => <Clock at={t} /> },
-  { id: 'state', header: 'State', width: '6rem', cell: ({ state }) => <StateBadge state={state} /> },
-  { id: 'run', header: 'Run', width: '7.5rem', cell: ({ run_id: id }) => <RunLink id={id} /> },
-  { id: 'attempt', header: 'Attempt', width: '3.75rem', align: 'end', cell: ({ attempt }) => attempt },
+  { header: 'Time', width: '6rem', cell: ({ t }) => <Clock at={t} /> },
+  { header: 'State', width: '6rem', cell: ({ state }) => <StateBadge state={state} /> },
+  { header: 'Run', width: '7.5rem', cell: ({ run_id: id }) => <RunLink id={id} /> },
+  { header: 'Attempt', width: '3.75rem', align: 'end', cell: ({ attempt }) => attempt },
   {
-    id: 'msg',
     header: 'Message',
     width: 'minmax(5rem, 1.6fr)',
     card: 'full',
     cell: ({ msg }) => <Line text={String(msg).slice(0, LONGEST_TEXT)} />,
   },
   {
-    id: 'payload',
     header: 'Payload',
     width: 'minmax(5rem, 1.6fr)',
     card: 'full',
@@ -228,7 +225,7 @@ const FEED_COLUMNS: readonly Column<FeedEvent>[] = [
 ];
 
 /** The same in less room: what is left out is shown when the event is opened. */
-const NARROW_COLUMNS = FEED_COLUMNS.filter(({ id }) => id !== 'attempt' && id !== 'payload');
+const NARROW_COLUMNS = FEED_COLUMNS.filter(({ header }) => header !== 'Attempt' && header !== 'Payload');
 
 function payloadOf(payload: object): string {
   return Object.keys(payload).length === 0 ? '' : JSON.stringify(payload);

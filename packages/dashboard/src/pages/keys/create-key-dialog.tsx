@@ -8,6 +8,7 @@ import { CopyButton } from '../../components/controls/copy-button.js';
 import { Checkbox, Field, Select, TextInput } from '../../components/controls/inputs.js';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { fromLocalInput, offsetHint, readLocalInput } from '../../lib/local-time.js';
+import { placeErrors } from '../../run-form/form-values.js';
 import styles from './keys-page.module.css';
 
 type CreatedKey = Schemas['CreatedApiKey'];
@@ -123,6 +124,9 @@ function CreateKeyForm({ onMade, onCancel }: CreateKeyFormProps) {
       await queries.invalidateQueries({ queryKey: ['api-keys'] });
     },
   });
+  const { error } = creation;
+  const lines = error instanceof ApiError ? error.errors : [];
+  const refused = placeErrors(lines, [{ path: 'name' }, { path: 'scopes' }, { path: 'expires_at' }]);
   const entered = readLocalInput(date);
   const problems = {
     name: name.trim() === '' ? 'Say whose key it is.' : undefined,
@@ -142,7 +146,7 @@ function CreateKeyForm({ onMade, onCancel }: CreateKeyFormProps) {
       <Field
         label="Name"
         hint="Who or what uses it; the audit log shows it."
-        error={shown.name ?? refusalOf(creation.error, 'name')}
+        error={shown.name ?? refused.fields['name']}
       >
         {(control) => (
           <TextInput
@@ -174,10 +178,10 @@ function CreateKeyForm({ onMade, onCancel }: CreateKeyFormProps) {
           </Checkbox>
         ))}
         <p className={styles.error} role="alert">
-          {shown.scopes ?? refusalOf(creation.error, 'scopes')}
+          {shown.scopes ?? refused.fields['scopes']}
         </p>
       </fieldset>
-      <Field label="Expires" error={refusalOf(creation.error, 'expires_at')}>
+      <Field label="Expires" error={refused.fields['expires_at']}>
         {(control) => <Select {...control} value={lifetime} options={LIFETIMES} onChange={setLifetime} />}
       </Field>
       {lifetime === 'date' && (
@@ -186,7 +190,7 @@ function CreateKeyForm({ onMade, onCancel }: CreateKeyFormProps) {
         </Field>
       )}
       <p className={styles.error} role="alert">
-        {creation.isError && !hasPlace(creation.error) && describeError(creation.error)}
+        {error !== null && (lines.length === 0 ? describeError(error) : refused.rest.join('\n'))}
       </p>
       <div className={styles.buttons}>
         <Button onClick={onCancel}>Back</Button>
@@ -201,14 +205,4 @@ function CreateKeyForm({ onMade, onCancel }: CreateKeyFormProps) {
 function expiryOf(lifetime: Lifetime, date: string): string | undefined {
   if (lifetime === '') return undefined;
   return lifetime === 'date' ? fromLocalInput(date) : `${lifetime}d`;
-}
-
-/** What the service said about a field, if it did. */
-function refusalOf(error: unknown, field: string): string | undefined {
-  const lines = error instanceof ApiError ? error.errors : [];
-  return lines.find((line) => line.startsWith(`${field} `));
-}
-
-function hasPlace(error: unknown): boolean {
-  return ['name', 'scopes', 'expires_at'].some((field) => refusalOf(error, field) !== undefined);
 }

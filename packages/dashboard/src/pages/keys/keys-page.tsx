@@ -62,7 +62,6 @@ const TONES: Readonly<Record<KeyState, Tone>> = { active: 'good', expired: 'warn
 
 const KEY_COLUMNS: readonly Column<ApiKey>[] = [
   {
-    id: 'name',
     header: 'Name',
     width: 'minmax(9rem, 2fr)',
     card: 'title',
@@ -75,23 +74,20 @@ const KEY_COLUMNS: readonly Column<ApiKey>[] = [
       </>
     ),
   },
-  { id: 'state', header: 'State', width: 'minmax(6rem, 0.8fr)', cell: (key) => <State apiKey={key} /> },
-  { id: 'scopes', header: 'Scopes', width: 'minmax(5rem, 1fr)', cell: ScopesOf },
+  { header: 'State', width: 'minmax(6rem, 0.8fr)', cell: (key) => <State apiKey={key} /> },
+  { header: 'Scopes', width: 'minmax(5rem, 1fr)', cell: ScopesOf },
   {
-    id: 'used',
     header: 'Last used',
     width: '5.25rem',
     cell: (key) => <Time at={key.last_used_at} absent="never" />,
   },
   {
-    id: 'expires',
     header: 'Expires',
     width: '5.25rem',
     cell: (key) => <Time at={key.expires_at} absent="never" />,
   },
-  { id: 'created', header: 'Created', width: '5.25rem', cell: (key) => <Time at={key.created_at} /> },
+  { header: 'Created', width: '5.25rem', cell: (key) => <Time at={key.created_at} /> },
   {
-    id: 'revoke',
     header: 'Revoke',
     width: '5rem',
     align: 'end',

@@ -72,7 +72,6 @@ function NotConfigured() {
 
 const SECRET_COLUMNS: readonly Column<Secret>[] = [
   {
-    id: 'name',
     header: 'Name',
     width: 'minmax(9rem, 2fr)',
     card: 'title',
@@ -82,11 +81,10 @@ const SECRET_COLUMNS: readonly Column<Secret>[] = [
       </code>
     ),
   },
-  { id: 'kind', header: 'Kind', width: 'minmax(5rem, 1fr)', cell: ({ kind }) => <span>{kind}</span> },
-  { id: 'created', header: 'Created', width: '6rem', cell: (secret) => <Time at={secret.created_at} /> },
-  { id: 'updated', header: 'Replaced', width: '6rem', cell: (secret) => <Time at={secret.updated_at} /> },
+  { header: 'Kind', width: 'minmax(5rem, 1fr)', cell: ({ kind }) => <span>{kind}</span> },
+  { header: 'Created', width: '6rem', cell: (secret) => <Time at={secret.created_at} /> },
+  { header: 'Replaced', width: '6rem', cell: (secret) => <Time at={secret.updated_at} /> },
   {
-    id: 'change',
     header: 'Change',
     width: '11rem',
     align: 'end',

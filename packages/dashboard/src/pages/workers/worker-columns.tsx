@@ -30,7 +30,6 @@ const GPUS_SHOWN = 4;
 
 export const WORKER_COLUMNS: readonly Column<Worker>[] = [
   {
-    id: 'worker',
     header: 'Worker',
     width: 'minmax(7.5rem, 1.6fr)',
     card: 'title',
@@ -42,7 +41,6 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
     ),
   },
   {
-    id: 'state',
     header: 'State',
     width: '6.5rem',
     cell: (worker) => (
@@ -57,29 +55,25 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
     ),
   },
   {
-    id: 'cpu',
     header: 'CPU cores',
     width: 'minmax(4.5rem, 0.7fr)',
     cell: (worker) => <ResourceBar label="CPU cores" {...cpuUse(worker)} />,
   },
   {
-    id: 'ram',
     header: 'RAM',
     width: 'minmax(7.5rem, 1fr)',
     cell: (worker) => <ResourceBar label="RAM" {...ramUse(worker)} format={formatMb} />,
   },
   {
-    id: 'gpus',
     header: 'GPU memory',
     width: 'minmax(5.5rem, 1fr)',
     cell: (worker) => <Gpus worker={worker} />,
   },
-  { id: 'runs', header: 'Runs', width: 'minmax(6.5rem, 1fr)', cell: (worker) => <Runs worker={worker} /> },
+  { header: 'Runs', width: 'minmax(6.5rem, 1fr)', cell: (worker) => <Runs worker={worker} /> },
 ];
 
 /** For keys that may drain. */
 export const DRAIN_COLUMN: Column<Worker> = {
-  id: 'drain',
   header: 'Drain',
   width: '5rem',
   align: 'end',
