@@ -31,6 +31,17 @@ export function TextInput({ onChange, mono = false, className, ...rest }: TextIn
   );
 }
 
+/** Texts that are offered for an input. @param id its `list` */
+export function Suggestions({ id, texts }: { readonly id: string; readonly texts: readonly string[] }) {
+  return (
+    <datalist id={id}>
+      {texts.map((text) => (
+        <option key={text}>{text}</option>
+      ))}
+    </datalist>
+  );
+}
+
 interface PasswordInputProps extends Omit<InputHTMLAttributes<HTMLInputElement>, 'value' | 'type'> {
   readonly ref: Ref<HTMLInputElement>;
 }

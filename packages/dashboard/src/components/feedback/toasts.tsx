@@ -1,4 +1,4 @@
-import type { ReactNode } from 'react';
+import { createElement, Fragment, type ReactNode } from 'react';
 import { classNames } from '../../lib/class-names.js';
 import { Store, useStore } from '../../lib/store.js';
 import { Icon, IconButton } from '../controls/icon.js';
@@ -8,7 +8,6 @@ import styles from './toasts.module.css';
 interface Toast {
   readonly id: number;
   readonly kind: 'good' | 'bad';
-  /** With a link to what it names. */
   readonly text: ReactNode;
 }
 
@@ -19,10 +18,10 @@ const MOST = 4;
 const shown = new Store<readonly Toast[]>([]);
 let lastId = 0;
 
-/** Shows a message at the edge of the page. */
-export function showToast(kind: Toast['kind'], text: ReactNode): void {
+/** Shows a message at the edge of the page. @param parts texts, and links to what they name */
+export function showToast(kind: Toast['kind'], ...parts: readonly ReactNode[]): void {
   lastId += 1;
-  const toast = { id: lastId, kind, text };
+  const toast = { id: lastId, kind, text: createElement(Fragment, null, ...parts) };
   shown.set([...shown.get(), toast].slice(-MOST));
   if (kind === 'good') setTimeout(() => dismiss(toast.id), SHOWN_MS);
 }

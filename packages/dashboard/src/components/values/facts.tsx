@@ -24,3 +24,18 @@ export function Line({ text, isCode = false }: { readonly text: string; readonly
     </div>
   );
 }
+
+/** The first row of a table. */
+export function Headings({ names }: { readonly names: readonly string[] }) {
+  return (
+    <thead>
+      <tr>
+        {names.map((name) => (
+          <th key={name} scope="col">
+            {name}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}

@@ -2,7 +2,7 @@ import { describeGrowth, describeNeeds } from '@longshore/client/needs';
 import { Link } from 'wouter';
 import type { Schemas } from '../../api/use-api.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
-import { Fact } from '../../components/values/facts.js';
+import { Fact, Headings } from '../../components/values/facts.js';
 import { JsonTree } from '../../components/values/json-tree.js';
 import { Time } from '../../components/values/time.js';
 import { formatCount, formatDuration, formatMb } from '../../lib/format.js';
@@ -105,15 +105,7 @@ function Inputs({ definition: { input_specs: specs } }: { readonly definition: D
   return (
     <div className={styles.scroll}>
       <table className={styles.table} aria-label="Inputs">
-        <thead>
-          <tr>
-            <th scope="col">Name</th>
-            <th scope="col">Type</th>
-            <th scope="col">Required</th>
-            <th scope="col">Default</th>
-            <th scope="col">Description</th>
-          </tr>
-        </thead>
+        <Headings names={['Name', 'Type', 'Required', 'Default', 'Description']} />
         <tbody>
           {entries.map(([name, spec]) => (
             <tr key={name}>
@@ -142,12 +134,7 @@ function Outputs({ definition: { output_specs: specs } }: { readonly definition:
   return (
     <div className={styles.scroll}>
       <table className={styles.table} aria-label="Outputs">
-        <thead>
-          <tr>
-            <th scope="col">Name</th>
-            <th scope="col">Type</th>
-          </tr>
-        </thead>
+        <Headings names={['Name', 'Type']} />
         <tbody>
           {entries.map(([name, { type }]) => (
             <tr key={name}>

@@ -141,7 +141,7 @@ function useStore(onClose: () => void) {
     },
     onSuccess: async ({ id, version, warnings }) => {
       await queries.invalidateQueries({ queryKey: ['definitions'] });
-      showToast('good', storedMessage(id, version));
+      showToast('good', <DefinitionLink name={id} version={version} />, ' is stored.');
       if (warnings.length > 0) showToast('bad', `Warning: ${warnings.join('; ')}`);
       onClose();
       navigate(`/definitions/${encodeURIComponent(id)}?version=${encodeURIComponent(version)}`);
@@ -152,14 +152,6 @@ function useStore(onClose: () => void) {
 function nameOf(value: unknown): string {
   const { id, version }: { id?: unknown; version?: unknown } = Object(value);
   return `${String(id)}/${String(version)}`;
-}
-
-function storedMessage(name: string, version: string) {
-  return (
-    <>
-      <DefinitionLink name={name} version={version} /> is stored.
-    </>
-  );
 }
 
 const NAME = field('text', 'id', 'Name', 'The id of the definition');

@@ -60,7 +60,7 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
       return unwrap(api.POST('/definitions/{name}/runs', { params, body }));
     },
     onSuccess: ({ id }) => {
-      showToast('good', createdMessage(id, definition));
+      noteCreated(id, definition);
       navigate(`/runs/${id}`);
     },
   });
@@ -120,12 +120,9 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
   );
 }
 
-function createdMessage(id: string, { id: name, version }: Definition) {
-  return (
-    <>
-      Run <RunLink id={id} /> of <DefinitionLink name={name} version={version} /> is created.
-    </>
-  );
+function noteCreated(id: string, { id: name, version }: Definition): void {
+  const link = <DefinitionLink name={name} version={version} />;
+  showToast('good', 'Run ', <RunLink id={id} />, ' of ', link, ' is created.');
 }
 
 /** How long nothing is entered before the service is asked. */

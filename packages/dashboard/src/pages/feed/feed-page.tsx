@@ -3,7 +3,7 @@ import { useId, useState, type FormEvent } from 'react';
 import { unwrap } from '../../api/answers.js';
 import { useApi } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
-import { Field, Select, TextInput } from '../../components/controls/inputs.js';
+import { Field, Select, Suggestions, TextInput } from '../../components/controls/inputs.js';
 import { EmptyState } from '../../components/feedback/empty-state.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { PageHeader } from '../../shell/page-header.js';
@@ -95,11 +95,7 @@ function TopicForm({ topic, start, onTopic, onStart }: Props) {
           />
         )}
       </Field>
-      <datalist id={listId}>
-        {[...topics].map((name) => (
-          <option key={name}>{name}</option>
-        ))}
-      </datalist>
+      <Suggestions id={listId} texts={[...topics]} />
       <div className={styles.start}>
         <Field label="Begin with">
           {(control) => <Select {...control} value={start} options={STARTS} onChange={onStart} />}

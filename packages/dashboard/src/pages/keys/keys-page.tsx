@@ -131,12 +131,7 @@ function RevokeButton({ apiKey }: { readonly apiKey: ApiKey }) {
 
   const confirm = async (): Promise<void> => {
     await unwrapEmpty(api.DELETE('/api-keys/{id}', { params: { path: { id } } }));
-    showToast(
-      'good',
-      <>
-        The key <Link href="/keys">{name}</Link> is revoked.
-      </>,
-    );
+    showToast('good', 'The key ', <Link href="/keys">{name}</Link>, ' is revoked.');
   };
   return (
     <>

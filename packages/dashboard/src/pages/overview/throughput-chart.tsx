@@ -1,5 +1,6 @@
 import { useState, type KeyboardEvent } from 'react';
 import type { Schemas } from '../../api/use-api.js';
+import { Headings } from '../../components/values/facts.js';
 import { formatCount } from '../../lib/format.js';
 import styles from './throughput-chart.module.css';
 
@@ -188,17 +189,7 @@ function MinutesTable({ minutes }: { readonly minutes: readonly Minute[] }) {
     <div className="visually-hidden">
       <table>
         <caption>Runs by minute over the last hour, without minutes in which nothing happened</caption>
-        <thead>
-          <tr>
-            <th scope="col">Minute</th>
-            {SERIES.map((series) => (
-              <th key={series} scope="col">
-                {series}
-              </th>
-            ))}
-            <th scope="col">failure rate</th>
-          </tr>
-        </thead>
+        <Headings names={['Minute', ...SERIES, 'failure rate']} />
         <tbody>
           {rows.map((minute) => (
             <tr key={minute.t}>

@@ -24,20 +24,12 @@ export function AttemptList({ run, attempts, chosen, onChoose }: Props) {
   return (
     <section aria-label="Attempts" className={styles.section}>
       <ul className={styles.list}>
-        <Card
-          attempt={run.current_attempt}
-          view={run}
-          grows={grows}
-          isChosen={chosen === run.current_attempt}
-          onChoose={onChoose}
-        />
-        {shown.map((one) => (
+        {[{ ...run, attempt: run.current_attempt }, ...shown].map((view) => (
           <Card
-            key={one.id}
-            attempt={one.attempt}
-            view={one}
+            key={view.attempt}
+            view={view}
             grows={grows}
-            isChosen={chosen === one.attempt}
+            isChosen={chosen === view.attempt}
             onChoose={onChoose}
           />
         ))}
@@ -50,16 +42,15 @@ export function AttemptList({ run, attempts, chosen, onChoose }: Props) {
 }
 
 interface CardProps {
-  readonly attempt: number;
-  readonly view: Pick<Attempt, 'state' | 'execution_summary' | 'constraints'>;
+  readonly view: Pick<Attempt, 'attempt' | 'state' | 'execution_summary' | 'constraints'>;
   /** Whether attempts may have different amounts. */
   readonly grows: boolean;
   readonly isChosen: boolean;
   readonly onChoose: (attempt: number) => void;
 }
 
-function Card({ attempt, view, grows, isChosen, onChoose }: CardProps) {
-  const { state, execution_summary: summary, constraints } = view;
+function Card({ view, grows, isChosen, onChoose }: CardProps) {
+  const { attempt, state, execution_summary: summary, constraints } = view;
   const error = summary.error_message;
   return (
     <li>

@@ -60,12 +60,7 @@ export function ChangeDialog({ onClose, run }: Props) {
     if (Object.keys(change).length === 0) throw new Error('Nothing is changed yet.');
     const params = { path: { id: run.id } };
     await unwrap(api.PATCH('/runs/{id}', { params, body: change }));
-    showToast(
-      'good',
-      <>
-        Run <RunLink id={run.id} /> is changed.
-      </>,
-    );
+    showToast('good', 'Run ', <RunLink id={run.id} />, ' is changed.');
   };
   return (
     <ConfirmDialog

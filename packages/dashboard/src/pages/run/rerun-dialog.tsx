@@ -60,7 +60,7 @@ export function RerunDialog({ onClose, run }: Props) {
     },
     onSuccess: (made) => {
       onClose();
-      showToast('good', queuedMessage(made));
+      noteQueued(made);
       navigate(`/runs/${made.id}`);
     },
   });
@@ -114,10 +114,6 @@ export function RerunDialog({ onClose, run }: Props) {
   );
 }
 
-function queuedMessage({ id }: Run) {
-  return (
-    <>
-      Run <RunLink id={id} /> is in the queue.
-    </>
-  );
+function noteQueued({ id }: Run): void {
+  showToast('good', 'Run ', <RunLink id={id} />, ' is in the queue.');
 }

@@ -86,21 +86,11 @@ function Questions({ run, asked, onClose }: QuestionsProps) {
         ...(reason.trim() === '' ? {} : { body: { reason: reason.trim() } }),
       }),
     );
-    showToast(
-      'good',
-      <>
-        Run <RunLink id={run.id} /> is cancelled.
-      </>,
-    );
+    showToast('good', 'Run ', <RunLink id={run.id} />, ' is cancelled.');
   };
   const retry = async (): Promise<void> => {
-    const retried = await unwrap(api.POST('/runs/{id}/retry', { params }));
-    showToast(
-      'good',
-      <>
-        Attempt {retried.current_attempt} of run <RunLink id={run.id} /> is in the queue.
-      </>,
-    );
+    const { current_attempt: attempt } = await unwrap(api.POST('/runs/{id}/retry', { params }));
+    showToast('good', `Attempt ${attempt} of run `, <RunLink id={run.id} />, ' is in the queue.');
   };
   return (
     <>

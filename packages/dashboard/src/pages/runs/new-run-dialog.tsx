@@ -3,7 +3,7 @@ import { useId, useRef } from 'react';
 import { unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
-import { Field, TextArea, TextInput } from '../../components/controls/inputs.js';
+import { Field, TextArea, Suggestions, TextInput } from '../../components/controls/inputs.js';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { showToast } from '../../components/feedback/toasts.js';
 import { RunLink } from '../../components/values/named-links.js';
@@ -88,13 +88,7 @@ export function NewRunDialog({ isOpen, onClose, images }: Props) {
                 value={textOf(values, 'image')}
                 onChange={(text) => onChange('image', text)}
               />
-              <datalist id={`${formId}-images`}>
-                {images.map((image) => (
-                  <option key={image} value={image}>
-                    {image}
-                  </option>
-                ))}
-              </datalist>
+              <Suggestions id={`${formId}-images`} texts={images} />
             </>
           )}
         </Field>
@@ -136,12 +130,7 @@ function useCreateRun() {
     },
     onSuccess: async ({ id }) => {
       sent.current = { text: '', key: '' };
-      showToast(
-        'good',
-        <>
-          Created run <RunLink id={id} />.
-        </>,
-      );
+      showToast('good', 'Created run ', <RunLink id={id} />, '.');
       await queries.invalidateQueries({ queryKey: ['runs'] });
     },
   });

@@ -4,7 +4,7 @@ import { unwrap } from '../../api/answers.js';
 import { useApi, useLive } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { Icon } from '../../components/controls/icon.js';
-import { Field, TextInput, type ControlProps } from '../../components/controls/inputs.js';
+import { Field, Suggestions, TextInput, type ControlProps } from '../../components/controls/inputs.js';
 import { serviceNow } from '../../lib/clock.js';
 import { formatCount } from '../../lib/format.js';
 import { fromLocalInput, toLocalInput } from '../../lib/local-time.js';
@@ -178,13 +178,7 @@ function ExactInput({ control, value, suggestions, onChange }: ExactInputProps) 
           if (key === 'Escape') setDraft(undefined);
         }}
       />
-      <datalist id={`${control.id}-list`}>
-        {suggestions.map((text) => (
-          <option key={text} value={text}>
-            {text}
-          </option>
-        ))}
-      </datalist>
+      <Suggestions id={`${control.id}-list`} texts={suggestions} />
     </>
   );
 }

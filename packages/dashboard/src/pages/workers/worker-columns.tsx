@@ -160,12 +160,8 @@ export function DrainButton({ worker: { id, draining } }: { readonly worker: Wor
     await (asked === 'drain'
       ? unwrap(api.POST('/workers/{worker_id}/drain', { params }))
       : unwrap(api.POST('/workers/{worker_id}/resume', { params })));
-    showToast(
-      'good',
-      <>
-        <WorkerLink id={id} /> {asked === 'drain' ? 'takes no new runs.' : 'takes runs again.'}
-      </>,
-    );
+    const effect = asked === 'drain' ? ' takes no new runs.' : ' takes runs again.';
+    showToast('good', <WorkerLink id={id} />, effect);
   };
   return (
     <>
