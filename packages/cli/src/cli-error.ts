@@ -1,5 +1,5 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
-import { oneLine } from './style.js';
+import { oneLine } from './terminal/style.js';
 
 /** Exit codes of the command line. */
 export const EXIT = {

@@ -5,7 +5,7 @@ import { PassThrough, Readable } from 'node:stream';
 import { describe, test } from 'vitest';
 import type { Command } from 'commander';
 import type { CliContext } from './command-kit.js';
-import { Output } from './output.js';
+import { Output } from './terminal/output.js';
 import { checkCommandNames, makeProgram } from './program.js';
 
 /** The commands that do something. `serve` and `worker` start programs for their help, `complete` is for shells. */

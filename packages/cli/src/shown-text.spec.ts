@@ -4,10 +4,10 @@ import { stripVTControlCharacters } from 'node:util';
 import { describe, test } from 'vitest';
 import { isRetryable, refusalOf, refusalText } from './cli-error.js';
 import { explanationText } from './commands/run-read.js';
-import { LogPrinter } from './log-text.js';
-import { Output, progressLine } from './output.js';
-import { eventText } from './run-view.js';
-import { formatFields, formatTable } from './table.js';
+import { LogPrinter } from './runs/log-text.js';
+import { Output, progressLine } from './terminal/output.js';
+import { eventText } from './runs/run-view.js';
+import { formatFields, formatTable } from './terminal/table.js';
 
 const controls = '\u0000\u0007\b\u001b[2J\u007f\u0085\u009b31m\u061c\u200e\u2028\u202e\u2066';
 const evil = `a${controls}\r\nforged`;

@@ -4,7 +4,7 @@ import { readWarnings } from '@longshore/common/warnings';
 import { Option, type Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import { callsService, openSession, printsList, type CliContext, type ServiceFlags } from '../command-kit.js';
-import { readJsonFile } from '../inputs.js';
+import { readJsonFile } from '../runs/inputs.js';
 import {
   given,
   makeRun,
@@ -12,11 +12,11 @@ import {
   readNewRun,
   takesNewRunFlags,
   type NewRunFlags,
-} from '../new-run.js';
-import { readRetries } from '../run-options.js';
-import { runPreview } from '../run-view.js';
-import { oneLine } from '../style.js';
-import { ago, type Column } from '../table.js';
+} from '../runs/new-run.js';
+import { readRetries } from '../runs/run-options.js';
+import { runPreview } from '../runs/run-view.js';
+import { oneLine } from '../terminal/style.js';
+import { ago, type Column } from '../terminal/table.js';
 
 type Definition = Schemas['OpDefinition'];
 type VersionFlags = ServiceFlags & { readonly version?: string };

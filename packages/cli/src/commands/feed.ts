@@ -9,9 +9,9 @@ import {
   type CliContext,
   type ServiceFlags,
 } from '../command-kit.js';
-import { readStream } from '../event-source.js';
-import type { Session } from '../session.js';
-import { oneLine, paint, STATE_COLOURS } from '../style.js';
+import { readStream } from '../service/event-source.js';
+import type { Session } from '../service/session.js';
+import { oneLine, paint, STATE_COLOURS } from '../terminal/style.js';
 
 const PAGE = 500;
 

@@ -9,7 +9,7 @@ import {
   type ServiceFlags,
   time,
 } from '../command-kit.js';
-import { ago, type Column } from '../table.js';
+import { ago, type Column } from '../terminal/table.js';
 
 type ApiKey = Schemas['ApiKey'];
 

@@ -13,9 +13,9 @@ import {
   readUrl,
   saveLogin,
   type ConnectionFlags,
-} from '../connection.js';
-import { Session } from '../session.js';
-import { oneLine } from '../style.js';
+} from '../service/connection.js';
+import { Session } from '../service/session.js';
+import { oneLine } from '../terminal/style.js';
 
 /** `login` and `logout` */
 export function addLogin(program: Command, context: CliContext): void {

@@ -15,8 +15,8 @@ import {
   readNewRun,
   takesNewRunFlags,
   type NewRunFlags,
-} from '../new-run.js';
-import { readRetries } from '../run-options.js';
+} from '../runs/new-run.js';
+import { readRetries } from '../runs/run-options.js';
 
 interface CreateFlags extends ServiceFlags, NewRunFlags {
   readonly json?: true;

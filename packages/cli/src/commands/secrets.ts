@@ -4,8 +4,8 @@ import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import { callsService, openSession, printsList, type CliContext, type ServiceFlags } from '../command-kit.js';
-import { readBytes } from '../inputs.js';
-import { ago, type Column } from '../table.js';
+import { readBytes } from '../runs/inputs.js';
+import { ago, type Column } from '../terminal/table.js';
 import { askSecret } from './login.js';
 
 type Secret = Schemas['Secret'];

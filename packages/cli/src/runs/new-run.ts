@@ -1,11 +1,11 @@
 import type { Schemas } from '@longshore/client';
 import { InvalidArgumentError, Option, type Command } from 'commander';
-import { CliError, EXIT } from './cli-error.js';
-import { integerOption, several, type CliContext } from './command-kit.js';
+import { CliError, EXIT } from '../cli-error.js';
+import { integerOption, several, type CliContext } from '../command-kit.js';
 import { followRun, type FollowOptions } from './follow-run.js';
 import { readInputs, readJsonObject, splitAssignment } from './inputs.js';
 import { readRunOptions, tags, takesRunOptions, type RunOptionFlags } from './run-options.js';
-import type { Answered, CallInit, Session } from './session.js';
+import type { Answered, CallInit, Session } from '../service/session.js';
 
 /** Options of a call that creates a run. */
 interface CreateInit extends CallInit {

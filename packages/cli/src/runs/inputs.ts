@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import { buffer as readAll } from 'node:stream/consumers';
 import { composeJson, memberTexts, parseJson } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import { usageError } from './cli-error.js';
+import { usageError } from '../cli-error.js';
 
 /**
  * Reads `name=value` as a name and a JSON text. A value that is JSON is taken as such, with all digits of numbers, anything

@@ -3,7 +3,7 @@ import { chmod, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { CliError, EXIT } from './cli-error.js';
+import { CliError, EXIT } from '../cli-error.js';
 import { chooseConnection, configPath, deleteLogin, readLogin, saveLogin } from './connection.js';
 
 const KEPT = { url: 'http://kept:1', apiKey: 'kept-key' };

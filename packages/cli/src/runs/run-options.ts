@@ -5,8 +5,8 @@ import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
 import { InvalidArgumentError, Option, type Command } from 'commander';
-import { usageError } from './cli-error.js';
-import { integerOption, several, time, type CliContext } from './command-kit.js';
+import { usageError } from '../cli-error.js';
+import { integerOption, several, time, type CliContext } from '../command-kit.js';
 import { readBytes, splitAssignment } from './inputs.js';
 
 /** Flags for what a run may also say; those of {@link RUN_OPTIONS} are read by their names. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { describe, test } from 'vitest';
-import { CliError, EXIT } from './cli-error.js';
+import { CliError, EXIT } from '../cli-error.js';
 import { readAssignment, readInputs, readJsonFile } from './inputs.js';
 
 const isUsage = (error: unknown): boolean => error instanceof CliError && error.exitCode === EXIT.usage;

@@ -1,6 +1,6 @@
 import { Backoff } from '@longshore/common/backoff';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
-import { CliError, failureText, isRetryable, refusalOf } from './cli-error.js';
+import { CliError, failureText, isRetryable, refusalOf } from '../cli-error.js';
 import { RETRY, type Answered, type CallInit, type Session } from './session.js';
 
 /** The service sends a comment every 15 seconds; a connection that is silent for longer is broken. */

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { describe, test, vi } from 'vitest';
-import { EXIT } from './cli-error.js';
+import { EXIT } from '../cli-error.js';
 import { followRun } from './follow-run.js';
-import { Output } from './output.js';
-import { makeProgram } from './program.js';
-import { Session } from './session.js';
+import { Output } from '../terminal/output.js';
+import { makeProgram } from '../program.js';
+import { Session } from '../service/session.js';
 
 const ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const OPTIONS = { json: false, timestamps: false, withoutLogs: true, patienceMs: 1_000 };

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { describe, test } from 'vitest';
-import { CliError, EXIT } from './cli-error.js';
+import { CliError, EXIT } from '../cli-error.js';
 import { given } from './new-run.js';
 import {
   readRetries,

@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
 import { Backoff } from '@longshore/common/backoff';
 import { EXACT_JSON } from '@longshore/common/json/json-text';
-import { CliError, EXIT, failureText, hasNeverLeft, isRetryable, refusalOf } from './cli-error.js';
+import { CliError, EXIT, failureText, hasNeverLeft, isRetryable, refusalOf } from '../cli-error.js';
 import type { Connection } from './connection.js';
-import type { Output } from './output.js';
+import type { Output } from '../terminal/output.js';
 
 const REQUEST_MS = 30_000;
 /** Retry time for a service that was never reached. */

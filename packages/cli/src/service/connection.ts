@@ -1,7 +1,7 @@
 import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
-import { CliError, EXIT, usageError } from './cli-error.js';
+import { CliError, EXIT, usageError } from '../cli-error.js';
 
 /** Default URL of the service. */
 const DEFAULT_URL = 'http://127.0.0.1:5555';

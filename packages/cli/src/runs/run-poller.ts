@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import type { Schemas } from '@longshore/client';
 import { TERMINAL_STATES } from '@longshore/client/constants';
-import type { Session } from './session.js';
+import type { Session } from '../service/session.js';
 
 /** How long the service holds a poll of a run that does not change, in seconds. */
 const WAIT_S = 20;

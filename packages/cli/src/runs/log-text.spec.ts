@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Writable } from 'node:stream';
 import { describe, test } from 'vitest';
 import { LogPrinter, logLine, type LogStyle } from './log-text.js';
-import { Output } from './output.js';
+import { Output } from '../terminal/output.js';
 
 const ESC = '\u001b';
 const line = (text: string) => ({

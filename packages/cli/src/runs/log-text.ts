@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
-import type { Output } from './output.js';
-import { escapeLineFeeds, safeLine } from './style.js';
+import type { Output } from '../terminal/output.js';
+import { escapeLineFeeds, safeLine } from '../terminal/style.js';
 
 /** How lines of a log are printed. */
 export interface LogStyle {

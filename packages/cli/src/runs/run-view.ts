@@ -3,8 +3,8 @@ import { RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import { jsonText, stringifyJson } from '@longshore/common/json/json-text';
 import { describeGrowth, describeNeeds } from '@longshore/client/needs';
 import { shellWords } from '@longshore/common/shell-words';
-import { STATE_COLOURS, oneLine, paint } from './style.js';
-import { ago, type Column, formatFields } from './table.js';
+import { STATE_COLOURS, oneLine, paint } from '../terminal/style.js';
+import { ago, type Column, formatFields } from '../terminal/table.js';
 
 type Run = Schemas['OpRun'];
 

@@ -1,9 +1,9 @@
 import { FAILURE_CAUSES, RUN_STATES, type FailureCause, type RunState } from '@longshore/client/constants';
 import { readSpan, readTime } from '@longshore/common/json/read-time';
 import { type Command, Option } from 'commander';
-import { integerOption, several, time } from './command-kit.js';
+import { integerOption, several, time } from '../command-kit.js';
 import { tags } from './run-options.js';
-import type { Session } from './session.js';
+import type { Session } from '../service/session.js';
 
 /** The flags that choose runs. */
 export interface FilterFlags {
