@@ -171,10 +171,9 @@ describe('an option that is declared once', () => {
     }
     const { copyOfRun, editableFields } =
       await import('../../../packages/dashboard/src/pages/run/rerun-body.js');
-    const { containerOf } = await import('../../../packages/dashboard/src/run-form/options-of.js');
     const run = await steps.create({ colour: 'red' });
     assert.equal(Reflect.get(copyOfRun(run, editableFields(run)), 'colour'), 'red');
-    assert.deepEqual(containerOf(run), { colour: 'red' });
+    assert.deepEqual(fields.containerOf(run), { colour: 'red' });
   });
 
   test('reaches the container of the worker, which refuses the run without the capability', async () => {
