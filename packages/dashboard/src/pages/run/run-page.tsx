@@ -20,7 +20,7 @@ import { KeyHolders, RunFacts } from './run-facts.js';
 import styles from './run-page.module.css';
 import { RunStanding } from './run-standing.js';
 import { attemptEnds, isEnded, type Run } from './run-view.js';
-import { TimelinePanel } from './timeline/timeline-panel.js';
+import { TimelinePanel } from './timeline-panel.js';
 import { useAttempts, useEarlyTimeline, useRun, useTimeline } from './use-run.js';
 
 /** One run: what it is, how it stands, what happened and what it printed. */

@@ -12,7 +12,7 @@ import { useSession } from '../../session/session-context.js';
 import { PageHeader } from '../../shell/page-header.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import { BulkDialog } from './bulk-dialog.js';
-import { MatchingDialog, useMatching, type MatchingAction } from './matching/matching-dialog.js';
+import { MatchingDialog, useMatching, type MatchingAction } from './matching-dialog.js';
 import { NewRunDialog } from './new-run-dialog.js';
 import { NARROW_COLUMNS, WIDE_COLUMNS } from './run-columns.js';
 import { FilterChips, RunFilterBar } from './run-filter-bar.js';

@@ -1,16 +1,16 @@
 import type { EventType } from '@longshore/client/constants';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { memo, useCallback, useMemo, useRef, useState } from 'react';
-import { Icon } from '../../../components/controls/icon.js';
-import { Checkbox } from '../../../components/controls/inputs.js';
-import { EmptyState, ErrorState } from '../../../components/feedback/empty-state.js';
-import { SearchInput } from '../../../components/table/filter-bar.js';
-import { Badge, type Tone } from '../../../components/values/badge.js';
-import { JsonTree } from '../../../components/values/json-tree.js';
-import { classNames } from '../../../lib/class-names.js';
-import { formatCount, formatDuration, formatExact } from '../../../lib/format.js';
-import { attemptOf, type AttemptEnds, type RunEvent } from '../run-view.js';
-import styles from './timeline.module.css';
+import { Icon } from '../../components/controls/icon.js';
+import { Checkbox } from '../../components/controls/inputs.js';
+import { EmptyState, ErrorState } from '../../components/feedback/empty-state.js';
+import { SearchInput } from '../../components/table/filter-bar.js';
+import { Badge, type Tone } from '../../components/values/badge.js';
+import { JsonTree } from '../../components/values/json-tree.js';
+import { classNames } from '../../lib/class-names.js';
+import { formatCount, formatDuration, formatExact } from '../../lib/format.js';
+import { attemptOf, type AttemptEnds, type RunEvent } from './run-view.js';
+import styles from './timeline-panel.module.css';
 
 const ROW_PX = 33;
 const PAYLOAD_PX = 240;

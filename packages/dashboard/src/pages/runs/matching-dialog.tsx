@@ -1,19 +1,19 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { describeError, unwrap } from '../../../api/answers.js';
-import { useApi, type Schemas } from '../../../api/use-api.js';
-import { Button } from '../../../components/controls/button.js';
-import { Field, TextInput } from '../../../components/controls/inputs.js';
-import { ConfirmDialog, Dialog } from '../../../components/feedback/dialog.js';
-import { RunLink } from '../../../components/values/named-links.js';
-import { ProgressBar } from '../../../components/values/progress-bar.js';
-import { countRuns, formatCount } from '../../../lib/format.js';
-import { newKey } from '../../../lib/new-key.js';
-import { PairRows } from '../../../run-form/form-rows.js';
-import type { Pair } from '../../../run-form/form-values.js';
-import { LABELS_FIELD } from '../../../run-form/run-fields.js';
-import styles from '../bulk-dialog.module.css';
-import { isFiltered, toQuery, type RunFilters } from '../run-filters.js';
+import { describeError, unwrap } from '../../api/answers.js';
+import { useApi, type Schemas } from '../../api/use-api.js';
+import { Button } from '../../components/controls/button.js';
+import { Field, TextInput } from '../../components/controls/inputs.js';
+import { ConfirmDialog, Dialog } from '../../components/feedback/dialog.js';
+import { RunLink } from '../../components/values/named-links.js';
+import { ProgressBar } from '../../components/values/progress-bar.js';
+import { countRuns, formatCount } from '../../lib/format.js';
+import { newKey } from '../../lib/new-key.js';
+import { PairRows } from '../../run-form/form-rows.js';
+import type { Pair } from '../../run-form/form-values.js';
+import { LABELS_FIELD } from '../../run-form/run-fields.js';
+import styles from './bulk-dialog.module.css';
+import { isFiltered, toQuery, type RunFilters } from './run-filters.js';
 
 const TEXTS: Readonly<Record<MatchingAction, { verb: string; done: string; effect: string }>> = {
   cancel: {
