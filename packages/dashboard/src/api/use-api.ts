@@ -1,4 +1,4 @@
-import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
+import { createLongshoreClient, type LongshoreClient, type Schemas } from '@longshore/client';
 import {
   keepPreviousData,
   MutationCache,
@@ -11,10 +11,13 @@ import {
 import { useMemo } from 'react';
 import { SERVICE_URL } from '../lib/addresses.js';
 import { useSession } from '../session/session-context.js';
-import { serviceFetch } from './service-fetch.js';
 import { isKeyRefused } from './answers.js';
+import { serviceFetch } from './service-fetch.js';
 
 export type { LongshoreClient, Schemas } from '@longshore/client';
+
+/** A run as the API has it. */
+export type Run = Schemas['OpRun'];
 
 /** A typed client that calls the service with a key. */
 export function createApi(apiKey: string): LongshoreClient {

@@ -1,9 +1,10 @@
+import type { Run } from '../../api/use-api.js';
 import { StateBadge } from '../../components/values/badge.js';
 import { Duration, Time } from '../../components/values/time.js';
 import { classNames } from '../../lib/class-names.js';
 import { formatCount, formatMb } from '../../lib/format.js';
 import styles from './attempt-list.module.css';
-import { isEnded, type Attempt, type Run } from './run-view.js';
+import { isEnded, type Attempt } from './run-view.js';
 
 /** Attempts shown side by side; a run may have a thousand. */
 const MOST_SHOWN = 50;

@@ -1,14 +1,13 @@
 import type { RunState } from '@longshore/client/constants';
 import { useState } from 'react';
 import { unwrap } from '../../api/answers.js';
-import { useApi, type Schemas } from '../../api/use-api.js';
+import { useApi, type Run, type Schemas } from '../../api/use-api.js';
 import { Checkbox, Field, Select, TextArea, TextInput } from '../../components/controls/inputs.js';
 import { ConfirmDialog } from '../../components/feedback/dialog.js';
 import { showToast } from '../../components/feedback/toasts.js';
 import { RunLink } from '../../components/values/named-links.js';
 import { readForm, type FormField } from '../../run-form/form-values.js';
 import styles from './form.module.css';
-import type { Run } from './run-view.js';
 
 const EFFECTS: Readonly<Record<RunState, string>> = {
   PENDING: 'The run goes back into the queue: the next worker that fits claims it.',

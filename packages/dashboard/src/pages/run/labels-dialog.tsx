@@ -1,12 +1,11 @@
 import { useState } from 'react';
 import { unwrap } from '../../api/answers.js';
-import { useApi } from '../../api/use-api.js';
+import { useApi, type Run } from '../../api/use-api.js';
 import { ConfirmDialog } from '../../components/feedback/dialog.js';
 import { FormRows } from '../../run-form/form-rows.js';
 import { fillForm, readForm } from '../../run-form/form-values.js';
 import { LABELS_FIELD, NAME } from '../../run-form/run-fields.js';
 import styles from './form.module.css';
-import type { Run } from './run-view.js';
 
 const ROWS = [[NAME], [LABELS_FIELD]];
 const FIELDS = ROWS.flat();

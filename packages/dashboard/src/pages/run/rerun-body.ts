@@ -1,7 +1,6 @@
-import type { Schemas } from '@longshore/client';
+import type { Run, Schemas } from '../../api/use-api.js';
 import { optionsOf, requestedOf } from '../../run-form/run-fields.js';
 
-type Run = Schemas['OpRun'];
 /** `Required`: a new field of the API is a compile error until it is copied. */
 type RunCreate = Required<Schemas['OpRunCreate']>;
 

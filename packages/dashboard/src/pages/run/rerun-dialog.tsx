@@ -2,7 +2,7 @@ import { useMutation } from '@tanstack/react-query';
 import { useId, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
 import { unwrap } from '../../api/answers.js';
-import { useApi, type Schemas } from '../../api/use-api.js';
+import { useApi, type Run, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { showToast } from '../../components/feedback/toasts.js';
@@ -13,7 +13,6 @@ import { fillForm, type FormField } from '../../run-form/form-values.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
 import styles from './form.module.css';
 import { copyOfDefinitionRun, copyOfRun, editableFields } from './rerun-body.js';
-import type { Run } from './run-view.js';
 
 const JSON_NEEDED = 'Enter a JSON object, such as {"a": 1}.';
 const INPUTS: FormField = {

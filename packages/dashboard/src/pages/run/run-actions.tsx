@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { unwrap } from '../../api/answers.js';
-import { useApi } from '../../api/use-api.js';
+import { useApi, type Run } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { Field, TextInput } from '../../components/controls/inputs.js';
 import { ConfirmDialog } from '../../components/feedback/dialog.js';
@@ -11,7 +11,7 @@ import { useShortcut } from '../../shell/shortcuts.js';
 import { ChangeDialog } from './change-dialog.js';
 import { LabelsDialog } from './labels-dialog.js';
 import { RerunDialog } from './rerun-dialog.js';
-import { isEnded, type Run } from './run-view.js';
+import { isEnded } from './run-view.js';
 
 type Question = 'cancel' | 'retry' | 'again' | 'change' | 'labels';
 

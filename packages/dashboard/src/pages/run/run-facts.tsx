@@ -1,12 +1,13 @@
 import { describeGrowth, describeNeeds } from '@longshore/client/needs';
 import { Link } from 'wouter';
+import type { Run } from '../../api/use-api.js';
 import { Fact } from '../../components/values/facts.js';
 import { RunLink } from '../../components/values/named-links.js';
 import { Duration, Time } from '../../components/values/time.js';
 import { formatCount, formatDuration, formatExact, formatMb } from '../../lib/format.js';
 import styles from './run-facts.module.css';
 import runPageStyles from './run-page.module.css';
-import { attemptText, isEnded, type Run } from './run-view.js';
+import { attemptText, isEnded } from './run-view.js';
 import { useExplanation } from './use-run.js';
 
 /** What there is to know about a run, in a line or two. */

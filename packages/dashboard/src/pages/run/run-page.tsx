@@ -1,5 +1,6 @@
 import { Link, useParams } from 'wouter';
 import { ApiError } from '../../api/answers.js';
+import type { Run } from '../../api/use-api.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import { Tabs } from '../../components/controls/tabs.js';
 import { EmptyState, ErrorState } from '../../components/feedback/empty-state.js';
@@ -19,7 +20,7 @@ import runDataStyles from './run-data.module.css';
 import { KeyHolders, RunFacts } from './run-facts.js';
 import styles from './run-page.module.css';
 import { RunStanding } from './run-standing.js';
-import { attemptEnds, isEnded, type Run } from './run-view.js';
+import { attemptEnds, isEnded } from './run-view.js';
 import { TimelinePanel } from './timeline-panel.js';
 import { useAttempts, useEarlyTimeline, useRun, useTimeline } from './use-run.js';
 

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { Schemas } from '../../api/use-api.js';
+import type { Run, Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { Fact } from '../../components/values/facts.js';
@@ -10,7 +10,6 @@ import { formatCount, formatMb } from '../../lib/format.js';
 import { whyNotClaiming } from '../workers/worker-view.js';
 import explainDialogStyles from './explain-dialog.module.css';
 import styles from './run-standing.module.css';
-import type { Run } from './run-view.js';
 import { useExplanation } from './use-run.js';
 
 /** How a run stands, in plain words: why it waits, who has it, or how it ended. Its height stays the same. */

@@ -1,8 +1,7 @@
-import type { Schemas } from '@longshore/client';
 import { TERMINAL_STATES } from '@longshore/client/constants';
+import type { Run, Schemas } from '../../api/use-api.js';
 
-/** A run, an attempt and an entry of a timeline as the API has them. */
-export type Run = Schemas['OpRun'];
+/** An attempt and an entry of a timeline as the API has them. */
 export type Attempt = Schemas['OpAttempt'];
 export type RunEvent = Schemas['PolledEvent'];
 

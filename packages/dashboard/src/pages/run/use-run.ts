@@ -7,8 +7,8 @@ import {
 } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
 import { ApiError, unwrap, unwrapPages } from '../../api/answers.js';
-import { useApi, useLive, type Schemas } from '../../api/use-api.js';
-import { isEnded, type Attempt, type Run, type RunEvent } from './run-view.js';
+import { useApi, useLive, type Run, type Schemas } from '../../api/use-api.js';
+import { isEnded, type Attempt, type RunEvent } from './run-view.js';
 
 const EVERY_MS = 1000;
 const EXPLAINED_EVERY_MS = 2000;

@@ -2,7 +2,7 @@ import { RUN_STATES, TERMINAL_STATES, type RunState } from '@longshore/client/co
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { ApiError, unwrap } from '../../api/answers.js';
-import { useApi } from '../../api/use-api.js';
+import { useApi, type Run } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { ConfirmDialog, Dialog } from '../../components/feedback/dialog.js';
 import { StateBadge } from '../../components/values/badge.js';
@@ -10,7 +10,6 @@ import { RunLink } from '../../components/values/named-links.js';
 import { countRuns, formatCount } from '../../lib/format.js';
 import { newKey } from '../../lib/new-key.js';
 import styles from './bulk-dialog.module.css';
-import type { Run } from './run-view.js';
 
 const VERBS = { cancel: ['Cancel', 'cancelled'], retry: ['Retry', 'retried'] } as const;
 

@@ -3,7 +3,7 @@ import { useId, useRef } from 'react';
 import { unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
-import { Field, TextArea, Suggestions, TextInput } from '../../components/controls/inputs.js';
+import { Field, Suggestions, TextArea, TextInput } from '../../components/controls/inputs.js';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { showToast } from '../../components/feedback/toasts.js';
 import { RunLink } from '../../components/values/named-links.js';

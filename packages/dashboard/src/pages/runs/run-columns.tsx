@@ -1,5 +1,6 @@
 import { TERMINAL_STATES, type RunState } from '@longshore/client/constants';
 import { Link } from 'wouter';
+import type { Run } from '../../api/use-api.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import type { Column } from '../../components/table/data-table.js';
 import { StateBadge, type Tone } from '../../components/values/badge.js';
@@ -7,7 +8,6 @@ import { ProgressBar } from '../../components/values/progress-bar.js';
 import { Duration, Time } from '../../components/values/time.js';
 import { classNames } from '../../lib/class-names.js';
 import { formatCount, shortId } from '../../lib/format.js';
-import type { Run } from './run-view.js';
 import styles from './runs-page.module.css';
 
 const STATE: Column<Run> = {

@@ -1,7 +1,7 @@
 import { RUN_STATES } from '@longshore/client/constants';
 import { useState } from 'react';
 import { unwrap } from '../../api/answers.js';
-import { useApi, useLive } from '../../api/use-api.js';
+import { useApi, useLive, type Run } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { Icon } from '../../components/controls/icon.js';
 import { Field, Suggestions, TextInput, type ControlProps } from '../../components/controls/inputs.js';
@@ -17,7 +17,6 @@ import {
   type RunFilter,
   type RunFilters,
 } from './run-filters.js';
-import type { Run } from './run-view.js';
 
 const PRESETS = [
   ['15 minutes', 15],

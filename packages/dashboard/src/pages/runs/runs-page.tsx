@@ -1,5 +1,6 @@
 import { useCallback, useMemo, useState } from 'react';
 import { ApiError } from '../../api/answers.js';
+import type { Run } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { EmptyState } from '../../components/feedback/empty-state.js';
 import { DataTable } from '../../components/table/data-table.js';
@@ -24,7 +25,6 @@ import {
   RUN_PARAMETERS,
   type RunFilters,
 } from './run-filters.js';
-import type { Run } from './run-view.js';
 import styles from './runs-page.module.css';
 import { SavedViews } from './saved-views.js';
 import { SelectionBar } from './selection-bar.js';

@@ -1,6 +1,6 @@
 import { useCallback, useMemo, useState } from 'react';
+import type { Run } from '../../api/use-api.js';
 import type { Selection } from '../../components/table/data-table.js';
-import type { Run } from './run-view.js';
 
 /** The runs that are chosen, on this page and on others. */
 interface ChosenRuns {

@@ -1,10 +1,9 @@
 import { useQuery, type UseQueryResult } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { unwrap } from '../../api/answers.js';
-import { useApi, useLive, type Schemas } from '../../api/use-api.js';
+import { useApi, useLive, type Run, type Schemas } from '../../api/use-api.js';
 import type { SetFilters } from '../../hooks/use-url-filters.js';
 import { NEWEST_PAGE, toQuery, type RunFilters, type RunParameters } from './run-filters.js';
-import type { Run } from './run-view.js';
 
 /** Runs of a page. */
 export const PAGE_SIZE = 50;
