@@ -234,39 +234,6 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
     await opened.close();
   });
 
-  test('shows the command that the entered inputs of a run make, and starts it', async () => {
-    const body = {
-      id: 'convert',
-      version: '1',
-      image: 'convert',
-      command: ['convert'],
-      args: [{ flag: '--in', input: 'file' }, '--mode=${inputs.mode}'],
-      env: { NAME: '${inputs.file}' },
-      input_specs: {
-        file: { type: 'string', required: true, description: 'What to read.' },
-        mode: { type: 'string', enum: ['fast', 'slow'], default: 'fast' },
-      },
-    };
-    await store(body);
-    const opened = await show('/definitions/convert');
-    const { page } = opened;
-    await page.getByRole('row', { name: 'mode string, one of "fast", "slow"' }).waitFor();
-    await page.getByRole('button', { name: 'Start a run' }).click();
-    await page.getByText('What to read. · string · required').waitFor();
-    await page.getByLabel('file', { exact: true }).fill('a "b" $(c)');
-    const command = page.getByLabel('Command', { exact: true });
-    await command.getByText(`convert --in 'a "b" $(c)' --mode=fast`).waitFor();
-    await command.getByText(`'NAME=a "b" $(c)'`).waitFor();
-    await page.getByLabel('mode').selectOption('slow');
-    await command.getByText('--mode=slow').waitFor();
-    assert.equal((await send('GET', '/runs?op_definition=convert')).body.data.length, 0);
-    await page.getByRole('button', { name: 'Start convert 1' }).click();
-    await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
-    const run = (await send('GET', `/runs/${page.url().split('/').at(-1)}`)).body;
-    assert.deepEqual(run.args, ['--in', 'a "b" $(c)', '--mode=slow']);
-    await opened.close();
-  });
-
   test('shows what the service refuses at the input that it is about', async () => {
     await store({ id: 'strict', version: '1', image: 'i', input_specs: { list: { type: 'string' } } });
     const opened = await show('/definitions/strict?tab=start');
