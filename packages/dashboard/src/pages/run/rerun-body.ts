@@ -1,6 +1,7 @@
-import type { Run, Schemas } from '../../api/use-api.js';
+import type { Schemas } from '@longshore/client';
 import { optionsOf, requestedOf } from '../../run-form/run-fields.js';
 
+type Run = Schemas['OpRun'];
 /** `Required`: a new field of the API is a compile error until it is copied. */
 type RunCreate = Required<Schemas['OpRunCreate']>;
 
