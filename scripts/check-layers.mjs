@@ -40,7 +40,6 @@ const LAYERS = {
 /** Folders that import each other, in alphabetical order. A pair that is mended leaves the list; no pair joins it. */
 const TWO_WAY = new Set([
   'packages/dashboard/src: api <-> session',
-  'packages/dashboard/src: components <-> shell',
   'packages/dashboard/src: session <-> shell',
   'packages/dashboard/src/components: controls <-> feedback',
   'packages/worker/src: execution <-> logs',

@@ -1,3 +1,6 @@
+import { isJsonObject } from '@longshore/common/json/json-value';
+import { oneLine } from './terminal/style.js';
+
 /** Exit codes of the command line. */
 export const EXIT = {
   /** Success; for a followed run: COMPLETED. */
@@ -33,4 +36,87 @@ export class CliError extends Error {
 /** Wrong arguments. */
 export function usageError(message: string): CliError {
   return new CliError(EXIT.usage, message);
+}
+
+/** Statuses after which the same request may succeed. */
+const LATER: ReadonlySet<number> = new Set([408, 425, 429, 502, 503, 504]);
+
+/** What of a response says whether the request was refused for good. */
+type RefusingResponse = Pick<Response, 'status' | 'headers'>;
+
+/** Whether the same request may succeed later. The service's own 503 without `Retry-After` is about a feature that is not configured. */
+export function isRetryable(body: unknown, { status, headers }: RefusingResponse): boolean {
+  if (status === 503 && !headers.has('Retry-After')) return refusalText(body) === undefined;
+  return LATER.has(status);
+}
+
+/** An error body of the API on one line: its detail, then every single error. */
+export function refusalText(body: unknown): string | undefined {
+  if (!isJsonObject(body) || typeof body['detail'] !== 'string') return undefined;
+  const errors = Array.isArray(body['errors']) ? body['errors'] : [];
+  const said = errors.filter((error) => typeof error === 'string').join('; ');
+  return oneLine(said === '' ? body['detail'] : `${body['detail']}: ${said}`);
+}
+
+/** Error for a response that is not a success. */
+export function refusalOf(body: unknown, response: RefusingResponse, url: string): CliError {
+  const { status } = response;
+  const said = refusalText(body);
+  if (status === 401 || status === 403) {
+    return new CliError(EXIT.unreachable, `${url} refuses the API key: ${said ?? `HTTP ${status}`}`);
+  }
+  if (said === undefined) {
+    return new CliError(
+      EXIT.unreachable,
+      `${url} answers HTTP ${status}, and not as a Longshore service does`,
+    );
+  }
+  return new CliError(isRetryable(body, response) ? EXIT.unreachable : EXIT.failed, said);
+}
+
+/** Errors before a connection exists: the request cannot have arrived. */
+const NEVER_LEFT: ReadonlySet<string> = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+]);
+
+/** Reason for a missing response, on one line. `fetch` puts it into the error's cause. */
+export function failureText(error: unknown): string {
+  if (error instanceof Error && error.name === 'TimeoutError') return 'no answer in time';
+  const cause = causeOf(error);
+  if (cause instanceof AggregateError) return cause.errors.map(messageOf).join('; ');
+  return messageOf(cause);
+}
+
+/** TLS errors, which occur before the request is sent. */
+const NOT_TRUSTED = /CERT|TLS|SSL|EPROTO/;
+
+/** Whether the request that failed cannot have reached the service. */
+export function hasNeverLeft(error: unknown): boolean {
+  const cause = causeOf(error);
+  const causes: readonly unknown[] = cause instanceof AggregateError ? cause.errors : [cause];
+  return causes.length > 0 && causes.every(isBeforeRequest);
+}
+
+function isBeforeRequest(cause: unknown): boolean {
+  const code = codeOf(cause);
+  // Without a code, fetch rejected the address itself.
+  if (code === '') return !(cause instanceof Error && cause.name === 'TimeoutError');
+  return NEVER_LEFT.has(code) || NOT_TRUSTED.test(code);
+}
+
+function causeOf(error: unknown): unknown {
+  return error instanceof Error && error.cause !== undefined ? error.cause : error;
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

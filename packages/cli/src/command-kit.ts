@@ -1,13 +1,12 @@
 import type { Readable } from 'node:stream';
 import type { LongshoreClient } from '@longshore/client';
 import { readTime, TIME_FORM } from '@longshore/common/json/read-time';
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { ExitCode } from './cli-error.js';
-import { readLogin } from './config-file.js';
-import { chooseConnection, type ConnectionFlags } from './connection.js';
-import type { Output } from './output.js';
-import { type Answered, type CallInit, Session } from './session.js';
-import { formatTable, type Column } from './table.js';
+import { chooseConnection, readLogin, type ConnectionFlags } from './service/connection.js';
+import type { Output } from './terminal/output.js';
+import { Session, type Answered, type CallInit } from './service/session.js';
+import { formatTable, type Column } from './terminal/table.js';
 
 /** Flags of every command that calls the service. */
 export interface ServiceFlags extends ConnectionFlags {

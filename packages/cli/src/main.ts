@@ -3,9 +3,9 @@ import { namesProxy, useEnvironmentProxy } from '@longshore/common/environment-p
 import { SettingsError } from '@longshore/common/settings/setting';
 import { CommanderError } from 'commander';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
-import { Output } from './output.js';
+import { Output } from './terminal/output.js';
 import { checkCommandNames, makeProgram } from './program.js';
-import { oneLine } from './style.js';
+import { oneLine } from './terminal/style.js';
 
 const stopping = new AbortController();
 let isListening = false;

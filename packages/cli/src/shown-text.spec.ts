@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
-import { describe, test } from 'vitest';
 import { Writable } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
-import { isRetryable, refusalOf, refusalText } from './failures.js';
+import { describe, test } from 'vitest';
+import { isRetryable, refusalOf, refusalText } from './cli-error.js';
 import { explanationText } from './commands/run-read.js';
-import { LogPrinter } from './log-text.js';
-import { Output, progressLine } from './output.js';
-import { eventText } from './run-view.js';
-import { formatFields, formatTable } from './table.js';
+import { LogPrinter } from './runs/log-text.js';
+import { Output, progressLine } from './terminal/output.js';
+import { eventText } from './runs/run-view.js';
+import { formatFields, formatTable } from './terminal/table.js';
 
 const controls = '\u0000\u0007\b\u001b[2J\u007f\u0085\u009b31m\u061c\u200e\u2028\u202e\u2066';
 const evil = `a${controls}\r\nforged`;
@@ -48,16 +48,19 @@ const explained = {
   workers: [],
 } as const;
 
+const STYLE = { columns: 200, colours: false };
+const WORKER = {
+  id: 'w',
+  can_take_now: false,
+  could_ever: true,
+  draining: false,
+  not_claiming: [],
+  obstacles: [],
+};
+
 test('an explanation names what workers lack, and the runs that hold the concurrency key', () => {
   const lacking = { resource: 'tags', needed: 1, free: 0, total: 0, missing: ['gpu'] };
-  const worker = {
-    id: 'w',
-    can_take_now: false,
-    could_ever: false,
-    draining: false,
-    not_claiming: [],
-    obstacles: [lacking],
-  };
+  const worker = { ...WORKER, could_ever: false, obstacles: [lacking] };
   const holders = ['a', 'b'].map((id) => ({ run_id: id, state: 'RUNNING' as const, worker_id: 'w' }));
   const text = explanationText(
     {
@@ -66,7 +69,7 @@ test('an explanation names what workers lack, and the runs that hold the concurr
       requirements: { selector: ['gpu', 'eu'], capabilities: ['env'], gpu_selector: [] },
       concurrency: { key: 'disk', limit: 2, executing: 2, holders },
     },
-    { columns: 200, colours: false },
+    STYLE,
   );
   for (const told of [
     /^needs tags +gpu, eu$/m,
@@ -77,14 +80,6 @@ test('an explanation names what workers lack, and the runs that hold the concurr
   ]) {
     assert.match(text, told);
   }
-});
-
-test('an explanation names the job of a launcher, and why it waits', () => {
-  const engine = { name: 'slurm', id: '42', reason: 'Priority', at: 't' };
-  const style = { columns: 200, colours: false };
-  const text = explanationText({ ...explained, holder: { ...explained.holder, engine }, workers: [] }, style);
-  assert.match(text, /^job +slurm 42$/m);
-  assert.match(text, /^it waits there +Priority$/m);
 });
 
 test('a SUBMITTED of a timeline shows why the job waits', () => {
@@ -98,39 +93,23 @@ test('an explanation says why a worker does not claim, in its words on one line'
     { reason: 'engine_paused' as const, message: 'no\nanswer' },
     { reason: 'draining' as const, message: '' },
   ];
-  const worker = {
-    id: 'w',
-    can_take_now: false,
-    could_ever: true,
-    draining: false,
-    not_claiming: said,
-    obstacles: [],
-  };
+  const worker = { ...WORKER, not_claiming: said };
   const counts = { active: 1, draining: 0, not_claiming: 1, stale: 0, able_now: 0, able_ever: 0 };
-  const style = { columns: 200, colours: false };
-  const text = explanationText({ ...explained, counts, workers: [worker] }, style);
+  const text = explanationText({ ...explained, counts, workers: [worker] }, STYLE);
   assert.match(text, /^w +no +yes +engine_paused: no.{1,2}answer; draining$/m);
   assert.match(text, /0 draining, 1 not claiming, 0 stale/);
 });
 
 test('the counts of an explanation agree with its rows: draining workers are named apart', () => {
-  const worker = {
-    id: 'w',
-    can_take_now: false,
-    could_ever: true,
-    draining: true,
-    not_claiming: [],
-    obstacles: [],
-  };
+  const worker = { ...WORKER, draining: true };
   const counts = { active: 1, draining: 1, not_claiming: 0, stale: 0, able_now: 0, able_ever: 0 };
-  const style = { columns: 200, colours: false };
-  const text = explanationText({ ...explained, counts, workers: [worker] }, style);
+  const text = explanationText({ ...explained, counts, workers: [worker] }, STYLE);
   const told =
     '1 active (0 can take it now, 0 ever; those that claim nothing are not counted), 1 draining, 0 not claiming, 0 stale';
   assert.ok(text.includes(told), text);
   const open = { active: 1, draining: 0, not_claiming: 0, stale: 0, able_now: 1, able_ever: 1 };
   assert.ok(
-    explanationText({ ...explained, counts: open, workers: [] }, style).includes(
+    explanationText({ ...explained, counts: open, workers: [] }, STYLE).includes(
       '1 active (1 can take it now, 1 ever), 0',
     ),
   );

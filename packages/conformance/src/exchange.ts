@@ -88,6 +88,20 @@ export function headerOf({ headers }: Exchange, name: string): string | undefine
   return Array.isArray(value) ? value.join(', ') : value;
 }
 
+/**
+ * Gives one item after another for the requests about an event type or, without items for it, a kind; then null, as for all
+ * other requests.
+ */
+export function inOrder<T>(items: Readonly<Record<string, readonly T[]>>): (asked: Exchange) => T | null {
+  const counts = new Map<string, number>();
+  return (asked) => {
+    const about = [eventTypeOf(asked) ?? '', kindOf(asked)].find((name) => Object.hasOwn(items, name)) ?? '';
+    const count = counts.get(about) ?? 0;
+    counts.set(about, count + 1);
+    return items[about]?.[count] ?? null;
+  };
+}
+
 /** An exchange in a few words. */
 export function describeExchange(exchange: Exchange): string {
   const about = eventTypeOf(exchange) ?? `${exchange.method} ${exchange.path}`;

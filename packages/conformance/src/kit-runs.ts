@@ -2,12 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createLongshoreClient, type LongshoreClient, type Schemas } from '@longshore/client';
 import { TERMINAL_STATES, type RunOption } from '@longshore/client/constants';
 import { check } from './scenario.js';
-import type { ProgramInputs } from './program-traces.js';
+import { IMAGES, type ProgramInputs } from './program-traces.js';
 
 /** A run as the service shows it. */
 export type Run = Schemas['OpRun'];
 
-export type RunExtras = Partial<Pick<Schemas['OpRunCreate'], 'retry_policy' | 'outputs'>> & ContainerExtras;
+export type RunExtras = Partial<Pick<Schemas['OpRunCreate'], 'image' | 'retry_policy' | 'outputs'>> &
+  ContainerExtras;
 
 /** What a run changes about its program, and what it needs of the machine. */
 export type ContainerExtras = Partial<Pick<Schemas['OpRunCreate'], RunOption['name'] | 'constraints'>>;
@@ -32,13 +33,8 @@ export class KitRuns {
   }
 
   /** Creates a run. @param traceparent where in a trace it belongs @returns its id */
-  async create(
-    image: string,
-    inputs: ProgramInputs,
-    extras: RunExtras = {},
-    traceparent?: string,
-  ): Promise<string> {
-    const body = { image, inputs: { ...inputs }, ...extras };
+  async create(inputs: ProgramInputs, extras: RunExtras = {}, traceparent?: string): Promise<string> {
+    const body = { image: IMAGES.plain, inputs: { ...inputs }, ...extras };
     const headers = traceparent === undefined ? {} : { traceparent };
     const { data, error } = await this.client.POST('/runs', { body, headers });
     if (data === undefined) throw new Error(`the kit could not create a run: ${error.detail}`);

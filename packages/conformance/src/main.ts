@@ -1,8 +1,7 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util';
 import { standardError, standardOutput } from '@longshore/common/line-output';
-import { ConformanceKit } from './kit.js';
-import type { ScenarioResult } from './kit-service.js';
+import { ConformanceKit, type ScenarioResult } from './kit.js';
 import type { Scenario } from './scenario.js';
 import { SCENARIOS } from './scenarios/all.js';
 

@@ -12,8 +12,8 @@ import {
 } from './exchange.js';
 import type { FaultProxy } from './fault-proxy.js';
 import { check } from './scenario.js';
-import type { KitRuns } from './kit-runs.js';
-import { IMAGES, isRunning, type ProgramTraces } from './program-traces.js';
+import { checkTimeline, type KitRuns, type Run } from './kit-runs.js';
+import { isRunning, type ProgramInputs, type ProgramTraces } from './program-traces.js';
 import { SecondWorker } from './second-worker.js';
 import { WorkerUnderTest } from './worker-under-test.js';
 
@@ -179,10 +179,10 @@ export class ScenarioContext {
     );
   }
 
-  /** Creates a run whose program runs until it is stopped, and waits for its start. @returns its id */
-  async endlessRun(mark: string, print: readonly string[] = []): Promise<string> {
-    const id = await this.runs.create(IMAGES.plain, { mark, print, gate: 'never' });
-    await this.untilProgramRuns(mark);
+  /** Creates a run, by itself one whose program runs until it is stopped, and waits for its start. @returns its id */
+  async startedRun(program: ProgramInputs): Promise<string> {
+    const id = await this.runs.create({ gate: 'never', ...program });
+    await this.untilProgramRuns(program.mark);
     // A launcher reports STARTED after the program has started.
     await this.runs.untilState(id, 'RUNNING');
     return id;
@@ -210,8 +210,17 @@ export class ScenarioContext {
   /** Checks that the worker completes another run. */
   async checkAnotherRun(): Promise<void> {
     const mark = `${this.name}-next`;
-    const id = await this.runs.create('plain', { mark, outputs: { next: true } });
+    const id = await this.runs.create({ mark, outputs: { next: true } });
     await this.runs.untilState(id, 'COMPLETED');
+  }
+
+  /** Creates a run and checks that its program is started once and completes it. */
+  async completedRun(program: ProgramInputs, timeline = '1 STARTED, 1 COMPLETED'): Promise<Run> {
+    const id = await this.runs.create(program);
+    const run = await this.runs.untilState(id, 'COMPLETED');
+    checkTimeline(run, timeline);
+    await this.checkStarts(program.mark, 1);
+    return run;
   }
 
   /** The end of the last worker's output. */

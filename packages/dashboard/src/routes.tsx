@@ -1,9 +1,24 @@
+import type { Scope } from '@longshore/client/constants';
+import type { ComponentType } from 'react';
+import type { IconName } from './components/controls/icon.js';
 import { lazyPage } from './shell/lazy-page.js';
-import type { PageRoute } from './shell/routes-context.js';
+
+/** A page and where it is. */
+export interface PageRoute {
+  /** Below /ui, such as `/runs/:id`. The page reads its parameters by wouter's `useParams`. */
+  readonly path: string;
+  /** Of the browser's tab, and in the navigation. */
+  readonly title: string;
+  /** Keys with any of these may see it, and admins. */
+  readonly scopes: readonly Scope[];
+  /** Its place in the navigation; the shortcut is `g`, then this letter. */
+  readonly nav?: { readonly icon: IconName; readonly shortcut: string };
+  readonly page: ComponentType;
+}
 
 /**
  * Every page of the dashboard. A page is loaded when it is opened. What stands under `nav` is in the navigation,
- * in this order, for keys that may see the page; links elsewhere show up once the page they lead to is in this table.
+ * in this order, for keys that may see the page.
  */
 export const ROUTES: readonly PageRoute[] = [
   {

@@ -15,7 +15,6 @@ import {
 import { dirname, join } from 'node:path';
 import { accountCan, accountForNewCluster, accountOfCluster, runningAsRoot } from './database-account.js';
 import type { DatabaseAccount } from './database-account.js';
-import { readPostmasterFile, servesCluster } from './postmaster-file.js';
 import { pathExists, type PostgresBinaries } from './postgres-binaries.js';
 import { errorCode, runProgram } from './run-program.js';
 
@@ -23,8 +22,6 @@ import { errorCode, runProgram } from './run-program.js';
 export const CLUSTER_USER = 'longshore';
 
 const CLUSTER_NAME = 'postgres';
-/** A link to the place that the cluster is moved to, until it is there. */
-const MOVING_NAME = `${CLUSTER_NAME}.moving`;
 const UNFINISHED_PREFIX = `${CLUSTER_NAME}.init-`;
 
 type Log = (message: string, fields?: object) => void;
@@ -40,29 +37,24 @@ export interface ClusterPlace {
 
 /**
  * Finds the place of the cluster: `<dataDir>/postgres`. If the service is root and the database's account cannot enter the
- * data directory, the cluster is in a directory of its own under `outside`, and `<dataDir>/postgres` is a link to it; an
- * existing cluster is moved there, unless a server runs on it.
+ * data directory, a new cluster is in a directory of its own under `outside`, and `<dataDir>/postgres` is a link to it.
  * @param dataDir absolute, real, existing
  * @throws Error with the reason
  */
-export async function placeCluster(dataDir: string, outside: string, log: Log): Promise<ClusterPlace> {
+export async function placeCluster(dataDir: string, outside: string): Promise<ClusterPlace> {
   const wanted = join(dataDir, CLUSTER_NAME);
-  const moving = join(dataDir, MOVING_NAME);
-  if (await pathExists(moving)) await moveCluster(wanted, moving);
   const found = await realPathOf(wanted);
   // Before `holdsCluster`, because the cluster of another user is not readable.
   if (found !== null && !runningAsRoot()) await accountOfCluster(found, await stat(found));
   if (found !== null && (await holdsCluster(found))) {
     const account = await accountOfCluster(found, await stat(found));
-    const server = await readPostmasterFile(found);
-    const running = server !== null && (await servesCluster(server.pid, found));
-    if (running || !runningAsRoot() || (await accountCan(account, '-x', found))) {
+    if (!runningAsRoot() || (await accountCan(account, '-x', found))) {
       return { cluster: found, exists: true, account, link: undefined };
     }
-    await symlink(join(await makeOutsideDirectory(dataDir, outside), CLUSTER_NAME), moving);
-    const moved = await moveCluster(wanted, moving);
-    log('moved the database to a place that its account can reach', { from: found, to: moved });
-    return { cluster: moved, exists: true, account, link: undefined };
+    throw new Error(
+      `The database in ${found} cannot be entered by the account '${account.name}' that owns it. ` +
+        `Make the directories above it enterable (chmod o+x), or move it, with its owner kept, and link it to ${wanted}.`,
+    );
   }
   const account = await accountForNewCluster();
   if (!runningAsRoot() || (await accountCan(account, '-x', dataDir))) {
@@ -184,33 +176,6 @@ async function makeOutsideDirectory(dataDir: string, outside: string): Promise<s
   const directory = join(outside, `${digest}-${randomBytes(4).toString('hex')}`);
   await mkdir(directory, { mode: 0o755 });
   return directory;
-}
-
-/**
- * Moves the cluster to the target of the link `moving`, which then replaces it. Any start can finish what another one began.
- * @returns the target
- */
-async function moveCluster(wanted: string, moving: string): Promise<string> {
-  const to = await readlink(moving);
-  if (!(await pathExists(to))) {
-    const from = await realpath(wanted);
-    try {
-      await rename(from, to);
-    } catch (error) {
-      if (errorCode(error) !== 'EXDEV') throw error;
-      await rm(moving);
-      throw new Error(
-        `The database in ${from} cannot be entered by the account that owns it, and cannot be moved for it because ` +
-          `${dirname(to)} is on another file system. Copy it with its owners kept (cp -a ${from} ${to}), remove ` +
-          'the original and link it, or make the directories above it enterable (chmod o+x).',
-        { cause: error },
-      );
-    }
-    await flushDirectory(dirname(to));
-  }
-  await rename(moving, wanted);
-  await flushDirectory(dirname(wanted));
-  return to;
 }
 
 async function flushDirectory(path: string): Promise<void> {

@@ -121,13 +121,13 @@ class EmbeddedServer implements EmbeddedPostgres {
 
   private async prepare(): Promise<ServerPlan> {
     const { log, serverOptions = {}, outsideDirectory = OUTSIDE_DIRECTORY } = this.options;
-    let place = await placeCluster(this.home, outsideDirectory, log);
+    let place = await placeCluster(this.home, outsideDirectory);
     const { account } = place;
     const copies = account.runAs === undefined ? this.home : outsideDirectory;
     const binaries = await findBinaries(account, copies, log);
     if (!place.exists) {
       await createCluster(place, binaries, { durable: serverOptions['fsync'] !== 'off', log });
-      place = await placeCluster(this.home, outsideDirectory, log);
+      place = await placeCluster(this.home, outsideDirectory);
     }
     const { cluster } = place;
     await checkClusterVersion(cluster, binaries.majorVersion);

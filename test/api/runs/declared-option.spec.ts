@@ -153,13 +153,13 @@ describe('an option that is declared once', () => {
   });
 
   test('has a flag of the command line, and a line in what it shows', async () => {
-    const { readRunOptions, takesRunOptions } = await import('../../../packages/cli/src/run-options.js');
+    const { readRunOptions, takesRunOptions } = await import('../../../packages/cli/src/runs/run-options.js');
     const command = takesRunOptions(new Command().argument('<image>')).action(() => undefined);
     const argv = ['i', '--colour', 'red'];
     command.parse(argv, { from: 'user' });
     assert.deepEqual(await readRunOptions(command.opts(), [], { argv, env: {} }), { colour: 'red' });
     assert.match(command.helpInformation(), /--colour <text> +in answers\n/);
-    const { runDetails } = await import('../../../packages/cli/src/run-view.js');
+    const { runDetails } = await import('../../../packages/cli/src/runs/run-view.js');
     assert.match(runDetails(await steps.create({ colour: 'red' }), false), /^colour +red$/m);
   });
 
@@ -171,10 +171,9 @@ describe('an option that is declared once', () => {
     }
     const { copyOfRun, editableFields } =
       await import('../../../packages/dashboard/src/pages/run/rerun-body.js');
-    const { containerOf } = await import('../../../packages/dashboard/src/run-form/options-of.js');
     const run = await steps.create({ colour: 'red' });
     assert.equal(Reflect.get(copyOfRun(run, editableFields(run)), 'colour'), 'red');
-    assert.deepEqual(containerOf(run), { colour: 'red' });
+    assert.deepEqual(fields.containerOf(run), { colour: 'red' });
   });
 
   test('reaches the container of the worker, which refuses the run without the capability', async () => {

@@ -3,18 +3,18 @@ import type { Command } from 'commander';
 import { EXIT, usageError } from '../cli-error.js';
 import {
   callsService,
-  type CliContext,
   integer,
   integerOption,
   openSession,
+  type CliContext,
   type ServiceFlags,
 } from '../command-kit.js';
-import { labelChanges } from '../inputs.js';
-import { filtersOf, withRunFilters, type FilterFlags } from '../run-filters.js';
-import { RUN_COLUMNS } from '../run-view.js';
-import type { Session } from '../session.js';
-import { oneLine } from '../style.js';
-import { formatTable } from '../table.js';
+import { labelChanges } from '../runs/inputs.js';
+import { filtersOf, withRunFilters, type FilterFlags } from '../runs/run-filters.js';
+import { RUN_COLUMNS } from '../runs/run-view.js';
+import type { Session } from '../service/session.js';
+import { oneLine } from '../terminal/style.js';
+import { formatTable } from '../terminal/table.js';
 
 const POLL_MS = 500;
 const MOST_RUNS = 100_000;

@@ -2,8 +2,8 @@ import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
 import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
 import { describeCores } from '@longshore/client/needs';
-import { oneLine } from '../style.js';
-import { ago, type Column, formatFields, formatTable, type TableStyle } from '../table.js';
+import { oneLine } from '../terminal/style.js';
+import { ago, type Column, formatFields, formatTable, type TableStyle } from '../terminal/table.js';
 
 /** `capacity` */
 export function addCapacity(program: Command, context: CliContext): void {

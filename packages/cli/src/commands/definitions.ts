@@ -3,20 +3,20 @@ import { stringifyJson } from '@longshore/common/json/json-text';
 import { readWarnings } from '@longshore/common/warnings';
 import { Option, type Command } from 'commander';
 import { usageError } from '../cli-error.js';
-import { callsService, type CliContext, openSession, printsList, type ServiceFlags } from '../command-kit.js';
-import { readJsonFile } from '../inputs.js';
+import { callsService, openSession, printsList, type CliContext, type ServiceFlags } from '../command-kit.js';
+import { readJsonFile } from '../runs/inputs.js';
 import {
   given,
   makeRun,
-  type NewRunFlags,
   readAttributes,
   readNewRun,
   takesNewRunFlags,
-} from '../new-run.js';
-import { readRetries } from '../run-options.js';
-import { runPreview } from '../run-view.js';
-import { oneLine } from '../style.js';
-import { ago, type Column } from '../table.js';
+  type NewRunFlags,
+} from '../runs/new-run.js';
+import { readRetries } from '../runs/run-options.js';
+import { runPreview } from '../runs/run-view.js';
+import { oneLine } from '../terminal/style.js';
+import { ago, type Column } from '../terminal/table.js';
 
 type Definition = Schemas['OpDefinition'];
 type VersionFlags = ServiceFlags & { readonly version?: string };
@@ -63,15 +63,9 @@ function addApply(parent: Command, context: CliContext): void {
       for (const definition of Array.isArray(content) ? content : [content]) {
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service says what is wrong with it
         const body = definition as Schemas['OpDefinitionCreate'];
-        const { stored, response } = await session.ask(async (init) => {
-          const answer = await session.client.POST('/definitions', { body, ...init });
-          const { data, error, response: received } = answer;
-          return {
-            ...(data && { data: { stored: data, response: received } }),
-            error,
-            response: received,
-          };
-        });
+        const { data: stored, response } = await session.answer((init) =>
+          session.client.POST('/definitions', { body, ...init }),
+        );
         for (const text of readWarnings(response.headers))
           output.note(`longshore: warning: ${oneLine(text)}`);
         const done = response.status === 201 ? 'created' : 'replaced';
@@ -168,11 +162,8 @@ function addDelete(parent: Command, context: CliContext): void {
       const { all } = flags;
       if (flags.version === undefined && !all) throw usageError('name the --version, or give --all');
       const session = await openSession(flags, context);
-      await session.ask(async (init) => {
-        const params = { path: { name }, query: all ? { all } : versionOf(flags) };
-        const { error, response } = await session.client.DELETE('/definitions/{name}', { params, ...init });
-        return { data: response.status, error, response };
-      });
+      const params = { path: { name }, query: all ? { all } : versionOf(flags) };
+      await session.ask((init) => session.client.DELETE('/definitions/{name}', { params, ...init }));
       if (!flags.json) await context.output.line(`${name}${all ? '' : `/${flags.version}`} deleted`);
     },
   );

@@ -4,14 +4,14 @@ import type { Command } from 'commander';
 import { CliError, EXIT } from '../cli-error.js';
 import {
   callsService,
-  type CliContext,
   integerOption,
   openSession,
+  type CliContext,
   type ServiceFlags,
 } from '../command-kit.js';
-import { readStream } from '../event-source.js';
-import type { Session } from '../session.js';
-import { STATE_COLOURS, oneLine, paint } from '../style.js';
+import { readStream } from '../service/event-source.js';
+import type { Session } from '../service/session.js';
+import { oneLine, paint, STATE_COLOURS } from '../terminal/style.js';
 
 const PAGE = 500;
 

@@ -9,7 +9,7 @@ import {
   type ServiceFlags,
   time,
 } from '../command-kit.js';
-import { ago, type Column } from '../table.js';
+import { ago, type Column } from '../terminal/table.js';
 
 type ApiKey = Schemas['ApiKey'];
 
@@ -111,11 +111,8 @@ function addRevoke(parent: Command, context: CliContext): void {
     .argument('<id>', 'id of the key, as keys list shows it');
   callsService(command, 'keys revoke $KEY_ID').action(async (id: string, flags: ServiceFlags) => {
     const session = await openSession(flags, context);
-    await session.ask(async (init) => {
-      const params = { path: { id } };
-      const { error, response } = await session.client.DELETE('/api-keys/{id}', { params, ...init });
-      return { data: response.status, error, response };
-    });
+    const params = { path: { id } };
+    await session.ask((init) => session.client.DELETE('/api-keys/{id}', { params, ...init }));
     if (!flags.json) await context.output.line(`${id} revoked`);
   });
 }

@@ -3,11 +3,19 @@ import { Writable } from 'node:stream';
 import { text as readAll } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { CliError, EXIT, usageError } from '../cli-error.js';
-import { type CliContext, withExamples } from '../command-kit.js';
-import { configPath, deleteLogin, saveLogin, readLogin } from '../config-file.js';
-import { checkKey, chooseUrl, type ConnectionFlags, readUrl } from '../connection.js';
-import { Session } from '../session.js';
-import { oneLine } from '../style.js';
+import { withExamples, type CliContext } from '../command-kit.js';
+import {
+  checkKey,
+  chooseUrl,
+  configPath,
+  deleteLogin,
+  readLogin,
+  readUrl,
+  saveLogin,
+  type ConnectionFlags,
+} from '../service/connection.js';
+import { Session } from '../service/session.js';
+import { oneLine } from '../terminal/style.js';
 
 /** `login` and `logout` */
 export function addLogin(program: Command, context: CliContext): void {

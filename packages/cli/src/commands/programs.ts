@@ -5,9 +5,8 @@ import { serviceProgram } from '@longshore/common/service-program';
 import { loadEnvFile } from '@longshore/common/settings/env-file';
 import type { Command } from 'commander';
 import { usageError } from '../cli-error.js';
-import { type CliContext, withConnectionFlags, withExamples } from '../command-kit.js';
-import { readLogin } from '../config-file.js';
-import { chooseConnection, type ConnectionFlags } from '../connection.js';
+import { withConnectionFlags, withExamples, type CliContext } from '../command-kit.js';
+import { chooseConnection, readLogin, type ConnectionFlags } from '../service/connection.js';
 
 /** `serve` and `worker`: programs that read their own flags, so that a flag means the same however they are started. */
 export function addPrograms(program: Command, { env }: CliContext): void {

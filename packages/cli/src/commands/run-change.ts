@@ -1,9 +1,8 @@
-import type { Command } from 'commander';
-import { EXIT, usageError } from '../cli-error.js';
-import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
-import { refusalText } from '../failures.js';
-import { labelChanges } from '../inputs.js';
 import { shellWords } from '@longshore/common/shell-words';
+import type { Command } from 'commander';
+import { EXIT, refusalText, usageError } from '../cli-error.js';
+import { callsService, openSession, type CliContext, type ServiceFlags } from '../command-kit.js';
+import { labelChanges } from '../runs/inputs.js';
 
 const MOST_IDS = 100;
 const CHANGES = {

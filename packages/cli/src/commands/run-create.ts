@@ -3,20 +3,20 @@ import type { Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import {
   callsService,
-  type CliContext,
   integerOption,
   openSession,
+  type CliContext,
   type ServiceFlags,
 } from '../command-kit.js';
 import {
   given,
   makeRun,
-  type NewRunFlags,
   readAttributes,
   readNewRun,
   takesNewRunFlags,
-} from '../new-run.js';
-import { readRetries } from '../run-options.js';
+  type NewRunFlags,
+} from '../runs/new-run.js';
+import { readRetries } from '../runs/run-options.js';
 
 interface CreateFlags extends ServiceFlags, NewRunFlags {
   readonly json?: true;

@@ -8,10 +8,10 @@ import {
   openSession,
   type ServiceFlags,
 } from '../command-kit.js';
-import { filtersOf, withRunFilters, type FilterFlags } from '../run-filters.js';
-import { holdersText, RUN_COLUMNS, runDetails } from '../run-view.js';
-import { STATE_COLOURS, oneLine, paint } from '../style.js';
-import { type Column, formatFields, formatTable, span, type TableStyle } from '../table.js';
+import { filtersOf, withRunFilters, type FilterFlags } from '../runs/run-filters.js';
+import { holdersText, RUN_COLUMNS, runDetails } from '../runs/run-view.js';
+import { STATE_COLOURS, oneLine, paint } from '../terminal/style.js';
+import { type Column, formatFields, formatTable, span, type TableStyle } from '../terminal/table.js';
 
 const PAGE = 100;
 

@@ -2,15 +2,15 @@ import type { Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import {
   callsService,
-  type CliContext,
   integerOption,
   openSession,
+  type CliContext,
   type ServiceFlags,
 } from '../command-kit.js';
-import { followRun, printStream } from '../follow-run.js';
-import { LogPrinter, noteLeftOut } from '../log-text.js';
-import { followOptions, takesWatchFlags, type WatchFlags } from '../new-run.js';
-import type { Session } from '../session.js';
+import { followRun, printStream } from '../runs/follow-run.js';
+import { LogPrinter, noteLeftOut } from '../runs/log-text.js';
+import { followOptions, takesWatchFlags, type WatchFlags } from '../runs/new-run.js';
+import type { Session } from '../service/session.js';
 
 const MOST_LINES = 5000;
 const FOLLOW_PATIENCE_MS = 300_000;

@@ -3,9 +3,9 @@ import { buffer as readAll } from 'node:stream/consumers';
 import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
 import { usageError } from '../cli-error.js';
-import { callsService, type CliContext, openSession, printsList, type ServiceFlags } from '../command-kit.js';
-import { readBytes } from '../inputs.js';
-import { ago, type Column } from '../table.js';
+import { callsService, openSession, printsList, type CliContext, type ServiceFlags } from '../command-kit.js';
+import { readBytes } from '../runs/inputs.js';
+import { ago, type Column } from '../terminal/table.js';
 import { askSecret } from './login.js';
 
 type Secret = Schemas['Secret'];
@@ -73,19 +73,13 @@ function addSet(parent: Command, context: CliContext): void {
         ? { kind: map ? 'map' : 'opaque', value }
         : { kind: 'registry', value: { server, username, password: value } };
     const session = await openSession(flags, context);
-    const { secret, isNew } = await session.ask(async (init) => {
-      const params = { path: { name } };
-      const { data, error, response } = await session.client.PUT('/secrets/{name}', {
-        params,
-        body,
-        ...init,
-      });
-      return { ...(data && { data: { secret: data, isNew: response.status === 201 } }), error, response };
-    });
+    const params = { path: { name } };
+    const { data, response } = await session.answer((init) =>
+      session.client.PUT('/secrets/{name}', { params, body, ...init }),
+    );
+    const done = response.status === 201 ? 'created' : 'replaced';
     const { output } = context;
-    await (flags.json
-      ? output.json(secret)
-      : output.line(`${secret.name} ${isNew ? 'created' : 'replaced'}`));
+    await (flags.json ? output.json(data) : output.line(`${data.name} ${done}`));
   });
 }
 
@@ -96,11 +90,8 @@ function addDelete(parent: Command, context: CliContext): void {
     .argument('<name>', 'name of the secret');
   callsService(command, 'secrets delete hub-token').action(async (name: string, flags: ServiceFlags) => {
     const session = await openSession(flags, context);
-    await session.ask(async (init) => {
-      const params = { path: { name } };
-      const { error, response } = await session.client.DELETE('/secrets/{name}', { params, ...init });
-      return { data: response.status, error, response };
-    });
+    const params = { path: { name } };
+    await session.ask((init) => session.client.DELETE('/secrets/{name}', { params, ...init }));
     if (!flags.json) await context.output.line(`${name} deleted`);
   });
 }

@@ -1,6 +1,6 @@
-import { readCommandLine } from './command-line.js';
 import { packageVersion } from './package-version.js';
 import type { Setting } from './setting.js';
+import { readCommandLine } from './settings-reader.js';
 
 function describe(setting: Setting): string {
   const { env, flag, kind, description, allowed } = setting;

@@ -2,7 +2,6 @@ import { isJsonObject } from '@longshore/common/json/json-value';
 import { claimedRuns, kindOf, namedRuns, type Exchange } from '../exchange.js';
 import { check, type Scenario } from '../scenario.js';
 import { checkTimeline } from '../kit-runs.js';
-import { IMAGES } from '../program-traces.js';
 
 /** Seconds that the first of several runs takes: time for a heartbeat. */
 const FIRST_S = 1.5;
@@ -31,8 +30,8 @@ export const CLAIMS: readonly Scenario[] = [
       };
       await context.startWorker();
       const ids = [
-        await runs.create(IMAGES.plain, { mark: MARKS[0], sleep_s: FIRST_S }),
-        await runs.create(IMAGES.plain, { mark: MARKS[1] }),
+        await runs.create({ mark: MARKS[0], sleep_s: FIRST_S }),
+        await runs.create({ mark: MARKS[1] }),
       ];
       for (const id of ids) checkTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
       for (const mark of MARKS) await context.checkStarts(mark, 1);

@@ -2,8 +2,17 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { TERMINAL_STATES, type Capability } from '@longshore/client/constants';
 import { isJsonObject } from '@longshore/common/json/json-value';
-import { claimedRuns, eventTypeOf, headerOf, kindOf, payloadOf, runOf, type Exchange } from '../exchange.js';
-import { IMAGES } from '../program-traces.js';
+import {
+  claimedRuns,
+  eventTypeOf,
+  headerOf,
+  inOrder,
+  kindOf,
+  payloadOf,
+  runOf,
+  type Exchange,
+} from '../exchange.js';
+import type { RequestFault } from '../fault-proxy.js';
 import { describe, type ContainerExtras } from '../kit-runs.js';
 import { check, checkCause, type Scenario } from '../scenario.js';
 import type { ScenarioContext } from '../scenario-context.js';
@@ -48,7 +57,7 @@ export const CONTAINERS: readonly Scenario[] = [
       if (!context.announces('env')) return;
       const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
       const env = { KIT_A: 'a=b "c" $HOME', KIT_EMPTY: '', TRACEPARENT: 'of the run' };
-      const id = await context.runs.create(IMAGES.plain, { mark: 'environment' }, { env }, traceparent);
+      const id = await context.runs.create({ mark: 'environment' }, { env }, traceparent);
       await context.runs.untilState(id, 'COMPLETED');
       const [start] = await context.traces.startsOf('environment');
       const found = JSON.stringify(start?.env);
@@ -70,13 +79,13 @@ export const CONTAINERS: readonly Scenario[] = [
       await context.startWorker();
       if (!context.announces('command')) return;
       const args = ['a b', '', '$HOME'];
-      const given = await runs.create(IMAGES.plain, { mark: 'args' }, { args });
+      const given = await runs.create({ mark: 'args' }, { args });
       await runs.untilState(given, 'COMPLETED');
       const [start] = await traces.startsOf('args');
       const found = JSON.stringify(start?.args);
       check(found === JSON.stringify(args), `the arguments should be as they are, and are ${found}`);
       const command = [...SHELL, traces.command];
-      const replaced = await runs.create(IMAGES.plain, { mark: 'command' }, { command, args: ['x'] });
+      const replaced = await runs.create({ mark: 'command' }, { command, args: ['x'] });
       await runs.untilState(replaced, 'COMPLETED');
       const [other] = await traces.startsOf('command');
       check(other?.env['KIT_BY'] === 'command', 'the program was started instead of the command of the run');
@@ -97,7 +106,7 @@ export const CONTAINERS: readonly Scenario[] = [
       for (const [variable, value] of Object.entries(VALUES)) await runs.putSecret(secretOf(variable), value);
       const secrets = Object.fromEntries(variables.map((variable) => [variable, secretOf(variable)]));
       const program = { mark: 'secrets', print_env: variables, gate: 'secrets', exit: 3 };
-      const id = await runs.create(IMAGES.plain, program, { secrets });
+      const id = await runs.create(program, { secrets });
       await context.untilProgramRuns('secrets');
       const [start] = await traces.startsOf('secrets');
       const isFound = Object.entries(VALUES).every(([variable, value]) => start?.env[variable] === value);
@@ -113,7 +122,7 @@ export const CONTAINERS: readonly Scenario[] = [
         'a value in an event should be ***, and nothing else should change',
       );
       const done = { mark: 'secret-outputs', print_env: ['KIT_LONG'] };
-      const other = await runs.create(IMAGES.plain, done, { secrets: { KIT_LONG: secretOf('KIT_LONG') } });
+      const other = await runs.create(done, { secrets: { KIT_LONG: secretOf('KIT_LONG') } });
       const { outputs } = await runs.untilState(other, 'COMPLETED');
       check(JSON.stringify(outputs) === '{"KIT_LONG":"***"}', 'a value in the outputs should be ***');
       checkUnseen(proxy.exchanges);
@@ -137,7 +146,7 @@ export const CONTAINERS: readonly Scenario[] = [
       ];
       for (const [capability, extras] of used) {
         if (!context.announces(capability)) continue;
-        const id = await context.runs.create(IMAGES.plain, { mark: capability }, extras);
+        const id = await context.runs.create({ mark: capability }, extras);
         const run = await context.runs.untilState(id, 'FAILED');
         const message = run.execution_summary.error_message ?? '';
         check(message.includes('kit-missing'), `error_message should name the secret, and says "${message}"`);
@@ -156,17 +165,14 @@ export const CONTAINERS: readonly Scenario[] = [
       if (!context.announces('secrets')) return;
       await runs.putSecret('kit-known', 'kit-known-value');
       const extras = { secrets: { KIT_A: 'kit-known' } };
-      let tries = 0;
-      proxy.faults = {
-        onRequest: (asked) => {
-          if (kindOf(asked) !== 'secrets') return null;
-          tries += 1;
-          if (tries > 2) return null;
-          return tries === 1 ? { kind: 'cut' } : { kind: 'answer', status: 503, retryAfterS: 1 };
-        },
-      };
-      const id = await runs.create(IMAGES.plain, { mark: 'secrets-again' }, extras);
+      const unanswered: readonly RequestFault[] = [
+        { kind: 'cut' },
+        { kind: 'answer', status: 503, retryAfterS: 1 },
+      ];
+      proxy.faults = { onRequest: inOrder({ secrets: unanswered }) };
+      const id = await runs.create({ mark: 'secrets-again' }, extras);
       await runs.untilState(id, 'COMPLETED');
+      const tries = proxy.exchanges.filter((asked) => kindOf(asked) === 'secrets').length;
       check(tries === 3, `the secrets should be asked for 3 times, and were ${tries} times`);
       let refusedAtMs: number | null = null;
       proxy.faults = {
@@ -176,7 +182,7 @@ export const CONTAINERS: readonly Scenario[] = [
           return { kind: 'answer', status: 409 };
         },
       };
-      const lost = await runs.create(IMAGES.plain, { mark: 'secrets-lost' }, extras);
+      const lost = await runs.create({ mark: 'secrets-lost' }, extras);
       await context.until('the worker asks for the secrets', () => refusedAtMs !== null);
       await runs.cancel(lost);
       proxy.faults = {};
@@ -193,14 +199,14 @@ export const CONTAINERS: readonly Scenario[] = [
       await context.startWorker();
       for (const [capability, extras] of Object.entries(FIELDS)) {
         if (context.announces(capability)) continue;
-        const id = await runs.create(IMAGES.plain, { mark: capability }, extras);
+        const id = await runs.create({ mark: capability }, extras);
         await context.checkAnotherRun();
         const run = await runs.get(id);
         check(run.state === 'PENDING', `a run that needs ${capability} should wait; ${describe(run)}`);
         await runs.cancel(id);
         // As from a service that knows no capabilities.
         proxy.faults = { onAnswer: (asked) => alteredClaim(asked, extras) };
-        const given = await runs.create(IMAGES.plain, { mark: `${capability}-given` });
+        const given = await runs.create({ mark: `${capability}-given` });
         await context.until('the worker reports the end', () =>
           context.reportsOf(given).some((asked) => TERMINAL_STATES.has(eventTypeOf(asked) ?? '')),
         );

@@ -1,12 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { eventTypeOf, claimedRuns, headerOf, kindOf, type Exchange } from '../exchange.js';
+import { claimedRuns, headerOf, inOrder, kindOf, type Exchange } from '../exchange.js';
 import type { RequestFault } from '../fault-proxy.js';
 import { check, type Scenario } from '../scenario.js';
 import { checkTimeline } from '../kit-runs.js';
-import { IMAGES } from '../program-traces.js';
 
-/** How often the answer to a claim, and to COMPLETED, is lost. */
+/** How often the answer to a claim is lost. */
 const LOSSES = 2;
+
+/** Answers that are lost. */
+const CUT = { kind: 'cut' } as const;
+const LOST = { SUBMITTED: [CUT], STARTED: [CUT], PROGRESS: [CUT], COMPLETED: [CUT, CUT], log: [CUT] };
 
 /** What a busy service answers to the first tries of each kind of request. */
 const BUSY: Readonly<Record<string, readonly RequestFault[]>> = {
@@ -38,7 +41,7 @@ export const FAULTS: readonly Scenario[] = [
         },
       };
       await context.startWorker();
-      const id = await runs.create(IMAGES.plain, { mark: 'lost-claim-answer' });
+      const id = await runs.create({ mark: 'lost-claim-answer' });
       await context.until('a claim was answered with the run', () => lost.length > 0);
       const [first] = lost;
       const next = (): Exchange | undefined =>
@@ -58,24 +61,10 @@ export const FAULTS: readonly Scenario[] = [
     promise: 'reports whose answers were lost are repeated under their keys, and are on the timeline once',
     async run(context) {
       const { runs, proxy } = context;
-      const losses = new Map<string, number>();
-      let logLost = false;
-      proxy.faults = {
-        onAnswer: (asked) => {
-          const type = eventTypeOf(asked);
-          const count = losses.get(type ?? '') ?? 0;
-          if (kindOf(asked) === 'log' && !logLost) {
-            logLost = true;
-            return { kind: 'cut' };
-          }
-          if (type === null || count === (type === 'COMPLETED' ? LOSSES : 1)) return null;
-          losses.set(type, count + 1);
-          return { kind: 'cut' };
-        },
-      };
+      proxy.faults = { onAnswer: inOrder(LOST) };
       await context.startWorker();
       const print = ['{"type":"PROGRESS","msg":30}'];
-      const id = await runs.create(IMAGES.plain, { mark: 'duplicate-reports', print, outputs: { once: 1 } });
+      const id = await runs.create({ mark: 'duplicate-reports', print, outputs: { once: 1 } });
       checkTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 PROGRESS 30, 1 COMPLETED');
       proxy.faults = {};
       await context.checkAnotherRun();
@@ -91,21 +80,9 @@ export const FAULTS: readonly Scenario[] = [
     name: 'busy-service',
     promise: 'answers 3xx, 429 and 5xx are waited out for as long as they ask, and no redirect is followed',
     async run(context) {
-      const { runs, proxy } = context;
-      const refused = new Map<string, number>();
-      proxy.faults = {
-        onRequest: (asked) => {
-          const about = eventTypeOf(asked) ?? kindOf(asked);
-          const count = refused.get(about) ?? 0;
-          const fault = BUSY[about]?.[count] ?? null;
-          if (fault !== null) refused.set(about, count + 1);
-          return fault;
-        },
-      };
+      context.proxy.faults = { onRequest: inOrder(BUSY) };
       await context.startWorker();
-      const id = await runs.create(IMAGES.plain, { mark: 'busy-service' });
-      checkTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
-      await context.checkStarts('busy-service', 1);
+      await context.completedRun({ mark: 'busy-service' });
     },
   },
   {
@@ -114,7 +91,7 @@ export const FAULTS: readonly Scenario[] = [
     async run(context) {
       const { runs } = context;
       await context.startWorker();
-      const id = await context.endlessRun('cancel');
+      const id = await context.startedRun({ mark: 'cancel' });
       await runs.cancel(id);
       await context.untilProgramEnded('cancel');
       await context.checkAnotherRun();
@@ -130,9 +107,7 @@ export const FAULTS: readonly Scenario[] = [
       const { runs, proxy, traces } = context;
       await context.startWorker();
       const program = { mark: 'partition', gate: 'partition-gate', outputs: { by: 'the late worker' } };
-      const id = await runs.create(IMAGES.plain, program);
-      await runs.untilState(id, 'RUNNING');
-      await context.until('the program works', async () => (await traces.startsOf('partition')).length === 1);
+      const id = await context.startedRun(program);
       proxy.partition();
       await runs.until(id, 'is taken back', (run) => run.current_attempt === 2);
       const second = context.secondWorker();

@@ -25,7 +25,7 @@ export const HEARTBEATS: readonly Scenario[] = [
       const { runs, proxy } = context;
       const mark = 'told-by-heartbeat';
       await context.startWorker();
-      const id = await context.endlessRun(mark);
+      const id = await context.startedRun({ mark });
       let polls = 0;
       proxy.faults = {
         onRequest: (asked) => {
@@ -53,7 +53,7 @@ export const HEARTBEATS: readonly Scenario[] = [
       const { runs, proxy } = context;
       const mark = 'cut-heartbeat';
       await context.startWorker();
-      const id = await context.endlessRun(mark);
+      const id = await context.startedRun({ mark });
       const from = proxy.exchanges.length;
       for (let cuts = 0; cuts <= CUTS; cuts += 1) {
         await context.until('a heartbeat with the run waits', async () => {

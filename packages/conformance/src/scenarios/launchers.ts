@@ -1,6 +1,5 @@
-import { eventTypeOf, headerOf } from '../exchange.js';
+import { headerOf, inOrder } from '../exchange.js';
 import { checkTimeline } from '../kit-runs.js';
-import { IMAGES } from '../program-traces.js';
 import type { ScenarioContext } from '../scenario-context.js';
 import { check, type Scenario } from '../scenario.js';
 import type { WorkerUnderTest } from '../worker-under-test.js';
@@ -15,21 +14,13 @@ export const LAUNCHERS: readonly Scenario[] = [
     name: 'submitted',
     promise: 'a launcher reports SUBMITTED before STARTED, once although the answer is lost',
     async run(context) {
-      const { runs, proxy } = context;
-      let isLost = false;
-      proxy.faults = {
-        onAnswer: (asked) => {
-          if (isLost || eventTypeOf(asked) !== 'SUBMITTED') return null;
-          isLost = true;
-          return { kind: 'cut' };
-        },
-      };
+      const { proxy } = context;
+      const cut = { kind: 'cut' } as const;
+      proxy.faults = { onAnswer: inOrder({ SUBMITTED: [cut] }) };
       await context.startWorker();
       if (!context.isLauncher) return;
-      const id = await runs.create(IMAGES.plain, { mark: 'submitted' });
-      const run = await runs.untilState(id, 'COMPLETED');
-      checkTimeline(run, '1 STARTED, 1 COMPLETED');
-      const keys = context.reportsOf(id, 'SUBMITTED').map((asked) => headerOf(asked, 'Idempotency-Key'));
+      const run = await context.completedRun({ mark: 'submitted' });
+      const keys = context.reportsOf(run.id, 'SUBMITTED').map((asked) => headerOf(asked, 'Idempotency-Key'));
       check(keys.length > 1 && keys[0] === keys[1], 'SUBMITTED was not repeated under its Idempotency-Key');
       const entries = run.events.filter(({ type }) => type === 'SUBMITTED').length;
       check(entries === new Set(keys).size, `SUBMITTED is on the timeline ${entries} times`);
@@ -62,9 +53,7 @@ async function adopts(
   const worker = await context.startWorker();
   if (!context.isLauncher) return;
   const gate = `${mark}-gate`;
-  const id = await runs.create(IMAGES.plain, { mark, gate, outputs: { done: true } });
-  await runs.untilState(id, 'RUNNING');
-  await context.untilProgramRuns(mark);
+  const id = await context.startedRun({ mark, gate, outputs: { done: true } });
   const fromMs = performance.now();
   await end(worker);
   check(await context.programRuns(mark), 'the program was stopped with its launcher');

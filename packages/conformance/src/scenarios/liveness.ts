@@ -1,5 +1,5 @@
 import { TERMINAL_STATES } from '@longshore/client/constants';
-import { eventTypeOf, kindOf, namedRuns, runOf } from '../exchange.js';
+import { inOrder, kindOf, namedRuns, runOf } from '../exchange.js';
 import { check, type Scenario } from '../scenario.js';
 import { checkTimeline, type Run } from '../kit-runs.js';
 import { IMAGES, isRunning } from '../program-traces.js';
@@ -33,8 +33,7 @@ export const LIVENESS: readonly Scenario[] = [
     async run(context) {
       await context.startWorker();
       const program = { mark: 'long-run', sleep_s: (context.timeoutMs / 1000) * LONGER };
-      const id = await context.runs.create(IMAGES.plain, program);
-      checkTimeline(await context.runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
+      const { id } = await context.completedRun(program);
       checkNamed(context, id);
       checkPace(context);
     },
@@ -45,16 +44,10 @@ export const LIVENESS: readonly Scenario[] = [
       'the same while the image is pulled and while the service is slow; nothing starts before STARTED is taken',
     async run(context) {
       const { runs, proxy, traces } = context;
-      let held = false;
-      proxy.faults = {
-        onAnswer: (asked) => {
-          if (held || kindOf(asked) !== 'event') return null;
-          held = true;
-          return { kind: 'hold', ms: context.timeoutMs * SLOW };
-        },
-      };
+      const slow = { kind: 'hold', ms: context.timeoutMs * SLOW } as const;
+      proxy.faults = { onAnswer: inOrder({ event: [slow] }) };
       await context.startWorker();
-      const id = await runs.create(IMAGES.slowPull, { mark: 'slow-pull' });
+      const id = await runs.create({ mark: 'slow-pull' }, { image: IMAGES.slowPull });
       await context.until('STARTED was sent', async () => {
         checkHeld(await runs.get(id));
         return context.reportsOf(id, 'STARTED').length > 0;
@@ -75,12 +68,10 @@ export const LIVENESS: readonly Scenario[] = [
     promise: 'a final event without an answer is repeated with growing pauses while heartbeats name the run',
     async run(context) {
       const { runs, proxy } = context;
-      let cuts = 0;
-      proxy.faults = {
-        onRequest: (asked) => (eventTypeOf(asked) === 'COMPLETED' && cuts++ < CUTS ? { kind: 'cut' } : null),
-      };
+      const cut = { kind: 'cut' } as const;
+      proxy.faults = { onRequest: inOrder({ COMPLETED: Array.from({ length: CUTS }, () => cut) }) };
       await context.startWorker();
-      const id = await runs.create(IMAGES.plain, { mark: 'unanswered-end' });
+      const id = await runs.create({ mark: 'unanswered-end' });
       const run = await runs.until(id, 'has ended', ({ state }) => TERMINAL_STATES.has(state));
       checkNamed(context, id);
       checkTimeline(run, '1 STARTED, 1 COMPLETED');
@@ -109,13 +100,8 @@ async function killed(context: ScenarioContext, nextId: string): Promise<void> {
   const first = await context.startWorker();
   const mark = context.name;
   const gate = `${mark}-gate`;
-  const id = await runs.create(IMAGES.plain, { mark, gate, outputs: { done: true } });
-  const others = [
-    await runs.create(IMAGES.plain, { mark: `${mark}-a` }),
-    await runs.create(IMAGES.plain, { mark: `${mark}-b` }),
-  ];
-  await runs.untilState(id, 'RUNNING');
-  await context.until('the program works', async () => (await traces.startsOf(mark)).length === 1);
+  const id = await context.startedRun({ mark, gate, outputs: { done: true } });
+  const others = [await runs.create({ mark: `${mark}-a` }), await runs.create({ mark: `${mark}-b` })];
   await first.kill();
   const from = context.proxy.exchanges.length;
   await context.startWorker(nextId);

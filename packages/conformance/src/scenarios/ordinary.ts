@@ -1,9 +1,8 @@
 import { EVENT_TYPES, TERMINAL_STATES } from '@longshore/client/constants';
 import { isJsonObject } from '@longshore/common/json/json-value';
-import { eventTypeOf, headerOf, kindOf } from '../exchange.js';
+import { eventTypeOf, headerOf, inOrder, kindOf } from '../exchange.js';
 import { check, checkCause, type Scenario } from '../scenario.js';
 import { checkTimeline } from '../kit-runs.js';
-import { IMAGES } from '../program-traces.js';
 
 const MAX_MESSAGE_BYTES = 4096;
 
@@ -29,7 +28,7 @@ export const ORDINARY: readonly Scenario[] = [
       const outputs = { text: 'grüße ✓', list: [1, { deep: null }] };
       const template = { upload: 'https://upload.example/1' };
       const program = { mark: 'completes', outputs };
-      const id = await runs.create(IMAGES.plain, program, { outputs: template }, TRACEPARENT);
+      const id = await runs.create(program, { outputs: template }, TRACEPARENT);
       const run = await runs.untilState(id, 'COMPLETED');
       checkTimeline(run, '1 STARTED, 1 COMPLETED');
       const expected = JSON.stringify({ ...outputs, template });
@@ -58,7 +57,7 @@ export const ORDINARY: readonly Scenario[] = [
       const { runs } = context;
       await context.startWorker();
       const program = { mark: 'fails', exit: 3, print: ['what went wrong'] };
-      const id = await runs.create(IMAGES.plain, program, { retry_policy: { max_attempts: 2 } });
+      const id = await runs.create(program, { retry_policy: { max_attempts: 2 } });
       const run = await runs.untilState(id, 'FAILED', 2);
       checkTimeline(run, '1 STARTED, 1 FAILED, 1 RETRIED, 2 STARTED, 2 FAILED');
       const message = run.execution_summary.error_message ?? '';
@@ -67,7 +66,7 @@ export const ORDINARY: readonly Scenario[] = [
       check(Buffer.byteLength(message) <= MAX_MESSAGE_BYTES, 'error_message is longer than 4 KiB');
       for (const report of context.reportsOf(id, 'FAILED')) checkCause(report, 'exit', 3);
       await context.checkStarts('fails', 2);
-      const bad = await runs.create(IMAGES.plain, { mark: 'fails-outputs', raw_output: '[1, 2' });
+      const bad = await runs.create({ mark: 'fails-outputs', raw_output: '[1, 2' });
       const ended = await runs.untilState(bad, 'FAILED');
       check((ended.execution_summary.error_message ?? '') !== '', 'bad outputs: error_message is empty');
       for (const report of context.reportsOf(bad, 'FAILED')) checkCause(report, 'error');
@@ -91,7 +90,7 @@ export const ORDINARY: readonly Scenario[] = [
         '["neither"]',
         '{"type":"PROGRESS","msg":80}',
       ];
-      const id = await runs.create(IMAGES.plain, { mark: 'log-events', print, sleep_s: 0.2 });
+      const id = await runs.create({ mark: 'log-events', print, sleep_s: 0.2 });
       const run = await runs.until(id, 'has ended', ({ state }) => TERMINAL_STATES.has(state));
       const forwarded = context
         .reportsOf(id)
@@ -110,19 +109,13 @@ export const ORDINARY: readonly Scenario[] = [
     promise: 'claims and reports carry their keys, reports both fencing headers, heartbeats the held run',
     async run(context) {
       const { runs, proxy } = context;
-      let held = false;
-      proxy.faults = {
-        // Shows whether a claim waits for the answer.
-        onAnswer: (asked) => {
-          if (held || kindOf(asked) !== 'heartbeat') return null;
-          held = true;
-          return { kind: 'hold', ms: REGISTERING_MS };
-        },
-      };
+      // Shows whether a claim waits for the answer.
+      const slow = { kind: 'hold', ms: REGISTERING_MS } as const;
+      proxy.faults = { onAnswer: inOrder({ heartbeat: [slow] }) };
       await context.startWorker();
       const print = ['{"type":"PROGRESS","msg":10}', '{"type":"PROGRESS","msg":20}'];
       const program = { mark: 'headers', print, exit: 1 };
-      const id = await runs.create(IMAGES.plain, program, { retry_policy: { max_attempts: 2 } });
+      const id = await runs.create(program, { retry_policy: { max_attempts: 2 } });
       await runs.untilState(id, 'FAILED', 2);
       const keys = new Set<string>();
       let reports = 0;

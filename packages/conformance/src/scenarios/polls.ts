@@ -5,7 +5,6 @@ import type { RequestFault } from '../fault-proxy.js';
 import { answeredByOlder, refusedByOlder } from '../older-service.js';
 import { check, type Scenario } from '../scenario.js';
 import { checkTimeline } from '../kit-runs.js';
-import { IMAGES, isRunning } from '../program-traces.js';
 import type { ScenarioContext } from '../scenario-context.js';
 
 /** Answers to a poll that say nothing about the run. */
@@ -26,8 +25,7 @@ export const POLLS: readonly Scenario[] = [
     async run(context) {
       const { runs, proxy, traces } = context;
       await context.startWorker();
-      const id = await runs.create(IMAGES.plain, { mark: 'blind-looks', gate: 'blind-gate' });
-      await context.untilProgramRuns('blind-looks');
+      const id = await context.startedRun({ mark: 'blind-looks', gate: 'blind-gate' });
       let blind = 0;
       proxy.faults = {
         onRequest: (asked) =>
@@ -39,8 +37,10 @@ export const POLLS: readonly Scenario[] = [
         () => blind >= SAYS_NOTHING.length,
       );
       await sleep(STOPPING_MS);
-      const isThere = (await traces.startsOf('blind-looks')).every(({ pid }) => isRunning(pid));
-      check(isThere, 'the program was stopped because of a 404, a 5xx or no answer');
+      check(
+        await context.programRuns('blind-looks'),
+        'the program was stopped because of a 404, a 5xx or no answer',
+      );
       await traces.openGate('blind-gate');
       checkTimeline(await runs.untilState(id, 'COMPLETED'), '1 STARTED, 1 COMPLETED');
     },
@@ -65,7 +65,7 @@ async function takenOver(
   otherwise: (run: JsonObject) => JsonObject,
 ): Promise<void> {
   const { runs, proxy } = context;
-  const id = await context.endlessRun(mark);
+  const id = await context.startedRun({ mark });
   const shown: Exchange[] = [];
   proxy.faults = {
     onRequest: refusedByOlder,

@@ -1,8 +1,7 @@
-import { eventTypeOf, headerOf, runOf } from '../exchange.js';
+import { eventTypeOf, headerOf, inOrder, runOf } from '../exchange.js';
 import type { RequestFault } from '../fault-proxy.js';
 import { check, type Scenario } from '../scenario.js';
 import { checkTimeline } from '../kit-runs.js';
-import { IMAGES } from '../program-traces.js';
 import type { ScenarioContext } from '../scenario-context.js';
 
 const PROGRESS = '{"type":"PROGRESS","msg":10}';
@@ -31,13 +30,10 @@ export const REFUSALS: readonly Scenario[] = [
         ['COMPLETED', 413],
         ['FAILED', 400],
       ] as const) {
-        let refused = 0;
-        proxy.faults = {
-          onRequest: (asked) =>
-            eventTypeOf(asked) === type && refused++ === 0 ? { kind: 'answer', status } : null,
-        };
+        const refusals: readonly RequestFault[] = [{ kind: 'answer', status }];
+        proxy.faults = { onRequest: inOrder({ [type]: refusals }) };
         const mark = `refused-${type}-${status}`;
-        const id = await runs.create(IMAGES.plain, { mark, exit: type === 'FAILED' ? 1 : 0 });
+        const id = await runs.create({ mark, exit: type === 'FAILED' ? 1 : 0 });
         const run = await runs.untilState(id, 'FAILED');
         checkTimeline(run, '1 STARTED, 1 FAILED');
         check((run.execution_summary.error_message ?? '') !== '', 'error_message is empty');
@@ -54,8 +50,7 @@ export const REFUSALS: readonly Scenario[] = [
     async run(context) {
       const { proxy, runs } = context;
       const worker = await context.startWorker(context.workerId, { SERVICE_WORKER_DRAIN: '1' });
-      const id = await context.endlessRun('key-refused');
-      await runs.untilState(id, 'RUNNING');
+      const id = await context.startedRun({ mark: 'key-refused' });
       const fromMs = performance.now();
       proxy.faults = { onRequest: () => ({ kind: 'answer', status: 401 }) };
       await context.until(
@@ -97,7 +92,7 @@ async function lostAttempt(context: ScenarioContext, mark: string, fault: Reques
       return fault;
     },
   };
-  const id = await context.endlessRun(mark, [PROGRESS]);
+  const id = await context.startedRun({ mark, print: [PROGRESS] });
   await context.until('the worker has reported what the program printed', () => refusedAtMs !== null);
   await context.untilProgramEnded(mark);
   context.checkNoReports(id, refusedAtMs ?? 0, 'after the attempt was lost');

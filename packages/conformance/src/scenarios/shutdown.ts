@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { kindOf, payloadOf, type Exchange } from '../exchange.js';
 import { check, checkCause, type Scenario } from '../scenario.js';
 import { checkTimeline, timelineOf } from '../kit-runs.js';
-import { IMAGES } from '../program-traces.js';
 import type { ScenarioContext } from '../scenario-context.js';
 import type { WorkerUnderTest } from '../worker-under-test.js';
 
@@ -15,11 +14,9 @@ export const SHUTDOWN: readonly Scenario[] = [
       const { runs, traces } = context;
       const worker = await context.startWorker();
       if (context.isLauncher) return;
-      const id = await runs.create(IMAGES.plain, { mark: 'drain', gate: 'drain-gate', outputs: {} });
-      await runs.untilState(id, 'RUNNING');
-      await context.until('the program works', async () => (await traces.startsOf('drain')).length === 1);
+      const id = await context.startedRun({ mark: 'drain', gate: 'drain-gate', outputs: {} });
       worker.terminate();
-      const waiting = await runs.create(IMAGES.plain, { mark: 'drain-waiting' });
+      const waiting = await runs.create({ mark: 'drain-waiting' });
       await sleep(context.timeoutMs * 1.2);
       check(!worker.hasEnded, `the worker ended before its run: ${worker.signals()}`);
       await traces.openGate('drain-gate');
@@ -34,15 +31,10 @@ export const SHUTDOWN: readonly Scenario[] = [
     name: 'drain-too-long',
     promise: 'a run that takes longer than the drain time is stopped and reported FAILED',
     async run(context) {
-      const { runs, traces } = context;
+      const { runs } = context;
       const worker = await context.startWorker(context.workerId, { SERVICE_WORKER_DRAIN: '0.5' });
       if (context.isLauncher) return;
-      const id = await runs.create(IMAGES.plain, { mark: 'drain-too-long', gate: 'never' });
-      await runs.untilState(id, 'RUNNING');
-      await context.until(
-        'the program works',
-        async () => (await traces.startsOf('drain-too-long')).length === 1,
-      );
+      const id = await context.startedRun({ mark: 'drain-too-long' });
       worker.terminate();
       const reports = (): Exchange[] => context.reportsOf(id, 'FAILED');
       await context.until('FAILED is accepted', () =>

@@ -1,7 +1,6 @@
 import { kindOf, namedRuns, type Exchange } from '../exchange.js';
 import { checkTimeline } from '../kit-runs.js';
 import { answeredByOlder, refusedByOlder } from '../older-service.js';
-import { IMAGES } from '../program-traces.js';
 import { check, type Scenario } from '../scenario.js';
 
 const OLDER = { onRequest: refusedByOlder, onAnswer: answeredByOlder };
@@ -19,13 +18,11 @@ export const UPGRADES: readonly Scenario[] = [
       const { runs, proxy } = context;
       proxy.faults = OLDER;
       await context.startWorker();
-      const done = await runs.create(IMAGES.plain, { mark: 'older-done', outputs: { done: true } });
-      const run = await runs.untilState(done, 'COMPLETED');
-      checkTimeline(run, '1 STARTED, 1 COMPLETED');
-      check(run.outputs['done'] === true, `the outputs are not reported: ${JSON.stringify(run.outputs)}`);
-      const failed = await runs.create(IMAGES.plain, { mark: 'older-failed', exit: 3 });
+      const { outputs } = await context.completedRun({ mark: 'older-done', outputs: { done: true } });
+      check(outputs['done'] === true, `the outputs are not reported: ${JSON.stringify(outputs)}`);
+      const failed = await runs.create({ mark: 'older-failed', exit: 3 });
       checkTimeline(await runs.untilState(failed, 'FAILED'), '1 STARTED, 1 FAILED');
-      const cancelled = await context.endlessRun('older-cancelled');
+      const cancelled = await context.startedRun({ mark: 'older-cancelled' });
       await runs.cancel(cancelled);
       await context.untilProgramEnded('older-cancelled');
       const refused = proxy.exchanges.filter((asked) => isHeartbeat(asked, 400)).length;
@@ -44,8 +41,7 @@ export const UPGRADES: readonly Scenario[] = [
       const mark = 'rolled-back';
       await context.startWorker();
       const announced = context.capabilities;
-      const id = await runs.create(IMAGES.plain, { mark, gate: mark });
-      await context.untilProgramRuns(mark);
+      const id = await context.startedRun({ mark, gate: mark });
       proxy.faults = OLDER;
       const from = proxy.exchanges.length;
       await context.until('the older service takes a heartbeat that names the run', () =>

@@ -1,6 +1,9 @@
 import { noteServiceTime } from '../lib/clock.js';
-import { Unreachable } from './api-error.js';
-import { noteReachable } from './reachability.js';
+import { Store } from '../lib/store.js';
+import { Unreachable } from './answers.js';
+
+/** Whether the service is unreachable, as far as the last request can tell. */
+export const serviceAway = new Store(false);
 
 const AWAY_STATUSES = new Set([502, 504]);
 
@@ -14,14 +17,14 @@ export async function serviceFetch(input: RequestInfo | URL, init?: RequestInit)
     response = await fetch(input, init);
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    noteReachable(false);
+    serviceAway.set(true);
     throw new Unreachable({ cause: error });
   }
   if (isAway(response)) {
-    noteReachable(false);
+    serviceAway.set(true);
     throw new Unreachable();
   }
-  noteReachable(true);
+  serviceAway.set(false);
   noteServiceTime(response.headers.get('Date'));
   return response;
 }

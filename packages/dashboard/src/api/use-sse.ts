@@ -2,9 +2,8 @@ import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { useEffect, useEffectEvent, useState } from 'react';
 import { SERVICE_URL } from '../lib/addresses.js';
 import { useSession } from '../session/session-context.js';
-import { ApiError } from './api-error.js';
 import { serviceFetch } from './service-fetch.js';
-import { toApiError } from './unwrap.js';
+import { ApiError, toApiError } from './answers.js';
 
 /** How a stream stands: `waiting` before the next try, `ended` when the service has said that nothing will follow. */
 export type StreamState = 'off' | 'connecting' | 'live' | 'waiting' | 'ended' | 'refused';

@@ -10,6 +10,12 @@ export type SetFilters<N extends string> = (
   options?: { readonly isNewPage?: boolean },
 ) => void;
 
+/** Filters by their names. */
+export function toFilters<N extends string>(names: readonly N[], valueOf: (name: N) => string): Filters<N> {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- fromEntries forgets the names
+  return Object.fromEntries(names.map((name) => [name, valueOf(name)])) as Filters<N>;
+}
+
 /**
  * The filters of a page, kept in its address, so that a link or a reload shows the same.
  * @param names of the query parameters; list them in a constant outside the component
@@ -18,11 +24,7 @@ export type SetFilters<N extends string> = (
  */
 export function useUrlFilters<N extends string>(names: readonly N[]): [Filters<N>, SetFilters<N>] {
   const [params, setParams] = useSearchParams();
-  const filters = useMemo(() => {
-    const entries = names.map((name) => [name, params.get(name) ?? ''] as const);
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- fromEntries forgets the names
-    return Object.fromEntries(entries) as Filters<N>;
-  }, [names, params]);
+  const filters = useMemo(() => toFilters(names, (name) => params.get(name) ?? ''), [names, params]);
   const setFilters = useCallback<SetFilters<N>>(
     (change, { isNewPage = false } = {}) => {
       setParams(

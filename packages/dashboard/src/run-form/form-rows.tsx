@@ -1,6 +1,7 @@
-import { useState, type ReactNode } from 'react';
-import { Field, type ControlProps } from '../components/controls/field.js';
-import { TextArea, TextInput } from '../components/controls/inputs.js';
+import { useId, useState, type ReactNode } from 'react';
+import { Button } from '../components/controls/button.js';
+import { IconButton } from '../components/controls/icon.js';
+import { Field, Select, TextArea, TextInput, type ControlProps } from '../components/controls/inputs.js';
 import { offsetHint } from '../lib/local-time.js';
 import {
   pairsOf,
@@ -9,8 +10,8 @@ import {
   type FieldValue,
   type FormField,
   type FormValues,
+  type Pair,
 } from './form-values.js';
-import { PairRows } from './pair-rows.js';
 import type { FieldRows } from './run-fields.js';
 import styles from './run-form.module.css';
 
@@ -86,7 +87,7 @@ interface ControlOfProps extends FormState {
 
 function FormControl({ field, hasFocus, values, errors, onChange }: ControlOfProps) {
   const { path, kind, label, hint } = field;
-  const change = (value: FieldValue): void => onChange(path, value);
+  const change = (value: FieldValue): void => onChange(path, value === '' ? undefined : value);
   if (kind === 'pairs') {
     return (
       <PairRows
@@ -109,21 +110,83 @@ function FormControl({ field, hasFocus, values, errors, onChange }: ControlOfPro
 const FIRST = { 'data-autofocus': true };
 
 function controlOf(
-  { kind }: FormField,
+  { kind, required, placeholder, choices, rows }: FormField,
   control: ControlProps,
   value: string,
   onChange: (text: string) => void,
 ): ReactNode {
-  const shared = { ...control, value, onChange };
-  if (kind === 'object' || kind === 'objects') return <TextArea {...shared} rows={5} />;
+  const shared = { ...control, 'aria-required': required !== undefined, value, placeholder, onChange };
+  if (choices !== undefined) return <Select {...shared} options={choices} />;
+  if (kind === 'object' || kind === 'objects') return <TextArea {...shared} rows={rows ?? 5} />;
+  if (kind === 'array' || kind === 'label') return <TextArea {...shared} rows={4} />;
   if (kind === 'words') return <TextArea {...shared} rows={2} className={styles.words} />;
   if (kind === 'time') return <TextInput {...shared} type="datetime-local" step={1} />;
   return (
     <TextInput
       {...shared}
       autoComplete="off"
-      spellCheck={false}
-      {...(kind === 'integer' ? { inputMode: 'numeric' } : { mono: true })}
+      spellCheck={kind === 'verbatim'}
+      mono={kind === 'text' || kind === 'number' || kind === 'list'}
+      inputMode={kind === 'integer' ? 'numeric' : kind === 'number' ? 'decimal' : 'text'}
     />
+  );
+}
+
+interface Props {
+  /** What a row is, such as `Environment variables`. */
+  readonly label: string;
+  readonly hint: string | undefined;
+  readonly error: string | undefined;
+  readonly pairs: readonly Pair[];
+  readonly onChange: (pairs: readonly Pair[]) => void;
+}
+
+/** Names and values in rows, with buttons to add and remove one. */
+export function PairRows({ label, hint, error, pairs, onChange }: Props) {
+  const noteId = useId();
+  const set = (at: number, change: Partial<Pair>): void =>
+    onChange(pairs.map((pair, index) => (index === at ? { ...pair, ...change } : pair)));
+  return (
+    <fieldset className={styles.pairs} aria-describedby={noteId}>
+      <legend>{label}</legend>
+      {pairs.map(({ name, value }, index) => (
+        // oxlint-disable-next-line react/no-array-index-key -- a row has nothing of its own but its place
+        <div key={index} className={styles.pair}>
+          <TextInput
+            mono
+            aria-label={`${label}: name ${index + 1}`}
+            placeholder="Name"
+            autoComplete="off"
+            spellCheck={false}
+            value={name}
+            onChange={(text) => set(index, { name: text })}
+          />
+          <TextInput
+            mono
+            aria-label={`${label}: value ${index + 1}`}
+            placeholder="Value"
+            autoComplete="off"
+            spellCheck={false}
+            value={value}
+            onChange={(text) => set(index, { value: text })}
+          />
+          <IconButton
+            label={`${label}: remove row ${index + 1}`}
+            icon="close"
+            onClick={() => onChange(pairs.filter((_, at) => at !== index))}
+          />
+        </div>
+      ))}
+      <Button
+        size="small"
+        aria-label={`${label}: add a row`}
+        onClick={() => onChange([...pairs, { name: '', value: '' }])}
+      >
+        Add
+      </Button>
+      <p id={noteId} aria-live="polite" className={error === undefined ? styles.hint : styles.error}>
+        {error ?? hint}
+      </p>
+    </fieldset>
   );
 }

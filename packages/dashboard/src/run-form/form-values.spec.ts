@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { fillForm, placeErrors, readForm, type FieldValue, type FormField } from './form-values.js';
-import { IMAGE, INPUTS, PRIORITY, RETRY_ROW, ADVANCED_RUN_ROWS } from './run-fields.js';
+import { ADVANCED_RUN_ROWS, IMAGE, INPUTS, PRIORITY, RETRY_ROW } from './run-fields.js';
 
 const OPTIONS: readonly FormField[] = ADVANCED_RUN_ROWS.flat();
 const FIELDS: readonly FormField[] = [IMAGE, INPUTS, PRIORITY, ...RETRY_ROW, ...OPTIONS];
@@ -29,33 +29,35 @@ const BODY = {
 };
 
 const problemOf = (path: string, value: FieldValue): string | undefined => {
-  const read = readForm(FIELDS, { [path]: value });
-  return 'errors' in read ? read.errors[path] : undefined;
+  return readForm(FIELDS, { [path]: value }).errors[path];
 };
 
 const wordsOf = (args: string): unknown => {
-  const read = readForm(FIELDS, { args });
-  return 'body' in read ? read.body['args'] : read.errors;
+  return readForm(FIELDS, { args }).body['args'];
 };
 
 describe('the form of a run', () => {
   it('makes the body again with which it was filled', () => {
-    assert.deepEqual(readForm(FIELDS, fillForm(FIELDS, BODY)), { body: BODY });
+    assert.deepEqual(readForm(FIELDS, fillForm(FIELDS, BODY)), { body: BODY, errors: {} });
     for (const words of [['a\nb', ''], [' x '], ['[a]'], [], ['a,b']]) {
       const body = { args: words, selector: words.map((word) => word.trim()) };
-      assert.deepEqual(readForm(FIELDS, fillForm(FIELDS, body)), { body });
+      assert.deepEqual(readForm(FIELDS, fillForm(FIELDS, body)), { body, errors: {} });
     }
   });
 
   it('leaves out what is empty, and an object of which nothing is left', () => {
-    assert.deepEqual(readForm(FIELDS, {}), { body: {} });
-    assert.deepEqual(readForm(FIELDS, { env: [{ name: '', value: '' }], command: ' ' }, BODY), { body: {} });
+    assert.deepEqual(readForm(FIELDS, {}), { body: {}, errors: {} });
+    assert.deepEqual(readForm(FIELDS, { env: [{ name: '', value: '' }], command: ' ' }, BODY), {
+      body: {},
+      errors: {},
+    });
   });
 
   it('keeps members that no field enters', () => {
     const base = { other: 1, retry_policy: { more: true, max_attempts: 2 } };
     assert.deepEqual(readForm(FIELDS, { image: ' i ' }, base), {
       body: { other: 1, retry_policy: { more: true }, image: 'i' },
+      errors: {},
     });
   });
 
@@ -67,7 +69,7 @@ describe('the form of a run', () => {
 
   it('keeps flags among the arguments of a definition', () => {
     const body = { args: ['a', { flag: '-b', input: 'b' }] };
-    assert.deepEqual(readForm(FIELDS, fillForm(FIELDS, body)), { body });
+    assert.deepEqual(readForm(FIELDS, fillForm(FIELDS, body)), { body, errors: {} });
   });
 
   it('says what cannot be sent, at its field', () => {
@@ -84,8 +86,6 @@ describe('the form of a run', () => {
 });
 
 describe('the lines of a refusal', () => {
-  const paths = FIELDS.map(({ path }) => path);
-
   it('stand at the fields that they are about', () => {
     const lines = [
       'env.SERVICE_X must not start with SERVICE_',
@@ -96,7 +96,7 @@ describe('the lines of a refusal', () => {
       'concurrency must be an object',
       'environment must not exist',
     ];
-    assert.deepEqual(placeErrors(lines, paths), {
+    assert.deepEqual(placeErrors(lines, FIELDS), {
       fields: {
         env: 'env.SERVICE_X must not start with SERVICE_\nenv must be small',
         selector: 'selector[1] must be a tag',

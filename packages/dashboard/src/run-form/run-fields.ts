@@ -1,102 +1,99 @@
+import type { Schemas } from '@longshore/client';
 import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
-import type { FormField } from './form-values.js';
+import type { FieldKind, FormField } from './form-values.js';
 
 /** Rows of fields as a form shows them. */
 export type FieldRows = readonly (readonly FormField[])[];
 
-export const IMAGE: FormField = {
-  path: 'image',
-  kind: 'text',
-  label: 'Image',
-  hint: 'The container image to run.',
-};
-
-export const INPUTS: FormField = {
-  path: 'inputs',
-  kind: 'object',
-  label: 'Inputs',
-  hint: 'A JSON object; the container reads it from its input file.',
-};
-
-export const PRIORITY: FormField = {
-  path: 'priority',
-  kind: 'integer',
-  label: 'Priority',
-  hint: 'Higher goes first; default 0',
-};
-
-const number = (path: string, label: string, hint: string): FormField => ({
+/** A field of a form. */
+export const field = (kind: FieldKind, path: string, label: string, hint: string): FormField => ({
+  kind,
   path,
-  kind: 'integer',
   label,
   hint,
 });
 
+export const IMAGE = field('text', 'image', 'Image', 'The container image to run.');
+
+export const INPUTS = field(
+  'object',
+  'inputs',
+  'Inputs',
+  'A JSON object; the container reads it from its input file.',
+);
+
+export const PRIORITY = field('integer', 'priority', 'Priority', 'Higher goes first; default 0');
+
 export const RETRY_ROW: readonly FormField[] = [
-  number('retry_policy.max_attempts', 'Attempts', 'Attempts that may fail; default 1'),
-  number('retry_policy.backoff_s', 'Retry pause in s', 'Doubled each time; default 0'),
-  number('retry_policy.max_backoff_s', 'Longest pause in s', 'Default: a day'),
+  field('integer', 'retry_policy.max_attempts', 'Attempts', 'Attempts that may fail; default 1'),
+  field('integer', 'retry_policy.backoff_s', 'Retry pause in s', 'Doubled each time; default 0'),
+  field('integer', 'retry_policy.max_backoff_s', 'Longest pause in s', 'Default: a day'),
 ];
 
 /** How the RAM grows from attempt to attempt. */
 const GROWTH_ROW: readonly FormField[] = [
-  {
-    path: 'retry_policy.grow.ram_mb.factor',
-    kind: 'number',
-    label: 'RAM grows by the factor',
-    hint: 'After an attempt that exceeded it, such as 2; default: it stays',
-  },
-  number('retry_policy.grow.ram_mb.max', 'RAM at most, in MB', 'Required with a factor'),
-  {
-    path: 'retry_policy.grow.ram_mb.on',
-    kind: 'list',
-    label: 'RAM grows after',
-    hint: 'Failures as in "Retry only after"; default: oom',
-  },
+  field(
+    'number',
+    'retry_policy.grow.ram_mb.factor',
+    'RAM grows by the factor',
+    'After an attempt that exceeded it, such as 2; default: it stays',
+  ),
+  field('integer', 'retry_policy.grow.ram_mb.max', 'RAM at most, in MB', 'Required with a factor'),
+  field(
+    'list',
+    'retry_policy.grow.ram_mb.on',
+    'RAM grows after',
+    'Failures as in "Retry only after"; default: oom',
+  ),
 ];
 
 export const RESOURCE_ROW: readonly FormField[] = [
-  number('constraints.cpu', 'CPUs', 'Any unless given'),
-  number('constraints.ram_mb', 'RAM in MB', 'Any unless given'),
-  number('constraints.vram_mb', 'GPU memory in MB', 'No GPU unless given'),
+  field('integer', 'constraints.cpu', 'CPUs', 'Any unless given'),
+  field('integer', 'constraints.ram_mb', 'RAM in MB', 'Any unless given'),
+  field('integer', 'constraints.vram_mb', 'GPU memory in MB', 'No GPU unless given'),
 ];
 
 /** What few runs say of their resources. */
 const MORE_RESOURCE_ROWS: FieldRows = [
   [
-    number('constraints.cpu_millis', 'CPU in thousandths', 'In place of CPUs: 500 is half a core'),
-    number('constraints.cpu_limit_millis', 'CPU limit in thousandths', '0: no limit; default: what it needs'),
-    number('constraints.shm_mb', '/dev/shm in MB', 'Default: as its RAM'),
+    field('integer', 'constraints.cpu_millis', 'CPU in thousandths', 'In place of CPUs: 500 is half a core'),
+    field(
+      'integer',
+      'constraints.cpu_limit_millis',
+      'CPU limit in thousandths',
+      '0: no limit; default: what it needs',
+    ),
+    field('integer', 'constraints.shm_mb', '/dev/shm in MB', 'Default: as its RAM'),
   ],
   [
-    number('constraints.gpus', 'Whole GPUs', 'For this run alone; GPU memory is then that of each'),
-    {
-      path: 'constraints.gpu_selector',
-      kind: 'list',
-      label: 'GPU tags',
-      hint: 'Tags that each of its GPUs has, separated by commas',
-    },
+    field('integer', 'constraints.gpus', 'Whole GPUs', 'For this run alone; GPU memory is then that of each'),
+    field(
+      'list',
+      'constraints.gpu_selector',
+      'GPU tags',
+      'Tags that each of its GPUs has, separated by commas',
+    ),
   ],
 ];
 
 export const TIMEOUT_ROW: readonly FormField[] = [
-  number('timeouts.start_within_s', 'Start within, in s', 'Else the run fails; default: no limit'),
-  number('timeouts.attempt_s', 'Attempt timeout in s', 'Longest attempt; default: no limit'),
+  field('integer', 'timeouts.start_within_s', 'Start within, in s', 'Else the run fails; default: no limit'),
+  field('integer', 'timeouts.attempt_s', 'Attempt timeout in s', 'Longest attempt; default: no limit'),
 ];
 
-export const TOPIC: FormField = {
-  path: 'event_delivery.topic',
-  kind: 'text',
-  label: 'Topic',
-  hint: "The feed of the run's events; optional.",
-};
+export const TOPIC = field(
+  'text',
+  'event_delivery.topic',
+  'Topic',
+  "The feed of the run's events; optional.",
+);
 
-export const ATTRIBUTES: FormField = {
-  path: 'event_delivery.attributes',
-  kind: 'pairs',
-  label: 'Attributes of events',
-  hint: 'Labels of the events in the feed.',
-};
+export const ATTRIBUTES = field(
+  'pairs',
+  'event_delivery.attributes',
+  'Attributes of events',
+  'Labels of the events in the feed.',
+);
 
 /** Labels and hints of options that say more than their names and descriptions in the API. */
 const LABELS: { readonly [N in RunOption['name']]?: Pick<FormField, 'label' | 'hint'> } = {
@@ -137,69 +134,44 @@ const FIELD_KINDS = {
 /** The fields of the options that only the worker reads. */
 const OPTION_FIELDS = RUN_OPTIONS.map(({ name, kind, about: hint }): FormField => {
   const label = (name.charAt(0).toUpperCase() + name.slice(1)).replaceAll('_', ' ');
-  return { path: name, kind: FIELD_KINDS[kind], label, hint, ...LABELS[name] };
+  return { ...field(FIELD_KINDS[kind], name, label, hint), ...LABELS[name] };
 });
 
-export const LABELS_FIELD: FormField = {
-  path: 'labels',
-  kind: 'pairs',
-  label: 'Labels',
-  hint: 'Texts by which runs are found, such as team = vision.',
-};
+export const LABELS_FIELD = field(
+  'pairs',
+  'labels',
+  'Labels',
+  'Texts by which runs are found, such as team = vision.',
+);
 
-const DESCRIPTION: FormField = {
-  path: 'description',
-  kind: 'text',
-  label: 'Description',
-  hint: 'What the definition is for',
-};
+const DESCRIPTION = field('text', 'description', 'Description', 'What the definition is for');
 
-export const NAME: FormField = {
-  path: 'name',
-  kind: 'text',
-  label: 'Name',
-  hint: 'For people; need not be unique',
-};
+export const NAME = field('text', 'name', 'Name', 'For people; need not be unique');
 
-const SELECTOR: FormField = {
-  path: 'selector',
-  kind: 'list',
-  label: 'Selector',
-  hint: 'Tags that the worker must have, separated by commas',
-};
+const SELECTOR = field('list', 'selector', 'Selector', 'Tags that the worker must have, separated by commas');
 
 const CONCURRENCY_ROW: readonly FormField[] = [
-  {
-    path: 'concurrency.key',
-    kind: 'text',
-    label: 'Concurrency key',
-    hint: 'Runs with this key are limited',
-  },
-  number('concurrency.limit', 'Concurrency limit', 'So many may execute; default 1'),
+  field('text', 'concurrency.key', 'Concurrency key', 'Runs with this key are limited'),
+  field('integer', 'concurrency.limit', 'Concurrency limit', 'So many may execute; default 1'),
 ];
 
 /** Rows that runs and definitions have: pairs alone, other fields two by two. */
 const CONTAINER_ROWS: FieldRows = [
   [LABELS_FIELD],
-  ...OPTION_FIELDS.filter(({ kind }) => kind === 'pairs').map((field) => [field]),
+  ...OPTION_FIELDS.filter(({ kind }) => kind === 'pairs').map((one) => [one]),
   ...inPairs([...OPTION_FIELDS.filter(({ kind }) => kind !== 'pairs'), SELECTOR]),
   ...MORE_RESOURCE_ROWS,
   CONCURRENCY_ROW,
 ];
 
-const RETRY_ON: FormField = {
-  path: 'retry_policy.retry_on',
-  kind: 'list',
-  label: 'Retry only after',
-  hint: `${RETRY_ON_CAUSES.join(', ')}, exit:75, exit:100-110; default: all failures`,
-};
+const RETRY_ON = field(
+  'list',
+  'retry_policy.retry_on',
+  'Retry only after',
+  `${RETRY_ON_CAUSES.join(', ')}, exit:75, exit:100-110; default: all failures`,
+);
 
-const START_AT: FormField = {
-  path: 'start_at',
-  kind: 'time',
-  label: 'Start at',
-  hint: 'Not before this time, here; default: now',
-};
+const START_AT = field('time', 'start_at', 'Start at', 'Not before this time, here; default: now');
 
 /** The part "Advanced" of a run; a definition has no time of a start. */
 export const ADVANCED_RUN_ROWS: FieldRows = [[NAME], ...CONTAINER_ROWS, [START_AT, RETRY_ON], GROWTH_ROW];
@@ -210,4 +182,26 @@ export const DEFINITION_RUN_ROWS: FieldRows = [...ADVANCED_RUN_ROWS, RESOURCE_RO
 
 function inPairs(fields: readonly FormField[]): FieldRows {
   return fields.flatMap((_, at) => (at % 2 === 0 ? [fields.slice(at, at + 2)] : []));
+}
+
+type Options = Pick<Schemas['OpRun'], RunOption['name']>;
+
+/** The options of a run or a definition that only the worker reads. */
+export function optionsOf(shown: Options): Options {
+  return Object(Object.fromEntries(RUN_OPTIONS.map(({ name }) => [name, shown[name]])));
+}
+
+/** Those of them that are set; undefined when none is. */
+export function containerOf(shown: Readonly<Record<RunOption['name'], unknown>>): object | undefined {
+  const set = RUN_OPTIONS.flatMap(({ name, default: unset }) => {
+    const value = shown[name];
+    const isEmpty = value === null || (typeof value === 'object' && Object.keys(Object(value)).length === 0);
+    return isEmpty || value === unset ? [] : [[name, value] as const];
+  });
+  return set.length === 0 ? undefined : Object.fromEntries(set);
+}
+
+/** Constraints as a request has them: without the GPUs that the scheduler chose, and CPU once, in the exact form if there is one. */
+export function requestedOf({ gpu_id: _gpu, gpu_ids: _gpus, cpu, ...constraints }: Schemas['Constraints']) {
+  return constraints.cpu_millis === undefined ? { ...constraints, cpu } : constraints;
 }

@@ -1,68 +1,65 @@
 import { useState } from 'react';
-import { ApiError, describeError } from '../api/api-error.js';
+import { ApiError, describeError } from '../api/answers.js';
 import type { FormState } from './form-rows.js';
-import {
-  placeErrors,
-  readForm,
-  type FieldErrors,
-  type FieldValue,
-  type FormField,
-  type FormValues,
-} from './form-values.js';
+import { placeErrors, readForm, type FormField, type FormValues, type Json } from './form-values.js';
+
+/** What a form is about. */
+interface FormSetup {
+  readonly fields: readonly FormField[];
+  readonly initial: FormValues;
+  /** Members of the body that no field enters. */
+  readonly base?: Json;
+  /** The error of the request that sent it, null without one. */
+  readonly refusal: unknown;
+  /** Called at every change, so that the refusal of what was sent before can go. */
+  readonly onEdit: () => void;
+}
 
 /** A form whose fields make a body of the API. */
 export interface RunForm extends FormState {
   /** Lines of the service's refusal that no field shows. */
   readonly rest: string;
-  /** Shows what is wrong at the fields. @returns the body; undefined: it cannot be sent */
-  readonly read: (base?: Readonly<Record<string, unknown>>) => Readonly<Record<string, unknown>> | undefined;
+  /** Undefined while it cannot be sent. */
+  readonly body: Json | undefined;
+  /** Shows what is wrong at the fields, now and while they are edited. @returns the body */
+  readonly read: () => Json | undefined;
+  /** The same for one field. */
+  readonly check: (path: string) => void;
   readonly set: (values: FormValues) => void;
-  readonly setError: (path: string, problem: string) => void;
 }
 
-/**
- * The state of a form.
- * @param refusal the error of the request that sent it, null without one
- * @param onEdit called at every change, so that the refusal of what was sent before can go
- */
-export function useRunForm(
-  fields: readonly FormField[],
-  initial: FormValues,
-  refusal: unknown,
-  onEdit: () => void,
-): RunForm {
-  const [values, set] = useState(initial);
-  const [problems, setProblems] = useState<FieldErrors>({});
+/** The state of a form. */
+export function useRunForm({ fields, initial, base, refusal, onEdit }: FormSetup): RunForm {
+  const [values, setValues] = useState(initial);
+  const [checked, setChecked] = useState<'all' | readonly string[]>([]);
   const lines = refusal instanceof ApiError ? refusal.errors : [];
-  const refused = placeErrors(
-    lines,
-    fields.map(({ path }) => path),
-  );
+  const refused = placeErrors(lines, fields);
+  const { body, errors } = readForm(fields, values, base);
+  const problems = Object.entries(errors).filter(([path]) => checked === 'all' || checked.includes(path));
+  const whole = Object.keys(errors).length === 0 ? limited(body) : undefined;
   return {
     values,
-    errors: { ...refused.fields, ...definedOnly(problems) },
+    errors: { ...refused.fields, ...Object.fromEntries(problems) },
     rest: refusal === null ? '' : lines.length === 0 ? describeError(refusal) : refused.rest.join('\n'),
-    onChange: (path: string, value: FieldValue) => {
-      set((now) => ({ ...now, [path]: value }));
-      setProblems((now) => ({ ...now, [path]: undefined }));
+    body: whole,
+    onChange: (path, value) => {
+      setValues((now) => ({ ...now, [path]: value }));
       onEdit();
     },
-    read: (base) => {
-      const read = readForm(fields, values, base);
-      setProblems('errors' in read ? read.errors : {});
-      return 'body' in read ? limited(read.body) : undefined;
+    read: () => {
+      setChecked('all');
+      return whole;
     },
-    set,
-    setError: (path, problem) => setProblems((now) => ({ ...now, [path]: problem })),
+    check: (path) => setChecked((before) => (before === 'all' ? before : [...before, path])),
+    set: (next) => {
+      setValues(next);
+      setChecked([]);
+    },
   };
 }
 
 /** A key without a limit is for one run at a time. */
-function limited(body: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+function limited(body: Json): Json {
   const { concurrency } = body;
   return concurrency === undefined ? body : { ...body, concurrency: { limit: 1, ...Object(concurrency) } };
-}
-
-function definedOnly(errors: FieldErrors): FieldErrors {
-  return Object.fromEntries(Object.entries(errors).filter(([, problem]) => problem !== undefined));
 }

@@ -1,15 +1,12 @@
-import { useMutation, QueryClientProvider } from '@tanstack/react-query';
+import { QueryClientProvider, useMutation } from '@tanstack/react-query';
 import { useState, type FormEvent } from 'react';
-import { ApiError, describeError } from '../api/api-error.js';
-import { createQueryClient } from '../api/query-client.js';
-import { unwrap } from '../api/unwrap.js';
-import { createApi } from '../api/use-api.js';
+import { ApiError, describeError, unwrap } from '../api/answers.js';
+import { createApi, createQueryClient } from '../api/use-api.js';
 import { Button } from '../components/controls/button.js';
-import { Field } from '../components/controls/field.js';
 import { Icon } from '../components/controls/icon.js';
-import { TextInput } from '../components/controls/inputs.js';
+import { Field, TextInput } from '../components/controls/inputs.js';
 import { Logo } from '../shell/logo.js';
-import { ThemeToggle } from '../shell/theme-toggle.js';
+import { ThemeToggle } from '../shell/theme.js';
 import { UnreachableBanner } from '../shell/unreachable-banner.js';
 import styles from './sign-in-page.module.css';
 

@@ -1,12 +1,10 @@
-import type { ReactNode } from 'react';
-import { ApiError } from '../api/api-error.js';
-import { unwrapPages, type Answer } from '../api/unwrap.js';
-import { useLive } from '../api/use-live.js';
+import { useState, type ReactNode } from 'react';
+import { ApiError, unwrapPages, type Answer } from '../api/answers.js';
+import { useLive } from '../api/use-api.js';
+import type { DataTableProps } from '../components/table/data-table-row.js';
 import { DataTable } from '../components/table/data-table.js';
-import type { DataTableProps } from '../components/table/data-table-types.js';
 import { Pager } from '../components/table/pager.js';
 import { LiveDot } from '../components/values/live-dot.js';
-import { splitPage, useCursorPages } from '../hooks/use-cursor-pages.js';
 import { useUrlFilters } from '../hooks/use-url-filters.js';
 import { formatCount } from '../lib/format.js';
 import { PageHeader } from './page-header.js';
@@ -15,17 +13,16 @@ const CURSOR = ['after'] as const;
 const PAGE_SIZE = 50;
 
 /** What a page of a list asks for. */
-export interface ListQuery {
+interface ListQuery {
   readonly limit: number;
   /** The cursor of the row before; absent: from the beginning. */
   readonly after?: string;
 }
 
-interface Props<T> extends Pick<
-  DataTableProps<T>,
-  'label' | 'columns' | 'rowHref' | 'onOpen' | 'rowHeight' | 'empty'
-> {
+interface Props<T> extends Pick<DataTableProps<T>, 'label' | 'columns' | 'rowHref' | 'onOpen' | 'rowHeight'> {
   readonly title: string;
+  /** Shown in place of no rows. @param isFirst whether it is the first page */
+  readonly renderEmpty: (isFirst: boolean) => ReactNode;
   /** Beside the title. */
   readonly note?: string;
   /** Buttons at the end of the title. */
@@ -61,6 +58,7 @@ export function ListPage<T>(props: Props<T>) {
     paged,
     counted,
     notConfigured,
+    renderEmpty,
     ...table
   } = props;
   const [{ after }, setFilters] = useUrlFilters(CURSOR);
@@ -90,7 +88,14 @@ export function ListPage<T>(props: Props<T>) {
         actions={actions}
       />
       {filters}
-      <DataTable {...table} rows={rows} rowKey={cursorOf} error={error} onRetry={() => void refetch()} />
+      <DataTable
+        {...table}
+        rows={rows}
+        rowKey={cursorOf}
+        error={error}
+        onRetry={() => void refetch()}
+        empty={renderEmpty(after === '')}
+      />
       {/* A list of one page needs none, and what is below a list moves while the list grows. */}
       {(pages.onPrevious ?? pages.onNext) !== undefined && (
         <Pager
@@ -101,4 +106,50 @@ export function ListPage<T>(props: Props<T>) {
       )}
     </>
   );
+}
+
+/** The steps of a list that goes on behind a cursor. */
+interface CursorPages {
+  /** Undefined on the first page. */
+  readonly onPrevious: (() => void) | undefined;
+  /** Undefined on the last page. */
+  readonly onNext: (() => void) | undefined;
+}
+
+/**
+ * Steps both ways through a list whose API only goes forward. It remembers the cursors that were passed; from a page that
+ * was reached by a link the way back leads to the first page.
+ * @param after cursor of the page that is shown; empty for the first
+ * @param next cursor of the page behind; undefined when there is none
+ */
+function useCursorPages(after: string, next: string | undefined, goTo: (after: string) => void): CursorPages {
+  const [passed, setPassed] = useState<readonly string[]>(['']);
+  const at = passed.indexOf(after);
+  const turnTo = (cursor: string): void => {
+    goTo(cursor);
+    // The pager is at the foot of a page, which is read from its head.
+    window.scrollTo({ top: 0 });
+  };
+  return {
+    onPrevious: after === '' ? undefined : () => turnTo(at > 0 ? (passed[at - 1] ?? '') : ''),
+    onNext:
+      next === undefined
+        ? undefined
+        : () => {
+            setPassed([...(at < 0 ? ['', after] : passed.slice(0, at + 1)), next]);
+            turnTo(next);
+          },
+  };
+}
+
+/**
+ * Splits what a list answered into a page and what tells whether more follows: ask for one row more than is shown.
+ * @param size rows of a page
+ */
+function splitPage<T>(
+  rows: readonly T[] | undefined,
+  size: number,
+): { readonly rows: readonly T[] | undefined; readonly last: T | undefined } {
+  if (rows === undefined || rows.length <= size) return { rows, last: undefined };
+  return { rows: rows.slice(0, size), last: rows[size - 1] };
 }

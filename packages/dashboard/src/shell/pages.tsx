@@ -1,18 +1,17 @@
-import { useEffect, useRef } from 'react';
+import { Component, useEffect, useRef, type ReactNode } from 'react';
 import { Route, Switch, useLocation } from 'wouter';
+import { Button } from '../components/controls/button.js';
 import { EmptyState } from '../components/feedback/empty-state.js';
+import { ROUTES, type PageRoute } from '../routes.js';
 import { useSession } from '../session/session-context.js';
-import { PageBoundary } from './page-boundary.js';
-import { useRoutes, type PageRoute } from './routes-context.js';
 
 /** Shows the page that the address names. */
 export function Pages() {
-  const routes = useRoutes();
   const [location] = useLocation();
   return (
     <PageBoundary key={location}>
       <Switch>
-        {routes.map((route) => (
+        {ROUTES.map((route) => (
           <Route key={route.path} path={route.path}>
             <OnePage route={route} />
           </Route>
@@ -48,4 +47,39 @@ function useTitle(title: string): void {
     if (!isFirst.current) document.getElementById('main')?.focus({ preventScroll: true });
     isFirst.current = false;
   }, [title]);
+}
+
+interface Props {
+  readonly children: ReactNode;
+}
+
+interface State {
+  readonly error: unknown;
+}
+
+/**
+ * Keeps a page that fails from taking the rest along. A page that cannot be loaded is most often one of a dashboard that
+ * was replaced by a newer one meanwhile: loading the whole again helps.
+ */
+class PageBoundary extends Component<Props, State> {
+  override state: State = { error: undefined };
+
+  static getDerivedStateFromError(error: unknown): State {
+    return { error };
+  }
+
+  override render(): ReactNode {
+    if (this.state.error === undefined) return this.props.children;
+    return (
+      <div role="alert">
+        <EmptyState
+          icon="warning"
+          title="This page cannot be shown"
+          action={<Button onClick={() => location.reload()}>Load again</Button>}
+        >
+          A newer version of the dashboard may have been installed meanwhile.
+        </EmptyState>
+      </div>
+    );
+  }
 }

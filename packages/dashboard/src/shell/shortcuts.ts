@@ -1,4 +1,5 @@
-import { useEffect, useEffectEvent, useSyncExternalStore } from 'react';
+import { useEffect, useEffectEvent } from 'react';
+import { Store } from '../lib/store.js';
 
 /** A key of a page and what it does, for the help. */
 export interface Shortcut {
@@ -7,24 +8,8 @@ export interface Shortcut {
   readonly label: string;
 }
 
-let registered: readonly Shortcut[] = [];
-const listeners = new Set<() => void>();
-
-function change(next: readonly Shortcut[]): void {
-  registered = next;
-  for (const listener of listeners) listener();
-}
-
 /** The shortcuts of the page that is shown. */
-export function useRegisteredShortcuts(): readonly Shortcut[] {
-  return useSyncExternalStore(
-    (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    () => registered,
-  );
-}
+export const registeredShortcuts = new Store<readonly Shortcut[]>([]);
 
 /** Whether the key belongs to a control or a dialog instead of the page. */
 export function isTaken({ target, ctrlKey, metaKey, altKey, defaultPrevented }: KeyboardEvent): boolean {
@@ -41,7 +26,7 @@ export function useShortcut(key: string, label: string, onPress: () => void): vo
   const press = useEffectEvent(onPress);
   useEffect(() => {
     const shortcut = { key, label };
-    change([...registered, shortcut]);
+    registeredShortcuts.set([...registeredShortcuts.get(), shortcut]);
     const listen = (event: KeyboardEvent): void => {
       if (event.key !== key || isTaken(event)) return;
       event.preventDefault();
@@ -50,7 +35,7 @@ export function useShortcut(key: string, label: string, onPress: () => void): vo
     document.addEventListener('keydown', listen);
     return () => {
       document.removeEventListener('keydown', listen);
-      change(registered.filter((other) => other !== shortcut));
+      registeredShortcuts.set(registeredShortcuts.get().filter((other) => other !== shortcut));
     };
   }, [key, label]);
 }

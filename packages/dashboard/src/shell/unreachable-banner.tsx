@@ -1,8 +1,8 @@
 import { useEffect, useEffectEvent } from 'react';
-import { useIsAway } from '../api/reachability.js';
-import { serviceFetch } from '../api/service-fetch.js';
-import { SERVICE_URL } from '../lib/addresses.js';
+import { serviceAway, serviceFetch } from '../api/service-fetch.js';
 import { Icon } from '../components/controls/icon.js';
+import { SERVICE_URL } from '../lib/addresses.js';
+import { useStore } from '../lib/store.js';
 import styles from './unreachable-banner.module.css';
 
 const TRY_EVERY_MS = 2000;
@@ -12,7 +12,7 @@ const TRY_EVERY_MS = 2000;
  * @param onBack called when the service answers again
  */
 export function UnreachableBanner({ onBack }: { readonly onBack: () => void }) {
-  const isAway = useIsAway();
+  const isAway = useStore(serviceAway);
   const back = useEffectEvent(onBack);
   useEffect(() => {
     if (!isAway) return undefined;

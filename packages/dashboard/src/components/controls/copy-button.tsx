@@ -1,7 +1,6 @@
 import { useEffect, useState } from 'react';
-import { Icon } from './icon.js';
-import { IconButton } from './icon-button.js';
-import { showToast } from '../feedback/toast-store.js';
+import { showToast } from '../feedback/toasts.js';
+import { IconButton } from './icon.js';
 
 const SHOWN_MS = 1500;
 
@@ -29,8 +28,10 @@ export function CopyButton({ what, text }: Props) {
     }
   };
   return (
-    <IconButton label={isDone ? 'Copied' : `Copy the ${what}`} onClick={() => void copy()}>
-      <Icon name={isDone ? 'check' : 'copy'} />
-    </IconButton>
+    <IconButton
+      label={isDone ? 'Copied' : `Copy the ${what}`}
+      icon={isDone ? 'check' : 'copy'}
+      onClick={() => void copy()}
+    />
   );
 }

@@ -1,3 +1,5 @@
+import type { ButtonHTMLAttributes } from 'react';
+import buttonStyles from './icon-button.module.css';
 import styles from './icon.module.css';
 
 /** Paths on a 24 x 24 grid, drawn as lines. */
@@ -40,5 +42,20 @@ export function Icon({ name }: { readonly name: IconName }) {
     <svg className={styles.icon} viewBox="0 0 24 24" aria-hidden="true" focusable="false">
       <path d={PATHS[name]} />
     </svg>
+  );
+}
+
+interface ButtonProps extends Omit<ButtonHTMLAttributes<HTMLButtonElement>, 'children' | 'className'> {
+  /** What it does, for the tip and for screen readers. */
+  readonly label: string;
+  readonly icon: IconName;
+}
+
+/** A square button that shows an icon alone. */
+export function IconButton({ label, icon, ...rest }: ButtonProps) {
+  return (
+    <button type="button" {...rest} aria-label={label} title={label} className={buttonStyles.button}>
+      <Icon name={icon} />
+    </button>
   );
 }

@@ -1,11 +1,13 @@
-import type {
-  InputHTMLAttributes,
-  ReactNode,
-  Ref,
-  SelectHTMLAttributes,
-  TextareaHTMLAttributes,
+import {
+  useId,
+  type InputHTMLAttributes,
+  type ReactNode,
+  type Ref,
+  type SelectHTMLAttributes,
+  type TextareaHTMLAttributes,
 } from 'react';
 import { classNames } from '../../lib/class-names.js';
+import fieldStyles from './field.module.css';
 import styles from './inputs.module.css';
 
 type Without<T> = Omit<T, 'onChange' | 'value'>;
@@ -26,6 +28,17 @@ export function TextInput({ onChange, mono = false, className, ...rest }: TextIn
       className={classNames(styles.input, mono && styles.mono, className)}
       onChange={(event) => onChange(event.target.value)}
     />
+  );
+}
+
+/** Texts that are offered for an input. @param id its `list` */
+export function Suggestions({ id, texts }: { readonly id: string; readonly texts: readonly string[] }) {
+  return (
+    <datalist id={id}>
+      {texts.map((text) => (
+        <option key={text}>{text}</option>
+      ))}
+    </datalist>
   );
 }
 
@@ -95,5 +108,46 @@ export function Checkbox({ isChecked, onChange, children }: CheckboxProps) {
       <input type="checkbox" checked={isChecked} onChange={(event) => onChange(event.target.checked)} />
       {children}
     </label>
+  );
+}
+
+/** What ties a control to its label, hint and error; spread it on the control. */
+export interface ControlProps {
+  readonly id: string;
+  readonly 'aria-describedby': string | undefined;
+  readonly 'aria-invalid': true | undefined;
+}
+
+interface Props {
+  readonly label: string;
+  /** What to enter, shown below. */
+  readonly hint?: ReactNode;
+  /** What is wrong; announced when it appears. */
+  readonly error?: string | undefined;
+  /** Shows the label to screen readers only, where the place says it to everybody else. */
+  readonly isLabelHidden?: boolean;
+  readonly children: (control: ControlProps) => ReactNode;
+}
+
+/** A control of a form with its label, hint and error. */
+export function Field({ label, hint, error, isLabelHidden = false, children }: Props) {
+  const id = useId();
+  const noteId = `${id}-note`;
+  const hasNote = hint !== undefined || error !== undefined;
+  return (
+    <div className={fieldStyles.field}>
+      <label htmlFor={id} className={isLabelHidden ? 'visually-hidden' : fieldStyles.label}>
+        {label}
+      </label>
+      {children({
+        id,
+        'aria-describedby': hasNote ? noteId : undefined,
+        'aria-invalid': error === undefined ? undefined : true,
+      })}
+      <div id={noteId} aria-live="polite">
+        {error !== undefined && <p className={fieldStyles.error}>{error}</p>}
+        {error === undefined && hint !== undefined && <p className={fieldStyles.hint}>{hint}</p>}
+      </div>
+    </div>
   );
 }

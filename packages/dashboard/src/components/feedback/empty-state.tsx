@@ -1,4 +1,6 @@
 import type { ReactNode } from 'react';
+import { ApiError, describeError, Unreachable } from '../../api/answers.js';
+import { Button } from '../controls/button.js';
 import { Icon, type IconName } from '../controls/icon.js';
 import styles from './empty-state.module.css';
 
@@ -20,4 +22,32 @@ export function EmptyState({ icon = 'search', title, children, action }: Props) 
       {action}
     </div>
   );
+}
+
+interface ErrorStateProps {
+  readonly error: unknown;
+  readonly onRetry?: () => void;
+}
+
+/** Says what went wrong in place of what was to be shown, and offers to try again. */
+export function ErrorState({ error, onRetry }: ErrorStateProps) {
+  return (
+    <div role="alert">
+      <EmptyState
+        icon="warning"
+        title={titleOf(error)}
+        action={onRetry !== undefined && <Button onClick={onRetry}>Try again</Button>}
+      >
+        {describeError(error)}
+      </EmptyState>
+    </div>
+  );
+}
+
+function titleOf(error: unknown): string {
+  if (error instanceof Unreachable) return 'The service is unreachable';
+  if (!(error instanceof ApiError)) return 'Something went wrong';
+  if (error.status === 404) return 'Not there';
+  if (error.status === 403) return 'Not allowed';
+  return error.status >= 500 ? 'The service had a problem' : 'The service refused this';
 }

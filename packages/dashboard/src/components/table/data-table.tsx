@@ -1,16 +1,20 @@
-import { defaultRangeExtractor, useWindowVirtualizer } from '@tanstack/react-virtual';
-import { useCallback, useRef, useState, type CSSProperties } from 'react';
+import { defaultRangeExtractor, useWindowVirtualizer, type Virtualizer } from '@tanstack/react-virtual';
+import {
+  useCallback,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+  type CSSProperties,
+  type KeyboardEvent,
+  type RefObject,
+} from 'react';
 import { classNames } from '../../lib/class-names.js';
-import { DataTableHead } from './data-table-head.js';
-import { DataTableRow } from './data-table-row.js';
+import { ErrorState } from '../feedback/empty-state.js';
+import { DataTableHead, DataTableRow, useRowSelection, type DataTableProps } from './data-table-row.js';
 import styles from './data-table.module.css';
-import type { DataTableProps } from './data-table-types.js';
-import { ErrorState } from '../feedback/error-state.js';
-import { useRowKeys } from './use-row-keys.js';
-import { useRowSelection } from './use-row-selection.js';
-import { useTablePlace } from './use-table-place.js';
 
-export type { Column, Selection } from './data-table-types.js';
+export type { Column, Selection } from './data-table-row.js';
 
 const SKELETON_ROWS = 8;
 const OVERSCAN = 12;
@@ -104,4 +108,79 @@ export function DataTable<T>(props: DataTableProps<T>) {
       {rows !== undefined && count === 0 && <div className={styles.empty}>{empty}</div>}
     </div>
   );
+}
+
+interface Setup {
+  readonly count: number;
+  /** Index of the row that has, or had, the focus; -1 for none. */
+  readonly active: number;
+  readonly setActive: (index: number) => void;
+  readonly virtualizer: Virtualizer<Window, Element>;
+  readonly body: RefObject<HTMLElement | null>;
+}
+
+/** Lets keys go from row to row of a table whose rows may not exist yet, and select them. */
+function useRowKeys({ count, active, setActive, virtualizer, body }: Setup) {
+  const wanted = useRef(-1);
+
+  // A row that was far away exists only after the table has scrolled to it.
+  useEffect(() => {
+    if (wanted.current < 0) return;
+    const row = body.current?.querySelector<HTMLElement>(`[data-index="${wanted.current}"]`);
+    const target = row?.querySelector<HTMLElement>('[data-open], a, button, input');
+    if (!target) return;
+    wanted.current = -1;
+    target.focus({ preventScroll: true });
+  });
+
+  return useCallback(
+    (event: KeyboardEvent<HTMLElement>) => {
+      const { target, key } = event;
+      if (!(target instanceof HTMLElement) || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (key === ' ' && target.matches('[data-open]')) {
+        const box = target.closest('[data-index]')?.querySelector<HTMLInputElement>('input[type=checkbox]');
+        if (!box) return;
+        event.preventDefault();
+        box.dispatchEvent(
+          new MouseEvent('click', { bubbles: true, cancelable: true, shiftKey: event.shiftKey }),
+        );
+        return;
+      }
+      const next = { ArrowDown: active + 1, ArrowUp: active - 1, Home: 0, End: count - 1 }[key];
+      if (next === undefined || next < 0 || next >= count) return;
+      event.preventDefault();
+      wanted.current = next;
+      setActive(next);
+      virtualizer.scrollToIndex(next, { align: 'auto' });
+    },
+    [active, count, setActive, virtualizer],
+  );
+}
+
+/** Below this width, in pixels, rows are cards. */
+const NARROW_PX = 740;
+
+/** Where a part of the page is: whether it is too narrow for columns, and how far below the top of the page it begins. */
+function useTablePlace(body: RefObject<HTMLElement | null>): {
+  readonly isNarrow: boolean;
+  readonly top: number;
+} {
+  const [place, setPlace] = useState(() => ({ isNarrow: window.innerWidth < NARROW_PX, top: 0 }));
+
+  const measure = (): void => {
+    const box = body.current?.getBoundingClientRect();
+    if (box === undefined) return;
+    const isNarrow = box.width < NARROW_PX;
+    const top = Math.round(box.top + window.scrollY);
+    // oxlint-disable-next-line react/set-state-in-effect -- the place is known only after the layout, before the paint
+    setPlace((known) => (known.isNarrow === isNarrow && known.top === top ? known : { isNarrow, top }));
+  };
+  // What is above may have changed with any change of the page.
+  useLayoutEffect(measure);
+  useEffect(() => {
+    const observer = new ResizeObserver(measure);
+    observer.observe(document.body);
+    return () => observer.disconnect();
+  });
+  return place;
 }

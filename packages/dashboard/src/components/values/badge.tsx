@@ -1,3 +1,4 @@
+import type { RunState } from '@longshore/client/constants';
 import type { ReactNode } from 'react';
 import { classNames } from '../../lib/class-names.js';
 import styles from './badge.module.css';
@@ -13,4 +14,18 @@ interface Props {
 /** A word on a coloured ground, with a dot so that the colour is not all that tells it apart. */
 export function Badge({ tone, children }: Props) {
   return <span className={classNames(styles.badge, styles[tone])}>{children}</span>;
+}
+
+const TONES: Readonly<Record<RunState, Tone>> = {
+  PENDING: 'warn',
+  ASSIGNED: 'violet',
+  RUNNING: 'info',
+  COMPLETED: 'good',
+  FAILED: 'bad',
+  CANCELLED: 'neutral',
+};
+
+/** The state of a run or an attempt. */
+export function StateBadge({ state }: { readonly state: RunState }) {
+  return <Badge tone={TONES[state]}>{state.toLowerCase()}</Badge>;
 }

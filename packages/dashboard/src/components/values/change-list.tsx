@@ -1,5 +1,6 @@
 import type { JsonChange } from '../../lib/json-changes.js';
 import styles from './change-list.module.css';
+import { Headings } from './facts.js';
 
 const MARKS: Readonly<Record<JsonChange['kind'], string>> = { added: '+', removed: '−', changed: '±' };
 
@@ -13,13 +14,7 @@ interface Props {
 export function ChangeList({ label, changes }: Props) {
   return (
     <table className={styles.table} aria-label={label}>
-      <thead>
-        <tr>
-          <th scope="col">Field</th>
-          <th scope="col">Before</th>
-          <th scope="col">After</th>
-        </tr>
-      </thead>
+      <Headings names={['Field', 'Before', 'After']} />
       <tbody>
         {changes.map(({ kind, path, before, after }) => (
           <tr key={`${kind} ${path}`} data-kind={kind}>

@@ -2,10 +2,11 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { useMemo, useRef, useState, type KeyboardEvent } from 'react';
 import { classNames } from '../../lib/class-names.js';
 import { CopyButton } from '../controls/copy-button.js';
-import { toJsonRows, type JsonRow } from './json-rows.js';
 import styles from './json-tree.module.css';
 
 const ROW_PX = 22;
+/** Levels that are unfolded at first. */
+const OPEN_DEPTH = 2;
 /** Longer texts are cut in the tree; copying gives the whole. */
 const LONGEST_TEXT = 300;
 
@@ -13,8 +14,6 @@ interface Props {
   /** What the value is, such as `inputs`. */
   readonly label: string;
   readonly value: unknown;
-  /** Levels that are unfolded at first. */
-  readonly openDepth?: number;
   /** Highest it gets, in pixels; longer values scroll. */
   readonly maxHeight?: number;
 }
@@ -23,13 +22,13 @@ interface Props {
  * A JSON value that folds. Only the lines in sight exist, so its size does not matter. Arrow keys go up and down, fold
  * and unfold.
  */
-export function JsonTree({ label, value, openDepth = 2, maxHeight = 360 }: Props) {
+export function JsonTree({ label, value, maxHeight = 360 }: Props) {
   const [turned, setTurned] = useState<ReadonlySet<string>>(new Set());
   const [active, setActive] = useState(0);
   const box = useRef<HTMLDivElement>(null);
   const rows = useMemo(
-    () => toJsonRows(value, (path, depth) => depth < openDepth !== turned.has(path)),
-    [value, openDepth, turned],
+    () => toJsonRows(value, (path, depth) => depth < OPEN_DEPTH !== turned.has(path)),
+    [value, turned],
   );
   const virtualizer = useVirtualizer({
     count: rows.length,
@@ -148,4 +147,43 @@ function Plain({ value }: { readonly value: unknown }) {
 function summary(value: unknown, size: number): string {
   const [open, close] = Array.isArray(value) ? ['[', ']'] : ['{', '}'];
   return size === 0 ? `${open}${close}` : `${open} ${size} ${close}`;
+}
+
+/** A line of a JSON tree. */
+interface JsonRow {
+  /** Where it is: the keys from the root, joined so that no two places share one. */
+  readonly path: string;
+  readonly depth: number;
+  /** The key or index under which it is; undefined at the root. */
+  readonly name: string | undefined;
+  readonly value: unknown;
+  /** How many members it has; undefined for what has none by nature. */
+  readonly size: number | undefined;
+  readonly isOpen: boolean;
+}
+
+/**
+ * The lines of a JSON value as far as it is unfolded.
+ * @param isOpen whether what is at a place is unfolded
+ */
+function toJsonRows(root: unknown, isOpen: (path: string, depth: number) => boolean): JsonRow[] {
+  const rows: JsonRow[] = [];
+  const visit = (value: unknown, name: string | undefined, path: string, depth: number): void => {
+    const members = membersOf(value);
+    const open = members !== undefined && members.length > 0 && isOpen(path, depth);
+    rows.push({ path, depth, name, value, size: members?.length, isOpen: open });
+    if (!open) return;
+    for (const [key, member] of members) visit(member, key, `${path}/${escapeKey(key)}`, depth + 1);
+  };
+  visit(root, undefined, '', 0);
+  return rows;
+}
+
+function membersOf(value: unknown): readonly (readonly [string, unknown])[] | undefined {
+  if (Array.isArray(value)) return value.map((member, index) => [String(index), member] as const);
+  return typeof value === 'object' && value !== null ? Object.entries(value) : undefined;
+}
+
+function escapeKey(key: string): string {
+  return key.replaceAll('~', '~0').replaceAll('/', '~1');
 }

@@ -1,4 +1,14 @@
 import { Link } from 'wouter';
+import { shortId } from '../../lib/format.js';
+
+/** A run by its short id, leading to its page. */
+export function RunLink({ id }: { readonly id: string }) {
+  return (
+    <Link href={`/runs/${encodeURIComponent(id)}`} title={id}>
+      <code>{shortId(id)}</code>
+    </Link>
+  );
+}
 
 /** A worker, leading to its details. */
 export function WorkerLink({ id }: { readonly id: string }) {

@@ -8,12 +8,10 @@ interface Props {
   /** From 0 to 100. */
   readonly percent: number;
   readonly tone?: Tone;
-  /** Shows the figure beside the bar. */
-  readonly hasFigure?: boolean;
 }
 
 /** How far something is. Its width never changes with the figure. */
-export function ProgressBar({ label, percent, tone = 'info', hasFigure = true }: Props) {
+export function ProgressBar({ label, percent, tone = 'info' }: Props) {
   const value = Math.min(100, Math.max(0, percent));
   return (
     <div className={styles.progress}>
@@ -30,7 +28,7 @@ export function ProgressBar({ label, percent, tone = 'info', hasFigure = true }:
           style={{ transform: `scaleX(${value / 100})` }}
         />
       </div>
-      {hasFigure && <span className={styles.figure}>{value} %</span>}
+      <span className={styles.figure}>{value} %</span>
     </div>
   );
 }

@@ -1,19 +1,22 @@
 import { useState } from 'react';
-import { useApi } from '../../api/use-api.js';
+import { useApi, type Schemas } from '../../api/use-api.js';
+import { CopyButton } from '../../components/controls/copy-button.js';
+import { Dialog } from '../../components/feedback/dialog.js';
 import { EmptyState } from '../../components/feedback/empty-state.js';
-import { useUrlFilters } from '../../hooks/use-url-filters.js';
+import type { Column } from '../../components/table/data-table.js';
+import { ChangeList } from '../../components/values/change-list.js';
+import { Fact, Line } from '../../components/values/facts.js';
+import { RunLink } from '../../components/values/named-links.js';
+import { Time } from '../../components/values/time.js';
+import { jsonChanges, type JsonChange } from '../../lib/json-changes.js';
 import { ListPage } from '../../shell/list-page.js';
-import { AUDIT_COLUMNS } from './audit-columns.js';
-import { AuditDialog } from './audit-dialog.js';
-import type { AuditEntry } from './audit-view.js';
+import styles from './audit-page.module.css';
 
-const FILTERS = ['after'] as const;
 const ROW_HEIGHT = { line: 44, card: 150 };
 
 /** Who changed what, and how. */
 export default function AuditPage() {
   const api = useApi();
-  const [{ after }] = useUrlFilters(FILTERS);
   const [opened, setOpened] = useState<AuditEntry>();
   return (
     <>
@@ -30,8 +33,8 @@ export default function AuditPage() {
         columns={AUDIT_COLUMNS}
         onOpen={setOpened}
         rowHeight={ROW_HEIGHT}
-        empty={
-          after === '' ? (
+        renderEmpty={(isFirst) =>
+          isFirst ? (
             <EmptyState icon="audit" title="No recorded changes">
               Kept here are changes of state, priority or outputs past the rules of a run (PATCH), and changes
               of API keys, drains and definitions: who did it, what it was and what it became.
@@ -43,7 +46,111 @@ export default function AuditPage() {
         paged="the audit log"
         counted="changes"
       />
-      <AuditDialog entry={opened} onClose={() => setOpened(undefined)} />
+      {opened !== undefined && <AuditDialog entry={opened} onClose={() => setOpened(undefined)} />}
     </>
   );
+}
+
+const AUDIT_COLUMNS: readonly Column<AuditEntry>[] = [
+  {
+    header: 'Change',
+    width: 'minmax(14rem, 3fr)',
+    card: 'title',
+    cell: (entry) => (
+      <span className={styles.summary} title={summaryOf(entry)}>
+        {summaryOf(entry)}
+      </span>
+    ),
+  },
+  { header: 'Time', width: '7rem', cell: ({ t }) => <Time at={t} /> },
+  {
+    header: 'Key',
+    width: 'minmax(7rem, 1fr)',
+    cell: ({ key_name: name }) => <Line text={name} />,
+  },
+  {
+    header: 'What',
+    width: 'minmax(10rem, 1fr)',
+    card: 'full',
+    cell: (entry) => <Subject entry={entry} />,
+  },
+];
+
+interface Props {
+  readonly entry: AuditEntry;
+  readonly onClose: () => void;
+}
+
+/** One change, field by field. */
+function AuditDialog({ entry, onClose }: Props) {
+  const changes = changesOf(entry);
+  return (
+    <Dialog onClose={onClose} title={`Change ${entry.id}`} width="wide">
+      <dl className={styles.facts}>
+        <Fact name="Time">
+          <Time at={entry.t} />
+        </Fact>
+        <Fact name="Key">{entry.key_name}</Fact>
+        <Fact name={entry.run_id === null ? summaryOf(entry) : 'Run'}>
+          <Subject entry={entry} />
+          <CopyButton what={entry.run_id === null ? 'id' : 'run id'} text={entry.subject} />
+        </Fact>
+      </dl>
+      {changes.length === 0 ? (
+        <p className="muted">The change had no effect.</p>
+      ) : (
+        <ChangeList label="What changed" changes={changes} />
+      )}
+    </Dialog>
+  );
+}
+
+/** What was changed: a run with a link, or the id of something else. */
+function Subject({ entry: { run_id: runId, subject } }: { readonly entry: AuditEntry }) {
+  if (runId !== null) return <RunLink id={runId} />;
+  return <Line text={subject} />;
+}
+
+/** A recorded change as the API has it. */
+type AuditEntry = Schemas['AuditEntry'];
+
+/** What the change did to each field; nothing when it set what was there already. */
+function changesOf({ before, after }: AuditEntry): JsonChange[] {
+  return jsonChanges(before, after);
+}
+
+const ACTIONS: Readonly<Record<Exclude<AuditEntry['action'], 'run.patch'>, string>> = {
+  'run.labels': 'name and labels of a run changed',
+  'bulk.start': 'bulk operation started',
+  'bulk.stop': 'bulk operation stopped',
+  'key.create': 'API key created',
+  'key.revoke': 'API key revoked',
+  'worker.drain': 'worker drained',
+  'worker.resume': 'worker resumed',
+  'definition.create': 'definition created',
+  'definition.replace': 'definition replaced',
+  'definition.delete': 'definition deleted',
+  'secret.create': 'secret created',
+  'secret.replace': 'secret replaced',
+  'secret.delete': 'secret deleted',
+  'secret.rotate': 'secrets encrypted with a new key',
+  'secret.read': 'secrets of a run read by its worker',
+};
+
+/** The change in a line, such as `state FAILED → PENDING · 2 outputs` of a run, or `worker drained`. */
+function summaryOf(entry: AuditEntry): string {
+  if (entry.action !== 'run.patch') return ACTIONS[entry.action];
+  const changes = changesOf(entry);
+  if (changes.length === 0) return 'nothing changed';
+  const outputs = changes.filter(({ path }) => path.startsWith('outputs.')).length;
+  const plain = changes
+    .filter(({ path }) => !path.startsWith('outputs.'))
+    .map(({ path, before, after }) => `${path} ${inWords(before)} → ${inWords(after)}`);
+  return [...plain, ...(outputs === 0 ? [] : [outputs === 1 ? '1 output' : `${outputs} outputs`])].join(
+    ' · ',
+  );
+}
+
+function inWords(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? 'none');
 }

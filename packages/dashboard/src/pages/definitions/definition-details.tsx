@@ -1,12 +1,14 @@
 import { describeGrowth, describeNeeds } from '@longshore/client/needs';
 import { Link } from 'wouter';
+import type { Schemas } from '../../api/use-api.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
+import { Fact, Headings } from '../../components/values/facts.js';
 import { JsonTree } from '../../components/values/json-tree.js';
 import { Time } from '../../components/values/time.js';
 import { formatCount, formatDuration, formatMb } from '../../lib/format.js';
-import { containerOf } from '../../run-form/options-of.js';
+import { jsonChanges, type JsonChange } from '../../lib/json-changes.js';
+import { containerOf, requestedOf } from '../../run-form/run-fields.js';
 import styles from './definition-page.module.css';
-import type { Definition } from './definition-view.js';
 import { limitsOf } from './run-inputs.js';
 
 /** Everything that a version says. */
@@ -39,92 +41,60 @@ function Facts({ definition }: { readonly definition: Definition }) {
   const attempts = retries.max_attempts;
   return (
     <dl className={styles.facts}>
-      <div className={styles.wide}>
-        <dt>Image</dt>
-        <dd>
-          <code>{image}</code>
-          <CopyButton what="image" text={image} />
-        </dd>
-      </div>
-      <div>
-        <dt>Needs</dt>
-        <dd>
-          {needs.length === 0 ? <span className="muted">nothing in particular</span> : needs.join(', ')}
-        </dd>
-      </div>
-      <div>
-        <dt>Attempts</dt>
-        <dd>
-          {attempts === 1 ? '1, no automatic retry' : `up to ${attempts}`}
-          {retries.backoff_s !== undefined &&
-            retries.backoff_s > 0 &&
-            `, back-off ${formatDuration(retries.backoff_s * 1000)}`}
-          {retries.retry_on && `, after ${retries.retry_on.join(', ') || 'no failure'}`}
-          {retries.grow && `; ${describeGrowth(retries.grow, formatMb)}`}
-        </dd>
-      </div>
-      {definition.selector.length > 0 && (
-        <div>
-          <dt>Selector</dt>
-          <dd>{definition.selector.join(', ')}</dd>
-        </div>
-      )}
+      <Fact name="Image" className={styles.wide}>
+        <code>{image}</code>
+        <CopyButton what="image" text={image} />
+      </Fact>
+      <Fact name="Needs">
+        {needs.length === 0 ? <span className="muted">nothing in particular</span> : needs.join(', ')}
+      </Fact>
+      <Fact name="Attempts">
+        {attempts === 1 ? '1, no automatic retry' : `up to ${attempts}`}
+        {retries.backoff_s !== undefined &&
+          retries.backoff_s > 0 &&
+          `, back-off ${formatDuration(retries.backoff_s * 1000)}`}
+        {retries.retry_on && `, after ${retries.retry_on.join(', ') || 'no failure'}`}
+        {retries.grow && `; ${describeGrowth(retries.grow, formatMb)}`}
+      </Fact>
+      {definition.selector.length > 0 && <Fact name="Selector">{definition.selector.join(', ')}</Fact>}
       {definition.concurrency !== null && (
-        <div>
-          <dt>Concurrency</dt>
-          <dd>
-            {definition.concurrency.key}, at most {formatCount(definition.concurrency.limit)}
-          </dd>
-        </div>
+        <Fact name="Concurrency">
+          {definition.concurrency.key}, at most {formatCount(definition.concurrency.limit)}
+        </Fact>
       )}
-      <div>
-        <dt>Time budgets</dt>
-        <dd>
-          {timeouts === undefined ? (
-            <span className="muted">none</span>
-          ) : (
-            [
-              timeouts.start_within_s !== undefined &&
-                `start within ${formatDuration(timeouts.start_within_s * 1000)}`,
-              timeouts.attempt_s !== undefined && `attempt ${formatDuration(timeouts.attempt_s * 1000)}`,
-            ]
-              .filter((budget) => budget !== false)
-              .join(', ')
-          )}
-        </dd>
-      </div>
-      <div>
-        <dt>Events go to</dt>
-        <dd>
-          {delivery === null ? (
-            <span className="muted">no feed</span>
-          ) : (
-            <Link href={`/feed?topic=${encodeURIComponent(delivery.topic)}`}>{delivery.topic}</Link>
-          )}
-        </dd>
-      </div>
+      <Fact name="Time budgets">
+        {timeouts === undefined ? (
+          <span className="muted">none</span>
+        ) : (
+          [
+            timeouts.start_within_s !== undefined &&
+              `start within ${formatDuration(timeouts.start_within_s * 1000)}`,
+            timeouts.attempt_s !== undefined && `attempt ${formatDuration(timeouts.attempt_s * 1000)}`,
+          ]
+            .filter((budget) => budget !== false)
+            .join(', ')
+        )}
+      </Fact>
+      <Fact name="Events go to">
+        {delivery === null ? (
+          <span className="muted">no feed</span>
+        ) : (
+          <Link href={`/feed?topic=${encodeURIComponent(delivery.topic)}`}>{delivery.topic}</Link>
+        )}
+      </Fact>
       {delivery?.attributes !== undefined && (
-        <div>
-          <dt>Attributes of events</dt>
-          <dd>
-            {Object.entries(delivery.attributes)
-              .map(([name, value]) => `${name}: ${value}`)
-              .join(', ')}
-          </dd>
-        </div>
+        <Fact name="Attributes of events">
+          {Object.entries(delivery.attributes)
+            .map(([name, value]) => `${name}: ${value}`)
+            .join(', ')}
+        </Fact>
       )}
-      <div>
-        <dt>Created</dt>
-        <dd>
-          <Time at={definition.createdAt} />
-        </dd>
-      </div>
-      <div>
-        <dt>Updated</dt>
-        <dd>
-          <Time at={definition.updatedAt} />
-        </dd>
-      </div>
+      <Fact name="Created">
+        <Time at={definition.createdAt} />
+      </Fact>
+      <Fact name="Updated">
+        <Time at={definition.updatedAt} />
+      </Fact>
     </dl>
   );
 }
@@ -135,15 +105,7 @@ function Inputs({ definition: { input_specs: specs } }: { readonly definition: D
   return (
     <div className={styles.scroll}>
       <table className={styles.table} aria-label="Inputs">
-        <thead>
-          <tr>
-            <th scope="col">Name</th>
-            <th scope="col">Type</th>
-            <th scope="col">Required</th>
-            <th scope="col">Default</th>
-            <th scope="col">Description</th>
-          </tr>
-        </thead>
+        <Headings names={['Name', 'Type', 'Required', 'Default', 'Description']} />
         <tbody>
           {entries.map(([name, spec]) => (
             <tr key={name}>
@@ -172,12 +134,7 @@ function Outputs({ definition: { output_specs: specs } }: { readonly definition:
   return (
     <div className={styles.scroll}>
       <table className={styles.table} aria-label="Outputs">
-        <thead>
-          <tr>
-            <th scope="col">Name</th>
-            <th scope="col">Type</th>
-          </tr>
-        </thead>
+        <Headings names={['Name', 'Type']} />
         <tbody>
           {entries.map(([name, { type }]) => (
             <tr key={name}>
@@ -189,4 +146,25 @@ function Outputs({ definition: { output_specs: specs } }: { readonly definition:
       </table>
     </div>
   );
+}
+
+/** A version of a definition as the API has it. */
+export type Definition = Schemas['OpDefinition'];
+
+/** What a version says apart from which one it is: what one would send to make another like it. */
+function contentOf(definition: Definition): Omit<Definition, 'createdAt' | 'updatedAt'> {
+  const { createdAt: _created, updatedAt: _updated, ...content } = definition;
+  return content;
+}
+
+/** What changed from one version to another. */
+export function changesBetween(before: Definition, after: Definition): JsonChange[] {
+  return jsonChanges({ ...contentOf(before), version: '' }, { ...contentOf(after), version: '' });
+}
+
+/** A version as the body of a request that stores it; what the service does not take stays out. */
+export function toBody(definition: Definition): object {
+  const { constraints, event_delivery: delivery, ...content } = contentOf(definition);
+  const needs = requestedOf(constraints);
+  return { ...content, constraints: needs, ...(delivery === null ? {} : { event_delivery: delivery }) };
 }

@@ -1,26 +1,24 @@
-import { useState } from 'react';
+import { useMemo, useState } from 'react';
 import { Link, useParams } from 'wouter';
-import { unwrapPages } from '../../api/unwrap.js';
-import { useApi } from '../../api/use-api.js';
-import { useLive } from '../../api/use-live.js';
-import { ApiError } from '../../api/api-error.js';
+import { ApiError, unwrapPages } from '../../api/answers.js';
+import { useApi, useLive } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
-import { EmptyState } from '../../components/feedback/empty-state.js';
-import { ErrorState } from '../../components/feedback/error-state.js';
-import { Field } from '../../components/controls/field.js';
-import { Select } from '../../components/controls/inputs.js';
+import { Field, Select } from '../../components/controls/inputs.js';
 import { Tabs } from '../../components/controls/tabs.js';
+import { EmptyState, ErrorState } from '../../components/feedback/empty-state.js';
+import { DataTable, type Column } from '../../components/table/data-table.js';
+import { ChangeList } from '../../components/values/change-list.js';
+import { Line } from '../../components/values/facts.js';
+import { Time } from '../../components/values/time.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
+import { formatCount } from '../../lib/format.js';
 import { PageHeader } from '../../shell/page-header.js';
-import { useRoutes } from '../../shell/routes-context.js';
-import { CompareVersions } from './compare-versions.js';
-import { DefinitionDetails } from './definition-details.js';
+import { changesBetween, DefinitionDetails, toBody, type Definition } from './definition-details.js';
 import styles from './definition-page.module.css';
-import { toBody, type Definition } from './definition-view.js';
+import definitionsPageStyles from './definitions-page.module.css';
 import { EditDefinitionDialog } from './edit-definition-dialog.js';
 import { StartRunForm } from './start-run-form.js';
-import { VersionList } from './version-list.js';
 
 const FILTERS = ['version', 'tab', 'base'] as const;
 const TABS = [
@@ -79,7 +77,6 @@ interface LoadedProps {
 function Loaded({ name, versions, newest }: LoadedProps) {
   const [filters, setFilters] = useUrlFilters(FILTERS);
   const [isEditing, setEditing] = useState(false);
-  const hasRuns = useRoutes().some(({ path }) => path === '/runs');
   const tab = TABS.find(({ value }) => value === filters.tab)?.value ?? 'details';
   const chosen =
     filters.version === '' ? newest : versions.find(({ version }) => version === filters.version);
@@ -120,7 +117,7 @@ function Loaded({ name, versions, newest }: LoadedProps) {
         }
         actions={
           <div className={styles.actions}>
-            {hasRuns && <Link href={`/runs?op_definition=${encodeURIComponent(name)}`}>Runs</Link>}
+            <Link href={`/runs?op_definition=${encodeURIComponent(name)}`}>Runs</Link>
             <Button onClick={() => setEditing(true)}>New version</Button>
             {tab !== 'start' && (
               <Button kind="primary" onClick={() => setFilters({ tab: 'start' }, { isNewPage: true })}>
@@ -159,13 +156,124 @@ function Loaded({ name, versions, newest }: LoadedProps) {
           )}
         </Tabs>
       )}
-      <EditDefinitionDialog
-        isOpen={isEditing}
-        onClose={() => setEditing(false)}
-        title={`New version of ${name}`}
-        start={toBody(chosen ?? newest)}
-        known={versions.map(({ id, version }) => `${id}/${version}`)}
+      {isEditing && (
+        <EditDefinitionDialog
+          onClose={() => setEditing(false)}
+          title={`New version of ${name}`}
+          start={toBody(chosen ?? newest)}
+          known={versions.map(({ id, version }) => `${id}/${version}`)}
+        />
+      )}
+    </>
+  );
+}
+
+interface Props {
+  /** The newest first. */
+  readonly versions: readonly Definition[];
+  /** The version to compare with; empty for the one before the chosen one. */
+  readonly base: string;
+  readonly chosen: Definition;
+  readonly onBase: (version: string) => void;
+  readonly onChosen: (version: string) => void;
+}
+
+/** What changed between two versions. */
+function CompareVersions({ versions, base, chosen, onBase, onChosen }: Props) {
+  const before = versions.find(({ version }) => version === base) ?? versionBefore(versions, chosen);
+  const changes = useMemo(
+    () => (before === undefined ? [] : changesBetween(before, chosen)),
+    [before, chosen],
+  );
+  const options = versions.map(({ version }) => [version, version] as const);
+  if (before === undefined) {
+    return (
+      <EmptyState icon="definitions" title="Only one version">
+        Once there is another one, this shows what changed.
+      </EmptyState>
+    );
+  }
+  return (
+    <>
+      <div className={styles.between}>
+        <Field label="From">
+          {(control) => <Select {...control} value={before.version} options={options} onChange={onBase} />}
+        </Field>
+        <Field label="To">
+          {(control) => <Select {...control} value={chosen.version} options={options} onChange={onChosen} />}
+        </Field>
+      </div>
+      {changes.length === 0 ? (
+        <p className="muted">
+          {before === chosen
+            ? 'Choose two different versions.'
+            : `${before.version} and ${chosen.version} say the same.`}
+        </p>
+      ) : (
+        <ChangeList label={`Changes from ${before.version} to ${chosen.version}`} changes={changes} />
+      )}
+    </>
+  );
+}
+
+/** The version that was made before the other one; for the oldest one the one after it. */
+function versionBefore(versions: readonly Definition[], chosen: Definition): Definition | undefined {
+  const at = versions.indexOf(chosen);
+  return versions[at + 1] ?? versions[at - 1];
+}
+
+const ROW_HEIGHT = { line: 40, card: 130 };
+
+const COLUMNS: readonly Column<Definition>[] = [
+  {
+    header: 'Version',
+    width: 'minmax(8rem, 1fr)',
+    card: 'title',
+    cell: ({ version }) => (
+      <span className={definitionsPageStyles.name} title={version}>
+        {version}
+      </span>
+    ),
+  },
+  {
+    header: 'Image',
+    width: 'minmax(10rem, 2.4fr)',
+    card: 'full',
+    cell: ({ image }) => <Line text={image} isCode />,
+  },
+  { header: 'Created', width: '7rem', cell: ({ createdAt }) => <Time at={createdAt} /> },
+  { header: 'Updated', width: '7rem', cell: ({ updatedAt }) => <Time at={updatedAt} /> },
+];
+
+interface VersionListProps {
+  /** The newest first. */
+  readonly versions: readonly Definition[];
+  /** Whether there are older ones that are not shown. */
+  readonly isCut: boolean;
+}
+
+/** The versions of a definition, each leading to what it says. */
+function VersionList({ versions, isCut }: VersionListProps) {
+  return (
+    <>
+      {isCut && <p className="muted">The newest {formatCount(versions.length)} versions.</p>}
+      <DataTable
+        label="Versions"
+        columns={COLUMNS}
+        rows={versions}
+        rowKey={keyOf}
+        rowHref={hrefOf}
+        rowHeight={ROW_HEIGHT}
+        empty={<EmptyState title="There are no versions" />}
       />
     </>
   );
+}
+
+function keyOf({ version }: Definition): string {
+  return version;
+}
+
+function hrefOf({ id, version }: Definition): string {
+  return `/definitions/${encodeURIComponent(id)}?version=${encodeURIComponent(version)}`;
 }

@@ -1,14 +1,18 @@
 import { useState } from 'react';
-import { useApi } from '../../api/use-api.js';
+import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
+import { CopyButton } from '../../components/controls/copy-button.js';
 import { EmptyState } from '../../components/feedback/empty-state.js';
-import { FilterBar } from '../../components/table/filter-bar.js';
-import { SearchInput } from '../../components/table/search-input.js';
+import type { Column } from '../../components/table/data-table.js';
+import { FilterBar, SearchInput } from '../../components/table/filter-bar.js';
+import { Line } from '../../components/values/facts.js';
+import { Time } from '../../components/values/time.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
+import { SERVICE_URL } from '../../lib/addresses.js';
+import { formatCount } from '../../lib/format.js';
 import { ListPage } from '../../shell/list-page.js';
-import { DEFINITION_COLUMNS, type LatestDefinition } from './definition-columns.js';
+import styles from './definitions-page.module.css';
 import { EditDefinitionDialog } from './edit-definition-dialog.js';
-import { NoDefinitions } from './no-definitions.js';
 
 const FILTERS = ['q', 'after'] as const;
 const ROW_HEIGHT = { line: 40, card: 150 };
@@ -56,8 +60,8 @@ export default function DefinitionsPage() {
         columns={DEFINITION_COLUMNS}
         rowHref={hrefOf}
         rowHeight={ROW_HEIGHT}
-        empty={
-          q === '' && after === '' ? (
+        renderEmpty={(isFirst) =>
+          q === '' && isFirst ? (
             <NoDefinitions onCreate={create} />
           ) : (
             <EmptyState
@@ -69,17 +73,75 @@ export default function DefinitionsPage() {
         paged="definitions"
         counted="definitions"
       />
-      <EditDefinitionDialog
-        isOpen={isCreating}
-        onClose={() => setCreating(false)}
-        title="New definition"
-        start={BLANK}
-        known={[]}
-      />
+      {isCreating && (
+        <EditDefinitionDialog
+          onClose={() => setCreating(false)}
+          title="New definition"
+          start={BLANK}
+          known={[]}
+        />
+      )}
     </>
   );
 }
 
 function hrefOf({ id }: LatestDefinition): string {
   return `/definitions/${encodeURIComponent(id)}`;
+}
+
+/** A definition with its newest version, as the API has it. */
+type LatestDefinition = Schemas['LatestOpDefinition'];
+
+const DEFINITION_COLUMNS: readonly Column<LatestDefinition>[] = [
+  {
+    header: 'Definition',
+    width: 'minmax(10rem, 2fr)',
+    card: 'title',
+    cell: ({ id }) => (
+      <span className={styles.name} title={id}>
+        {id}
+      </span>
+    ),
+  },
+  {
+    header: 'Newest version',
+    width: 'minmax(7rem, 1fr)',
+    cell: ({ version }) => <Line text={version} />,
+  },
+  {
+    header: 'Versions',
+    width: '5rem',
+    align: 'end',
+    cell: ({ versions }) => <span className={styles.count}>{formatCount(versions)}</span>,
+  },
+  {
+    header: 'Image',
+    width: 'minmax(10rem, 2.4fr)',
+    card: 'full',
+    cell: ({ image }) => <Line text={image} isCode />,
+  },
+  { header: 'Updated', width: '7rem', cell: ({ updatedAt }) => <Time at={updatedAt} /> },
+];
+
+/** Says what definitions are for, and how to make the first one. */
+function NoDefinitions({ onCreate }: { readonly onCreate: () => void }) {
+  const example = [
+    `curl ${SERVICE_URL}/definitions \\`,
+    `  -H "X-API-Key: $SERVICE_API_KEY" -H "Content-Type: application/json" \\`,
+    `  -d '{"id": "word-count", "version": "1.0.0", "image": "longshore/word-count",`,
+    `       "input_specs": {"text": {"type": "string", "required": true}}}'`,
+  ].join('\n');
+  return (
+    <EmptyState
+      icon="definitions"
+      title="There is no definition yet"
+      action={<Button onClick={onCreate}>New definition</Button>}
+    >
+      A definition is a template for runs: an image, the inputs it takes, what it needs. Store one:
+      <div className={styles.example}>
+        <pre>{example}</pre>
+        <CopyButton what="command" text={example} />
+      </div>
+    </EmptyState>
+  );
 }

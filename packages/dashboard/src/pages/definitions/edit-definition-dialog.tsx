@@ -2,27 +2,37 @@ import { readWarnings } from '@longshore/common/warnings';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
-import { describeError } from '../../api/api-error.js';
-import { unwrap } from '../../api/unwrap.js';
+import { describeError, unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
+import { Field, TextArea } from '../../components/controls/inputs.js';
 import { Dialog } from '../../components/feedback/dialog.js';
-import { Field } from '../../components/controls/field.js';
-import { TextArea } from '../../components/controls/inputs.js';
+import { showToast } from '../../components/feedback/toasts.js';
 import { DefinitionLink } from '../../components/values/named-links.js';
-import { showToast } from '../../components/feedback/toast-store.js';
-import { readObject } from '../../lib/json-object.js';
 import { Advanced, FormRows } from '../../run-form/form-rows.js';
-import { fillForm } from '../../run-form/form-values.js';
-import { ADVANCED_DEFINITION_ROWS } from '../../run-form/run-fields.js';
+import { fillForm, readForm, type FormField, type Json } from '../../run-form/form-values.js';
+import {
+  ADVANCED_DEFINITION_ROWS,
+  ATTRIBUTES,
+  field,
+  IMAGE,
+  RESOURCE_ROW,
+  RETRY_ROW,
+  TIMEOUT_ROW,
+  TOPIC,
+  type FieldRows,
+} from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
-import { DEFINITION_FIELDS, DEFINITION_ROWS } from './definition-fields.js';
 import styles from './edit-definition.module.css';
 
-type JsonObject = Readonly<Record<string, unknown>>;
+const WHOLE: FormField = {
+  path: 'definition',
+  kind: 'object',
+  label: 'Definition as JSON',
+  required: 'Enter a JSON object, such as {"a": 1}.',
+};
 
 interface Props {
-  readonly isOpen: boolean;
   readonly onClose: () => void;
   readonly title: string;
   /** What stands there at first. */
@@ -32,82 +42,86 @@ interface Props {
 }
 
 /** Stores a version of a definition, entered in a form or as JSON. */
-export function EditDefinitionDialog({ isOpen, onClose, title, ...form }: Props) {
-  return (
-    <Dialog isOpen={isOpen} onClose={onClose} title={title} width="wide">
-      <EditForm {...form} onClose={onClose} />
-    </Dialog>
-  );
-}
-
-function EditForm({ start, known, onClose }: Omit<Props, 'isOpen' | 'title'>) {
+export function EditDefinitionDialog({ onClose, title, start, known }: Props) {
   const [json, setJson] = useState<string>();
   const [isTried, setTried] = useState(false);
   // Members that no field enters; the fields change the others.
-  const [base, setBase] = useState<JsonObject>(() => ({ ...start }));
+  const [base, setBase] = useState<Json>(() => ({ ...start }));
   const storing = useStore(onClose);
-  const form = useRunForm(DEFINITION_FIELDS, fillForm(DEFINITION_FIELDS, base), storing.error, storing.reset);
-  const whole = json === undefined ? undefined : readObject(json);
-  const named = whole === undefined ? form.values : (whole.value ?? {});
+  const form = useRunForm({
+    fields: DEFINITION_FIELDS,
+    initial: fillForm(DEFINITION_FIELDS, base),
+    base,
+    refusal: storing.error,
+    onEdit: storing.reset,
+  });
+  const whole = readForm([WHOLE], { definition: json });
+  const problem = isTried ? whole.errors['definition'] : undefined;
+  const parsed = whole.body['definition'];
+  const read = (): Json | undefined =>
+    json === undefined ? form.read() : parsed === undefined ? undefined : { ...parsed };
 
   const turn = (): void => {
-    if (whole === undefined) {
-      const body = form.read(base);
-      if (body !== undefined) setJson(JSON.stringify(body, null, 2));
-    } else if (whole.value !== undefined) {
-      setBase(whole.value);
-      form.set(fillForm(DEFINITION_FIELDS, whole.value));
+    const body = read();
+    if (body === undefined) setTried(true);
+    else if (json === undefined) setJson(JSON.stringify(body, null, 2));
+    else {
+      setBase(body);
+      form.set(fillForm(DEFINITION_FIELDS, body));
       setJson(undefined);
-    } else setTried(true);
+    }
   };
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     setTried(true);
-    const body = whole === undefined ? form.read(base) : whole.value;
+    const body = read();
     if (body !== undefined && !storing.isPending) storing.mutate(body);
   };
   return (
-    <form className={styles.form} onSubmit={submit} noValidate>
-      <div className={styles.turn}>
-        <Button size="small" kind="quiet" onClick={turn}>
-          {json === undefined ? 'Edit as JSON' : 'Edit as a form'}
-        </Button>
-      </div>
-      {json === undefined ? (
-        <>
-          <FormRows rows={DEFINITION_ROWS} focus="id" {...form} />
-          <Advanced rows={ADVANCED_DEFINITION_ROWS} {...form} />
-        </>
-      ) : (
-        <Field label="Definition as JSON" error={isTried ? whole?.problem : undefined}>
-          {(control) => (
-            <TextArea
-              {...control}
-              className={styles.text}
-              value={json}
-              onChange={(text) => {
-                setJson(text);
-                storing.reset();
-              }}
-              rows={22}
-              data-autofocus
-            />
-          )}
-        </Field>
-      )}
-      <p className={styles.note} role="status">
-        {known.includes(nameOf(named)) && 'This version exists and will be replaced.'}
-      </p>
-      <p className={styles.error} role="alert">
-        {storing.isError && (json === undefined ? form.rest : describeError(storing.error))}
-      </p>
-      <div className={styles.buttons}>
-        <Button onClick={onClose}>Back</Button>
-        <Button kind="primary" type="submit" isBusy={storing.isPending}>
-          Store
-        </Button>
-      </div>
-    </form>
+    <Dialog onClose={onClose} title={title} width="wide">
+      <form className={styles.form} onSubmit={submit} noValidate>
+        <div className={styles.turn}>
+          <Button size="small" kind="quiet" onClick={turn}>
+            {json === undefined ? 'Edit as JSON' : 'Edit as a form'}
+          </Button>
+        </div>
+        {json === undefined ? (
+          <>
+            <FormRows rows={DEFINITION_ROWS} focus="id" {...form} />
+            <Advanced rows={ADVANCED_DEFINITION_ROWS} {...form} />
+          </>
+        ) : (
+          <Field label={WHOLE.label} error={problem}>
+            {(control) => (
+              <TextArea
+                {...control}
+                className={styles.text}
+                value={json}
+                onChange={(text) => {
+                  setJson(text);
+                  storing.reset();
+                }}
+                rows={22}
+                data-autofocus
+              />
+            )}
+          </Field>
+        )}
+        <p className={styles.note} role="status">
+          {known.includes(nameOf(json === undefined ? form.values : parsed)) &&
+            'This version exists and will be replaced.'}
+        </p>
+        <p className={styles.error} role="alert">
+          {storing.isError && (json === undefined ? form.rest : describeError(storing.error))}
+        </p>
+        <div className={styles.buttons}>
+          <Button onClick={onClose}>Back</Button>
+          <Button kind="primary" type="submit" isBusy={storing.isPending}>
+            Store
+          </Button>
+        </div>
+      </form>
+    </Dialog>
   );
 }
 
@@ -127,7 +141,7 @@ function useStore(onClose: () => void) {
     },
     onSuccess: async ({ id, version, warnings }) => {
       await queries.invalidateQueries({ queryKey: ['definitions'] });
-      showToast('good', storedMessage(id, version));
+      showToast('good', <DefinitionLink name={id} version={version} />, ' is stored.');
       if (warnings.length > 0) showToast('bad', `Warning: ${warnings.join('; ')}`);
       onClose();
       navigate(`/definitions/${encodeURIComponent(id)}?version=${encodeURIComponent(version)}`);
@@ -140,10 +154,28 @@ function nameOf(value: unknown): string {
   return `${String(id)}/${String(version)}`;
 }
 
-function storedMessage(name: string, version: string) {
-  return (
-    <>
-      <DefinitionLink name={name} version={version} /> is stored.
-    </>
-  );
-}
+const NAME = field('text', 'id', 'Name', 'The id of the definition');
+const VERSION = field('text', 'version', 'Version', 'Such as 1.0.0');
+const INPUT_SPECS = field(
+  'object',
+  'input_specs',
+  'Inputs',
+  'JSON: by name the type, whether it is required, and the default. Without any, all inputs are accepted.',
+);
+const OUTPUT_SPECS = field('object', 'output_specs', 'Outputs', 'JSON: by name the type; optional.');
+
+/** The fields of a definition that most have. */
+const DEFINITION_ROWS: FieldRows = [
+  [NAME, VERSION],
+  [IMAGE],
+  [INPUT_SPECS],
+  [OUTPUT_SPECS],
+  RETRY_ROW,
+  RESOURCE_ROW,
+  TIMEOUT_ROW,
+  [TOPIC],
+  [ATTRIBUTES],
+];
+
+/** Every field of a definition. */
+const DEFINITION_FIELDS = [...DEFINITION_ROWS.flat(), ...ADVANCED_DEFINITION_ROWS.flat()];

@@ -1,37 +1,28 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import {
-  kindOf,
-  limitsOf,
-  nameOfType,
-  readInput,
-  readInputs,
-  sortRefusal,
-  toTexts,
-  type InputKind,
-  type InputSpec,
-} from './run-inputs.js';
+import type { Schemas } from '@longshore/client';
+import { fillForm, placeErrors, readField, readForm, type FormField } from '../../run-form/form-values.js';
+import { inputFields, limitsOf } from './run-inputs.js';
+
+type InputSpec = Schemas['InputSpec'];
 
 const spec = (type: string, required = false, byDefault: InputSpec['default'] = null): InputSpec => ({
   type,
   required,
   default: byDefault,
 });
+const fieldOf = (given: InputSpec): FormField => inputFields({ x: given })[0] ?? assert.fail('no field');
 
-describe('the type of an input', () => {
-  it('is known in upper and lower case, and a label is shown without its prefix', () => {
-    assert.deepEqual(['Integer', 'STR', 'label:int', 'int'].map(kindOf), [
-      'integer',
-      'text',
-      'label',
-      'integer',
-    ]);
-    assert.deepEqual(['label:temperature', 'Integer'].map(nameOfType), ['temperature', 'Integer']);
+describe('the field of an input', () => {
+  it('knows types in upper and lower case, and shows a label without its prefix', () => {
+    assert.deepEqual(
+      ['Integer', 'STR', 'label:int', 'int', 'temperature'].map((type) => fieldOf(spec(type)).kind),
+      ['integer', 'verbatim', 'label', 'integer', 'label'],
+    );
+    assert.equal(fieldOf(spec('label:heat')).hint, 'heat, JSON or else text · optional');
   });
-});
 
-describe('the limits of an input', () => {
-  it('are named in one line', () => {
+  it('names its limits in one line', () => {
     assert.equal(limitsOf(spec('string')), '');
     assert.equal(limitsOf({ ...spec('number'), minimum: 0, maximum: 1.5 }), 'at least 0, at most 1.5');
     assert.equal(
@@ -39,12 +30,10 @@ describe('the limits of an input', () => {
       'at most 3 characters, one of "a", "b"',
     );
   });
-});
 
-describe('readInput', () => {
-  const good: readonly (readonly [InputKind, string, unknown])[] = [
-    ['text', '', ''],
-    ['text', ' 1 ', ' 1 '],
+  it.each([
+    ['string', '', ''],
+    ['string', ' 1 ', ' 1 '],
     ['integer', ' -12 ', -12],
     ['number', '1.5e3', 1500],
     ['number', '.5', 0.5],
@@ -57,32 +46,24 @@ describe('readInput', () => {
     ['label', '{a:1}', '{a:1}'],
     ['label', '1.50', 1.5],
     ['label', '9007199254740993', '9007199254740993'],
-  ];
-  for (const [kind, text, value] of good) {
-    it(`takes ${JSON.stringify(text)} as ${kind}`, () => assert.deepEqual(readInput(kind, text), { value }));
-  }
-  const bad: readonly (readonly [InputKind, string])[] = [
-    ['integer', '1.5'],
-    ['integer', '1e3'],
-    ['integer', '9007199254740993'],
-    ['number', '0x10'],
-    ['number', '1e999'],
-    ['number', 'NaN'],
-    ['object', '[]'],
-    ['object', 'null'],
-    ['array', '{}'],
-  ];
-  for (const [kind, text] of bad) {
-    it(`refuses ${JSON.stringify(text)} as ${kind}`, () => assert.ok('problem' in readInput(kind, text)));
-  }
-});
+  ])('of the type %s takes %j as %j', (type, text, value) => {
+    assert.deepEqual(readField(fieldOf(spec(type)), text), { value });
+  });
 
-describe('a list or an object that is none', () => {
-  it('is refused with an example, and not with what the parser says', () => {
-    for (const text of ['a, b', '{}'])
-      assert.deepEqual(readInput('array', text), { problem: 'Enter a JSON array, such as ["a", "b"].' });
-    for (const text of ['{a:1}', '[]'])
-      assert.deepEqual(readInput('object', text), { problem: 'Enter a JSON object, such as {"a": 1}.' });
+  it.each([
+    ['integer', '1.5', /whole number/],
+    ['integer', '1e3', /whole number/],
+    ['integer', '9007199254740993', /too large/],
+    ['number', '0x10', /a number/],
+    ['number', '1e999', /a number/],
+    ['number', 'NaN', /a number/],
+    ['object', '[]', /JSON object, such as/],
+    ['object', 'null', /JSON object, such as/],
+    ['array', '{}', /JSON array, such as \["a", "b"\]/],
+    ['array', 'a, b', /JSON array, such as \["a", "b"\]/],
+  ])('of the type %s refuses %j', (type, text, problem) => {
+    const read = readField(fieldOf(spec(type)), text);
+    assert.match('problem' in read ? read.problem : '', problem);
   });
 });
 
@@ -92,50 +73,37 @@ describe('the inputs of a run', () => {
     n: spec('integer', true, 5),
     list: spec('list'),
     label: spec('temperature'),
+    'a.b': spec('str'),
   };
+  const fields = inputFields(specs);
 
-  it('leaves out what was not entered, and misses what is required and has no default', () => {
-    assert.deepEqual(readInputs(specs, new Map([['list', '[1]']])), {
-      inputs: { list: [1] },
-      problems: new Map([['text', 'This input is required.']]),
+  it('leave out what was not entered, and miss what is required and has no default', () => {
+    assert.deepEqual(readForm(fields, { 'inputs.list': '[1]' }), {
+      body: { inputs: { list: [1] } },
+      errors: { 'inputs.text': 'This input is required.' },
     });
-    assert.deepEqual(readInputs(specs, new Map([['text', '']])), {
-      inputs: { text: '' },
-      problems: new Map(),
-    });
+    assert.deepEqual(readForm(fields, { 'inputs.text': '' }), { body: { inputs: { text: '' } }, errors: {} });
   });
 
-  it('gets back what it was made from', () => {
-    const inputs = { text: '1', n: 2, list: [{ a: null }], label: 'warm' };
-    assert.deepEqual(readInputs(specs, toTexts(specs, inputs)).inputs, inputs);
+  it('are those with which the form was filled', () => {
+    const inputs = { text: '1', n: 2, list: [{ a: null }], label: 'warm', 'a.b': 'dots' };
+    assert.deepEqual(readForm(fields, fillForm(fields, { inputs })).body, { inputs });
     for (const label of ['1', 'null', '"a"', '', { a: 1 }, 5]) {
-      assert.deepEqual(readInputs(specs, toTexts(specs, { text: '', label })).inputs, { text: '', label });
+      const labelled = { inputs: { text: '', label } };
+      assert.deepEqual(readForm(fields, fillForm(fields, labelled)).body, labelled);
     }
-    assert.deepEqual([...toTexts(specs, { label: 'warm' })], [['label', 'warm']]);
-    assert.deepEqual([...toTexts(specs, { other: 1, n: null, toString: 1 })], []);
+    const filled = fillForm(fields, { inputs: { label: 'warm', n: null, other: 1, toString: 1 } });
+    assert.deepEqual(
+      Object.entries(filled).filter(([, text]) => text !== undefined),
+      [['inputs.label', 'warm']],
+    );
   });
 
-  it('takes what it does not know as a label', () => assert.equal(kindOf('temperature'), 'label'));
-});
-
-describe('sortRefusal', () => {
-  it('puts every line where it belongs', () => {
-    const lines = [
-      'inputs.a b must be x',
-      'inputs.a must be y',
-      'priority must be z',
-      'outputs.u no',
-      'inputs.q odd',
-    ];
-    assert.deepEqual(sortRefusal(lines, ['a', 'a b'], ['priority', 'outputs']), {
-      inputs: new Map([
-        ['a b', 'inputs.a b must be x'],
-        ['a', 'inputs.a must be y'],
-      ]),
-      fields: new Map([
-        ['priority', 'priority must be z'],
-        ['outputs', 'outputs.u no'],
-      ]),
+  it('have the lines of a refusal that are about them, and no others', () => {
+    const named = inputFields({ a: spec('str'), 'a b': spec('str') });
+    const lines = ['inputs.a b must be x', 'inputs.a must be y', 'inputs.q odd'];
+    assert.deepEqual(placeErrors(lines, named), {
+      fields: { 'inputs.a b': 'inputs.a b must be x', 'inputs.a': 'inputs.a must be y' },
       rest: ['inputs.q odd'],
     });
   });

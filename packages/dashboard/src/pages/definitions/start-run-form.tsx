@@ -1,38 +1,56 @@
-import { useMutation } from '@tanstack/react-query';
-import { useState, type FormEvent } from 'react';
+import { shellWords } from '@longshore/common/shell-words';
+import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query';
+import { useEffect, useState, type FormEvent } from 'react';
 import { useLocation } from 'wouter';
-import { ApiError, describeError } from '../../api/api-error.js';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
-import { Field } from '../../components/controls/field.js';
-import { TextArea, TextInput } from '../../components/controls/inputs.js';
-import { DefinitionLink } from '../../components/values/named-links.js';
-import { RunLink } from '../../components/values/run-link.js';
-import { showToast } from '../../components/feedback/toast-store.js';
+import { showToast } from '../../components/feedback/toasts.js';
+import { DefinitionLink, RunLink } from '../../components/values/named-links.js';
 import { newKey } from '../../lib/new-key.js';
-import { Advanced, More } from '../../run-form/form-rows.js';
-import { placeErrors, readForm } from '../../run-form/form-values.js';
+import { Advanced, FormRows, More } from '../../run-form/form-rows.js';
+import { fillForm, readForm, type FormField } from '../../run-form/form-values.js';
 import { DEFINITION_RUN_ROWS } from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
 import { useShortcut } from '../../shell/shortcuts.js';
-import { CommandPreview } from './command-preview.js';
-import type { Definition } from './definition-view.js';
-import { hintOf, InputControl } from './input-control.js';
-import { sortRefusal } from './run-inputs.js';
+import type { Definition } from './definition-details.js';
+import { inputFields } from './run-inputs.js';
 import styles from './start-run-form.module.css';
-import { useRunDraft } from './use-run-draft.js';
 
-const OPTIONS = DEFINITION_RUN_ROWS.flat();
+const PRIORITY: FormField = {
+  path: 'priority',
+  kind: 'integer',
+  label: 'Priority',
+  hint: 'Higher is claimed first.',
+  placeholder: '0',
+};
+const OUTPUTS: FormField = {
+  path: 'outputs',
+  kind: 'object',
+  label: 'Outputs as JSON',
+  hint: 'Initial content of the output file; optional.',
+  placeholder: '{}',
+  rows: 4,
+};
+const OPTIONS = [PRIORITY, OUTPUTS, ...DEFINITION_RUN_ROWS.flat()];
 
-/** Asks for what a version declares and starts a run with it. */
+/** Asks for what a version declares and starts a run with it. Without declared inputs there is only their JSON text. */
 export function StartRunForm({ definition }: { readonly definition: Definition }) {
   const { id: name, version, input_specs: specs } = definition;
   const api = useApi();
   const [, navigate] = useLocation();
-  const draft = useRunDraft(specs);
-  const [isTried, setTried] = useState(false);
   const [idempotencyKey, setIdempotencyKey] = useState(newKey);
+  const declared = inputFields(specs);
+  const [isJson, setJson] = useState(declared.length === 0);
+  const json: FormField = {
+    path: 'inputs',
+    kind: 'object',
+    label: 'Inputs as JSON',
+    ...(declared.length === 0 && { hint: 'This version declares no inputs: all are accepted.' }),
+    required: 'Enter a JSON object, such as {"a": 1}.',
+    rows: 10,
+  };
+  const inputs = isJson ? [json] : declared;
 
   const start = useMutation({
     mutationFn: (body: Schemas['DefinitionRunCreate']) => {
@@ -42,134 +60,56 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
       return unwrap(api.POST('/definitions/{name}/runs', { params, body }));
     },
     onSuccess: ({ id }) => {
-      showToast('good', createdMessage(id, definition));
+      noteCreated(id, definition);
       navigate(`/runs/${id}`);
     },
   });
-  const edited = (): void => {
+  const onEdit = (): void => {
     start.reset();
     setIdempotencyKey(newKey());
   };
-  const options = useRunForm(OPTIONS, {}, start.error, edited);
-  const change = (apply: () => void): void => {
-    apply();
-    edited();
+  const form = useRunForm({
+    fields: [...inputs, ...OPTIONS],
+    initial: { inputs: '{}' },
+    refusal: start.error,
+    onEdit,
+  });
+  const body = form.body === undefined ? undefined : { inputs: {}, ...form.body };
+  /** Goes from fields to JSON or back, with what was entered; from JSON that cannot be read it does not go. */
+  const turn = (): void => {
+    const { body: entered, errors } = readForm(inputs, form.values);
+    if (declared.length === 0 || (isJson && Object.keys(errors).length > 0)) return;
+    form.set({ ...form.values, ...fillForm(isJson ? declared : [json], { inputs: {}, ...entered }) });
+    setJson(!isJson);
+    onEdit();
   };
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    setTried(true);
-    const given = options.read();
-    if (draft.isComplete && given !== undefined && !start.isPending)
-      start.mutate({ ...draft.body, ...given });
+    if (form.read() !== undefined && body !== undefined && !start.isPending) start.mutate(body);
   };
-  const own = readForm(OPTIONS, options.values);
-  const body = draft.isComplete && 'body' in own ? { ...draft.body, ...own.body } : undefined;
-  useShortcut('j', 'Inputs as JSON, or as a form', () => change(draft.turn));
-
-  const names = Object.keys(specs);
-  const refused = sortRefusal(
-    start.error instanceof ApiError ? start.error.errors : [],
-    draft.isJson ? [] : names,
-    ['inputs', 'priority', 'outputs'],
-  );
-  const problems = isTried ? draft.problems : NO_PROBLEMS;
-  const { rest } = placeErrors(
-    refused.rest,
-    OPTIONS.map(({ path }) => path),
-  );
-  const isPlaced = start.error instanceof ApiError && start.error.errors.length > 0 && rest.length === 0;
+  useShortcut('j', 'Inputs as JSON, or as a form', turn);
   return (
     <form className={styles.form} onSubmit={submit} noValidate>
-      {names.length > 0 && (
+      {declared.length > 0 && (
         <div className={styles.head}>
           <h2>Inputs</h2>
-          <Button size="small" kind="quiet" onClick={() => change(draft.turn)}>
-            {draft.isJson ? 'Edit as a form' : 'Edit as JSON'}
+          <Button size="small" kind="quiet" onClick={turn}>
+            {isJson ? 'Edit as a form' : 'Edit as JSON'}
           </Button>
         </div>
       )}
-      {draft.isJson ? (
-        <Field
-          label="Inputs as JSON"
-          hint={names.length === 0 ? 'This version declares no inputs: all are accepted.' : undefined}
-          error={problems.json ?? refused.fields.get('inputs')}
-        >
-          {(control) => (
-            <TextArea
-              {...control}
-              rows={10}
-              value={draft.json}
-              onChange={(text) => change(() => draft.setJson(text))}
-            />
-          )}
-        </Field>
-      ) : (
-        Object.entries(specs).map(([input, spec]) => (
-          <Field
-            key={input}
-            label={input}
-            hint={hintOf(spec)}
-            error={problems.inputs.get(input) ?? refused.inputs.get(input)}
-          >
-            {(control) => (
-              <InputControl
-                control={control}
-                spec={spec}
-                text={draft.texts.get(input)}
-                onChange={(text) => change(() => draft.setText(input, text))}
-              />
-            )}
-          </Field>
-        ))
-      )}
+      <FormRows rows={inputs.map((field) => [field])} {...form} />
       <h2>Run</h2>
-      <Field
-        label="Priority"
-        hint="Higher is claimed first."
-        error={problems.priority ?? refused.fields.get('priority')}
-      >
-        {(control) => (
-          <TextInput
-            {...control}
-            className={styles.priority}
-            value={draft.priority}
-            onChange={(text) => change(() => draft.setPriority(text))}
-            placeholder="0"
-            inputMode="numeric"
-            autoComplete="off"
-            mono
-          />
-        )}
-      </Field>
-      <More
-        summary="Template of outputs"
-        hasError={(problems.outputs ?? refused.fields.get('outputs')) !== undefined}
-      >
-        <Field
-          label="Outputs as JSON"
-          hint="Initial content of the output file; optional."
-          error={problems.outputs ?? refused.fields.get('outputs')}
-        >
-          {(control) => (
-            <TextArea
-              {...control}
-              rows={4}
-              value={draft.outputs}
-              onChange={(text) => change(() => draft.setOutputs(text))}
-              placeholder="{}"
-            />
-          )}
-        </Field>
+      <div className={styles.priority}>
+        <FormRows rows={[[PRIORITY]]} {...form} />
+      </div>
+      <More summary="Template of outputs" hasError={form.errors['outputs'] !== undefined}>
+        <FormRows rows={[[OUTPUTS]]} {...form} />
       </More>
-      <Advanced
-        rows={DEFINITION_RUN_ROWS}
-        {...options}
-        note="What is left empty is as the definition says."
-      />
+      <Advanced rows={DEFINITION_RUN_ROWS} {...form} note="What is left empty is as the definition says." />
       <CommandPreview definition={definition} body={body} />
       <p className={styles.error} role="alert">
-        {start.isError && !isPlaced && describeError(start.error)}
-        {start.isError && isPlaced && 'The service refused some items, see above.'}
+        {start.isError && (form.rest || 'The service refused some items, see above.')}
       </p>
       <div>
         <Button kind="primary" type="submit" isBusy={start.isPending}>
@@ -180,12 +120,61 @@ export function StartRunForm({ definition }: { readonly definition: Definition }
   );
 }
 
-const NO_PROBLEMS: ReturnType<typeof useRunDraft>['problems'] = { inputs: new Map() };
+function noteCreated(id: string, { id: name, version }: Definition): void {
+  const link = <DefinitionLink name={name} version={version} />;
+  showToast('good', 'Run ', <RunLink id={id} />, ' of ', link, ' is created.');
+}
 
-function createdMessage(id: string, { id: name, version }: Definition) {
+/** How long nothing is entered before the service is asked. */
+const PAUSE_MS = 400;
+
+interface Props {
+  readonly definition: Definition;
+  /** What would be sent; undefined while it cannot be. */
+  readonly body: Schemas['DefinitionRunCreate'] | undefined;
+}
+
+/** What a run with these inputs would execute, if the definition says that. */
+function CommandPreview({ definition, body }: Props) {
+  const { id: name, version, command, args, env } = definition;
+  const api = useApi();
+  const isTemplate = command !== null || args !== null || Object.keys(env).length > 0;
+  const asked = useSettled(isTemplate && body !== undefined ? JSON.stringify(body) : undefined, PAUSE_MS);
+  const { data: run } = useQuery({
+    queryKey: ['dry-run', name, version, asked],
+    queryFn: ({ signal }) => {
+      const params = { path: { name }, query: { version, dry_run: true } };
+      const sent: Schemas['DefinitionRunCreate'] = JSON.parse(asked ?? '{}');
+      return unwrap(api.POST('/definitions/{name}/runs', { params, body: sent, signal }));
+    },
+    enabled: asked !== undefined,
+    placeholderData: keepPreviousData,
+  });
+  if (asked === undefined || run === undefined) return null;
   return (
-    <>
-      Run <RunLink id={id} /> of <DefinitionLink name={name} version={version} /> is created.
-    </>
+    <section>
+      <h2>Command</h2>
+      <pre className={styles.command} aria-label="Command">
+        {commandText(run)}
+      </pre>
+    </section>
   );
+}
+
+/** The variables and the command line, as a shell would read them. */
+function commandText({ image, env, command, args }: Schemas['OpRun']): string {
+  const variables = Object.entries(env).map(([name, value]) => shellWords([`${name}=${value}`]));
+  const start = command === null ? `(entrypoint of ${image})` : shellWords(command);
+  const rest = args === null && command === null ? '(arguments of the image)' : shellWords(args ?? []);
+  return [...variables, `${start} ${rest}`.trimEnd()].join('\n');
+}
+
+/** The text as it was when it last stayed the same for so long. */
+function useSettled(text: string | undefined, ms: number): string | undefined {
+  const [settled, setSettled] = useState(text);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(text), ms);
+    return () => clearTimeout(timer);
+  }, [text, ms]);
+  return settled;
 }

@@ -1,12 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { useCallback, useEffect, useState } from 'react';
-import type { ApiError } from '../../api/api-error.js';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrap, type ApiError } from '../../api/answers.js';
 import { useApi } from '../../api/use-api.js';
 import { useSse, type StreamEvent, type StreamState } from '../../api/use-sse.js';
-import { showToast } from '../../components/feedback/toast-store.js';
+import { showToast } from '../../components/feedback/toasts.js';
 import { append, EMPTY_BUFFER, type FeedBuffer, type FeedEvent } from './feed-buffer.js';
-import type { Start } from './feed-start.js';
 
 /** Events that were there before one came. */
 const BACK = 100;
@@ -20,7 +18,7 @@ interface Tail {
 const NOTHING: Tail = { buffer: EMPTY_BUFFER, cursor: undefined };
 
 /** A feed as it is followed. */
-export interface Feed {
+interface Feed {
   readonly buffer: FeedBuffer;
   readonly state: StreamState;
   /** Why the service does not let it be followed. */
@@ -89,4 +87,19 @@ export function useFeed(topic: string, start: Start, isPaused: boolean): Feed {
 function toEvent({ data }: StreamEvent): FeedEvent {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the service's own format
   return JSON.parse(data) as FeedEvent;
+}
+
+/** Where following a feed begins, and its words. */
+export const STARTS = [
+  ['', 'Newest 100 and new ones'],
+  ['new', 'New ones only'],
+  ['oldest', 'From the beginning'],
+] as const;
+
+/** Where following a feed begins. */
+export type Start = (typeof STARTS)[number][0];
+
+/** @param text as it stands in the address */
+export function startOf(text: string): Start {
+  return STARTS.find(([value]) => value === text)?.[0] ?? '';
 }

@@ -1,17 +1,17 @@
+import { RUN_STATES } from '@longshore/client/constants';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { unwrap } from '../../api/unwrap.js';
-import { useApi, type Schemas } from '../../api/use-api.js';
-import { useLive } from '../../api/use-live.js';
-import { ErrorState } from '../../components/feedback/error-state.js';
+import { unwrap } from '../../api/answers.js';
+import { useApi, useLive, type Schemas } from '../../api/use-api.js';
+import { ErrorState } from '../../components/feedback/empty-state.js';
+import { StateBadge } from '../../components/values/badge.js';
 import { LiveDot } from '../../components/values/live-dot.js';
 import { ResourceBar } from '../../components/values/resource-bar.js';
-import { formatCount, formatMb } from '../../lib/format.js';
+import { useNow } from '../../lib/clock.js';
+import { formatCount, formatDuration, formatExact, formatMb } from '../../lib/format.js';
 import { PageHeader } from '../../shell/page-header.js';
 import { FirstSteps } from './first-steps.js';
-import { OldestPending } from './oldest-pending.js';
 import styles from './overview-page.module.css';
-import { StateTiles } from './state-tiles.js';
 import { ThroughputChart } from './throughput-chart.js';
 
 const WORKER_GROUPS = ['active', 'draining', 'not_claiming', 'stale'] as const;
@@ -109,5 +109,55 @@ function Card({ title, note, isWide = false, children }: CardProps) {
       </h2>
       {children}
     </section>
+  );
+}
+
+/** Runs by state; each leads to the list of them. */
+function StateTiles({ counts }: { readonly counts: Schemas['RunsByState'] }) {
+  return (
+    <ul className={styles.tiles} aria-label="Runs by state">
+      {RUN_STATES.map((state) => (
+        <li key={state}>
+          <Link href={`/runs?state=${state}`} className={styles.tile}>
+            <StateBadge state={state} />
+            <span className={styles.count}>{formatCount(counts[state])}</span>
+          </Link>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+interface Props {
+  /** ISO 8601; null when no run is pending. */
+  readonly since: string | null;
+  readonly pending: number;
+}
+
+/** How long the run that has waited longest has waited, leading to it. */
+function OldestPending({ since, pending }: Props) {
+  const now = useNow();
+  if (since === null) {
+    return (
+      <>
+        <p className={styles.figure}>–</p>
+        <p className={styles.hint}>No run is pending.</p>
+      </>
+    );
+  }
+  const seconds = Math.max(0, Math.floor((now - Date.parse(since)) / 1000));
+  // The list is newest first: up to the second of the oldest one it begins with it.
+  const href = `/runs?state=PENDING&to=${encodeURIComponent(`${since.slice(0, 19)}Z`)}`;
+  return (
+    <>
+      <p>
+        <Link href={href} className={styles.figure} title={`Created ${formatExact(since)}`}>
+          {formatDuration(seconds * 1000)}
+        </Link>
+      </p>
+      <p className={styles.hint}>
+        <Link href="/runs?state=PENDING">{formatCount(pending)} pending</Link>
+      </p>
+    </>
   );
 }

@@ -1,7 +1,7 @@
 import { useState, type KeyboardEvent } from 'react';
+import type { Schemas } from '../../api/use-api.js';
+import { Headings } from '../../components/values/facts.js';
 import { formatCount } from '../../lib/format.js';
-import { failureRate, formatRate, scaleOf, SERIES, sumUp, type Minute, type Totals } from './minutes.js';
-import { MinutesTable } from './minutes-table.js';
 import styles from './throughput-chart.module.css';
 
 /** The chart's own units: the picture is stretched to the room that there is. */
@@ -180,4 +180,71 @@ function describe(totals: Totals, minute: Minute | undefined): string {
 function clockOf(minute: Minute | undefined): string {
   if (minute === undefined) return '';
   return new Date(minute.t).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
+}
+
+/** The figures of the chart for those who cannot see it; the newest minute first, minutes in which nothing happened left out. */
+function MinutesTable({ minutes }: { readonly minutes: readonly Minute[] }) {
+  const rows = minutes.filter((minute) => SERIES.some((series) => minute[series] > 0)).toReversed();
+  return (
+    <div className="visually-hidden">
+      <table>
+        <caption>Runs by minute over the last hour, without minutes in which nothing happened</caption>
+        <Headings names={['Minute', ...SERIES, 'failure rate']} />
+        <tbody>
+          {rows.map((minute) => (
+            <tr key={minute.t}>
+              <th scope="row">{new Date(minute.t).toLocaleTimeString('en-GB')}</th>
+              {SERIES.map((series) => (
+                <td key={series}>{minute[series]}</td>
+              ))}
+              <td>{formatRate(failureRate(minute))}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** What happened in one minute. */
+type Minute = Schemas['OverviewMinute'];
+
+/** What the chart shows of a minute, in the order of the legend. */
+const SERIES = ['completed', 'failed', 'cancelled', 'created'] as const;
+type Series = (typeof SERIES)[number];
+
+/** Minutes taken together. */
+type Totals = Readonly<Record<Series, number>>;
+
+/** Adds minutes up. */
+function sumUp(minutes: readonly Minute[]): Totals {
+  const totals = { completed: 0, failed: 0, cancelled: 0, created: 0 };
+  for (const minute of minutes) for (const series of SERIES) totals[series] += minute[series];
+  return totals;
+}
+
+/** Share of failures among runs that completed or failed, from 0 to 1; undefined when none did. */
+function failureRate({ completed, failed }: Pick<Totals, 'completed' | 'failed'>): number | undefined {
+  return completed + failed === 0 ? undefined : failed / (completed + failed);
+}
+
+/** `12 %`, `0.4 %`; a dash when there is nothing to have a rate of. */
+function formatRate(rate: number | undefined): string {
+  if (rate === undefined) return '–';
+  const percent = rate * 100;
+  return `${percent > 0 && percent < 10 ? percent.toFixed(1) : Math.round(percent)} %`;
+}
+
+/** The least of 4, 10, 20, 40, 100 ... that holds the largest minute: steps, so that the scale seldom moves. */
+function scaleOf(minutes: readonly Minute[]): number {
+  const most = Math.max(
+    0,
+    ...minutes.map(({ created, completed, failed, cancelled }) =>
+      Math.max(created, completed + failed + cancelled),
+    ),
+  );
+  for (let decade = 1; ; decade *= 10) {
+    const step = [2, 4, 10].find((factor) => factor * decade >= 4 && factor * decade >= most);
+    if (step !== undefined) return step * decade;
+  }
 }

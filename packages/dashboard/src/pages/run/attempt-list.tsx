@@ -1,10 +1,10 @@
-import { Duration } from '../../components/values/duration.js';
-import { StateBadge } from '../../components/values/state-badge.js';
-import { Time } from '../../components/values/time.js';
+import type { Run } from '../../api/use-api.js';
+import { StateBadge } from '../../components/values/badge.js';
+import { Duration, Time } from '../../components/values/time.js';
 import { classNames } from '../../lib/class-names.js';
 import { formatCount, formatMb } from '../../lib/format.js';
 import styles from './attempt-list.module.css';
-import { isEnded, type Attempt, type Run } from './run-view.js';
+import { isEnded, type Attempt } from './run-view.js';
 
 /** Attempts shown side by side; a run may have a thousand. */
 const MOST_SHOWN = 50;
@@ -25,20 +25,12 @@ export function AttemptList({ run, attempts, chosen, onChoose }: Props) {
   return (
     <section aria-label="Attempts" className={styles.section}>
       <ul className={styles.list}>
-        <Card
-          attempt={run.current_attempt}
-          view={run}
-          grows={grows}
-          isChosen={chosen === run.current_attempt}
-          onChoose={onChoose}
-        />
-        {shown.map((one) => (
+        {[{ ...run, attempt: run.current_attempt }, ...shown].map((view) => (
           <Card
-            key={one.id}
-            attempt={one.attempt}
-            view={one}
+            key={view.attempt}
+            view={view}
             grows={grows}
-            isChosen={chosen === one.attempt}
+            isChosen={chosen === view.attempt}
             onChoose={onChoose}
           />
         ))}
@@ -51,16 +43,15 @@ export function AttemptList({ run, attempts, chosen, onChoose }: Props) {
 }
 
 interface CardProps {
-  readonly attempt: number;
-  readonly view: Pick<Attempt, 'state' | 'execution_summary' | 'constraints'>;
+  readonly view: Pick<Attempt, 'attempt' | 'state' | 'execution_summary' | 'constraints'>;
   /** Whether attempts may have different amounts. */
   readonly grows: boolean;
   readonly isChosen: boolean;
   readonly onChoose: (attempt: number) => void;
 }
 
-function Card({ attempt, view, grows, isChosen, onChoose }: CardProps) {
-  const { state, execution_summary: summary, constraints } = view;
+function Card({ view, grows, isChosen, onChoose }: CardProps) {
+  const { attempt, state, execution_summary: summary, constraints } = view;
   const error = summary.error_message;
   return (
     <li>

@@ -1,15 +1,13 @@
 import type { RunState } from '@longshore/client/constants';
 import { useState } from 'react';
-import { unwrap } from '../../api/unwrap.js';
-import { useApi, type Schemas } from '../../api/use-api.js';
-import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
-import { Field } from '../../components/controls/field.js';
-import { Checkbox, Select, TextArea, TextInput } from '../../components/controls/inputs.js';
-import { RunLink } from '../../components/values/run-link.js';
-import { showToast } from '../../components/feedback/toast-store.js';
+import { unwrap } from '../../api/answers.js';
+import { useApi, type Run, type Schemas } from '../../api/use-api.js';
+import { Checkbox, Field, Select, TextArea, TextInput } from '../../components/controls/inputs.js';
+import { ConfirmDialog } from '../../components/feedback/dialog.js';
+import { showToast } from '../../components/feedback/toasts.js';
+import { RunLink } from '../../components/values/named-links.js';
+import { readForm, type FormField } from '../../run-form/form-values.js';
 import styles from './form.module.css';
-import { readInteger, readObject, writeObject } from '../../lib/json-object.js';
-import type { Run } from './run-view.js';
 
 const EFFECTS: Readonly<Record<RunState, string>> = {
   PENDING: 'The run goes back into the queue: the next worker that fits claims it.',
@@ -24,49 +22,47 @@ const OPTIONS = [
   ...Object.keys(EFFECTS).map((state) => [state, state.toLowerCase()] as const),
 ] as const satisfies readonly (readonly [string, string])[];
 
+const PRIORITY: FormField = {
+  path: 'priority',
+  kind: 'integer',
+  label: 'Priority',
+  required: 'The priority must be a whole number.',
+};
+const OUTPUTS: FormField = {
+  path: 'outputs',
+  kind: 'object',
+  label: 'Outputs',
+  required: 'Enter a JSON object, such as {"a": 1}.',
+};
+
 interface Props {
-  readonly isOpen: boolean;
   readonly onClose: () => void;
   readonly run: Run;
 }
 
 /** Lets an admin set state, priority and outputs past the rules, and says what that does. */
-export function ChangeDialog(props: Props) {
-  return props.isOpen ? <OpenDialog {...props} /> : null;
-}
-
-function OpenDialog({ isOpen, onClose, run }: Props) {
+export function ChangeDialog({ onClose, run }: Props) {
   const api = useApi();
   const [state, setState] = useState('');
   const [priority, setPriority] = useState(String(run.priority));
   const [hasOutputs, setHasOutputs] = useState(false);
-  const [outputs, setOutputs] = useState(writeObject(run.outputs));
+  const [outputs, setOutputs] = useState(JSON.stringify(run.outputs, null, 2));
   // What the run had when the dialog was opened: what others change meanwhile is not overwritten.
   const [before] = useState(run);
   const wanted = Object.keys(EFFECTS).find((name): name is RunState => name === state);
-  const number = readInteger(priority);
-  const typed = readObject(outputs);
-  const change: Schemas['OpRunUpdate'] = {
-    ...(wanted === undefined ? {} : { state: wanted }),
-    ...(number === undefined || number === before.priority ? {} : { priority: number }),
-    ...(hasOutputs && typed.value !== undefined ? { outputs: { ...typed.value } } : {}),
-  };
   const confirm = async (): Promise<void> => {
-    if (number === undefined) throw new Error('The priority must be a whole number.');
-    if (hasOutputs && typed.problem !== undefined) throw new Error(typed.problem);
+    const { body, errors } = readForm(hasOutputs ? [PRIORITY, OUTPUTS] : [PRIORITY], { priority, outputs });
+    const problems = Object.values(errors);
+    if (problems.length > 0) throw new Error(problems.join(' '));
+    const change: Schemas['OpRunUpdate'] = { ...body, ...(wanted === undefined ? {} : { state: wanted }) };
+    if (change.priority === before.priority) delete change.priority;
     if (Object.keys(change).length === 0) throw new Error('Nothing is changed yet.');
     const params = { path: { id: run.id } };
     await unwrap(api.PATCH('/runs/{id}', { params, body: change }));
-    showToast(
-      'good',
-      <>
-        Run <RunLink id={run.id} /> is changed.
-      </>,
-    );
+    showToast('good', 'Run ', <RunLink id={run.id} />, ' is changed.');
   };
   return (
     <ConfirmDialog
-      isOpen={isOpen}
       onClose={onClose}
       title="Change this run directly?"
       confirmLabel="Change the run"

@@ -1,5 +1,5 @@
 import type { Schemas } from '@longshore/client';
-import { optionsOf, requestedOf } from '../../run-form/options-of.js';
+import { optionsOf, requestedOf } from '../../run-form/run-fields.js';
 
 type Run = Schemas['OpRun'];
 /** `Required`: a new field of the API is a compile error until it is copied. */

@@ -1,18 +1,17 @@
 import { useState } from 'react';
-import { unwrap } from '../../api/unwrap.js';
-import { useApi } from '../../api/use-api.js';
+import { unwrap } from '../../api/answers.js';
+import { useApi, type Run } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
-import { Field } from '../../components/controls/field.js';
-import { TextInput } from '../../components/controls/inputs.js';
-import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
-import { RunLink } from '../../components/values/run-link.js';
-import { showToast } from '../../components/feedback/toast-store.js';
+import { Field, TextInput } from '../../components/controls/inputs.js';
+import { ConfirmDialog } from '../../components/feedback/dialog.js';
+import { showToast } from '../../components/feedback/toasts.js';
+import { RunLink } from '../../components/values/named-links.js';
 import { useSession } from '../../session/session-context.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import { ChangeDialog } from './change-dialog.js';
 import { LabelsDialog } from './labels-dialog.js';
 import { RerunDialog } from './rerun-dialog.js';
-import { isEnded, type Run } from './run-view.js';
+import { isEnded } from './run-view.js';
 
 type Question = 'cancel' | 'retry' | 'again' | 'change' | 'labels';
 
@@ -49,9 +48,9 @@ export function RunActions({ run }: { readonly run: Run }) {
         </Button>
       )}
       <Questions run={run} asked={asked} onClose={() => setAsked(undefined)} />
-      <RerunDialog isOpen={asked === 'again'} onClose={() => setAsked(undefined)} run={run} />
-      <LabelsDialog isOpen={asked === 'labels'} onClose={() => setAsked(undefined)} run={run} />
-      <ChangeDialog isOpen={asked === 'change'} onClose={() => setAsked(undefined)} run={run} />
+      {asked === 'again' && <RerunDialog onClose={() => setAsked(undefined)} run={run} />}
+      {asked === 'labels' && <LabelsDialog onClose={() => setAsked(undefined)} run={run} />}
+      {asked === 'change' && <ChangeDialog onClose={() => setAsked(undefined)} run={run} />}
     </>
   );
 }
@@ -87,21 +86,11 @@ function Questions({ run, asked, onClose }: QuestionsProps) {
         ...(reason.trim() === '' ? {} : { body: { reason: reason.trim() } }),
       }),
     );
-    showToast(
-      'good',
-      <>
-        Run <RunLink id={run.id} /> is cancelled.
-      </>,
-    );
+    showToast('good', 'Run ', <RunLink id={run.id} />, ' is cancelled.');
   };
   const retry = async (): Promise<void> => {
-    const retried = await unwrap(api.POST('/runs/{id}/retry', { params }));
-    showToast(
-      'good',
-      <>
-        Attempt {retried.current_attempt} of run <RunLink id={run.id} /> is in the queue.
-      </>,
-    );
+    const { current_attempt: attempt } = await unwrap(api.POST('/runs/{id}/retry', { params }));
+    showToast('good', `Attempt ${attempt} of run `, <RunLink id={run.id} />, ' is in the queue.');
   };
   return (
     <>

@@ -1,12 +1,14 @@
 import { describeGrowth, describeNeeds } from '@longshore/client/needs';
-import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { Duration } from '../../components/values/duration.js';
-import { Time } from '../../components/values/time.js';
+import type { Run } from '../../api/use-api.js';
+import { Fact } from '../../components/values/facts.js';
+import { RunLink } from '../../components/values/named-links.js';
+import { Duration, Time } from '../../components/values/time.js';
 import { formatCount, formatDuration, formatExact, formatMb } from '../../lib/format.js';
-import { useRoutes } from '../../shell/routes-context.js';
 import styles from './run-facts.module.css';
-import { attemptText, isEnded, type Run } from './run-view.js';
+import runPageStyles from './run-page.module.css';
+import { attemptText, isEnded } from './run-view.js';
+import { useExplanation } from './use-run.js';
 
 /** What there is to know about a run, in a line or two. */
 export function RunFacts({ run }: { readonly run: Run }) {
@@ -56,8 +58,7 @@ export function RunFacts({ run }: { readonly run: Run }) {
       <Fact name="Priority">{formatCount(run.priority)}</Fact>
       <Fact name="Definition">
         <PageLink
-          page="/definitions"
-          path={run.op_definition}
+          page={`/definitions/${encodeURIComponent(run.op_definition ?? '')}`}
           query={{ version: run.op_definition_version ?? undefined }}
           text={
             run.op_definition === null ? undefined : `${run.op_definition} ${run.op_definition_version ?? ''}`
@@ -126,37 +127,20 @@ export function RunFacts({ run }: { readonly run: Run }) {
   );
 }
 
-function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }) {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
-  );
-}
-
 interface PageLinkProps {
-  /** The page's route; without the page the text stands alone. */
   readonly page: string;
-  /** The thing that has a page of its own below it. */
-  readonly path?: string | null;
   readonly query: Readonly<Record<string, string | undefined>>;
+  /** Undefined: there is nothing to link to. */
   readonly text: string | undefined;
 }
 
-function PageLink({ page, path = null, query, text }: PageLinkProps) {
-  const target = path === null ? page : `${page}/:`;
-  const hasPage = useRoutes().some((route) =>
-    path === null ? route.path === page : route.path.startsWith(target),
-  );
+function PageLink({ page, query, text }: PageLinkProps) {
   if (text === undefined) return <span className="muted">–</span>;
-  if (!hasPage) return <span title={text}>{text}</span>;
   const search = new URLSearchParams(
     Object.entries(query).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
   );
-  const place = path === null ? page : `${page}/${encodeURIComponent(path)}`;
   return (
-    <Link href={search.size === 0 ? place : `${place}?${search}`} title={text}>
+    <Link href={search.size === 0 ? page : `${page}?${search}`} title={text}>
       {text}
     </Link>
   );
@@ -178,4 +162,31 @@ function mountText({
 
 function needsOf({ constraints }: Run): string {
   return describeNeeds(constraints, formatMb).join(', ') || 'nothing special';
+}
+
+const MOST_SHOWN = 5;
+
+interface Props {
+  readonly run: Run;
+  readonly concurrency: NonNullable<Run['concurrency']>;
+}
+
+/** The other runs that execute with the concurrency key of this one. One line, whatever it says. */
+export function KeyHolders({ run, concurrency: { key, limit } }: Props) {
+  const use = useExplanation(run)?.concurrency;
+  const holders = use?.holders ?? [];
+  const others = `/runs?concurrency_key=${encodeURIComponent(key)}`;
+  return (
+    <p className={runPageStyles.holders}>
+      The concurrency key <Link href={others}>{key}</Link> allows {formatCount(limit)}{' '}
+      {limit === 1 ? 'run' : 'runs'} at a time.{' '}
+      {holders.length === 0 ? 'No other run with it executes.' : 'Others that execute: '}
+      {holders.slice(0, MOST_SHOWN).map(({ run_id: id }) => (
+        <span key={id} className={runPageStyles.holder}>
+          <RunLink id={id} />
+        </span>
+      ))}
+      {holders.length > MOST_SHOWN && <Link href={`${others}&state=RUNNING`}>and more</Link>}
+    </p>
+  );
 }

@@ -1,19 +1,28 @@
 import { Link, useParams } from 'wouter';
-import { ApiError } from '../../api/api-error.js';
+import { ApiError } from '../../api/answers.js';
+import type { Run } from '../../api/use-api.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
-import { EmptyState } from '../../components/feedback/empty-state.js';
-import { ErrorState } from '../../components/feedback/error-state.js';
+import { Tabs } from '../../components/controls/tabs.js';
+import { EmptyState, ErrorState } from '../../components/feedback/empty-state.js';
+import { StateBadge } from '../../components/values/badge.js';
+import { JsonTree } from '../../components/values/json-tree.js';
 import { LiveDot, type Liveness } from '../../components/values/live-dot.js';
 import { ProgressBar } from '../../components/values/progress-bar.js';
-import { StateBadge } from '../../components/values/state-badge.js';
-import { shortId } from '../../lib/format.js';
+import { useUrlFilters } from '../../hooks/use-url-filters.js';
+import { formatCount, shortId } from '../../lib/format.js';
+import { containerOf } from '../../run-form/run-fields.js';
 import { PageHeader } from '../../shell/page-header.js';
-import { useRoutes } from '../../shell/routes-context.js';
+import { useShortcut } from '../../shell/shortcuts.js';
+import { AttemptList } from './attempt-list.js';
+import { LogPanel } from './log/log-panel.js';
 import { RunActions } from './run-actions.js';
-import { RunDetails } from './run-details.js';
+import runDataStyles from './run-data.module.css';
+import { KeyHolders, RunFacts } from './run-facts.js';
 import styles from './run-page.module.css';
-import { isEnded } from './run-view.js';
-import { useEarlyTimeline, useRun } from './use-run.js';
+import { RunStanding } from './run-standing.js';
+import { attemptEnds, isEnded } from './run-view.js';
+import { TimelinePanel } from './timeline-panel.js';
+import { useAttempts, useEarlyTimeline, useRun, useTimeline } from './use-run.js';
 
 /** One run: what it is, how it stands, what happened and what it printed. */
 export default function RunPage() {
@@ -67,16 +76,117 @@ function OneRun({ id }: { readonly id: string }) {
 }
 
 function Gone({ wasThere }: { readonly wasThere: boolean }) {
-  const hasList = useRoutes().some(({ path }) => path === '/runs');
   return (
     <EmptyState
       icon="runs"
       title={wasThere ? 'This run has been removed' : 'There is no such run'}
-      action={hasList && <Link href="/runs">All runs</Link>}
+      action={<Link href="/runs">All runs</Link>}
     >
       {wasThere
         ? 'The run has been removed. The service removes ended runs, with their timeline and logs, after its retention time.'
         : 'The id is wrong, or the run was removed: the service removes ended runs after its retention time.'}
     </EmptyState>
+  );
+}
+
+const FILTERS = ['attempt', 'tab', 'search', 'type', 'order'] as const;
+const TABS = ['log', 'timeline', 'data', 'container'] as const;
+
+/** What is below the header of a run: how it stands, its facts, its attempts, and the log, timeline or data of one. */
+function RunDetails({ run }: { readonly run: Run }) {
+  const [filters, setFilters] = useUrlFilters(FILTERS);
+  const { data: attempts } = useAttempts(run);
+  const { data: events, error } = useTimeline(run);
+  const asked = Number(filters.attempt);
+  const hasAsked = Number.isInteger(asked) && asked >= 1 && asked <= run.current_attempt;
+  const attempt = hasAsked ? asked : run.current_attempt;
+  const tab = TABS.find((name) => name === filters.tab) ?? 'log';
+  const chosen =
+    attempt === run.current_attempt ? undefined : attempts?.find((one) => one.attempt === attempt);
+  const shown = chosen ?? run;
+  const container = containerOf(run);
+  const show = (name: (typeof TABS)[number]): void => setFilters({ tab: name === 'log' ? '' : name });
+
+  useShortcut('l', 'Show the log', () => show('log'));
+  useShortcut('t', 'Show the timeline', () => show('timeline'));
+  useShortcut('i', 'Show inputs and outputs', () => show('data'));
+  return (
+    <div className={styles.sections}>
+      <RunStanding run={run} />
+      <div className={styles.facts}>
+        <RunFacts run={run} />
+      </div>
+      {run.concurrency !== null && !isEnded(run) && <KeyHolders run={run} concurrency={run.concurrency} />}
+      <AttemptList
+        run={run}
+        attempts={attempts}
+        chosen={attempt}
+        onChoose={(value) =>
+          setFilters({ attempt: value === run.current_attempt ? '' : String(value) }, { isNewPage: true })
+        }
+      />
+      <div>
+        <Tabs
+          label="Parts of the run"
+          value={tab}
+          onChange={show}
+          tabs={[
+            { value: 'log', label: 'Log' },
+            {
+              value: 'timeline',
+              label: events === undefined ? 'Timeline' : `Timeline (${formatCount(events.length)})`,
+            },
+            { value: 'data', label: 'Inputs and outputs' },
+            ...(container === undefined ? [] : [{ value: 'container' as const, label: 'Container' }]),
+          ]}
+        >
+          {tab === 'log' && (
+            <LogPanel
+              runId={run.id}
+              attempt={attempt}
+              isEnded={attempt < run.current_attempt || isEnded(run)}
+              wasHandedOut={shown.execution_summary.worker_id !== undefined}
+              search={filters.search}
+              onSearch={(search) => setFilters({ search })}
+            />
+          )}
+          {tab === 'timeline' && (
+            <TimelinePanel
+              events={events}
+              error={error}
+              ends={attemptEnds(attempts ?? [])}
+              current={run.current_attempt}
+              attempt={hasAsked ? attempt : undefined}
+              type={filters.type}
+              isNewestFirst={filters.order === 'desc'}
+              onChange={setFilters}
+            />
+          )}
+          {tab === 'container' && <JsonTree label="container" value={container ?? {}} maxHeight={560} />}
+          {tab === 'data' && <RunData inputs={shown.inputs} outputs={shown.outputs} />}
+        </Tabs>
+      </div>
+    </div>
+  );
+}
+
+interface Props {
+  readonly inputs: Readonly<Record<string, unknown>>;
+  readonly outputs: Readonly<Record<string, unknown>>;
+}
+
+/** What a run was given and what it gave back. */
+function RunData({ inputs, outputs }: Props) {
+  return (
+    <div className={runDataStyles.pair}>
+      <section>
+        <h3>Inputs</h3>
+        <JsonTree label="inputs" value={inputs} maxHeight={560} />
+      </section>
+      <section>
+        <h3>Outputs</h3>
+        <JsonTree label="outputs" value={outputs} maxHeight={560} />
+      </section>
+    </div>
   );
 }

@@ -1,13 +1,12 @@
 import type { Schemas } from '@longshore/client';
 import { TERMINAL_STATES } from '@longshore/client/constants';
 
-/** A run, an attempt and an entry of a timeline as the API has them. */
-export type Run = Schemas['OpRun'];
+/** An attempt and an entry of a timeline as the API has them. */
 export type Attempt = Schemas['OpAttempt'];
 export type RunEvent = Schemas['PolledEvent'];
 
 /** Whether nothing more happens by itself. */
-export function isEnded({ state }: Pick<Run, 'state'>): boolean {
+export function isEnded({ state }: Pick<Schemas['OpRun'], 'state'>): boolean {
   return TERMINAL_STATES.has(state);
 }
 
@@ -16,7 +15,7 @@ export function attemptText({
   current_attempt: attempt,
   retry_policy: { max_attempts: allowed },
   execution_summary: { reclaims: lost = 0 },
-}: Pick<Run, 'current_attempt' | 'retry_policy' | 'execution_summary'>): string {
+}: Pick<Schemas['OpRun'], 'current_attempt' | 'retry_policy' | 'execution_summary'>): string {
   if (lost === 0) return `${attempt} of ${Math.max(allowed, attempt)}`;
   const among = allowed > 1 ? ` among the ${allowed} allowed` : '';
   return `${attempt} (${lost} lost to the infrastructure, not counted${among})`;

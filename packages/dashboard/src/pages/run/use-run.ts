@@ -6,11 +6,9 @@ import {
   type UseQueryResult,
 } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
-import { ApiError } from '../../api/api-error.js';
-import { unwrap, unwrapPages } from '../../api/unwrap.js';
-import { useApi, type Schemas } from '../../api/use-api.js';
-import { useLive } from '../../api/use-live.js';
-import { isEnded, type Attempt, type Run, type RunEvent } from './run-view.js';
+import { ApiError, unwrap, unwrapPages } from '../../api/answers.js';
+import { useApi, useLive, type Run, type Schemas } from '../../api/use-api.js';
+import { isEnded, type Attempt, type RunEvent } from './run-view.js';
 
 const EVERY_MS = 1000;
 const EXPLAINED_EVERY_MS = 2000;

@@ -1,31 +1,31 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useId, useRef } from 'react';
-import { unwrap } from '../../api/unwrap.js';
+import { unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
+import { Field, Suggestions, TextArea, TextInput } from '../../components/controls/inputs.js';
 import { Dialog } from '../../components/feedback/dialog.js';
-import { Field } from '../../components/controls/field.js';
-import { TextArea, TextInput } from '../../components/controls/inputs.js';
-import { RunLink } from '../../components/values/run-link.js';
-import { showToast } from '../../components/feedback/toast-store.js';
+import { showToast } from '../../components/feedback/toasts.js';
+import { RunLink } from '../../components/values/named-links.js';
 import { newKey } from '../../lib/new-key.js';
 import { Advanced, FormRows } from '../../run-form/form-rows.js';
-import { readForm, textOf, type FormValues } from '../../run-form/form-values.js';
+import { textOf, type FormField, type FormValues } from '../../run-form/form-values.js';
 import {
+  ADVANCED_RUN_ROWS,
   IMAGE,
   INPUTS,
   PRIORITY,
   RESOURCE_ROW,
   RETRY_ROW,
-  ADVANCED_RUN_ROWS,
   TIMEOUT_ROW,
   TOPIC,
 } from '../../run-form/run-fields.js';
 import { useRunForm } from '../../run-form/use-run-form.js';
 import styles from './new-run-dialog.module.css';
 
+const NEEDED_IMAGE: FormField = { ...IMAGE, required: 'Name a container image.' };
 const ROWS = [[PRIORITY], RETRY_ROW, RESOURCE_ROW, TIMEOUT_ROW, [TOPIC]];
-const FIELDS = [IMAGE, INPUTS, ...ROWS.flat(), ...ADVANCED_RUN_ROWS.flat()];
+const FIELDS = [NEEDED_IMAGE, INPUTS, ...ROWS.flat(), ...ADVANCED_RUN_ROWS.flat()];
 const EMPTY: FormValues = { inputs: '{}' };
 
 interface Props {
@@ -39,23 +39,16 @@ interface Props {
 export function NewRunDialog({ isOpen, onClose, images }: Props) {
   const formId = useId();
   const create = useCreateRun();
-  const form = useRunForm(FIELDS, EMPTY, create.error, () => create.reset());
+  const form = useRunForm({ fields: FIELDS, initial: EMPTY, refusal: create.error, onEdit: create.reset });
   const { values, errors, onChange } = form;
   const submit = (): void => {
     const body = form.read();
-    const image = textOf(values, 'image').trim();
-    if (image === '') form.setError('image', 'Name a container image.');
-    else if (body !== undefined) {
-      create.mutate(
-        { inputs: {}, ...body, image },
-        {
-          onSuccess: () => {
-            form.set(EMPTY);
-            onClose();
-          },
-        },
-      );
-    }
+    if (body === undefined) return;
+    const onSuccess = (): void => {
+      form.set(EMPTY);
+      onClose();
+    };
+    create.mutate({ inputs: {}, image: '', ...body }, { onSuccess });
   };
   return (
     <Dialog
@@ -95,13 +88,7 @@ export function NewRunDialog({ isOpen, onClose, images }: Props) {
                 value={textOf(values, 'image')}
                 onChange={(text) => onChange('image', text)}
               />
-              <datalist id={`${formId}-images`}>
-                {images.map((image) => (
-                  <option key={image} value={image}>
-                    {image}
-                  </option>
-                ))}
-              </datalist>
+              <Suggestions id={`${formId}-images`} texts={images} />
             </>
           )}
         </Field>
@@ -115,10 +102,7 @@ export function NewRunDialog({ isOpen, onClose, images }: Props) {
               onKeyDown={(event) => {
                 if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit();
               }}
-              onBlur={() => {
-                const read = readForm([INPUTS], values);
-                if ('errors' in read) form.setError('inputs', read.errors['inputs'] ?? '');
-              }}
+              onBlur={() => form.check('inputs')}
             />
           )}
         </Field>
@@ -146,12 +130,7 @@ function useCreateRun() {
     },
     onSuccess: async ({ id }) => {
       sent.current = { text: '', key: '' };
-      showToast(
-        'good',
-        <>
-          Created run <RunLink id={id} />.
-        </>,
-      );
+      showToast('good', 'Created run ', <RunLink id={id} />, '.');
       await queries.invalidateQueries({ queryKey: ['runs'] });
     },
   });

@@ -1,26 +1,22 @@
 import { TERMINAL_STATES, type RunState } from '@longshore/client/constants';
 import { Link } from 'wouter';
-import type { Tone } from '../../components/values/badge.js';
+import type { Run } from '../../api/use-api.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
 import type { Column } from '../../components/table/data-table.js';
-import { Duration } from '../../components/values/duration.js';
+import { StateBadge, type Tone } from '../../components/values/badge.js';
 import { ProgressBar } from '../../components/values/progress-bar.js';
-import { StateBadge } from '../../components/values/state-badge.js';
-import { Time } from '../../components/values/time.js';
+import { Duration, Time } from '../../components/values/time.js';
 import { classNames } from '../../lib/class-names.js';
 import { formatCount, shortId } from '../../lib/format.js';
-import type { Run } from './run-view.js';
 import styles from './runs-page.module.css';
 
 const STATE: Column<Run> = {
-  id: 'state',
   header: 'State',
   width: '6.25rem',
   card: 'title',
   cell: (run) => <State run={run} />,
 };
 const RUN: Column<Run> = {
-  id: 'run',
   header: 'Run',
   width: '8.75rem',
   cell: ({ id }) => (
@@ -31,14 +27,12 @@ const RUN: Column<Run> = {
   ),
 };
 const WHAT: Column<Run> = {
-  id: 'what',
   header: 'Made from',
   width: 'minmax(7rem, 3fr)',
   card: 'full',
   cell: (run) => <What run={run} />,
 };
 const PRIORITY: Column<Run> = {
-  id: 'priority',
   header: 'Priority',
   width: '3.5rem',
   align: 'end',
@@ -49,7 +43,6 @@ const PRIORITY: Column<Run> = {
   ),
 };
 const ATTEMPT: Column<Run> = {
-  id: 'attempt',
   header: 'Attempt',
   width: '3.5rem',
   align: 'end',
@@ -64,13 +57,11 @@ const ATTEMPT: Column<Run> = {
   ),
 };
 const CREATED: Column<Run> = {
-  id: 'created',
   header: 'Created',
   width: '5rem',
   cell: ({ createdAt }) => <Time at={createdAt} />,
 };
 const WORKER: Column<Run> = {
-  id: 'worker',
   header: 'Worker',
   width: 'minmax(4.5rem, 1.2fr)',
   cell: ({ execution_summary: { worker_id: worker } }) =>
@@ -90,9 +81,9 @@ export const WIDE_COLUMNS: readonly Column<Run>[] = [
   WHAT,
   { ...PRIORITY, width: '7rem' },
   ATTEMPT,
-  { id: 'progress', header: 'Progress', width: 'minmax(6.5rem, 1fr)', cell: (run) => <Progress run={run} /> },
+  { header: 'Progress', width: 'minmax(6.5rem, 1fr)', cell: (run) => <Progress run={run} /> },
   CREATED,
-  { id: 'duration', header: 'Duration', width: '6rem', cell: (run) => <Took run={run} /> },
+  { header: 'Duration', width: '6rem', cell: (run) => <Took run={run} /> },
   WORKER,
 ];
 

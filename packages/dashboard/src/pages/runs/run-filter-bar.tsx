@@ -1,17 +1,22 @@
 import { RUN_STATES } from '@longshore/client/constants';
-import { unwrap } from '../../api/unwrap.js';
-import { useApi } from '../../api/use-api.js';
-import { useLive } from '../../api/use-live.js';
+import { useState } from 'react';
+import { unwrap } from '../../api/answers.js';
+import { useApi, useLive, type Run } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
-import { Field } from '../../components/controls/field.js';
-import { TextInput } from '../../components/controls/inputs.js';
+import { Icon } from '../../components/controls/icon.js';
+import { Field, Suggestions, TextInput, type ControlProps } from '../../components/controls/inputs.js';
 import { serviceNow } from '../../lib/clock.js';
 import { formatCount } from '../../lib/format.js';
 import { fromLocalInput, toLocalInput } from '../../lib/local-time.js';
-import { ExactInput } from './exact-input.js';
 import styles from './run-filter-bar.module.css';
-import { FILTER_LABELS, TIME_FILTERS, type RunFilters } from './run-filters.js';
-import type { Run } from './run-view.js';
+import {
+  FILTER_LABELS,
+  isTimeFilter,
+  RUN_FILTERS,
+  TIME_FILTERS,
+  type RunFilter,
+  type RunFilters,
+} from './run-filters.js';
 
 const PRESETS = [
   ['15 minutes', 15],
@@ -139,4 +144,78 @@ function minutesAgo(minutes: number): string {
 
 function distinct(texts: readonly (string | null | undefined)[]): string[] {
   return [...new Set(texts.filter((text) => typeof text === 'string'))].toSorted();
+}
+
+interface ExactInputProps {
+  readonly control: ControlProps;
+  readonly value: string;
+  /** Texts to choose from; one that is chosen counts at once. */
+  readonly suggestions: readonly string[];
+  readonly onChange: (value: string) => void;
+}
+
+/** A text that is compared to the letter: it counts when it is finished, by Enter or by leaving. */
+function ExactInput({ control, value, suggestions, onChange }: ExactInputProps) {
+  const [draft, setDraft] = useState<string>();
+  const commit = (text = draft): void => {
+    setDraft(undefined);
+    if (text !== undefined && text.trim() !== value) onChange(text.trim());
+  };
+  return (
+    <>
+      <TextInput
+        {...control}
+        mono
+        list={`${control.id}-list`}
+        value={draft ?? value}
+        spellCheck={false}
+        autoComplete="off"
+        onChange={(text) => (text === '' || suggestions.includes(text) ? commit(text) : setDraft(text))}
+        onBlur={() => commit()}
+        onKeyDown={({ key }) => {
+          if (key === 'Enter') commit();
+          if (key === 'Escape') setDraft(undefined);
+        }}
+      />
+      <Suggestions id={`${control.id}-list`} texts={suggestions} />
+    </>
+  );
+}
+
+interface FilterChipsProps {
+  readonly filters: RunFilters;
+  readonly onRemove: (filter: RunFilter) => void;
+}
+
+/** The filters that are set, each with a press to remove it. */
+export function FilterChips({ filters, onRemove }: FilterChipsProps) {
+  const set = RUN_FILTERS.filter((name) => filters[name] !== '');
+  if (set.length === 0) return null;
+  return (
+    <ul className={styles.chips} aria-label="Filters that are set">
+      {set.map((name) => {
+        const text = `${FILTER_LABELS[name]}: ${inWords(name, filters[name])}`;
+        return (
+          <li key={name}>
+            <button
+              type="button"
+              className={styles.chip}
+              aria-label={`Remove the filter ${text}`}
+              title={text}
+              onClick={() => onRemove(name)}
+            >
+              <span className="truncate">{text}</span>
+              <Icon name="close" />
+            </button>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+function inWords(name: RunFilter, value: string): string {
+  if (name === 'state') return value.toLowerCase();
+  if (!isTimeFilter(name)) return value;
+  return new Date(value).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
 }

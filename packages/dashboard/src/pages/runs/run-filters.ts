@@ -1,35 +1,9 @@
 import { readTimestamp } from '@longshore/common/json/read-timestamp';
-import type { Filters } from '../../hooks/use-url-filters.js';
+import { toFilters, type Filters } from '../../hooks/use-url-filters.js';
 import type { RunState } from '@longshore/client/constants';
 
-/** What a list of runs is filtered by; those of {@link TIME_FILTERS} are ISO 8601. */
-export const RUN_FILTERS = [
-  'state',
-  'op_definition',
-  'image',
-  'topic',
-  'selector',
-  'concurrency_key',
-  'label',
-  'name_prefix',
-  'cause',
-  'exit_code',
-  'worker_id',
-  'from',
-  'to',
-  'ended_from',
-  'ended_to',
-] as const;
-export type RunFilter = (typeof RUN_FILTERS)[number];
-
-/** Filters by a time, with the first and the last second that pass. */
-export const TIME_FILTERS = ['from', 'to', 'ended_from', 'ended_to'] as const satisfies readonly RunFilter[];
-export type TimeFilter = (typeof TIME_FILTERS)[number];
-
-export type RunFilters = Filters<RunFilter>;
-
-/** What each filter is called. */
-export const FILTER_LABELS: Readonly<Record<RunFilter, string>> = {
+/** What a list of runs is filtered by, and what each filter is called; those of {@link TIME_FILTERS} are ISO 8601. */
+export const FILTER_LABELS = {
   state: 'State',
   op_definition: 'Definition',
   image: 'Image',
@@ -45,30 +19,24 @@ export const FILTER_LABELS: Readonly<Record<RunFilter, string>> = {
   to: 'Created to',
   ended_from: 'Ended from',
   ended_to: 'Ended to',
-};
+} as const;
+export type RunFilter = keyof typeof FILTER_LABELS;
+
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- keys forgets the names
+export const RUN_FILTERS = Object.keys(FILTER_LABELS) as readonly RunFilter[];
+
+/** Filters by a time, with the first and the last second that pass. */
+export const TIME_FILTERS = ['from', 'to', 'ended_from', 'ended_to'] as const satisfies readonly RunFilter[];
+export type TimeFilter = (typeof TIME_FILTERS)[number];
+
+export type RunFilters = Filters<RunFilter>;
 
 /** Everything that the address of the page says: filters, and the run that the page adjoins. */
 export const RUN_PARAMETERS = [...RUN_FILTERS, 'starting_after', 'ending_before'] as const;
 export type RunParameters = Filters<(typeof RUN_PARAMETERS)[number]>;
 
 /** Filters and place that show everything from its newest page on. */
-export const NO_FILTERS: RunFilters = {
-  state: '',
-  op_definition: '',
-  image: '',
-  topic: '',
-  selector: '',
-  concurrency_key: '',
-  label: '',
-  name_prefix: '',
-  cause: '',
-  exit_code: '',
-  worker_id: '',
-  from: '',
-  to: '',
-  ended_from: '',
-  ended_to: '',
-};
+export const NO_FILTERS = toFilters(RUN_FILTERS, () => '');
 
 /** Leads to the newest page. */
 export const NEWEST_PAGE = { starting_after: '', ending_before: '' } as const;

@@ -1,9 +1,11 @@
 import { useCallback, useMemo, useState } from 'react';
-import { ApiError } from '../../api/api-error.js';
+import { ApiError } from '../../api/answers.js';
+import type { Run } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
+import { EmptyState } from '../../components/feedback/empty-state.js';
 import { DataTable } from '../../components/table/data-table.js';
-import { LiveDot } from '../../components/values/live-dot.js';
 import { Pager } from '../../components/table/pager.js';
+import { LiveDot } from '../../components/values/live-dot.js';
 import { useMedia } from '../../hooks/use-media.js';
 import { useUrlFilters } from '../../hooks/use-url-filters.js';
 import { countRuns, formatCount } from '../../lib/format.js';
@@ -11,13 +13,10 @@ import { useSession } from '../../session/session-context.js';
 import { PageHeader } from '../../shell/page-header.js';
 import { useShortcut } from '../../shell/shortcuts.js';
 import { BulkDialog } from './bulk-dialog.js';
-import { FilterChips } from './filter-chips.js';
-import { MatchingDialog } from './matching/matching-dialog.js';
-import { useMatching, type MatchingAction } from './matching/use-matching.js';
+import { MatchingDialog, useMatching, type MatchingAction } from './matching-dialog.js';
 import { NewRunDialog } from './new-run-dialog.js';
-import { NoRuns } from './no-runs.js';
 import { NARROW_COLUMNS, WIDE_COLUMNS } from './run-columns.js';
-import { RunFilterBar } from './run-filter-bar.js';
+import { FilterChips, RunFilterBar } from './run-filter-bar.js';
 import {
   filtersOf,
   isFiltered,
@@ -26,14 +25,11 @@ import {
   RUN_PARAMETERS,
   type RunFilters,
 } from './run-filters.js';
-import type { Run } from './run-view.js';
 import styles from './runs-page.module.css';
 import { SavedViews } from './saved-views.js';
 import { SelectionBar } from './selection-bar.js';
-import { useChosenRuns } from './use-chosen-runs.js';
-import { useHeldRows } from './use-held-rows.js';
-import { useNewRuns } from './use-new-runs.js';
-import { PAGE_SIZE, useRunPage } from './use-run-page.js';
+import { useChosenRuns, useHeldRows } from './use-chosen-runs.js';
+import { PAGE_SIZE, useNewRuns, useRunPage } from './use-run-page.js';
 
 const ROW_HEIGHT = { line: 48, card: 252 };
 const ROOM_FOR_ALL = '(min-width: 84rem)';
@@ -146,7 +142,7 @@ export default function RunsPage() {
         onRetry={() => void refetch()}
         empty={
           <NoRuns
-            isFiltered={isAnyFilter}
+            isAnyFilter={isAnyFilter}
             isNewest={page.isNewest}
             refusal={refusal}
             onClear={clear}
@@ -204,4 +200,45 @@ function hrefOf({ id }: Run): string {
 
 function imagesOf(runs: readonly Run[] | undefined): string[] {
   return [...new Set(runs?.map(({ image }) => image))].toSorted();
+}
+
+interface Props {
+  readonly isAnyFilter: boolean;
+  readonly isNewest: boolean;
+  /** What the service has against the address of the page. */
+  readonly refusal: string | undefined;
+  readonly onClear: () => void;
+  readonly onNewest: () => void;
+}
+
+/** Why there are no runs to show, and the way to some. */
+function NoRuns({ isAnyFilter, isNewest, refusal, onClear, onNewest }: Props) {
+  const newest = <Button onClick={onNewest}>Newest runs</Button>;
+  const clear = <Button onClick={onClear}>Clear filters</Button>;
+  if (refusal !== undefined) {
+    return (
+      <EmptyState
+        icon="warning"
+        title={isNewest ? 'The service refused these filters' : 'This page no longer exists'}
+        action={isNewest ? clear : newest}
+      >
+        {refusal}.
+        {!isNewest &&
+          ' Runs are removed when their retention is over, and pages that began with them go too.'}
+      </EmptyState>
+    );
+  }
+  if (!isNewest) return <EmptyState icon="runs" title="No runs on this page" action={newest} />;
+  if (isAnyFilter) {
+    return (
+      <EmptyState title="No run matches these filters" action={clear}>
+        Definition, image and topic are compared to the letter.
+      </EmptyState>
+    );
+  }
+  return (
+    <EmptyState icon="runs" title="No runs yet">
+      Create one with the button above, or over the API: POST /runs.
+    </EmptyState>
+  );
 }

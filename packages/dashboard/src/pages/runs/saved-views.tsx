@@ -1,11 +1,10 @@
-import { useState, useSyncExternalStore } from 'react';
+import { useState } from 'react';
 import { Link } from 'wouter';
 import { Button } from '../../components/controls/button.js';
-import { Field } from '../../components/controls/field.js';
-import { Icon } from '../../components/controls/icon.js';
-import { IconButton } from '../../components/controls/icon-button.js';
-import { TextInput } from '../../components/controls/inputs.js';
-import { ConfirmDialog } from '../../components/feedback/confirm-dialog.js';
+import { IconButton } from '../../components/controls/icon.js';
+import { Field, TextInput } from '../../components/controls/inputs.js';
+import { ConfirmDialog } from '../../components/feedback/dialog.js';
+import { Store, useStore } from '../../lib/store.js';
 import styles from './run-filter-bar.module.css';
 import { RUN_FILTERS, type RunFilters } from './run-filters.js';
 
@@ -13,24 +12,26 @@ import { RUN_FILTERS, type RunFilters } from './run-filters.js';
 type SavedViews = Readonly<Record<string, string>>;
 
 const STORED = 'longshore.run-views';
-const listeners = new Set<() => void>();
+const views = new Store(stored());
+// Other tabs save views, too.
+addEventListener('storage', () => views.set(stored()));
 
 /** Filters that this browser keeps under a name, each a link. @param filters those that can be saved; undefined: none are set */
 export function SavedViews({ filters }: { readonly filters: RunFilters | undefined }) {
-  const views = read(useSyncExternalStore(subscribe, stored));
+  const saved = read(useStore(views));
   const [isSaving, setSaving] = useState(false);
   const [name, setName] = useState('');
   const save = async (): Promise<void> => {
     if (name.trim() === '') throw new Error('Enter a name.');
-    if (filters !== undefined) write({ ...views, [name.trim()]: queryOf(filters) });
+    if (filters !== undefined) write({ ...saved, [name.trim()]: queryOf(filters) });
     setName('');
     await Promise.resolve();
   };
   const remove = (one: string): void => {
-    const { [one]: _, ...others } = views;
+    const { [one]: _, ...others } = saved;
     write(others);
   };
-  const names = Object.keys(views).toSorted();
+  const names = Object.keys(saved).toSorted();
   if (names.length === 0 && filters === undefined) return null;
   return (
     <>
@@ -38,10 +39,8 @@ export function SavedViews({ filters }: { readonly filters: RunFilters | undefin
         <ul className={styles.chips} aria-label="Saved views">
           {names.map((one) => (
             <li key={one} className={styles.view}>
-              <Link href={`/runs?${views[one] ?? ''}`}>{one}</Link>
-              <IconButton label={`Remove the view ${one}`} onClick={() => remove(one)}>
-                <Icon name="close" />
-              </IconButton>
+              <Link href={`/runs?${saved[one] ?? ''}`}>{one}</Link>
+              <IconButton label={`Remove the view ${one}`} icon="close" onClick={() => remove(one)} />
             </li>
           ))}
         </ul>
@@ -71,15 +70,6 @@ function queryOf(filters: RunFilters): string {
   return new URLSearchParams(set.map((name) => [name, filters[name]])).toString();
 }
 
-function subscribe(listener: () => void): () => void {
-  listeners.add(listener);
-  addEventListener('storage', listener);
-  return () => {
-    listeners.delete(listener);
-    removeEventListener('storage', listener);
-  };
-}
-
 function stored(): string {
   try {
     return localStorage.getItem(STORED) ?? '{}';
@@ -90,9 +80,9 @@ function stored(): string {
 
 function read(text: string): SavedViews {
   try {
-    const views: unknown = JSON.parse(text);
+    const parsed: unknown = JSON.parse(text);
     return Object.fromEntries(
-      Object.entries(Object(views)).filter((view): view is [string, string] => typeof view[1] === 'string'),
+      Object.entries(Object(parsed)).filter((view): view is [string, string] => typeof view[1] === 'string'),
     );
   } catch {
     return {};
@@ -100,7 +90,7 @@ function read(text: string): SavedViews {
 }
 
 /** @throws Error where the browser keeps nothing */
-function write(views: SavedViews): void {
-  localStorage.setItem(STORED, JSON.stringify(views));
-  for (const listener of listeners) listener();
+function write(changed: SavedViews): void {
+  localStorage.setItem(STORED, JSON.stringify(changed));
+  views.set(stored());
 }

@@ -1,7 +1,7 @@
-import { describeError } from '../../api/api-error.js';
+import { describeError } from '../../api/answers.js';
 import { Button } from '../../components/controls/button.js';
 import { formatCount } from '../../lib/format.js';
-import type { MatchingAction } from './matching/use-matching.js';
+import type { MatchingAction } from './matching-dialog.js';
 import styles from './runs-page.module.css';
 
 /** All runs that match the filters. */

@@ -1,45 +1,25 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useRef, useState, type FormEvent } from 'react';
-import { unwrap } from '../../api/unwrap.js';
+import { ApiError, describeError, unwrap } from '../../api/answers.js';
 import { useApi, type Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
+import { Field, PasswordInput, Select, TextInput } from '../../components/controls/inputs.js';
 import { Dialog } from '../../components/feedback/dialog.js';
-import { Field } from '../../components/controls/field.js';
-import { PasswordInput, Select, TextInput } from '../../components/controls/inputs.js';
-import { showToast } from '../../components/feedback/toast-store.js';
+import { showToast } from '../../components/feedback/toasts.js';
 import { placeErrors } from '../../run-form/form-values.js';
-import { ApiError, describeError } from '../../api/api-error.js';
 import styles from './secrets-page.module.css';
-import { KINDS, type Secret, type SecretKind } from './secret-view.js';
 
 const PATHS = ['name', 'kind', 'value.server', 'value.username', 'value.password', 'value'];
+const FIELDS = PATHS.map((path) => ({ path }));
 
 interface Props {
-  readonly isOpen: boolean;
   readonly onClose: () => void;
   /** The secret that gets another value; a new one without. */
   readonly replaced?: Secret;
 }
 
 /** Creates a secret, or replaces the value of one. */
-export function SecretDialog({ isOpen, onClose, replaced }: Props) {
-  return (
-    <Dialog
-      isOpen={isOpen}
-      onClose={onClose}
-      title={replaced === undefined ? 'New secret' : `Replace ${replaced.name}`}
-    >
-      <SecretForm replaced={replaced} onClose={onClose} />
-    </Dialog>
-  );
-}
-
-interface FormProps {
-  readonly replaced: Secret | undefined;
-  readonly onClose: () => void;
-}
-
-function SecretForm({ replaced, onClose }: FormProps) {
+export function SecretDialog({ onClose, replaced }: Props) {
   const [name, setName] = useState(replaced?.name ?? '');
   const [kind, setKind] = useState<SecretKind>(replaced?.kind ?? 'opaque');
   const [login, setLogin] = useState({ server: '', username: '' });
@@ -54,7 +34,7 @@ function SecretForm({ replaced, onClose }: FormProps) {
   });
   const { error } = storing;
   const lines = error instanceof ApiError ? error.errors : [];
-  const refused = placeErrors(lines, PATHS);
+  const refused = placeErrors(lines, FIELDS);
   const errors = refused.fields;
   const submit = (event: FormEvent): void => {
     event.preventDefault();
@@ -64,76 +44,78 @@ function SecretForm({ replaced, onClose }: FormProps) {
   };
   const label = kind === 'registry' ? 'Password or token' : 'Value';
   return (
-    <form className={styles.form} onSubmit={submit} noValidate autoComplete="off">
-      {replaced === undefined && (
-        <Field label="Name" hint="Runs refer to it by this name." error={errors['name']}>
-          {(control) => (
-            <TextInput
-              {...control}
-              mono
-              value={name}
-              onChange={setName}
-              autoComplete="off"
-              spellCheck={false}
-              data-autofocus
-            />
-          )}
-        </Field>
-      )}
-      <Field label="Kind" error={errors['kind']}>
-        {(control) => <Select {...control} value={kind} options={KINDS} onChange={setKind} />}
-      </Field>
-      {kind === 'registry' && (
-        <>
-          <Field
-            label="Server"
-            hint="Such as ghcr.io or registry.example.com:5000"
-            error={errors['value.server']}
-          >
+    <Dialog onClose={onClose} title={replaced === undefined ? 'New secret' : `Replace ${replaced.name}`}>
+      <form className={styles.form} onSubmit={submit} noValidate autoComplete="off">
+        {replaced === undefined && (
+          <Field label="Name" hint="Runs refer to it by this name." error={errors['name']}>
             {(control) => (
               <TextInput
                 {...control}
                 mono
+                value={name}
+                onChange={setName}
                 autoComplete="off"
-                value={login.server}
-                onChange={(server) => setLogin({ ...login, server })}
+                spellCheck={false}
+                data-autofocus
               />
             )}
           </Field>
-          <Field label="User name" error={errors['value.username']}>
-            {(control) => (
-              <TextInput
-                {...control}
-                autoComplete="off"
-                value={login.username}
-                onChange={(username) => setLogin({ ...login, username })}
-              />
-            )}
-          </Field>
-        </>
-      )}
-      <Field
-        label={label}
-        hint="It cannot be read again, neither here nor in the API."
-        error={problem ?? errors['value.password'] ?? errors['value']}
-      >
-        {(control) => (
-          <PasswordInput {...control} ref={typed} data-autofocus={replaced !== undefined || undefined} />
         )}
-      </Field>
-      <Field label="Or the content of a file" hint="For values of several lines, such as keys.">
-        {(control) => <input {...control} ref={file} type="file" className={styles.file} />}
-      </Field>
-      <p className={styles.error} role="alert">
-        {error !== null && (lines.length === 0 ? describeError(error) : refused.rest.join('\n'))}
-      </p>
-      <div className={styles.buttons}>
-        <Button onClick={onClose}>Back</Button>
-        <Button kind="primary" type="submit" isBusy={storing.isPending}>
-          {replaced === undefined ? 'Create' : 'Replace'}
-        </Button>
-      </div>
-    </form>
+        <Field label="Kind" error={errors['kind']}>
+          {(control) => <Select {...control} value={kind} options={KINDS} onChange={setKind} />}
+        </Field>
+        {kind === 'registry' && (
+          <>
+            <Field
+              label="Server"
+              hint="Such as ghcr.io or registry.example.com:5000"
+              error={errors['value.server']}
+            >
+              {(control) => (
+                <TextInput
+                  {...control}
+                  mono
+                  autoComplete="off"
+                  value={login.server}
+                  onChange={(server) => setLogin({ ...login, server })}
+                />
+              )}
+            </Field>
+            <Field label="User name" error={errors['value.username']}>
+              {(control) => (
+                <TextInput
+                  {...control}
+                  autoComplete="off"
+                  value={login.username}
+                  onChange={(username) => setLogin({ ...login, username })}
+                />
+              )}
+            </Field>
+          </>
+        )}
+        <Field
+          label={label}
+          hint="It cannot be read again, neither here nor in the API."
+          error={problem ?? errors['value.password'] ?? errors['value']}
+        >
+          {(control) => (
+            <PasswordInput {...control} ref={typed} data-autofocus={replaced !== undefined || undefined} />
+          )}
+        </Field>
+        <Field label="Or the content of a file" hint="For values of several lines, such as keys.">
+          {(control) => <input {...control} ref={file} type="file" className={styles.file} />}
+        </Field>
+        <p className={styles.error} role="alert">
+          {error !== null && (lines.length === 0 ? describeError(error) : refused.rest.join('\n'))}
+        </p>
+        <div className={styles.buttons}>
+          <Button onClick={onClose}>Back</Button>
+          <Button kind="primary" type="submit" isBusy={storing.isPending}>
+            {replaced === undefined ? 'Create' : 'Replace'}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
   );
 }
 
@@ -164,3 +146,13 @@ function useStore(name: string, onStored: () => void, read: () => Promise<Schema
     },
   });
 }
+
+/** A secret as the API has it: everything but its value. */
+export type Secret = Schemas['Secret'];
+type SecretKind = Secret['kind'];
+
+const KINDS = [
+  ['opaque', 'Opaque: any text, for an environment variable'],
+  ['map', 'Map: a JSON object of environment variables'],
+  ['registry', 'Registry: a login for the pull of an image'],
+] as const satisfies readonly (readonly [SecretKind, string])[];

@@ -1,10 +1,15 @@
+import { useState } from 'react';
+import { unwrap } from '../../api/answers.js';
+import { useApi } from '../../api/use-api.js';
+import { Button } from '../../components/controls/button.js';
+import { ConfirmDialog } from '../../components/feedback/dialog.js';
+import { showToast } from '../../components/feedback/toasts.js';
 import type { Column } from '../../components/table/data-table.js';
+import { Badge, type Tone } from '../../components/values/badge.js';
+import { RunLink, WorkerLink } from '../../components/values/named-links.js';
 import { ResourceBar } from '../../components/values/resource-bar.js';
-import { RunLink } from '../../components/values/run-link.js';
 import { Time } from '../../components/values/time.js';
 import { formatMb } from '../../lib/format.js';
-import { DrainButton } from './drain-button.js';
-import { WorkerStateBadge } from './worker-state-badge.js';
 import {
   assignedRuns,
   cpuUse,
@@ -15,6 +20,7 @@ import {
   stateOf,
   whyNotClaiming,
   type Worker,
+  type WorkerState,
 } from './worker-view.js';
 import styles from './workers-page.module.css';
 
@@ -24,7 +30,6 @@ const GPUS_SHOWN = 4;
 
 export const WORKER_COLUMNS: readonly Column<Worker>[] = [
   {
-    id: 'worker',
     header: 'Worker',
     width: 'minmax(7.5rem, 1.6fr)',
     card: 'title',
@@ -36,7 +41,6 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
     ),
   },
   {
-    id: 'state',
     header: 'State',
     width: '6.5rem',
     cell: (worker) => (
@@ -51,29 +55,25 @@ export const WORKER_COLUMNS: readonly Column<Worker>[] = [
     ),
   },
   {
-    id: 'cpu',
     header: 'CPU cores',
     width: 'minmax(4.5rem, 0.7fr)',
     cell: (worker) => <ResourceBar label="CPU cores" {...cpuUse(worker)} />,
   },
   {
-    id: 'ram',
     header: 'RAM',
     width: 'minmax(7.5rem, 1fr)',
     cell: (worker) => <ResourceBar label="RAM" {...ramUse(worker)} format={formatMb} />,
   },
   {
-    id: 'gpus',
     header: 'GPU memory',
     width: 'minmax(5.5rem, 1fr)',
     cell: (worker) => <Gpus worker={worker} />,
   },
-  { id: 'runs', header: 'Runs', width: 'minmax(6.5rem, 1fr)', cell: (worker) => <Runs worker={worker} /> },
+  { header: 'Runs', width: 'minmax(6.5rem, 1fr)', cell: (worker) => <Runs worker={worker} /> },
 ];
 
 /** For keys that may drain. */
 export const DRAIN_COLUMN: Column<Worker> = {
-  id: 'drain',
   header: 'Drain',
   width: '5rem',
   align: 'end',
@@ -134,5 +134,56 @@ function Runs({ worker }: { readonly worker: Worker }) {
       ))}
       {rest.length > 0 && <li className="muted">{rest.join(', ')}</li>}
     </ul>
+  );
+}
+
+const TONES: Readonly<Record<WorkerState, Tone>> = {
+  active: 'good',
+  draining: 'warn',
+  'not claiming': 'warn',
+  stale: 'bad',
+};
+
+/** What a worker is up to. */
+export function WorkerStateBadge({ state }: { readonly state: WorkerState }) {
+  return <Badge tone={TONES[state]}>{state}</Badge>;
+}
+
+/** Drains a worker, or lets it go on, after a question. */
+export function DrainButton({ worker: { id, draining } }: { readonly worker: Worker }) {
+  const api = useApi();
+  // What was asked stays what is done, also when another user drains the worker meanwhile.
+  const [asked, setAsked] = useState<'drain' | 'resume'>();
+
+  const confirm = async (): Promise<void> => {
+    const params = { path: { worker_id: id } };
+    await (asked === 'drain'
+      ? unwrap(api.POST('/workers/{worker_id}/drain', { params }))
+      : unwrap(api.POST('/workers/{worker_id}/resume', { params })));
+    const effect = asked === 'drain' ? ' takes no new runs.' : ' takes runs again.';
+    showToast('good', <WorkerLink id={id} />, effect);
+  };
+  return (
+    <>
+      <Button
+        size="small"
+        aria-label={draining ? `Resume ${id}` : `Drain ${id}`}
+        onClick={() => setAsked(draining ? 'resume' : 'drain')}
+      >
+        {draining ? 'Resume' : 'Drain'}
+      </Button>
+      <ConfirmDialog
+        isOpen={asked !== undefined}
+        onClose={() => setAsked(undefined)}
+        title={asked === 'resume' ? `Resume ${id}?` : `Drain ${id}?`}
+        confirmLabel={asked === 'resume' ? 'Resume' : 'Drain'}
+        refreshes="workers"
+        onConfirm={confirm}
+      >
+        {asked === 'resume'
+          ? 'The worker may claim runs again.'
+          : 'The worker gets no new runs until it is resumed. It finishes its current runs.'}
+      </ConfirmDialog>
+    </>
   );
 }

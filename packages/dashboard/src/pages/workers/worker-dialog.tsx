@@ -1,14 +1,14 @@
 import { Link } from 'wouter';
 import { Dialog } from '../../components/feedback/dialog.js';
 import { EmptyState } from '../../components/feedback/empty-state.js';
+import { Fact } from '../../components/values/facts.js';
+import { RunLink } from '../../components/values/named-links.js';
 import { ResourceBar } from '../../components/values/resource-bar.js';
-import { RunLink } from '../../components/values/run-link.js';
 import { Time } from '../../components/values/time.js';
-import { useSession } from '../../session/session-context.js';
 import { formatCount, formatMb } from '../../lib/format.js';
-import { DrainButton } from './drain-button.js';
+import { useSession } from '../../session/session-context.js';
+import { DrainButton, WorkerStateBadge } from './worker-columns.js';
 import styles from './worker-dialog.module.css';
-import { WorkerStateBadge } from './worker-state-badge.js';
 import {
   assignedRuns,
   cpuUse,
@@ -61,43 +61,20 @@ function Details({ worker }: { readonly worker: Worker }) {
   return (
     <div className={styles.details}>
       <dl className={styles.facts}>
-        <div>
-          <dt>State</dt>
-          <dd>
-            <WorkerStateBadge state={stateOf(worker)} />
-          </dd>
-        </div>
-        {worker.not_claiming.length > 0 && (
-          <div>
-            <dt>Does not claim</dt>
-            <dd>{whyNotClaiming(worker)}</dd>
-          </div>
-        )}
-        <div>
-          <dt>Last heartbeat</dt>
-          <dd>
-            <Time at={worker.last_heartbeat_at} />
-          </dd>
-        </div>
-        <div>
-          <dt>First heartbeat</dt>
-          <dd>
-            <Time at={worker.created_at} />
-          </dd>
-        </div>
-        <div>
-          <dt>Tags</dt>
-          <dd>{listed(worker.tags)}</dd>
-        </div>
-        <div>
-          <dt>Capabilities</dt>
-          <dd>{listed(worker.capabilities)}</dd>
-        </div>
+        <Fact name="State">
+          <WorkerStateBadge state={stateOf(worker)} />
+        </Fact>
+        {worker.not_claiming.length > 0 && <Fact name="Does not claim">{whyNotClaiming(worker)}</Fact>}
+        <Fact name="Last heartbeat">
+          <Time at={worker.last_heartbeat_at} />
+        </Fact>
+        <Fact name="First heartbeat">
+          <Time at={worker.created_at} />
+        </Fact>
+        <Fact name="Tags">{listed(worker.tags)}</Fact>
+        <Fact name="Capabilities">{listed(worker.capabilities)}</Fact>
         {worker.engine !== undefined && (
-          <div>
-            <dt>Jobs in {worker.engine.name}</dt>
-            <dd>{jobsOf(worker.engine).join(', ')}</dd>
-          </div>
+          <Fact name={`Jobs in ${worker.engine.name}`}>{jobsOf(worker.engine).join(', ')}</Fact>
         )}
       </dl>
       <section>

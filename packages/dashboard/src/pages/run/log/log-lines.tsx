@@ -1,10 +1,12 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useCallback, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
+import Anser from 'anser';
+import { memo, useCallback, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
 import { Button } from '../../../components/controls/button.js';
 import { classNames } from '../../../lib/class-names.js';
+import { formatBytes, formatCount, formatExact } from '../../../lib/format.js';
 import styles from './log-lines.module.css';
-import { LogRow } from './log-row.js';
 import type { LogEntry } from './log-page.js';
+import logTextStyles from './log-text.module.css';
 import type { Log } from './use-log.js';
 
 const ROW_PX = 20;
@@ -151,4 +153,120 @@ export function LogLines({ log, entries, hasTimes, isWrapped, marked, target, on
       )}
     </div>
   );
+}
+
+interface LogRowProps {
+  readonly entry: LogEntry;
+  /** Digits of the greatest line number that is there. */
+  readonly digits: number;
+  readonly hasTimes: boolean;
+  readonly marked: string;
+  readonly onGoTo: ((entry: LogEntry) => void) | undefined;
+}
+
+/** One line of a log with its number, or a gap with its size. */
+const LogRow = memo(function LogRow({ entry, digits, hasTimes, marked, onGoTo }: LogRowProps) {
+  if ('gap' in entry) {
+    const { lines, bytes } = entry.gap;
+    const size = bytes === null ? '' : ` (${formatBytes(bytes)})`;
+    return (
+      <span className={styles.gap}>
+        {formatCount(lines)} {lines === 1 ? 'line' : 'lines'} left out{size}
+      </span>
+    );
+  }
+  const { line, t, stream, text } = entry;
+  const number = <span style={{ minWidth: `${digits}ch` }}>{line + 1}</span>;
+  return (
+    <>
+      {onGoTo === undefined ? (
+        <span className={styles.number}>{number}</span>
+      ) : (
+        <button
+          type="button"
+          className={styles.number}
+          title="Show this line in the whole log"
+          aria-label={`Show line ${line + 1} in the whole log`}
+          onClick={() => onGoTo(entry)}
+        >
+          {number}
+        </button>
+      )}
+      {hasTimes && (
+        <time className={styles.time} dateTime={t} title={formatExact(t)}>
+          {timeOfDay(t)}
+        </time>
+      )}
+      <span className={classNames(styles.text, stream === 'stderr' && styles.stderr)} data-stream={stream}>
+        {stream === 'stderr' && <span className="visually-hidden">stderr: </span>}
+        <LogText text={text} marked={marked} />
+      </span>
+    </>
+  );
+});
+
+/** `03:04:05.678`, local time. */
+function timeOfDay(iso: string): string {
+  const date = new Date(iso);
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) => padded(part, 2));
+  return `${clock.join(':')}.${padded(date.getMilliseconds(), 3)}`;
+}
+
+function padded(value: number, length: number): string {
+  return String(value).padStart(length, '0');
+}
+
+const ESCAPE = String.fromCodePoint(0x1b);
+const BELL = String.fromCodePoint(0x07);
+
+/** Escape sequences that are not about colours: titles of windows, movements, character sets. */
+const OTHER_SEQUENCES = new RegExp(
+  `${ESCAPE}(?:\\][^${BELL}${ESCAPE}]*(?:${BELL}|${ESCAPE}\\\\)?|\\[[0-9;?]*[A-LN-Za-ln-z]|[()][A-Z0-9]|[=>78c])`,
+  'g',
+);
+
+interface LogTextProps {
+  readonly text: string;
+  /** What is marked, whatever its case; empty: nothing. */
+  readonly marked: string;
+}
+
+/** The text of a line, with the 16 colours of terminals. What a carriage return wrote over is not shown. */
+function LogText({ text, marked }: LogTextProps) {
+  const visible = lastWritten(text.replaceAll(OTHER_SEQUENCES, ''));
+  if (!visible.includes(ESCAPE)) return <Marked text={visible} marked={marked} />;
+  return Anser.ansiToJson(visible, { use_classes: true, remove_empty: true }).map(
+    ({ content, fg, bg, decorations }, index) => (
+      <span
+        // oxlint-disable-next-line react/no-array-index-key -- the pieces of one line never change places
+        key={index}
+        className={classNames(
+          logTextStyles[`fg-${fg}`],
+          logTextStyles[`bg-${bg}`],
+          ...decorations.map((name) => logTextStyles[name]),
+        )}
+      >
+        <Marked text={content} marked={marked} />
+      </span>
+    ),
+  );
+}
+
+function Marked({ text, marked }: LogTextProps) {
+  const wanted = marked.toLowerCase();
+  const lower = text.toLowerCase();
+  // Some letters change their length with the case; then places in one are not places in the other.
+  if (wanted === '' || lower.length !== text.length || !lower.includes(wanted)) return text;
+  const parts = [];
+  let at = 0;
+  for (let next = lower.indexOf(wanted); next >= 0; next = lower.indexOf(wanted, at)) {
+    parts.push(text.slice(at, next), <mark key={next}>{text.slice(next, next + wanted.length)}</mark>);
+    at = next + wanted.length;
+  }
+  return [...parts, text.slice(at)];
+}
+
+function lastWritten(text: string): string {
+  if (!text.includes('\r')) return text;
+  return text.split('\r').findLast((part) => part !== '') ?? '';
 }

@@ -1,4 +1,4 @@
-import { toApiError } from '../../../api/unwrap.js';
+import { toApiError } from '../../../api/answers.js';
 import type { LongshoreClient, Schemas } from '../../../api/use-api.js';
 
 /** A line of a log, or a gap where lines are missing. */
@@ -14,13 +14,17 @@ export interface LogQuery {
   readonly contains?: string;
 }
 
-/** A page of a log. */
+/** A page of a log, or the stretch of it that a tab holds. */
 export interface LogPage {
   readonly entries: readonly LogEntry[];
-  readonly previous: string;
-  readonly hasPrevious: boolean;
-  readonly next: string;
-  readonly hasMore: boolean;
+  /** Cursor in front of the first entry. */
+  readonly before: string;
+  readonly hasOlder: boolean;
+  /** Cursor behind the last entry. */
+  readonly after: string;
+  /** Whether it holds the newest line that was known when it was read. */
+  readonly isAtEnd: boolean;
+  /** Nothing will follow. */
   readonly isComplete: boolean;
   /** Number of lines that were printed and are not stored; 0 while the log is not complete. */
   readonly leftOut: number;
@@ -49,10 +53,10 @@ export async function readLogPage(
       .split('\n')
       .slice(0, -1)
       .map((line): LogEntry => JSON.parse(line)),
-    previous: headers.get('X-Log-Previous-Cursor') ?? '',
-    hasPrevious: headers.get('X-Log-Has-Previous') === 'true',
-    next: headers.get('X-Log-Next-Cursor') ?? '',
-    hasMore: headers.get('X-Log-Has-More') === 'true',
+    before: headers.get('X-Log-Previous-Cursor') ?? '',
+    hasOlder: headers.get('X-Log-Has-Previous') === 'true',
+    after: headers.get('X-Log-Next-Cursor') ?? '',
+    isAtEnd: headers.get('X-Log-Has-More') !== 'true',
     isComplete: headers.get('X-Log-Complete') === 'true',
     leftOut: Number(headers.get('X-Log-Lines-Left-Out')),
   };

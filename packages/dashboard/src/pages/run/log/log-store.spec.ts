@@ -14,22 +14,22 @@ const line = (number: number, text: string, continued = false): LogEntry => ({
 
 const page = (entries: readonly LogEntry[], change: Partial<LogPage> = {}): LogPage => ({
   entries,
-  previous: 'c',
-  hasPrevious: false,
-  next: entries.at(-1)?.cursor ?? 'c',
-  hasMore: false,
+  before: 'c',
+  hasOlder: false,
+  after: entries.at(-1)?.cursor ?? 'c',
+  isAtEnd: true,
   isComplete: false,
   leftOut: 0,
   ...change,
 });
 
-const END = page([], { next: 'c9', isComplete: true, leftOut: 5 });
+const END = page([], { after: 'c9', isComplete: true, leftOut: 5 });
 
 describe('the end of a log that a stream has told', () => {
   test('is read when a read that is under way has ended', async () => {
     let answer: ((older: LogPage) => void) | undefined;
     const read: ReadLog = (query) => {
-      if (query.tail !== undefined) return Promise.resolve(page([line(8, 'x')], { hasPrevious: true }));
+      if (query.tail !== undefined) return Promise.resolve(page([line(8, 'x')], { hasOlder: true }));
       if (query.before === undefined) return Promise.resolve(END);
       return new Promise((resolve) => (answer = resolve));
     };
@@ -37,10 +37,10 @@ describe('the end of a log that a stream has told', () => {
     await store.toEnd();
     const reading = store.older();
     await store.complete();
-    assert.equal(store.view().window?.isComplete, false);
+    assert.equal(store.get().window?.isComplete, false);
     answer?.(page([line(7, 'w')]));
     await reading;
-    const { window } = store.view();
+    const { window } = store.get();
     assert.deepEqual([window?.isComplete, window?.leftOut, window?.entries.length], [true, 5, 2]);
   });
 
@@ -56,9 +56,9 @@ describe('the end of a log that a stream has told', () => {
     const store = new LogStore(read, '');
     await store.toEnd();
     await store.complete();
-    assert.equal(store.view().window?.isComplete, false);
+    assert.equal(store.get().window?.isComplete, false);
     await vi.runAllTimersAsync();
-    const { window, error } = store.view();
+    const { window, error } = store.get();
     assert.deepEqual([window?.isComplete, window?.leftOut, error], [true, 5, undefined]);
     assert.equal(queries.length, 3);
   });
@@ -68,7 +68,7 @@ describe('the end of a log that a stream has told', () => {
     const store = new LogStore(() => Promise.resolve(page([line((reads += 1), 'x')])), '');
     await store.toEnd();
     await store.complete();
-    assert.deepEqual([store.view().window?.isComplete, reads], [false, 2]);
+    assert.deepEqual([store.get().window?.isComplete, reads], [false, 2]);
   });
 });
 
@@ -79,19 +79,19 @@ async function searched(): Promise<LogStore> {
   return store;
 }
 const shown = (store: LogStore): (string | undefined)[] =>
-  store.view().window?.entries.map((entry) => ('text' in entry ? entry.text : undefined)) ?? [];
+  store.get().window?.entries.map((entry) => ('text' in entry ? entry.text : undefined)) ?? [];
 
 describe('lines that a stream brings to a search', () => {
   test('are shown with all their pieces when the text crosses from one piece into the next', async () => {
     const store = await searched();
     store.follow([line(4, 'none'), line(5, 'here: b')], true);
     assert.deepEqual(shown(store), ['the border']);
-    assert.equal(store.view().window?.after, 'c4', 'the unfinished line is read again');
+    assert.equal(store.get().window?.after, 'c4', 'the unfinished line is read again');
     store.follow([line(6, 'order', true)], true);
     store.follow([line(7, ' end', true), line(8, 'order')], true);
     assert.deepEqual(shown(store), ['the border', 'here: b', 'order', ' end']);
     store.follow([line(9, 'last')], true);
-    assert.equal(store.view().window?.after, 'c8');
+    assert.equal(store.get().window?.after, 'c8');
   });
 
   test('are shown when they continue the line that was found last, and not when they only look so', async () => {
@@ -108,6 +108,6 @@ describe('lines that a stream brings to a search', () => {
     store.follow([line(4, 'half b')], true);
     store.follow([line(4, 'half b'), line(5, 'order', true)], true);
     assert.deepEqual(shown(store), ['the border', 'half b', 'order']);
-    assert.equal(store.view().window?.after, 'c5');
+    assert.equal(store.get().window?.after, 'c5');
   });
 });

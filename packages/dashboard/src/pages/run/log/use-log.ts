@@ -1,8 +1,9 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { useEffect, useEffectEvent, useRef, useState, useSyncExternalStore, type RefObject } from 'react';
-import { ApiError } from '../../../api/api-error.js';
+import { useEffect, useEffectEvent, useRef, useState, type RefObject } from 'react';
+import { ApiError } from '../../../api/answers.js';
 import { useApi } from '../../../api/use-api.js';
 import { useSse, type StreamStatus } from '../../../api/use-sse.js';
+import { useStore } from '../../../lib/store.js';
 import { readLogPage, type LogEntry } from './log-page.js';
 import { LogStore, type LogView } from './log-store.js';
 
@@ -32,7 +33,7 @@ export function useLog({ runId, attempt, contains, place }: LogSource): Log {
   const [store] = useState(
     () => new LogStore((query, signal) => readLogPage(api, runId, { ...query, attempt }, signal), contains),
   );
-  const view = useSyncExternalStore(store.subscribe, store.view);
+  const view = useStore(store);
   const isFollowed = useRef(place === '');
   const open = useEffectEvent(() => (place === '' ? store.toEnd() : store.toPlace(place)));
   useEffect(() => {
