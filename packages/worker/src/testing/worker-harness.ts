@@ -1,6 +1,6 @@
 import type { Capability } from '@longshore/client/constants';
 import { pino } from 'pino';
-import { loadWorkerSettings } from '../settings/load-settings.js';
+import { loadWorkerSettings } from '../settings/worker-settings.js';
 import { LocalExecutor } from '../local/local-executor.js';
 import { Worker } from '../worker.js';
 import type { Resources } from '../service-api/service-api.js';
@@ -84,4 +84,20 @@ export function makeHarness({ env = {}, resources = {}, capabilities }: HarnessO
     },
   };
   return harness;
+}
+
+interface StartedRun extends Pick<WorkerHarness, 'clock' | 'service' | 'runtime' | 'worker' | 'log'> {
+  readonly harness: WorkerHarness;
+  readonly run: FakeRun;
+  readonly container: FakeContainer;
+}
+
+/** A worker with a run in its container. */
+export async function startedRun(options?: HarnessOptions, fields?: Partial<FakeRun>): Promise<StartedRun> {
+  const harness = makeHarness(options);
+  const run = harness.service.add('run-1', fields);
+  await harness.start();
+  const container = await harness.container();
+  await harness.untilState(run, 'RUNNING');
+  return { ...harness, harness, run, container };
 }

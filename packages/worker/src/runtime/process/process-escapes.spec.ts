@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,13 +18,11 @@ import { promisify } from 'node:util';
 import { afterAll, describe, it, onTestFinished, vi } from 'vitest';
 import { containerSpec, MemoryLog } from '../../testing/container-spec.js';
 import type { RunningContainer } from '../runtime.js';
-import { processStamp } from './process-table.js';
+import { processStamp, RunProcesses } from './process-table.js';
 import { ProcessRuntime } from './process.runtime.js';
 import { RunFolders } from './run-folders.js';
-import { RunProcesses } from './run-processes.js';
 
 const root = mkdtempSync(join(tmpdir(), 'longshore-escapes-'));
-const notesDir = join(root, 'state');
 const pidFile = join(root, 'pid');
 const program = join(root, 'images', 'tool', 'program');
 mkdirSync(join(root, 'images', 'tool'), { recursive: true });
@@ -27,7 +34,6 @@ const log = new MemoryLog();
 const folders = new RunFolders('w-1', root);
 const runtime = new ProcessRuntime({
   imagesDir: join(root, 'images'),
-  notesDir,
   folders,
   log,
   env: process.env,
@@ -99,7 +105,7 @@ describe.runIf(process.platform === 'linux')('the processes of a run', () => {
     refusal.mockRestore();
     assert.equal(await runtime.removeLeftovers(), 1);
     assert.equal(processStamp(escaped), null);
-    assert.equal(existsSync(notesDir), false);
+    assert.deepEqual(readdirSync(folders.notes), []);
   });
 
   it('end although the worker has no file descriptor left to read the table of processes for a time', async () => {
@@ -110,7 +116,7 @@ describe.runIf(process.platform === 'linux')('the processes of a run', () => {
       stdio: 'ignore',
     });
     killAtEnd(marked.pid ?? 0);
-    const module = new URL('../../../dist/runtime/process/run-processes.js', import.meta.url).href;
+    const module = new URL('../../../dist/runtime/process/process-table.js', import.meta.url).href;
     const code = `
       const { RunProcesses } = await import(${JSON.stringify(module)});
       const { closeSync, openSync } = await import('node:fs');

@@ -2,39 +2,32 @@ import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { MAX_EVENT_LINE } from '../../logs/log-events.js';
 import { DOWN, eventTypes } from '../fake-service.js';
-import { makeHarness } from '../worker-harness.js';
+import { makeHarness, startedRun } from '../worker-harness.js';
 
 test('ships the log while the container runs, and the rest before the final event', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
+  const { harness, clock, service, run, container } = await startedRun();
   container.print('first', '{"type":"NOTE","msg":"an event is a line too"}');
-  await harness.clock.pass(1_000);
+  await clock.pass(1_000);
   const early = ['first', '{"type":"NOTE","msg":"an event is a line too"}'];
-  assert.deepEqual(harness.service.logs.texts('run-1'), early);
+  assert.deepEqual(service.logs.texts('run-1'), early);
   container.print('last');
   container.end(0);
   await harness.untilState(run, 'COMPLETED');
-  assert.deepEqual(harness.service.logs.texts('run-1'), [...early, 'last', '<end>']);
-  const calls = harness.service.calls.map(({ what, event }) => event?.type ?? what);
+  assert.deepEqual(service.logs.texts('run-1'), [...early, 'last', '<end>']);
+  const calls = service.calls.map(({ what, event }) => event?.type ?? what);
   assert.ok(calls.lastIndexOf('putLogChunk') < calls.lastIndexOf('COMPLETED'));
   assert.equal(await harness.end(), 0);
 });
 
 test('forwards the events of a log up to the limit, says once that more were dropped, and ships every line', async () => {
-  const harness = makeHarness({ env: { SERVICE_WORKER_MAX_EVENTS: '3' } });
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
+  const { harness, service, run, container } = await startedRun({ env: { SERVICE_WORKER_MAX_EVENTS: '3' } });
   const lines = Array.from({ length: 20 }, (_, n) => `{"type":"NOTE","msg":${n}}`);
   container.print(...lines);
   container.end(0);
   await harness.untilState(run, 'COMPLETED');
   assert.deepEqual(eventTypes(run), ['STARTED', 'NOTE', 'NOTE', 'NOTE', 'EVENTS_DROPPED', 'COMPLETED']);
   assert.match(String(run.timeline[4]?.msg), /SERVICE_WORKER_MAX_EVENTS is 3/);
-  assert.deepEqual(harness.service.logs.texts('run-1'), [...lines, '<end>']);
-  await harness.end();
+  assert.deepEqual(service.logs.texts('run-1'), [...lines, '<end>']);
 });
 
 test('reads an event from a line in parts, and tells of one whose line is too long or that the service refuses', async () => {
@@ -70,7 +63,6 @@ test('reads an event from a line in parts, and tells of one whose line is too lo
     'LAST',
     'COMPLETED',
   ]);
-  await harness.end();
 });
 
 test('leaves events out of the error message', async () => {
@@ -87,7 +79,6 @@ test('leaves events out of the error message', async () => {
     run.timeline.at(-1)?.payload?.['error_message'],
     'The container ended with exit code 3. Its last log lines:\nno such file: data.csv\n{"not": "an event"}',
   );
-  await harness.end();
 });
 
 test('marks the end of an empty log', async () => {
@@ -97,15 +88,10 @@ test('marks the end of an empty log', async () => {
   await harness.start();
   await harness.untilState(run, 'COMPLETED');
   assert.deepEqual(harness.service.logs.texts('run-1'), ['<end>']);
-  await harness.end();
 });
 
 test('ships the log of a cancelled run, with the output during its stop', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
-  await harness.untilState(run, 'RUNNING');
+  const { clock, service, run, container } = await startedRun();
   container.print('working');
   const stop = container.stop.bind(container);
   container.stop = async (seconds) => {
@@ -113,9 +99,9 @@ test('ships the log of a cancelled run, with the output during its stop', async 
     await stop(seconds);
   };
   run.state = 'CANCELLED';
-  const isThere = () => harness.service.logs.texts('run-1').at(-1) === '<end>';
-  await harness.clock.until('the log has ended', isThere, 100);
-  assert.deepEqual(harness.service.logs.texts('run-1'), [
+  const isThere = () => service.logs.texts('run-1').at(-1) === '<end>';
+  await clock.until('the log has ended', isThere, 100);
+  assert.deepEqual(service.logs.texts('run-1'), [
     'working',
     'cleaning up',
     '{"type":"NOTE","msg":"too late for an event"}',
@@ -123,7 +109,6 @@ test('ships the log of a cancelled run, with the output during its stop', async 
     '<end>',
   ]);
   assert.deepEqual(eventTypes(run), ['STARTED']);
-  await harness.end();
 });
 
 test("ships the log of each attempt under the attempt's number", async () => {
@@ -137,7 +122,6 @@ test("ships the log of each attempt under the attempt's number", async () => {
   await harness.untilState(run, 'COMPLETED');
   assert.deepEqual(harness.service.logs.texts('run-1', 1), ['attempt 1', '<end>']);
   assert.deepEqual(harness.service.logs.texts('run-1', 2), ['attempt 2', '<end>']);
-  await harness.end();
 });
 
 test('writes the reason to the log when no container ran', async () => {
@@ -153,7 +137,6 @@ test('writes the reason to the log when no container ran', async () => {
     '[worker] ask the registry',
     '<end>',
   ]);
-  await harness.end();
 });
 
 for (const [what, fault] of [
@@ -201,15 +184,10 @@ test('continues to ship after the final event, and releases the run', async () =
   harness.service.onCall = () => undefined;
   await harness.clock.pass(10_000);
   assert.deepEqual(harness.service.logs.texts('run-1'), ['line', '<end>']);
-  await harness.end();
 });
 
 test('marks the end of a log whose rest it could not ship in time', async () => {
-  const harness = makeHarness();
-  const { clock, service } = harness;
-  const run = service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
+  const { harness, clock, service, run, container } = await startedRun();
   container.print('first');
   await clock.pass(5_000);
   service.onCall = ({ what }) => (what === 'putLogChunk' ? DOWN : undefined);
@@ -223,7 +201,6 @@ test('marks the end of a log whose rest it could not ship in time', async () => 
   service.onCall = () => undefined;
   await clock.until('the log has ended', () => service.logs.texts('run-1').includes('<end>'), 1_000);
   assert.deepEqual(service.logs.texts('run-1'), ['first', 'second', '[1]', '<end>']);
-  await harness.end();
 });
 
 test('on shutdown ships the rest of a log for little more than the drain time', async () => {

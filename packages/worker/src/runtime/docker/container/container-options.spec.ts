@@ -4,7 +4,8 @@ import { RUN_OPTIONS } from '@longshore/client/constants';
 import { NO_CONSTRAINTS } from '../../../service-api/constraints.js';
 import { containerSpec } from '../../../testing/container-spec.js';
 import { sampleOptions } from '../../../testing/sample-options.js';
-import { CAPABILITIES, containerOptions } from './container-options.js';
+import { CONTAINER_CAPABILITIES } from '../../runtime.js';
+import { containerOptions } from './container-options.js';
 
 const OWNER = { workerId: 'w-1', instance: '1f3a90cc' };
 
@@ -27,6 +28,8 @@ test('puts variables of the worker above those of the run', () => {
     'SERVICE_CPU=2',
     'SERVICE_RAM_MB=512',
   ]);
+  const traced = containerOptions({ ...spec, trace: { ...trace, tracestate: 'a=1' } }, OWNER);
+  assert.ok(traced.Env?.includes('TRACESTATE=a=1') && !traced.Env.includes('TRACESTATE=kept'));
 });
 
 for (const [what, command, args, Entrypoint, Cmd] of [
@@ -105,9 +108,12 @@ test('carries out every option of a run', () => {
     capabilities.map((one) => (typeof one === 'string' ? one : one.name)),
   );
   const ofConstraints = ['cpu_millis', 'gpus', 'shm'];
-  assert.deepEqual(new Set([...needed, ...ofConstraints]), new Set([...CAPABILITIES, 'network:', 'volume:']));
+  assert.deepEqual(
+    new Set([...needed, ...ofConstraints]),
+    new Set([...CONTAINER_CAPABILITIES, 'network:', 'volume:']),
+  );
   const spec = containerSpec('tool');
-  for (const options of sampleOptions(CAPABILITIES)) {
+  for (const options of sampleOptions(CONTAINER_CAPABILITIES)) {
     const created = containerOptions({ ...spec, ...options }, OWNER);
     assert.notDeepEqual(created, containerOptions(spec, OWNER), Object.keys(options).join());
   }

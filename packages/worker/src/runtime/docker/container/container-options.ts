@@ -1,27 +1,10 @@
-import type { Capability } from '@longshore/client/constants';
 import type Dockerode from 'dockerode';
 import type { WorkerIdentity } from '../../../process/worker-identity.js';
-import { withLimit } from '../engine/docker-engine.js';
-import type { EngineFeatures } from '../engine/engine-features.js';
+import { withLimit, type EngineFeatures } from '../engine/docker-engine.js';
 import { RunFault, workerEnvironment, type ContainerLimits, type ContainerSpec } from '../../runtime.js';
 
 /** Folder of the input and the output file inside the container. */
 export const CONTAINER_FOLDER = '/longshore';
-
-/** What containers of Docker do for a run. */
-export const CAPABILITIES = [
-  'env',
-  'command',
-  'secrets',
-  'secrets_from',
-  'files',
-  'scratch',
-  'registry',
-  'container',
-  'cpu_millis',
-  'gpus',
-  'shm',
-] as const satisfies Capability[];
 
 /** Processes and threads that one container may have at once without a setting: so many, and so many for each core. */
 const PIDS = { base: 1024, perCore: 256 };
