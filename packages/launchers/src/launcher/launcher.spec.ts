@@ -114,24 +114,6 @@ describe('a launcher', () => {
     assert.deepEqual(cluster.removals, ['run-1/1']);
   });
 
-  it('adopts a job that the previous process submitted after it had started', async () => {
-    const harness = new LauncherHarness();
-    const { clock, cluster, service } = harness;
-    const old = await harness.start();
-    const next = await harness.start({ env: { SERVICE_WORKER_MAX_PENDING: '1' } });
-    service.onCall = () => undefined;
-    const run = service.add('run-1');
-    await harness.untilRunning(run);
-    await harness.end(old);
-    await harness.end(next);
-    await harness.start();
-    await clock.pass(90_000);
-    cluster.exit('run-1');
-    await harness.untilState(run, 'COMPLETED');
-    assert.deepEqual(cluster.submitted, ['run-1/1']);
-    assert.deepEqual(eventTypes(run), ['SUBMITTED', 'STARTED', 'COMPLETED']);
-  });
-
   it('that runs twice under one id executes an attempt once and reports its end once', async () => {
     const { harness, clock, cluster, service, run } = await running({ maxAttempts: 3 });
     await harness.start();

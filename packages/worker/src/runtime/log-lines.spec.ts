@@ -191,7 +191,7 @@ const RUNNING = new Promise<never>(() => undefined);
 describe('readChunks', () => {
   it('gives the chunks of several streams as they arrive', async () => {
     const [one, two] = [new PassThrough(), new PassThrough()];
-    const chunks = readChunks([source('one', one), source('two', two)], RUNNING);
+    const chunks = readChunks([streamed('one', one), streamed('two', two)], RUNNING);
     one.write('a');
     assert.deepEqual(await nextText(chunks), ['one', 'a']);
     two.write('b');
@@ -211,7 +211,7 @@ describe('readChunks', () => {
         this.push(Buffer.alloc(512));
       },
     });
-    const chunks = readChunks([source('one', endless)], RUNNING);
+    const chunks = readChunks([streamed('one', endless)], RUNNING);
     await chunks.next();
     await sleep(50);
     assert.ok(produced <= 4096, `${produced} bytes were produced for one read`);
@@ -221,7 +221,7 @@ describe('readChunks', () => {
 
   it('ends when a stream stays open and silent after the end of the program', async () => {
     const held = new PassThrough();
-    const chunks = readChunks([source('one', held)], Promise.resolve(), 30);
+    const chunks = readChunks([streamed('one', held)], Promise.resolve(), 30);
     held.write('last words');
     assert.deepEqual(await nextText(chunks), ['one', 'last words']);
     assert.equal((await chunks.next()).done, true);
@@ -230,7 +230,7 @@ describe('readChunks', () => {
 
   it('continues after the end of the program while output arrives', async () => {
     const busy = new PassThrough();
-    const chunks = readChunks([source('one', busy)], Promise.reject(new Error('unknown end')), 500);
+    const chunks = readChunks([streamed('one', busy)], Promise.reject(new Error('unknown end')), 500);
     for (let i = 0; i < 5; i++) {
       const next = nextText(chunks);
       await sleep(150);
@@ -242,7 +242,7 @@ describe('readChunks', () => {
 
   it('treats a broken stream as ended', async () => {
     const broken = new PassThrough();
-    const chunks = readChunks([source('one', broken)], RUNNING);
+    const chunks = readChunks([streamed('one', broken)], RUNNING);
     const next = chunks.next();
     broken.destroy(new Error('connection reset'));
     assert.equal((await next).done, true);
@@ -252,7 +252,7 @@ describe('readChunks', () => {
     const stream = new PassThrough({ highWaterMark: 16 });
     const end = new EventEmitter();
     const ended = once(end, 'end');
-    const chunks = readChunks([source('one', stream)], ended);
+    const chunks = readChunks([streamed('one', stream)], ended);
     stream.write('read');
     await chunks.next();
     await chunks.return();
@@ -266,7 +266,7 @@ describe('readChunks', () => {
 
   it('adds no listener per chunk', async () => {
     const stream = new PassThrough();
-    const chunks = readChunks([source('one', stream)], RUNNING);
+    const chunks = readChunks([streamed('one', stream)], RUNNING);
     for (let i = 0; i < 50; i++) {
       stream.write('x');
       await chunks.next();
@@ -277,7 +277,7 @@ describe('readChunks', () => {
   });
 });
 
-function source(stream: string, readable: Readable) {
+function streamed(stream: string, readable: Readable) {
   return { stream, readable };
 }
 

@@ -266,11 +266,6 @@ describe('numbers keep their digits', () => {
 describe('an older service', () => {
   const PAYLOAD = { outputs: { started_at: 1 }, started_at: 'a', finished_at: 'b' };
 
-  function refusalOf(...members: readonly string[]): Response {
-    const errors = members.map((name) => `payload.${name} is not a known field`);
-    return Response.json({ detail: 'Request validation failed', errors }, { status: 400 });
-  }
-
   test('gets no query that it would refuse, and a newer one all again', async () => {
     let lost: object = {};
     const { api, received } = new StubService(({ route }) =>
@@ -329,3 +324,8 @@ describe('an older service', () => {
     }
   });
 });
+
+function refusalOf(...members: readonly string[]): Response {
+  const errors = members.map((name) => `payload.${name} is not a known field`);
+  return Response.json({ detail: 'Request validation failed', errors }, { status: 400 });
+}

@@ -184,7 +184,7 @@ test('reads Retry-After', async () => {
 
 /** Over a connection. */
 describe('a request', () => {
-  let onRequest: (response: ServerResponse, url?: string) => void = () => undefined;
+  let onRequest: (response: ServerResponse, url?: string) => void;
   const server = createServer(({ url }, response) => onRequest(response, url));
   let baseUrl = '';
   beforeAll(async () => {
@@ -242,17 +242,6 @@ describe('a request', () => {
   test('reads no more of an answer than the limit, plain or compressed', async () => {
     const limited = connected(100_000);
     const tooLarge = /larger than SERVICE_WORKER_MAX_ANSWER_BYTES \(100000\)/;
-    const flood = (status: number) => (response: ServerResponse) => {
-      response.writeHead(status, { 'Content-Type': 'application/json' });
-      const more = (): void => {
-        if (!response.destroyed) response.write('[0],'.repeat(10_000), () => setImmediate(more));
-      };
-      more();
-    };
-    const bomb = (response: ServerResponse): void => {
-      response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' });
-      response.end(gzipSync(JSON.stringify({ ...SHOWN_RUN, inputs: { a: 'x'.repeat(1_000_000) } })));
-    };
     for (const large of [flood(200), flood(404), bomb]) {
       onRequest = large;
       const got = await limited.getRun('r');
@@ -262,3 +251,19 @@ describe('a request', () => {
     assert.equal((await limited.getRun('r')).kind, 'ok');
   });
 });
+
+/** An answer without an end. */
+function flood(status: number) {
+  return (response: ServerResponse): void => {
+    response.writeHead(status, { 'Content-Type': 'application/json' });
+    const more = (): void => {
+      if (!response.destroyed) response.write('[0],'.repeat(10_000), () => setImmediate(more));
+    };
+    more();
+  };
+}
+
+function bomb(response: ServerResponse): void {
+  response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' });
+  response.end(gzipSync(JSON.stringify({ ...SHOWN_RUN, inputs: { a: 'x'.repeat(1_000_000) } })));
+}

@@ -142,6 +142,6 @@ export function uniqueMapOf<V>(
 }
 
 /** Whether a text may be the tag of a worker. */
-export function isTag(text: string): boolean {
-  return text !== '' && text.length <= 128 && !/\p{Cc}/u.test(text);
+export function isTag(tag: string): boolean {
+  return tag !== '' && tag.length <= 128 && !/\p{Cc}/u.test(tag);
 }

@@ -23,6 +23,8 @@ export interface WorkerHarness {
   /** Waits for the container with the index. */
   container(index?: number): Promise<FakeContainer>;
   untilState(run: FakeRun, state: string): Promise<void>;
+  /** Starts with a run, and waits for its state. */
+  execute(state: string, fields?: Partial<FakeRun>): Promise<FakeRun>;
   /** Shuts the worker down and advances the clock until it has ended. @returns the exit code */
   end(): Promise<number>;
 }
@@ -77,6 +79,12 @@ export function makeHarness({ env = {}, resources = {}, capabilities }: HarnessO
       return container;
     },
     untilState: (run, state) => clock.until(`run is ${state}`, () => run.state === state, 20),
+    execute: async (state, fields) => {
+      const run = service.add('run-1', fields);
+      await harness.start();
+      await harness.untilState(run, state);
+      return run;
+    },
     end: async () => {
       worker.shutDown();
       await clock.until('the worker ends', () => code !== null, 50);

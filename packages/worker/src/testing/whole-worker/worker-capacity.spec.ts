@@ -45,9 +45,7 @@ test('keeps a claimed run that does not fit yet, claims nothing, and starts it w
 
 test('fails a run whose requirements it cannot meet, with the missing resource', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1', want({ ramMb: 9000 }));
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED', want({ ramMb: 9000 }));
   assert.match(errorMessage(run), /9000 MB of RAM.*8000 MB.*1000 MB.*SERVICE_SCHEDULER=fit/);
   assert.equal(run.timeline.at(-1)?.payload?.['cause'], 'infrastructure');
   assert.equal(harness.runtime.pulls.length, 0);
@@ -130,9 +128,7 @@ test('does not start a run that needs what its runtime does not announce', async
     ['shm', { shmMb: 64 }],
   ] as const) {
     const harness = makeHarness({ capabilities: ['env'] });
-    const run = harness.service.add('run-1', want(constraints));
-    await harness.start();
-    await harness.untilState(run, 'FAILED');
+    const run = await harness.execute('FAILED', want(constraints));
     assert.match(errorMessage(run), new RegExp(`needs ${capability}, which the runtime`));
     assert.equal(harness.runtime.containers.length, 0);
   }

@@ -31,9 +31,7 @@ describe('the cause that FAILED reports', () => {
     it(`is ${cause} after ${title}`, async () => {
       const harness = makeHarness();
       prepare(harness);
-      const run = harness.service.add('run-1');
-      await harness.start();
-      await harness.untilState(run, 'FAILED');
+      const run = await harness.execute('FAILED');
       const payload = run.timeline.at(-1)?.payload ?? {};
       assert.equal(payload['cause'], cause);
       assert.equal(payload['exit_code'], exitCode);
@@ -121,9 +119,7 @@ describe('a failure of the engine', () => {
   it('does not delay a shutdown', async () => {
     const harness = makeHarness();
     harness.runtime.onStart = harness.runtime.onProbe = throws(new EngineFault('no bridge'));
-    const run = harness.service.add('run-1');
-    await harness.start();
-    await harness.untilState(run, 'FAILED');
+    await harness.execute('FAILED');
     await harness.clock.pass(100_000);
     const before = harness.clock.nowMs();
     assert.equal(await harness.end(), 0);

@@ -35,15 +35,13 @@ for (const [what, chunkMs, count, words] of [
   test(`ships ${count} quick lines whole: the container waits for a service that ${what}`, async () => {
     const harness = makeHarness();
     const { clock, runtime, service } = harness;
-    const run = service.add('run-1');
     service.chunkMs = chunkMs;
     const lines = Array.from({ length: count }, (_, n) => `${words} ${n}`);
     runtime.onStart = (container) => {
       for (const line of lines) container.print(line);
       container.end(0);
     };
-    await harness.start();
-    await harness.untilState(run, 'COMPLETED');
+    await harness.execute('COMPLETED');
     await clock.until('the log ends', () => service.logs.texts('run-1').at(-1) === '<end>', 1_000);
     assert.deepEqual(service.logs.texts('run-1'), [...lines, '<end>']);
   });

@@ -67,14 +67,12 @@ test('reads an event from a line in parts, and tells of one whose line is too lo
 
 test('leaves events out of the error message', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1');
   const progress = Array.from({ length: 30 }, (_, n) => `{"type":"PROGRESS","msg":${n}}`);
   harness.runtime.onStart = (container) => {
     container.print('no such file: data.csv', ...progress, '{"not": "an event"}');
     container.end(3);
   };
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED');
   assert.equal(
     run.timeline.at(-1)?.payload?.['error_message'],
     'The container ended with exit code 3. Its last log lines:\nno such file: data.csv\n{"not": "an event"}',
@@ -83,10 +81,8 @@ test('leaves events out of the error message', async () => {
 
 test('marks the end of an empty log', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1');
   harness.runtime.onStart = (container) => container.end(0);
-  await harness.start();
-  await harness.untilState(run, 'COMPLETED');
+  await harness.execute('COMPLETED');
   assert.deepEqual(harness.service.logs.texts('run-1'), ['<end>']);
 });
 
@@ -113,13 +109,11 @@ test('ships the log of a cancelled run, with the output during its stop', async 
 
 test("ships the log of each attempt under the attempt's number", async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1', { maxAttempts: 2 });
   harness.runtime.onStart = (container) => {
     container.print(`attempt ${container.spec.attempt}`);
     container.end(container.spec.attempt === 1 ? 1 : 0);
   };
-  await harness.start();
-  await harness.untilState(run, 'COMPLETED');
+  await harness.execute('COMPLETED', { maxAttempts: 2 });
   assert.deepEqual(harness.service.logs.texts('run-1', 1), ['attempt 1', '<end>']);
   assert.deepEqual(harness.service.logs.texts('run-1', 2), ['attempt 2', '<end>']);
 });
@@ -129,9 +123,7 @@ test('writes the reason to the log when no container ran', async () => {
   harness.runtime.onPull = async () => {
     throw new Error('image not found:\nask the registry');
   };
-  const run = harness.service.add('run-1');
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  await harness.execute('FAILED');
   assert.deepEqual(harness.service.logs.texts('run-1'), [
     '[worker] image not found:',
     '[worker] ask the registry',

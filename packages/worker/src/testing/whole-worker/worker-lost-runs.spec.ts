@@ -194,9 +194,7 @@ describe('a worker whose service is older', () => {
         ? { kind: 'refused', status: 400, detail: 'capabilities is not a known field' }
         : undefined;
     const constraints = { ...NO_CONSTRAINTS, cpuMillis: 1500, cpuLimitMillis: 2500 };
-    const run = service.add('run-1', { constraints });
-    await harness.start();
-    await harness.untilState(run, 'RUNNING');
+    await harness.execute('RUNNING', { constraints });
     const refused = service.callsOf('heartbeat').filter(isWhole).length;
     assert.equal(refused, 1);
     const warned = log.filter((line) => line.includes('capabilities is not a known field'));

@@ -64,24 +64,20 @@ test('reports FAILED with the reason when the image is not found', async () => {
   harness.runtime.onPull = async () => {
     throw new Error("image 'example/image:1' not found");
   };
-  const run = harness.service.add('run-1');
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED');
   assert.deepEqual(eventTypes(run), ['FAILED']);
   assert.equal(errorMessage(run), "image 'example/image:1' not found");
 });
 
 test('drops a log event whose content the service refuses, and tells it in its place', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1');
   harness.service.onCall = ({ event }) =>
     event?.type === 'BAD' ? { kind: 'refused', status: 400, detail: 'Request validation failed' } : undefined;
   harness.runtime.onStart = (container) => {
     container.print('{"type":"BAD","msg":1}', '{"type":"GOOD","msg":1}');
     container.end(0);
   };
-  await harness.start();
-  await harness.untilState(run, 'COMPLETED');
+  const run = await harness.execute('COMPLETED');
   assert.deepEqual(eventTypes(run), ['STARTED', 'EVENTS_DROPPED', 'GOOD', 'COMPLETED']);
   assert.ok(harness.log.some((line) => line.includes('refused a log event')));
 });
@@ -92,37 +88,31 @@ for (const [what, refusal] of [
 ] as const) {
   test(`reports FAILED when the service finds the outputs ${what}`, async () => {
     const harness = makeHarness();
-    const run = harness.service.add('run-1');
     harness.service.onCall = ({ event }) => (event?.type === 'COMPLETED' ? refusal : undefined);
     harness.runtime.onStart = (container) => container.end(0);
-    await harness.start();
-    await harness.untilState(run, 'FAILED');
+    const run = await harness.execute('FAILED');
     assert.match(errorMessage(run), /refused the run's outputs/);
   });
 }
 
 test('reports FAILED when the outputs are not readable', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1');
   harness.runtime.onStart = async (container) => {
     container.writeOutputs('[1, 2]');
     container.end(0);
   };
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED');
   assert.match(errorMessage(run), /output file cannot be used: it holds no JSON object/);
 });
 
 test('reports FAILED without sending outputs that are larger than the service takes', async () => {
   const harness = makeHarness();
   harness.service.maxBodyBytes = 1000;
-  const run = harness.service.add('run-1');
   harness.runtime.onStart = (container) => {
     container.writeOutputs(JSON.stringify({ text: 'x'.repeat(1000) }));
     container.end(0);
   };
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED');
   assert.match(
     errorMessage(run),
     /it has 1011 bytes without white space; the service takes at most \d+ bytes/,
@@ -133,7 +123,6 @@ test('reports FAILED without sending outputs that are larger than the service ta
 
 test('reports FAILED even when the service refuses the reason', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1');
   harness.service.onCall = ({ event }) =>
     JSON.stringify(event ?? {}).includes('secret sauce')
       ? { kind: 'refused', status: 400, detail: 'Request validation failed' }
@@ -141,8 +130,7 @@ test('reports FAILED even when the service refuses the reason', async () => {
   harness.runtime.onPull = async () => {
     throw new Error('no secret sauce');
   };
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED');
   assert.match(errorMessage(run), /refused the reason/);
 });
 
@@ -162,7 +150,6 @@ for (const [what, putLogChunk] of Object.entries(LOG_TAKERS)) {
     const harness = makeHarness();
     if (putLogChunk !== null) harness.service.putLogChunk = putLogChunk;
     else harness.service.onCall = ({ what: called }) => (called === 'putLogChunk' ? 'hang' : undefined);
-    const run = harness.service.add('run-1');
     const heapMb: number[] = [];
     let turns = 0;
     const timer = setInterval(() => (turns += 1), 20);
@@ -177,8 +164,7 @@ for (const [what, putLogChunk] of Object.entries(LOG_TAKERS)) {
       container.lines = flood();
       container.end(1);
     };
-    await harness.start();
-    await harness.untilState(run, 'FAILED');
+    const run = await harness.execute('FAILED');
     clearInterval(timer);
     const [early = 0, late = 0] = heapMb;
     assert.ok(turns >= 5, `${turns} turns for timers during the flood`);

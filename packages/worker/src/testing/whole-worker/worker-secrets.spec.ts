@@ -69,9 +69,7 @@ test('gives the container the files of the run, their paths in variables, and ma
 test('fails a run whose file gets no value, before its container is created', async () => {
   const harness = makeHarness();
   const container = { ...PLAIN, files: { '/key': { secret: 'key' } } };
-  const run = harness.service.add('run-1', { container });
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED', { container });
   assert.match(errorMessage(run), /gave no value for the file '\/key'/);
 });
 
@@ -119,9 +117,7 @@ test('hides a value in the error of the engine', async () => {
   harness.runtime.onStart = () => {
     throw new Error(`cannot start with TOKEN=${VALUE}`);
   };
-  const run = harness.service.add('run-1', { container: ONE_SECRET });
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED', { container: ONE_SECRET });
   assert.equal(errorMessage(run), 'cannot start with TOKEN=***');
   await harness.end();
   assert.ok(!harness.log.join().includes(VALUE));
@@ -174,9 +170,7 @@ test('reports FAILED when the service has no secrets for a minute, and starts no
 
 test('does not execute a run that needs what its runtime lacks, and lets another worker have it', async () => {
   const harness = makeHarness({ capabilities: ['env'] });
-  const run = harness.service.add('run-1', { container: NEEDS_ALL });
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED', { container: NEEDS_ALL });
   assertFailed(
     run,
     'infrastructure',

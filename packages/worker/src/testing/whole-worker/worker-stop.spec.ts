@@ -215,10 +215,8 @@ test('leaves the list of the service after a clean end, by its last request', as
   ] as const) {
     const harness = makeHarness();
     harness.service.onCall = ({ what }) => (what === 'removeWorker' ? answer : undefined);
-    const run = harness.service.add('run-1');
     harness.runtime.onStart = (container) => container.end(0);
-    await harness.start();
-    await harness.untilState(run, 'COMPLETED');
+    await harness.execute('COMPLETED');
     assert.equal(await harness.end(), 0);
     await harness.clock.pass(60_000);
     assert.equal(harness.service.calls.at(-1)?.what, 'removeWorker');
