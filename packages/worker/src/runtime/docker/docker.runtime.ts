@@ -182,7 +182,7 @@ export class DockerRuntime implements Runtime {
     let attached: Readable | null = null;
     let mounts: PreparedMounts | null = null;
     try {
-      const { pids, user = null } = this.options;
+      const { pids = null, user = null } = this.options;
       const executed = user === null || user === NON_ROOT ? spec : { ...spec, user };
       const features = await this.featuresOf(engine);
       mounts = await this.volumes.prepare(engine, executed, features);

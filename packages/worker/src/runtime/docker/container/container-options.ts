@@ -58,18 +58,15 @@ const OVERRIDES = {
 /** As SERVICE_WORKER_USER: no container may run as root. */
 export const NON_ROOT = 'nonroot';
 
-export interface EngineChoices {
-  /** Absent: the default of the engine. */
-  readonly network?: string | undefined;
-  /** Absent: everything, and one core. */
-  readonly engine?: EngineFeatures;
+interface EngineChoices {
+  /** Undefined: the default of the engine. */
+  readonly network: string | undefined;
+  readonly engine: EngineFeatures;
   /** SERVICE_WORKER_PIDS; null: it follows the cores. */
-  readonly pids?: number | null;
-  /** The mounts of volumes; absent: none. */
-  readonly mounts?: readonly Dockerode.MountSettings[];
+  readonly pids: number | null;
+  /** The mounts of volumes. */
+  readonly mounts: readonly Dockerode.MountSettings[];
 }
-
-const ALL_FEATURES: EngineFeatures = { hasLog: true, hasInit: true, cores: 1, isRemapped: false };
 
 /**
  * The body of the engine's create call for one attempt of a run. No capability, no new privileges, no engine socket and
@@ -79,7 +76,7 @@ const ALL_FEATURES: EngineFeatures = { hasLog: true, hasInit: true, cores: 1, is
 export function containerOptions(
   spec: ContainerSpec,
   owner: WorkerIdentity,
-  { network, engine = ALL_FEATURES, pids = null, mounts = [] }: EngineChoices = {},
+  { network, engine, pids, mounts }: EngineChoices,
 ): Dockerode.ContainerCreateOptions {
   const Mounts = [...mounts, ...scratchMounts(spec)];
   return {
