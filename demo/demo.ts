@@ -5,7 +5,7 @@ import { serviceProgram } from '@longshore/common/service-program';
 import { createLongshoreClient, type LongshoreClient } from '@longshore/client';
 import type { Settings } from '../src/config/settings.js';
 import { takeIdentity } from '@longshore/worker/process/worker-identity';
-import { loadWorkerSettings } from '@longshore/worker/settings/load-settings';
+import { loadWorkerSettings } from '@longshore/worker/settings/worker-settings';
 import { chooseRuntime } from '@longshore/worker/runtime/choose-runtime';
 import { ChildProgram, type ChildPlan } from '@longshore/common/child-program';
 import { planDemo, serviceEnvironment, workerEnvironment, type DemoPlan } from './demo-plan.js';

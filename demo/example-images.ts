@@ -6,9 +6,9 @@ import {
   connectEngine,
   engineMessage,
   engineStatus,
+  engineProblem,
 } from '@longshore/worker/runtime/docker/engine/docker-engine';
 import { namedEngine, readEngineAddress } from '@longshore/worker/runtime/docker/engine/engine-address';
-import { engineProblem } from '@longshore/worker/runtime/docker/engine/engine-problem';
 import { isJsonObject } from '@longshore/common/json/json-value';
 
 const BUILD_MS = 120_000;

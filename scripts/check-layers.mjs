@@ -43,8 +43,6 @@ const TWO_WAY = new Set([
   'packages/dashboard/src: session <-> shell',
   'packages/dashboard/src/components: controls <-> feedback',
   'packages/worker/src: execution <-> logs',
-  'packages/worker/src: execution <-> runtime',
-  'packages/worker/src: execution <-> service-api',
   'packages/worker/src: process <-> runtime',
   'packages/worker/src: runtime <-> secrets',
   'src: auth <-> common',

@@ -6,7 +6,7 @@ import { SlurmEngine } from './slurm/slurm.engine.js';
 import type { Engine } from './launcher/engine.js';
 import { Launcher } from './launcher/launcher.js';
 import { EngineFault } from '@longshore/worker/runtime/runtime';
-import type { EngineSettings } from '@longshore/worker/settings/load-settings';
+import type { EngineSettings } from '@longshore/worker/settings/worker-settings';
 
 const RETRY = { firstMs: 1000, maxMs: 30_000 };
 

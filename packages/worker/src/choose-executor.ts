@@ -1,10 +1,10 @@
 import type { Logger } from 'pino';
 import { detectResources, limitResources } from './claims/resources.js';
-import type { Executor, ExecutorHost } from './execution/executor.js';
+import type { Executor, ExecutorHost } from './execution/run-execution.js';
 import type { WorkerIdentity } from './process/worker-identity.js';
 import { LocalExecutor } from './local/local-executor.js';
 import { chooseRuntime } from './runtime/choose-runtime.js';
-import type { EngineSettings, WorkerSettings } from './settings/load-settings.js';
+import type { EngineSettings, WorkerSettings } from './settings/worker-settings.js';
 
 /** In a constant, because the compiler would look for the types of a package that is compiled after this one. */
 const LAUNCHERS = '@longshore/launchers/open-launcher';

@@ -9,12 +9,12 @@ import { startTracing } from '@longshore/common/tracing/start-tracing';
 import { tracingProblems } from '@longshore/common/tracing/tracing-variables';
 import { takeIdentity } from './process/worker-identity.js';
 import { createWorkerLog } from './process/worker-log.js';
-import { loadWorkerSettings } from './settings/load-settings.js';
 import { Worker } from './worker.js';
 import { SYSTEM_CLOCK } from './process/clock.js';
 import { HttpServiceApi } from './service-api/http-service-api.js';
 import { chooseExecutor } from './choose-executor.js';
-import { WORKER_SETTINGS } from './settings/worker-settings.js';
+import { loadWorkerSettings, WORKER_SETTINGS } from './settings/worker-settings.js';
+import { errorText } from '@longshore/common/errors';
 
 const USAGE_ERROR = 2;
 
@@ -66,10 +66,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
 try {
   process.exit(await main(process.argv.slice(2), process.env));
 } catch (error) {
-  const problems =
-    error instanceof SettingsError
-      ? error.problems
-      : [error instanceof Error ? error.message : String(error)];
+  const problems = error instanceof SettingsError ? error.problems : [errorText(error)];
   standardError.write(`${problems.join('\n')}\n`);
   process.exit(error instanceof SettingsError ? USAGE_ERROR : 1);
 }

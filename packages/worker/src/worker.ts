@@ -1,16 +1,15 @@
 import type { Logger } from 'pino';
 import type { Tracing } from '@longshore/common/tracing/tracing';
 import type { WorkerContext } from './worker-context.js';
-import type { WorkerSettings } from './settings/load-settings.js';
+import type { WorkerSettings } from './settings/worker-settings.js';
 import { ClaimObstacles } from './claims/claim-obstacles.js';
 import { ClaimLoop } from './claims/claim-loop.js';
-import type { Clock } from './process/clock.js';
+import { whenAborted, type Clock } from './process/clock.js';
 import { HealthFile } from './heartbeats/health-file.js';
 import { HeartbeatLoop } from './heartbeats/heartbeat-loop.js';
 import { ClaimThrottle } from './claims/claim-throttle.js';
 import { UnshippedLogs } from './logs/run-log.js';
-import type { Executor, ExecutorHost } from './execution/executor.js';
-import type { RunExecution } from './execution/run-execution.js';
+import type { Executor, ExecutorHost, RunExecution } from './execution/run-execution.js';
 import { RunOutputs } from './execution/run-outputs.js';
 import { KeyWatch } from './service-api/key-watch.js';
 import { isIdRefusal } from './service-api/service-answer.js';
@@ -313,11 +312,4 @@ export class Worker {
       this.fail({ kind: 'shutting-down' });
     }
   }
-}
-
-function whenAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

@@ -3,7 +3,7 @@ import { cp, readdir, writeFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, it } from 'vitest';
-import { engineProblem } from '@longshore/worker/runtime/docker/engine/engine-problem';
+import { engineProblem } from '@longshore/worker/runtime/docker/engine/docker-engine';
 import { assertNothingLeft, demoEnvironment, startDemo } from '../../support/programs/demo-process.js';
 import { ordinaryUser } from '@longshore/worker/testing/ordinary-user';
 import { launch, makeDataDir, PROJECT } from '../../support/service-process.js';

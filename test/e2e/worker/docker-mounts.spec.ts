@@ -16,7 +16,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, it } from 'vitest';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import type { ContainerSpec } from '@longshore/worker/runtime/runtime';
-import { parseVolumes } from '@longshore/worker/runtime/volumes';
+import { parseVolumes } from '@longshore/worker/settings/volumes';
 import {
   ANY_IMAGE,
   containerSpec,

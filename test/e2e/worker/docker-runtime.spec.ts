@@ -4,7 +4,7 @@ import { afterAll, afterEach, describe, it } from 'vitest';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { RESTART_LINE } from '@longshore/worker/runtime/docker/container/container-output';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
-import { engineProblem } from '@longshore/worker/runtime/docker/engine/engine-problem';
+import { engineProblem } from '@longshore/worker/runtime/docker/engine/docker-engine';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import {

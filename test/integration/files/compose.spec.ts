@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, normalize } from 'node:path';
 import { beforeAll, describe, onTestFinished, test } from 'vitest';
 import { parse, parseDocument } from 'yaml';
-import { loadWorkerSettings } from '@longshore/worker/settings/load-settings';
-import { WORKER_SETTINGS } from '@longshore/worker/settings/worker-settings';
+import { loadWorkerSettings, WORKER_SETTINGS } from '@longshore/worker/settings/worker-settings';
 import { loadSettings } from '../../../src/config/settings.module.js';
 import { SETTING_KEYS } from '../../../src/config/settings.js';
 import {

@@ -5,8 +5,7 @@ import { describe, it } from 'vitest';
 import { parseEnv } from 'node:util';
 import { KNOWN_VARIABLES } from '@longshore/common/settings/unknown-variables';
 import { workerEnvironment } from '@longshore/worker/runtime/runtime';
-import { loadWorkerSettings } from '@longshore/worker/settings/load-settings';
-import { WORKER_SETTINGS } from '@longshore/worker/settings/worker-settings';
+import { loadWorkerSettings, WORKER_SETTINGS } from '@longshore/worker/settings/worker-settings';
 import { SETTING_KEYS } from '../../../src/config/settings.js';
 import { PROJECT } from '../../support/service-process.js';
 

@@ -8,7 +8,6 @@ import {
   NAMESPACE_PERMISSIONS,
   type Permission,
 } from '@longshore/launchers/kubernetes/permissions';
-import { KUBERNETES_SETTINGS } from '@longshore/worker/settings/kubernetes-settings';
 import { WORKER_SETTINGS } from '@longshore/worker/settings/worker-settings';
 
 interface Manifest {
@@ -80,7 +79,7 @@ describe('the files for a worker in Kubernetes', () => {
   });
 
   it('set only variables that the worker reads', () => {
-    const known: readonly string[] = [...WORKER_SETTINGS, ...KUBERNETES_SETTINGS].map(({ env }) => env);
+    const known: readonly string[] = WORKER_SETTINGS.map(({ env }) => env);
     const { data } = only('ConfigMap');
     assert.deepEqual(
       Object.keys(data).filter((name) => !known.includes(name)),

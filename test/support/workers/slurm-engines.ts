@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { SettingsReader } from '@longshore/common/settings/settings-reader';
 import type { EngineJob, JobSpec, JobStatus } from '@longshore/launchers/launcher/engine';
 import { SlurmEngine } from '@longshore/launchers/slurm/slurm.engine';
 import { jobSpec } from '@longshore/launchers/testing/job-spec';
-import { NO_VOLUMES, parseVolumes } from '@longshore/worker/runtime/volumes';
-import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/settings/slurm-settings';
+import { NO_VOLUMES, parseVolumes } from '@longshore/worker/settings/volumes';
+import { readSettings } from '@longshore/worker/settings/setting-table';
+import { SLURM_SETTINGS } from '@longshore/worker/settings/slurm-settings';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
 import { SlurmCluster } from './slurm-cluster.js';
 
@@ -38,15 +38,13 @@ export class SlurmEngines {
 
   async open(tool: string, choice: EngineChoice = {}): Promise<SlurmEngine> {
     const { env = {}, volumes, workerId = 'launcher-1', graceSeconds = 10 } = choice;
-    const reader = new SettingsReader(SLURM_SETTINGS, [], {
+    const settings = readSettings(SLURM_SETTINGS, {
       SERVICE_WORKER_SLURM_DIR: this.shared,
       SERVICE_WORKER_SLURM_CONTAINER: tool,
       SERVICE_WORKER_SLURM_IMAGES: join(this.cluster.folder, 'images'),
       SERVICE_WORKER_SLURM_POLL: '0.3',
       ...env,
     });
-    const settings = readSlurmSettings(reader);
-    reader.throwIfRefused();
     const offered = volumes === undefined ? NO_VOLUMES : parseVolumes(volumes);
     assert.ok(offered !== undefined, volumes);
     const engine = new SlurmEngine({

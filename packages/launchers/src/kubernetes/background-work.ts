@@ -2,7 +2,7 @@ import type { EngineJob } from '../launcher/engine.js';
 import type { RuntimeLog } from '@longshore/worker/runtime/runtime';
 import { orNull } from './api/kubernetes-api.js';
 import type { ClusterEvent, Pod, PodSpec } from './api/resources.js';
-import { removeJob, type RemovalParts } from './job-removal.js';
+import { removeJob, type RemovalParts, removeOrphans } from './job-lifecycle.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
 import { unmountedVolume } from './manifest/mounts.js';
 import {
@@ -13,9 +13,10 @@ import {
   POD_ANNOTATION,
   WORKER_LABEL,
 } from './manifest/names.js';
-import { removeOrphans } from './orphan-cleanup.js';
 import { readCapacity, type ClusterCapacity } from './state/cluster-capacity.js';
 import type { JobStates, StateActions } from './state/job-states.js';
+import { errorText } from '@longshore/common/errors';
+import { repeat } from '@longshore/worker/process/clock';
 
 /** Times between two rounds, in milliseconds. */
 const CAPACITY_MS = 30_000;
@@ -53,10 +54,10 @@ export class BackgroundWork implements StateActions {
     this.states = states;
     if (this.options.readsNodes) {
       await this.readCapacity();
-      void this.repeat('reading the capacity', CAPACITY_MS, () => this.readCapacity());
+      this.repeat('reading the capacity', CAPACITY_MS, () => this.readCapacity());
     }
-    void this.repeat('removing orphans', ORPHANS_MS, () => this.removeOrphans(states));
-    void this.repeat('reading events', EVENTS_MS, () => this.readEvents(states));
+    this.repeat('removing orphans', ORPHANS_MS, () => this.removeOrphans(states));
+    this.repeat('reading events', EVENTS_MS, () => this.readEvents(states));
   }
 
   listPods(job: EngineJob): void {
@@ -86,20 +87,15 @@ export class BackgroundWork implements StateActions {
     void this.logged(what, request).finally(() => this.pending.delete(what));
   }
 
-  private async repeat(what: string, everyMs: number, request: () => Promise<void>): Promise<void> {
-    const { signal } = this.options;
-    while (!signal.aborted) {
-      await this.parts.clock.sleep(everyMs, signal);
-      if (!signal.aborted) await this.logged(what, request);
-    }
+  private repeat(what: string, everyMs: number, request: () => Promise<void>): void {
+    void repeat(this.parts.clock, everyMs, this.options.signal, () => this.logged(what, request));
   }
 
   private async logged(what: string, request: () => Promise<void>): Promise<void> {
     try {
       await request();
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      this.options.log.warn({ error: reason }, `Kubernetes: ${what} failed`);
+      this.options.log.warn({ error: errorText(error) }, `Kubernetes: ${what} failed`);
     }
   }
 

@@ -9,7 +9,7 @@ import { FakeClock } from '@longshore/worker/testing/fake-clock';
 import { KubernetesEngine, type KubernetesOptions } from './kubernetes.engine.js';
 import { SETTINGS } from '../testing/job-context.js';
 import { ScriptedApi, status } from '../testing/scripted-api.js';
-import { NO_VOLUMES, parseVolumes } from '@longshore/worker/runtime/volumes';
+import { NO_VOLUMES, parseVolumes } from '@longshore/worker/settings/volumes';
 import { parseOutputs } from '@longshore/worker/runtime/outputs';
 
 const JOBS = '/apis/batch/v1/namespaces/runs/jobs';
@@ -46,15 +46,14 @@ const encoded = (text: string) => Buffer.from(text).toString('base64');
 const line = (second: number, text: string) => `2026-11-23T22:00:0${second}.000000001Z ${text}\n`;
 
 describe('the Kubernetes engine', () => {
-  const scripted = { api: new ScriptedApi() };
+  const scripted = ScriptedApi.forEachTest();
   const folder = mkdtempSync(join(tmpdir(), 'longshore-kubeconfig-'));
   let file: string;
   let engine: KubernetesEngine;
   let change: (object: object) => void;
 
-  beforeEach(async () => {
-    scripted.api = new ScriptedApi();
-    const { server } = await scripted.api.start();
+  beforeEach(() => {
+    const { server } = scripted.api;
     file = join(folder, 'config');
     writeFileSync(
       file,
@@ -65,18 +64,17 @@ describe('the Kubernetes engine', () => {
         'current-context': 'x',
       }),
     );
-    scripted.api.on('GET /api/v1/namespaces/runs', { body: {} });
-    scripted.api.on('POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews', {
+    scripted.on('GET /api/v1/namespaces/runs', { body: {} });
+    scripted.on('POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews', {
       body: { status: { allowed: true } },
     });
-    scripted.api.on('GET /api/v1/nodes', { body: { items: [] } });
-    scripted.api.on('GET /api/v1/pods', { body: { items: [] } });
+    scripted.on('GET /api/v1/nodes', { body: { items: [] } });
+    scripted.on('GET /api/v1/pods', { body: { items: [] } });
     engine = make();
   });
 
   afterEach(async () => {
     await engine.close();
-    await scripted.api.stop();
     rmSync(join(folder, 'config'));
   });
 
@@ -95,7 +93,7 @@ describe('the Kubernetes engine', () => {
   /** Opens the engine while the cluster has the job with this pod. */
   async function open(first: object): Promise<EngineJob> {
     const list = (path: string, item: object) =>
-      scripted.api.on(`GET ${path}`, (response, { query }) => {
+      scripted.on(`GET ${path}`, (response, { query }) => {
         if (query['watch'] !== 'true') {
           response.end(JSON.stringify({ metadata: { resourceVersion: '1' }, items: [item] }));
           return;
@@ -147,21 +145,21 @@ describe('the Kubernetes engine', () => {
       'file.1': encoded('key'),
     };
     const metadata = { annotations: { 'longshore.files': '{"file.1":"/run/key"}' } };
-    scripted.api.on(
+    scripted.on(
       `GET ${path}`,
       { body: { items: [{ metadata, data }] } },
       { body: { items: [] } },
       status(500, '', 'x'),
     );
     assert.deepEqual(await engine.readSecrets(job), { TOKEN: 'välue', '/run/key': 'key' });
-    const call = scripted.api.calls.findLast(({ route }) => route === `GET ${path}`);
+    const call = scripted.calls.findLast(({ route }) => route === `GET ${path}`);
     assert.equal(call?.query['fieldSelector'], 'metadata.name=run-r1-1');
     assert.equal(await engine.readSecrets(job), null);
     await assert.rejects(engine.readSecrets(job), { name: 'EngineFault' });
   });
 
   it('reads the log through broken connections to the end of the container', async () => {
-    scripted.api.on(
+    scripted.on(
       LOG,
       (response, { query }) => {
         assert.equal(query['follow'], 'true');
@@ -189,18 +187,18 @@ describe('the Kubernetes engine', () => {
     const reading = textsOf(job);
     change(pod({ waiting: { reason: 'InvalidImageName', message: 'bad' } }));
     assert.deepEqual(await reading, []);
-    assert.equal(scripted.api.routes().includes(LOG), false);
+    assert.equal(scripted.routes().includes(LOG), false);
   });
 
   it('ends the log when the pod is gone with it', async () => {
-    scripted.api.on(LOG, status(404, 'NotFound', 'pods "p1" not found'));
+    scripted.on(LOG, status(404, 'NotFound', 'pods "p1" not found'));
     assert.deepEqual(await textsOf(await open(DONE)), []);
   });
 
   it('reads the outputs again while the log is not complete or does not come', async () => {
     const bytes = Buffer.from('{"a":1}');
     const frame = `longshore-outputs ${bytes.length}\n${bytes.toString('base64')}\nlongshore-end\n`;
-    scripted.api.on(
+    scripted.on(
       LOG,
       (response) => response.end(frame.slice(0, 30)),
       status(500, '', 'away'),
@@ -208,7 +206,7 @@ describe('the Kubernetes engine', () => {
       (response) => response.end(frame),
     );
     assert.deepEqual(parseOutputs(await engine.readOutputs(await open(DONE), NEVER))?.outputs, { a: 1 });
-    assert.equal(scripted.api.calls.at(-1)?.query['container'], 'outputs');
+    assert.equal(scripted.calls.at(-1)?.query['container'], 'outputs');
   });
 
   it('ends the log and reads the outputs although connections stay open and give nothing', async () => {
@@ -216,7 +214,7 @@ describe('the Kubernetes engine', () => {
     engine = make({ clock });
     const frame = `longshore-outputs 2\n${Buffer.from('{}').toString('base64')}\nlongshore-end\n`;
     let outputsTries = 0;
-    scripted.api.on(LOG, (response, { query }) => {
+    scripted.on(LOG, (response, { query }) => {
       if (query['container'] === 'outputs') {
         outputsTries += 1;
         if (outputsTries > 1) response.end(frame);
@@ -239,12 +237,12 @@ describe('the Kubernetes engine', () => {
 
   it('tells when the cluster has lost the outputs', async () => {
     const job = await open(DONE);
-    scripted.api.on(LOG, status(404, 'NotFound', 'gone'));
+    scripted.on(LOG, status(404, 'NotFound', 'gone'));
     await assert.rejects(engine.readOutputs(job, NEVER), { name: 'EngineFault' });
   });
 
   it('is a fault of the engine when the API server is unavailable at the start or later', async () => {
-    scripted.api.on('GET /api/v1/namespaces/runs', status(503, '', 'starting'));
+    scripted.on('GET /api/v1/namespaces/runs', status(503, '', 'starting'));
     await assert.rejects(engine.open(), {
       name: 'EngineFault',
       message: /^Kubernetes could not be used at http.*: starting$/,
@@ -255,7 +253,7 @@ describe('the Kubernetes engine', () => {
   it('announces its volumes, which it looks for when it opens', async () => {
     const volumes = parseVolumes('data=pvc:first:ro') ?? NO_VOLUMES;
     const claim = 'GET /api/v1/namespaces/runs/persistentvolumeclaims/first';
-    scripted.api.on(claim, status(404, 'NotFound', 'not found'));
+    scripted.on(claim, status(404, 'NotFound', 'not found'));
     const offering = make({ volumes });
     assert.deepEqual(offering.capabilities.slice(-2), ['shm', 'volume:data']);
     await assert.rejects(offering.open(), {
@@ -270,10 +268,10 @@ describe('the Kubernetes engine', () => {
     const events = 'GET /api/v1/namespaces/runs/events';
     const message = 'unmounted volumes=[longshore-mount-0-results], unattached volumes=[]: timed out';
     const items = ['other', 'pod-1'].map((uid) => ({ involvedObject: { uid }, message }));
-    scripted.api.on(events, { body: { items: [{ involvedObject: { uid: 'pod-1' } }] } }, { body: { items } });
+    scripted.on(events, { body: { items: [{ involvedObject: { uid: 'pod-1' } }] } }, { body: { items } });
     const volumes = [{ name: 'longshore-mount-0-results', persistentVolumeClaim: { claimName: 'team' } }];
     await open({ ...pod({ waiting: { reason: 'PodInitializing' } }), spec: { volumes } });
-    const asked = () => scripted.api.calls.filter(({ route }) => route === events);
+    const asked = () => scripted.calls.filter(({ route }) => route === events);
     await clock.until('the job has failed', () => engine.list()[0]?.status.kind === 'failed', 1000);
     assert.deepEqual(
       asked().map(({ query }) => query['fieldSelector']),

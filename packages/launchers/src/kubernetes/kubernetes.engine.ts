@@ -9,21 +9,23 @@ import {
   type JobSpec,
   type JobStatus,
 } from '../launcher/engine.js';
-import { EngineFault, type LogLine, type RuntimeLog } from '@longshore/worker/runtime/runtime';
+import {
+  CONTAINER_CAPABILITIES,
+  EngineFault,
+  type LogLine,
+  type RuntimeLog,
+} from '@longshore/worker/runtime/runtime';
 import type { Resources } from '@longshore/worker/service-api/service-api';
-import { connect } from './api/connect.js';
-import { asEngineFault } from './api/kubernetes-api.js';
+import { connect, asEngineFault } from './api/kubernetes-api.js';
 import { ResourceWatch } from './api/resource-watch.js';
 import { Paths, type Job, type Pod } from './api/resources.js';
 import { BackgroundWork } from './background-work.js';
-import { removeJob, type RemovalParts } from './job-removal.js';
-import { submitJob } from './job-submission.js';
+import { removeJob, type RemovalParts, submitJob } from './job-lifecycle.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
-import { readOutputs } from './logs/pod-outputs.js';
-import { readPodLog, type LogQuery } from './logs/pod-log.js';
+import { readOutputs, readPodLog, type LogQuery } from './logs/pod-log.js';
 import type { Capability } from '@longshore/client/constants';
-import { volumeCapabilities, type OfferedVolumes } from '@longshore/worker/runtime/volumes';
-import { CAPABILITIES, type JobContext } from './manifest/job-manifest.js';
+import { volumeCapabilities, type OfferedVolumes } from '@longshore/worker/settings/volumes';
+import type { JobContext } from './manifest/job-manifest.js';
 import { deploymentSelector, jobName, RUN_CONTAINER } from './manifest/names.js';
 import { readSecretValues } from './manifest/secrets.js';
 import { choosePatch, sampleSpec } from './manifest/pod-template-patch.js';
@@ -68,7 +70,7 @@ export class KubernetesEngine implements Engine {
   private opened: Opened | null = null;
 
   constructor(private readonly options: KubernetesOptions) {
-    this.capabilities = [...CAPABILITIES, ...volumeCapabilities(options.volumes)];
+    this.capabilities = [...CONTAINER_CAPABILITIES, ...volumeCapabilities(options.volumes)];
     this.tags = [...options.settings.tags.keys()];
     this.clock = options.clock ?? SYSTEM_CLOCK;
   }

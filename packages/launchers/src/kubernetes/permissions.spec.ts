@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'vitest';
-import type { KubernetesApi } from './api/kubernetes-api.js';
-import { parseVolumes } from '@longshore/worker/runtime/volumes';
+import { beforeEach, describe, it } from 'vitest';
+import { parseVolumes } from '@longshore/worker/settings/volumes';
 import { Paths } from './api/resources.js';
 import { checkAccess, checkVolumes } from './permissions.js';
 import { ScriptedApi, status } from '../testing/scripted-api.js';
@@ -16,20 +15,15 @@ const refused = (why: string) => ({
 });
 
 describe('the check of permissions', () => {
-  const scripted = { api: new ScriptedApi() };
-  let api: KubernetesApi;
+  const scripted = ScriptedApi.forEachTest();
 
-  beforeEach(async () => {
-    scripted.api = new ScriptedApi();
-    api = await scripted.api.start();
-    scripted.api.on(NAMESPACE, { body: {} });
+  beforeEach(() => {
+    scripted.on(NAMESPACE, { body: {} });
   });
-
-  afterEach(() => scripted.api.stop());
 
   /** Allows all but some, such as `watch pods/log runs`; the namespace of the cluster is empty. */
   function allowAllBut(...forbidden: readonly string[]): void {
-    scripted.api.on(REVIEWS, (response, { body }) => {
+    scripted.on(REVIEWS, (response, { body }) => {
       const { verb, resource, subresource, namespace = '' } = Object(body).spec.resourceAttributes;
       const name =
         `${verb} ${resource}${subresource === undefined ? '' : `/${subresource}`} ${namespace}`.trim();
@@ -39,23 +33,23 @@ describe('the check of permissions', () => {
 
   it('asks for every verb that is used, in the namespace and in the cluster', async () => {
     allowAllBut();
-    assert.equal(await checkAccess(api, 'runs', false), true);
-    assert.equal(scripted.api.routes().filter((route) => route === REVIEWS).length, 17);
+    assert.equal(await checkAccess(scripted.api, 'runs', false), true);
+    assert.equal(scripted.routes().filter((route) => route === REVIEWS).length, 17);
   });
 
   it('names what is missing in one line', async () => {
     allowAllBut('create jobs runs', 'get pods/log runs', 'list nodes');
     await assert.rejects(
-      checkAccess(api, 'runs', false),
+      checkAccess(scripted.api, 'runs', false),
       refused("its account may not create jobs, get pods/log in the namespace 'runs'"),
     );
   });
 
   it('needs no nodes when the resources are set', async () => {
     allowAllBut('list nodes', 'list pods');
-    assert.equal(await checkAccess(api, 'runs', true), false);
+    assert.equal(await checkAccess(scripted.api, 'runs', true), false);
     await assert.rejects(
-      checkAccess(api, 'runs', false),
+      checkAccess(scripted.api, 'runs', false),
       refused(
         'its account may not list nodes, list pods in the cluster: set SERVICE_WORKER_CPU and SERVICE_WORKER_RAM_MB to what the runs may use, or allow it',
       ),
@@ -64,35 +58,38 @@ describe('the check of permissions', () => {
 
   it('tells of a namespace that does not exist, and of a login that is refused', async () => {
     allowAllBut();
-    scripted.api.on(NAMESPACE, status(404, 'NotFound', 'not found'));
-    await assert.rejects(checkAccess(api, 'runs', true), refused("the namespace 'runs' does not exist"));
-    scripted.api.on(NAMESPACE, status(401, 'Unauthorized', 'Unauthorized'));
+    scripted.on(NAMESPACE, status(404, 'NotFound', 'not found'));
     await assert.rejects(
-      checkAccess(api, 'runs', true),
-      refused(`the API server at ${api.server} refuses the login`),
+      checkAccess(scripted.api, 'runs', true),
+      refused("the namespace 'runs' does not exist"),
+    );
+    scripted.on(NAMESPACE, status(401, 'Unauthorized', 'Unauthorized'));
+    await assert.rejects(
+      checkAccess(scripted.api, 'runs', true),
+      refused(`the API server at ${scripted.api.server} refuses the login`),
     );
   });
 
   it('does not need to see the namespace', async () => {
     allowAllBut();
-    scripted.api.on(NAMESPACE, status(403, 'Forbidden', 'forbidden'));
-    assert.equal(await checkAccess(api, 'runs', false), true);
+    scripted.on(NAMESPACE, status(403, 'Forbidden', 'forbidden'));
+    assert.equal(await checkAccess(scripted.api, 'runs', false), true);
   });
 
   it('looks for the claim of each volume, and tells which one is missing or cannot be seen', async () => {
     const volumes = parseVolumes('data=pvc:first,results=pvc:second') ?? new Map();
-    scripted.api.on(`${CLAIMS}/first`, { body: {} });
-    scripted.api.on(`${CLAIMS}/second`, { body: {} });
-    await checkVolumes(api, new Paths('runs'), volumes);
-    scripted.api.on(`${CLAIMS}/second`, status(404, 'NotFound', 'not found'));
+    scripted.on(`${CLAIMS}/first`, { body: {} });
+    scripted.on(`${CLAIMS}/second`, { body: {} });
+    await checkVolumes(scripted.api, new Paths('runs'), volumes);
+    scripted.on(`${CLAIMS}/second`, status(404, 'NotFound', 'not found'));
     const claim = "the claim 'second' of the volume 'results' (SERVICE_WORKER_VOLUMES)";
     await assert.rejects(
-      checkVolumes(api, new Paths('runs'), volumes),
+      checkVolumes(scripted.api, new Paths('runs'), volumes),
       refused(`${claim} does not exist in the namespace 'runs'`),
     );
-    scripted.api.on(`${CLAIMS}/second`, status(403, 'Forbidden', 'forbidden'));
+    scripted.on(`${CLAIMS}/second`, status(403, 'Forbidden', 'forbidden'));
     await assert.rejects(
-      checkVolumes(api, new Paths('runs'), volumes),
+      checkVolumes(scripted.api, new Paths('runs'), volumes),
       refused(`its account may not get persistentvolumeclaims, so it cannot see ${claim}`),
     );
   });

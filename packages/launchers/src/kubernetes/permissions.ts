@@ -1,5 +1,5 @@
 import { SettingsError } from '@longshore/common/settings/setting';
-import type { OfferedVolumes } from '@longshore/worker/runtime/volumes';
+import type { OfferedVolumes } from '@longshore/worker/settings/volumes';
 import { ApiError, type KubernetesApi } from './api/kubernetes-api.js';
 import type { Paths } from './api/resources.js';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { eventTypes } from '@longshore/worker/testing/fake-service';
-import { LauncherHarness } from '../testing/launcher-harness.js';
+import { LauncherHarness, running } from '../testing/launcher-harness.js';
 import type { JobStatus } from './engine.js';
 
 const RUNNING: JobStatus = { kind: 'running' };
@@ -23,11 +23,10 @@ describe('a launcher that adopts a job', () => {
     const second = await harness.start();
     await clock.pass(60_000);
     second.kill();
-    const third = await harness.start();
+    await harness.start();
     await waitFor('A');
     const reasons = run.timeline.map(({ payload }) => payload?.['reason']);
     assert.deepEqual(reasons.slice(reasons.indexOf('A')), ['A', 'B', 'A']);
-    await harness.end(third);
   });
 
   it('sends no event again that is on the timeline, though the service does not know its key any more', async () => {
@@ -40,9 +39,7 @@ describe('a launcher that adopts a job', () => {
       const run = service.add('run-1');
       const notes = ['tick', 'tick', 'a', 'tick'].map((msg) => JSON.stringify({ type: 'NOTE', msg }));
       const first = await harness.start();
-      await harness.untilSubmitted('run-1');
-      cluster.set('run-1', RUNNING);
-      await harness.untilState(run, 'RUNNING');
+      await harness.untilRunning(run);
       cluster.print('run-1', 'begin', ...notes);
       await clock.pass(2_000);
       run.timeline.push({ type: 'OTHER', msg: 'of a client', attempt: 1 });
@@ -51,13 +48,12 @@ describe('a launcher that adopts a job', () => {
       first.kill();
       service.apiKey = 'the next key';
       cluster.print('run-1', ...notes);
-      const second = await harness.start();
+      await harness.start();
       await clock.pass(2_000);
       cluster.exit('run-1');
       await harness.untilState(run, 'COMPLETED');
       const expected = ['NOTE', 'NOTE', 'NOTE', 'NOTE', 'OTHER', 'PROGRESS', 'NOTE', 'NOTE', 'NOTE', 'NOTE'];
       assert.deepEqual(eventTypes(run), ['SUBMITTED', 'STARTED', ...expected, 'COMPLETED']);
-      await harness.end(second);
     }
   });
 
@@ -71,7 +67,7 @@ describe('a launcher that adopts a job', () => {
         if (type === 'STARTED') run.state = 'RUNNING';
         return { kind: 'refused', status: 409, detail: 'Idempotency-Key was used with another request body' };
       };
-      const launcher = await harness.start();
+      await harness.start();
       await harness.untilSubmitted('run-1');
       cluster.set('run-1', RUNNING);
       await harness.clock.pass(2_000);
@@ -79,7 +75,6 @@ describe('a launcher that adopts a job', () => {
       await harness.untilEmpty();
       const reported = ['SUBMITTED', 'STARTED', 'COMPLETED'].filter((each) => each !== type);
       assert.deepEqual(eventTypes(run), reported);
-      await harness.end(launcher);
     }
   });
 
@@ -89,21 +84,14 @@ describe('a launcher that adopts a job', () => {
       { kind: 'refused', status: 404, detail: 'no' },
       { kind: 'unreachable', reason: tooLarge },
     ] as const) {
-      const harness = new LauncherHarness();
-      const { cluster, service } = harness;
-      const run = service.add('run-1');
-      const first = await harness.start();
-      await harness.untilSubmitted('run-1');
-      cluster.set('run-1', RUNNING);
-      await harness.untilState(run, 'RUNNING');
+      const { harness, cluster, service, run, launcher: first } = await running();
       first.kill();
       cluster.print('run-1', '{"type":"NOTE","msg":1}');
       cluster.exit('run-1');
       service.onCall = ({ what }) => (what === 'getTimeline' ? answer : undefined);
-      const second = await harness.start();
+      await harness.start();
       await harness.untilState(run, 'COMPLETED');
       assert.deepEqual(eventTypes(run), ['SUBMITTED', 'STARTED', 'NOTE', 'COMPLETED']);
-      await harness.end(second);
     }
   });
 });

@@ -1,10 +1,7 @@
 import type { Capability } from '@longshore/client/constants';
-import type { JsonObject } from '@longshore/common/json/json-value';
-import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import type { ContainerTimes } from '@longshore/worker/execution/container-times';
-import type { ContainerFile, LogLine } from '@longshore/worker/runtime/runtime';
+import type { ContainerTimes, LogLine, RunSpec } from '@longshore/worker/runtime/runtime';
 import type { Constraints } from '@longshore/worker/service-api/constraints';
-import type { CarriedOptions, RegistryLogin, Resources } from '@longshore/worker/service-api/service-api';
+import type { RegistryLogin, Resources } from '@longshore/worker/service-api/service-api';
 
 /** The attempt that a job executes. An engine holds at most one job of an attempt. */
 export interface JobKey {
@@ -14,23 +11,15 @@ export interface JobKey {
 }
 
 /** What an engine needs to execute an attempt. Everything is data: the engine's nodes see no folder of the launcher. */
-export interface JobSpec extends JobKey, CarriedOptions {
-  readonly image: string;
-  readonly inputs: JsonObject;
-  /** Initial content of the output file unless empty. */
-  readonly outputTemplate: JsonObject;
+export interface JobSpec extends RunSpec {
   /** The GPU ids are the service's choice among the reported ones and mean nothing to an engine. */
   readonly constraints: Constraints;
   /** Tags that the run requires; those that the engine maps restrict the nodes. */
   readonly selector: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
   /** Values of the run's secrets by environment variable; above `env`. Never log them. */
   readonly secrets: Readonly<Record<string, string>>;
-  readonly files: readonly ContainerFile[];
   /** Login for the pull; null: the engine's own. */
   readonly registry: RegistryLogin | null;
-  /** Null: the run is not traced. */
-  readonly trace: TraceContext | null;
 }
 
 /**

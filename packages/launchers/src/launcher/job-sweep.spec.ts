@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { eventTypes, type Fault } from '@longshore/worker/testing/fake-service';
 import { LauncherHarness } from '../testing/launcher-harness.js';
-import { LauncherScene } from '../testing/launcher-scene.js';
 import type { JobStatus } from './engine.js';
 
 const WAITING: JobStatus = { kind: 'pending', reason: 'Unschedulable' };
@@ -20,25 +19,20 @@ describe('JobSweep', () => {
     const run = service.add('run-1');
     await clock.until('the run is claimed', () => run.state === 'ASSIGNED', 20);
     const claimedAtMs = clock.nowMs();
-    const second = await harness.start();
+    await harness.start();
     fault = undefined;
     await harness.end(first);
     assert.deepEqual(cluster.submitted, ['run-1/1']);
     await clock.pass(claimedAtMs + 30_000 - clock.nowMs());
-    const newest = service.callsOf('heartbeat').at(-1)?.report;
-    assert.deepEqual(
-      newest?.runningOps.map(({ id }) => id),
-      ['run-1'],
-    );
+    assert.deepEqual(harness.listed(), ['run-1']);
     cluster.exit('run-1');
     await harness.untilState(run, 'COMPLETED');
     assert.deepEqual(eventTypes(run), ['SUBMITTED', 'STARTED', 'COMPLETED']);
-    await harness.end(second);
   });
 
   it('asks the service about a job of this worker only each minute once it has answered', async () => {
-    const scene = new LauncherScene();
-    scene.start();
+    const scene = new LauncherHarness();
+    scene.launch();
     await scene.clock.pass(1_000);
     scene.addJob('run-1', RUNNING);
     await scene.clock.pass(50_000);
@@ -48,35 +42,35 @@ describe('JobSweep', () => {
   });
 
   it('removes a job that does not run and whose run the service has deleted, and lets one that runs go on', async () => {
-    const scene = new LauncherScene();
+    const scene = new LauncherHarness();
     scene.addJob('run-1', SUCCESS);
     scene.addJob('run-2', RUNNING);
     scene.addJob('run-3', WAITING);
     scene.addJob('run-4', WAITING, { workerId: 'other' });
-    scene.start();
+    scene.launch();
     await scene.clock.pass(130_000);
-    assert.deepEqual(scene.removed, ['run-1/1', 'run-3/1']);
+    assert.deepEqual(scene.cluster.removals, ['run-1/1', 'run-3/1']);
   });
 
   it('removes nothing because of a 404 of another server', async () => {
-    const scene = new LauncherScene();
+    const scene = new LauncherHarness();
     scene.addJob('run-1', SUCCESS);
     scene.addJob('run-2', WAITING);
     scene.service.onCall = ({ what }) =>
       what === 'getRun' ? { kind: 'refused', status: 404, detail: 'HTTP 404' } : undefined;
-    scene.start();
+    scene.launch();
     await scene.clock.pass(130_000);
-    assert.deepEqual(scene.removed, []);
+    assert.deepEqual(scene.cluster.removals, []);
   });
 
   it('removes nothing with a key of other workers, for which the service hides the runs', async () => {
-    const scene = new LauncherScene();
+    const scene = new LauncherHarness();
     scene.addJob('run-1', SUCCESS);
     const refused: Fault = { kind: 'refused', status: 403, detail: 'API key is not bound to worker' };
     scene.service.key = { scopes: ['worker'], workerIds: ['another-*'] };
     scene.service.onCall = ({ what }) => (what === 'heartbeat' ? refused : undefined);
-    scene.start();
+    scene.launch();
     await scene.clock.pass(130_000);
-    assert.deepEqual(scene.removed, []);
+    assert.deepEqual(scene.cluster.removals, []);
   });
 });

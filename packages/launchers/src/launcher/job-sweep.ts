@@ -1,7 +1,8 @@
 import { Backoff } from '@longshore/common/backoff';
-import { errorText } from '@longshore/worker/execution/failure-message';
+import { errorText } from '@longshore/common/errors';
+import { repeat } from '@longshore/worker/process/clock';
 import { retryCleanup } from '@longshore/worker/execution/retry-cleanup';
-import { lossReason } from '@longshore/worker/execution/run-poll';
+import { lossReason } from '@longshore/worker/execution/run-requests';
 import { isRunUnknown } from '@longshore/worker/service-api/service-answer';
 import type { RunView } from '@longshore/worker/service-api/service-api';
 import type { WorkerContext } from '@longshore/worker/worker-context';
@@ -72,17 +73,11 @@ export class JobSweep {
 
   /** Looks for such jobs until the signal is aborted: for those of this worker every few seconds, for all every minute. */
   async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.context;
     await Promise.all([
-      this.each(POLL_INTERVAL_MS, () => this.adoptNew(signal), signal),
-      this.each(SWEEP_MS, () => this.sweep(signal), signal),
+      repeat(clock, POLL_INTERVAL_MS, signal, () => this.adoptNew(signal)),
+      repeat(clock, SWEEP_MS, signal, () => this.sweep(signal)),
     ]);
-  }
-
-  private async each(pauseMs: number, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      await this.context.clock.sleep(pauseMs, signal);
-      if (!signal.aborted) await work();
-    }
   }
 
   /** Another process of this worker may submit a job just before its end, after this one has started. */

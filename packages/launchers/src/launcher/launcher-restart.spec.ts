@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { eventTypes, type FakeRun } from '@longshore/worker/testing/fake-service';
-import { Death, LauncherScene, type Cut } from '../testing/launcher-scene.js';
+import { Death, LauncherHarness, type Cut } from '../testing/launcher-harness.js';
 import type { JobStatus } from './engine.js';
 
 const RUNNING: JobStatus = { kind: 'running' };
-const SUCCESS: JobStatus = { kind: 'exited', exitCode: 0, outOfMemory: false };
+const exited = (exitCode: number): JobStatus => ({ kind: 'exited', exitCode, outOfMemory: false });
 
 /** How a run ends: by the end of its job, or by a cancel while the job runs. */
 const ENDS: Readonly<Record<string, { readonly job: JobStatus; readonly state: string }>> = {
-  'that succeeds': { job: SUCCESS, state: 'COMPLETED' },
-  'that fails': { job: { kind: 'exited', exitCode: 7, outOfMemory: false }, state: 'FAILED' },
+  'that succeeds': { job: exited(0), state: 'COMPLETED' },
+  'that fails': { job: exited(7), state: 'FAILED' },
   'whose node is lost': {
     job: { kind: 'failed', cause: 'infrastructure', message: 'lost' },
     state: 'FAILED',
@@ -30,15 +30,14 @@ describe('a launcher that is killed', () => {
 
 /** Kills the launcher of a run at its n-th request, and starts another one. @returns whether there was such a request */
 async function isKilled(at: number, cut: Cut, { job, state }: (typeof ENDS)[string]): Promise<boolean> {
-  const scene = new LauncherScene();
-  scene.lines = ['{"type":"PROGRESS","msg":50}', 'plain'];
+  const scene = new LauncherHarness();
   const run = scene.service.add('run-1');
   const death = new Death(at, cut);
-  scene.start('k8s-1', death);
+  scene.launch({ death });
   const goOn = async (isEnough: () => boolean): Promise<void> => {
     for (let step = 0; step < 4 && !isEnough(); step += 1) {
       await scene.clock.pass(2000);
-      if (!isEnough()) await scene.finishJobs(job);
+      if (!isEnough()) await finishJobs(scene, job);
       if (state === 'CANCELLED' && run.state === 'RUNNING') run.state = 'CANCELLED';
     }
   };
@@ -46,9 +45,9 @@ async function isKilled(at: number, cut: Cut, { job, state }: (typeof ENDS)[stri
   // Time for the removal of the job.
   await scene.clock.pass(60_000);
   if (death.isDead) {
-    scene.start();
+    scene.launch();
     await scene.clock.pass(3000);
-    if (['ASSIGNED', 'RUNNING'].includes(run.state) && !scene.isListed(run)) scene.reclaim(run);
+    if (['ASSIGNED', 'RUNNING'].includes(run.state) && scene.listed().length === 0) reclaim(scene, run);
     await goOn(() => run.state === state);
     await scene.clock.pass(120_000);
   }
@@ -60,8 +59,31 @@ async function isKilled(at: number, cut: Cut, { job, state }: (typeof ENDS)[stri
   // Only the end of a job that is removed before its report may be lost with the launcher.
   if (job.kind === 'exited') assert.equal(scene.cluster.submitted.length, 1, what);
   assert.ok(attemptsOf(run, 'COMPLETED').length <= 1, what);
-  assert.deepEqual(scene.jobs, [], what);
+  assert.deepEqual([...scene.cluster.jobs.keys()], [], what);
   return death.isDead;
+}
+
+/** What the service does after the worker timeout with a run that no heartbeat lists. */
+function reclaim({ service }: LauncherHarness, run: FakeRun): void {
+  run.timeline.push({ type: 'RECLAIMED', msg: '', attempt: run.attempt });
+  run.state = 'PENDING';
+  run.attempt += 1;
+  run.workerId = null;
+  service.wakeClaims();
+}
+
+/** Lets every pending job run and print, and then end. */
+async function finishJobs({ clock, cluster }: LauncherHarness, end: JobStatus): Promise<void> {
+  const each = (from: JobStatus['kind'], to: JobStatus): void => {
+    for (const job of cluster.jobs.values()) if (job.status.kind === from) job.status = to;
+    cluster.changed();
+  };
+  for (const { lines } of cluster.jobs.values())
+    if (lines.length === 0) lines.push('{"type":"PROGRESS","msg":50}', 'plain');
+  each('pending', RUNNING);
+  await clock.pass(1000);
+  each('running', end);
+  await clock.pass(5000);
 }
 
 /** The attempts of the run's events of a type. */
@@ -71,7 +93,7 @@ function attemptsOf({ timeline }: FakeRun, type: string): number[] {
 
 describe('a launcher', () => {
   it('leaves the job of a newer attempt alone when its own is lost before it submits', async () => {
-    const scene = new LauncherScene();
+    const scene = new LauncherHarness();
     const run = scene.service.add('run-1');
     scene.service.onCall = ({ what }) => {
       if (what !== 'getRun') return undefined;
@@ -81,10 +103,10 @@ describe('a launcher', () => {
       } else scene.addJob('run-1', RUNNING, { workerId: 'other', attempt: 2 });
       return undefined;
     };
-    scene.start();
+    scene.launch();
     await scene.clock.pass(60_000);
     assert.equal(run.attempt, 2);
-    assert.deepEqual([scene.removed, scene.jobs], [[], ['run-1/2']]);
+    assert.deepEqual([scene.cluster.removals, [...scene.cluster.jobs.keys()]], [[], ['run-1/2']]);
   });
 
   it('adopts the job of the current attempt and removes that of an earlier one, in whatever order it finds them', async () => {
@@ -92,21 +114,21 @@ describe('a launcher', () => {
       [1, 2],
       [2, 1],
     ]) {
-      const scene = new LauncherScene();
-      scene.service.add('run-1', { state: 'RUNNING', workerId: 'k8s-1', attempt: 2 });
+      const scene = new LauncherHarness();
+      scene.service.add('run-1', { state: 'RUNNING', workerId: 'launcher-1', attempt: 2 });
       for (const attempt of attempts) scene.addJob('run-1', RUNNING, { attempt });
-      scene.start();
+      scene.launch();
       await scene.clock.pass(130_000);
-      assert.deepEqual(scene.removed, ['run-1/1']);
+      assert.deepEqual(scene.cluster.removals, ['run-1/1']);
     }
   });
 
   it('adopts a thousand jobs well before the worker timeout, though each answer takes its time', async () => {
-    const scene = new LauncherScene();
+    const scene = new LauncherHarness();
     const jobs = 1000;
     for (let i = 0; i < jobs; i += 1) {
       const runId = `run-${i}`;
-      scene.service.add(runId, { state: 'RUNNING', workerId: 'k8s-1' });
+      scene.service.add(runId, { state: 'RUNNING', workerId: 'launcher-1' });
       scene.addJob(runId, RUNNING);
     }
     const getRun = scene.service.getRun.bind(scene.service);
@@ -114,51 +136,45 @@ describe('a launcher', () => {
       await scene.clock.sleep(100);
       return getRun(runId);
     };
-    scene.start();
+    scene.launch();
     await scene.clock.pass(10_000);
-    const [first] = scene.service.callsOf('heartbeat');
-    assert.equal(first?.report?.runningOps.length, jobs);
+    assert.equal(scene.service.callsOf('heartbeat')[0]?.report?.runningOps.length, jobs);
   });
 
   it('starts although the service gives no answer for one of its jobs', async () => {
-    const scene = new LauncherScene();
+    const scene = new LauncherHarness();
     for (const runId of ['run-1', 'run-2']) {
-      scene.service.add(runId, { state: 'RUNNING', workerId: 'k8s-1' });
+      scene.service.add(runId, { state: 'RUNNING', workerId: 'launcher-1' });
       scene.addJob(runId, RUNNING);
     }
     const getRun = scene.service.getRun.bind(scene.service);
     scene.service.getRun = async (runId) =>
       runId === 'run-1' ? { kind: 'unreachable', reason: '500' } : getRun(runId);
-    scene.start();
+    scene.launch();
     await scene.clock.pass(5_000);
-    const listed = () =>
-      scene.service
-        .callsOf('heartbeat')
-        .at(-1)
-        ?.report?.runningOps.map(({ id }) => id);
-    assert.deepEqual(listed(), ['run-2']);
+    assert.deepEqual(scene.listed(), ['run-2']);
     scene.service.getRun = getRun;
     await scene.clock.pass(20_000);
-    assert.deepEqual(listed(), ['run-2', 'run-1']);
+    assert.deepEqual(scene.listed(), ['run-2', 'run-1']);
   });
 
   it('reads the rest of the log of a job that was ended while there was no launcher', async () => {
-    const scene = new LauncherScene();
-    const run = scene.service.add('run-1', { state: 'RUNNING', workerId: 'k8s-1' });
+    const scene = new LauncherHarness();
+    const run = scene.service.add('run-1', { state: 'RUNNING', workerId: 'launcher-1' });
     scene.addJob('run-1', { kind: 'failed', cause: 'error', message: 'at its time limit' });
     scene.cluster.print('run-1', '{"type":"PROGRESS","msg":70}');
-    scene.start();
+    scene.launch();
     await scene.clock.pass(30_000);
     assert.deepEqual(eventTypes(run), ['PROGRESS', 'FAILED']);
-    assert.deepEqual(scene.removed, ['run-1/1']);
+    assert.deepEqual(scene.cluster.removals, ['run-1/1']);
   });
 
   it('leaves the running job of another launcher alone', async () => {
-    const scene = new LauncherScene();
+    const scene = new LauncherHarness();
     scene.service.add('run-1', { state: 'RUNNING', workerId: 'other' });
     scene.addJob('run-1', RUNNING, { workerId: 'other' });
-    scene.start();
+    scene.launch();
     await scene.clock.pass(300_000);
-    assert.deepEqual(scene.removed, []);
+    assert.deepEqual(scene.cluster.removals, []);
   });
 });

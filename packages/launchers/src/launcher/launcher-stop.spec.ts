@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { DOWN, eventTypes, type Fault } from '@longshore/worker/testing/fake-service';
-import { LauncherHarness } from '../testing/launcher-harness.js';
+import { LauncherHarness, running } from '../testing/launcher-harness.js';
 
 const REFUSED: Fault = { kind: 'refused', status: 401, detail: 'Invalid API key' };
 
@@ -22,7 +22,7 @@ describe('a launcher', () => {
     assert.equal(first.exitCode(), 3);
     assert.deepEqual(cluster.removals, []);
     service.onCall = () => undefined;
-    const second = await harness.start();
+    await harness.start();
     for (const run of runs) {
       cluster.print(run.id, 'two');
       cluster.exit(run.id);
@@ -32,18 +32,11 @@ describe('a launcher', () => {
     await clock.pass(5_000);
     for (const { id } of runs) assert.deepEqual(service.logs.texts(id), ['one', 'two', '<end>']);
     assert.deepEqual(cluster.submitted, ['run-1/1', 'run-2/1']);
-    await harness.end(second);
   });
 
   it('that is stopped while the service does not take the end of a job exits at once, and its next process reports the end', async () => {
     for (const exitCode of [0, 3]) {
-      const harness = new LauncherHarness();
-      const { clock, cluster, service } = harness;
-      const run = service.add('run-1');
-      const first = await harness.start();
-      await harness.untilSubmitted('run-1');
-      cluster.set('run-1', { kind: 'running' });
-      await harness.untilState(run, 'RUNNING');
+      const { harness, clock, cluster, service, run, launcher: first } = await running();
       service.onCall = () => DOWN;
       cluster.print('run-1', 'last line');
       cluster.exit('run-1', exitCode);
@@ -53,25 +46,18 @@ describe('a launcher', () => {
       assert.ok(clock.nowMs() - stoppedMs < 2_000, `${clock.nowMs() - stoppedMs} ms`);
       assert.deepEqual(cluster.removals, []);
       service.onCall = () => undefined;
-      const second = await harness.start();
+      await harness.start();
       const state = exitCode === 0 ? 'COMPLETED' : 'FAILED';
       await harness.untilState(run, state);
       await harness.untilEmpty();
       assert.deepEqual(eventTypes(run), ['SUBMITTED', 'STARTED', state]);
       await clock.pass(5_000);
       assert.deepEqual(service.logs.texts('run-1'), ['last line', '<end>']);
-      await harness.end(second);
     }
   });
 
   it('that is stopped while the service takes the end of a job waits for the answer', async () => {
-    const harness = new LauncherHarness();
-    const { clock, cluster, service } = harness;
-    const run = service.add('run-1');
-    const launcher = await harness.start();
-    await harness.untilSubmitted('run-1');
-    cluster.set('run-1', { kind: 'running' });
-    await harness.untilState(run, 'RUNNING');
+    const { harness, clock, cluster, service, run, launcher } = await running();
     const postEvent = service.postEvent.bind(service);
     service.postEvent = async (...given) => {
       const answer = await postEvent(...given);

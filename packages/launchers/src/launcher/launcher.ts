@@ -1,13 +1,13 @@
 import type { Capability } from '@longshore/client/constants';
 import { EnginePause } from '@longshore/worker/claims/engine-pause';
-import type { Executor, ExecutorHost } from '@longshore/worker/execution/executor';
-import type { RunExecution } from '@longshore/worker/execution/run-execution';
-import type { WorkerSettings } from '@longshore/worker/settings/load-settings';
+import type { Executor, ExecutorHost, RunExecution } from '@longshore/worker/execution/run-execution';
+import type { WorkerSettings } from '@longshore/worker/settings/worker-settings';
 import { ImagePolicy } from '@longshore/worker/runtime/docker/images/image-policy';
 import type { ClaimedRun, EngineLoad, Resources, RunView } from '@longshore/worker/service-api/service-api';
 import type { Engine, EngineJob } from './engine.js';
-import { JobExecution, type JobParts } from './jobs/job-execution.js';
+import { JobExecution, type JobParts } from './job-execution.js';
 import { JobSweep } from './job-sweep.js';
+import { whenAborted } from '@longshore/worker/process/clock';
 
 /** The service's limit of runs in a heartbeat. */
 const MAX_RUNS = 1000;
@@ -116,12 +116,8 @@ export class Launcher implements Executor {
   }
 
   upkeep(signal: AbortSignal): Promise<void> {
-    const ended = new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      else signal.addEventListener('abort', () => resolve(), { once: true });
-    });
     // A request to the service may take its time.
-    return Promise.race([ended, this.sweep.run(signal)]);
+    return Promise.race([whenAborted(signal), this.sweep.run(signal)]);
   }
 
   private adopt(job: EngineJob, run: RunView): void {

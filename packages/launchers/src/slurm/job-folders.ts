@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { JobKey } from '../launcher/engine.js';
+import { errorCode, errorText, oneLine } from '@longshore/common/errors';
 import { removeTree } from '@longshore/worker/runtime/process/remove-tree';
 import { EngineFault, RunFault } from '@longshore/worker/runtime/runtime';
-import { SECRETS, SUBMISSION, writeAttempt, type AttemptFiles } from './attempt-folder.js';
-import { attemptName, parseAttemptName } from './squeue-lines.js';
+import { SECRETS, SUBMISSION, writeAttempt, type AttemptFiles } from './attempt-files.js';
+import { attemptName, parseAttemptName } from './slurm-lines.js';
 
 /** What the job script has written at the end of an attempt. */
 export interface ExitRecord {
@@ -16,8 +17,8 @@ export interface ExitRecord {
   readonly exitCode: number;
   /** Whether the job script got a signal before: a user or Slurm ended the job. */
   readonly wasSignalled: boolean;
-  /** When the container ended, in milliseconds since 1970; null: a launcher of an older version has made the script. */
-  readonly endedAtMs: number | null;
+  /** When the container ended, in milliseconds since 1970. */
+  readonly endedAtMs: number;
   /** Size of the log, in bytes. */
   readonly logBytes: number;
   /** Why there was no container. */
@@ -43,7 +44,7 @@ export interface FolderState {
 const JOB_PREFIX = 'job-';
 const MAX_MESSAGE_LENGTH = 500;
 
-const EXIT = /^([a-z]+) (\d+) ([01]) (\d+)(?: (\d{13}))?\s*$/;
+const EXIT = /^([a-z]+) (\d+) ([01]) (\d+) (\d{13})\s*$/;
 const EXIT_KINDS: readonly ExitRecord['kind'][] = ['exited', 'image', 'error', 'infrastructure'];
 
 const DRAFT = /^\.(?:new|old|probe)-/;
@@ -72,8 +73,9 @@ export class JobFolders {
       await rm(probe);
       await this.removeDrafts();
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      throw new SettingsError([`SERVICE_WORKER_SLURM_DIR must be a folder that can be written: ${reason}`]);
+      throw new SettingsError([
+        `SERVICE_WORKER_SLURM_DIR must be a folder that can be written: ${errorText(error)}`,
+      ]);
     }
   }
 
@@ -95,7 +97,7 @@ export class JobFolders {
       return true;
     } catch (error) {
       await removeTree(draft);
-      if (codeOf(error) === 'ENOTEMPTY' || codeOf(error) === 'EEXIST') return false;
+      if (errorCode(error) === 'ENOTEMPTY' || errorCode(error) === 'EEXIST') return false;
       throw error;
     }
   }
@@ -134,7 +136,7 @@ export class JobFolders {
         exit: names.includes('exit') ? await readExit(path) : null,
       };
     } catch (error) {
-      if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return null;
+      if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return null;
       throw error;
     }
   }
@@ -149,7 +151,7 @@ export class JobFolders {
         pairs.filter((pair): pair is [string, string] => typeof pair[1] === 'string'),
       );
     } catch (error) {
-      if (codeOf(error) === 'ENOENT') return null;
+      if (errorCode(error) === 'ENOENT') return null;
       throw error;
     }
   }
@@ -164,7 +166,7 @@ export class JobFolders {
       // A job that starts now finds no folder, or the whole one.
       await rename(path, removed);
     } catch (error) {
-      if (codeOf(error) === 'ENOENT') return;
+      if (errorCode(error) === 'ENOENT') return;
       throw error;
     }
     await removeTree(removed);
@@ -180,7 +182,7 @@ export class JobFolders {
     }
   }
 
-  /** @returns null when the time is not visible yet, or an older launcher has made the script */
+  /** @returns null when the time is not visible yet */
   private async readStart(path: string): Promise<number | null> {
     const known = this.starts.get(path);
     if (known !== undefined) return known;
@@ -212,8 +214,9 @@ export async function inFolder<T>(task: () => Promise<T>): Promise<T> {
   } catch (error) {
     if (error instanceof RunFault || error instanceof EngineFault || error instanceof SettingsError)
       throw error;
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new EngineFault(`The shared folder of Slurm's jobs cannot be used: ${reason}`, { cause: error });
+    throw new EngineFault(`The shared folder of Slurm's jobs cannot be used: ${errorText(error)}`, {
+      cause: error,
+    });
   }
 }
 
@@ -233,12 +236,9 @@ async function readExit(path: string): Promise<ExitRecord | null> {
     kind,
     exitCode: Number(code),
     wasSignalled: signalled === '1',
-    endedAtMs: endedAt === undefined ? null : Number(endedAt),
+    endedAtMs: Number(endedAt),
     logBytes: Number(bytes),
-    message: message
-      .replaceAll(/[\p{Cc}\s]+/gu, ' ')
-      .trim()
-      .slice(0, MAX_MESSAGE_LENGTH),
+    message: oneLine(message).slice(0, MAX_MESSAGE_LENGTH),
   };
 }
 
@@ -249,8 +249,4 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function codeOf(error: unknown): unknown {
-  return typeof error === 'object' && error !== null ? Reflect.get(error, 'code') : undefined;
 }

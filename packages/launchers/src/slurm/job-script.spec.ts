@@ -4,10 +4,18 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'vitest';
-import type { AttemptFiles } from './attempt-folder.js';
+import type { AttemptFiles } from './attempt-files.js';
 import { JobFolders } from './job-folders.js';
-import { CONTAINER_TOOLS, type ContainerTool } from '@longshore/worker/settings/slurm-settings';
-import { FOLDER_UNSEEN, jobScript } from './job-script.js';
+import {
+  CONTAINER_TOOLS,
+  type ContainerTool,
+  SLURM_SETTINGS,
+} from '@longshore/worker/settings/slurm-settings';
+import { FOLDER_UNSEEN, jobScript, sbatchArguments } from './job-script.js';
+import type { JobSpec } from '../launcher/engine.js';
+import { readSettings } from '@longshore/worker/settings/setting-table';
+import { NO_CONSTRAINTS } from '@longshore/worker/service-api/constraints';
+import { jobSpec } from '../testing/job-spec.js';
 
 const KEY = { runId: 'r', attempt: 1 };
 const HOSTILE = `a'b"c $(touch pwned) \`touch pwned\`\n\\ * ; -- é`;
@@ -255,5 +263,66 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
     await folders.remove(KEY);
     await folders.remove(KEY);
     assert.deepEqual(await folders.list(), []);
+  });
+});
+
+function spec(constraints: Partial<JobSpec['constraints']>, selector: readonly string[] = []): JobSpec {
+  return jobSpec({ constraints: { ...NO_CONSTRAINTS, ...constraints }, selector });
+}
+
+describe('the arguments of sbatch', () => {
+  const settings = readSettings(SLURM_SETTINGS, {
+    SERVICE_WORKER_SLURM_FEATURES: 'fast=nvme,arm=arm64',
+    SERVICE_WORKER_SLURM_GPUS: 'l4=24000,a100=81920',
+    SERVICE_WORKER_SLURM_ACCOUNT: 'lab',
+    SERVICE_WORKER_SLURM_QOS: 'long',
+    SERVICE_WORKER_SLURM_TIME: '90',
+    SERVICE_WORKER_SLURM_ARGS: '--exclusive --nice=10',
+  });
+
+  test('ask for what the run needs, with the settings', () => {
+    const args = sbatchArguments(spec({ cpuMillis: 1500, ramMb: 300 }, ['fast', 'arm', 'own']), settings, [
+      'a',
+      'b',
+    ]);
+    const expected = [
+      '--partition=a,b',
+      '--cpus-per-task=2',
+      '--mem=300M',
+      '--constraint=nvme&arm64',
+      '--account=lab',
+    ];
+    for (const arg of [
+      ...expected,
+      '--qos=long',
+      '--time=90',
+      '--no-requeue',
+      '--export=ALL',
+      '--exclusive',
+      '--nice=10',
+    ])
+      assert.ok(args.includes(arg), arg);
+    assert.ok(!args.some((arg) => arg.startsWith('--gres')));
+  });
+
+  test('ask for a GPU of the smallest type that has the memory', () => {
+    assert.ok(sbatchArguments(spec({ gpuIds: [0] }), settings, []).includes('--gres=gpu:l4:1'));
+    assert.ok(sbatchArguments(spec({ vramMb: 24_001 }), settings, []).includes('--gres=gpu:a100:1'));
+    const untyped = readSettings(SLURM_SETTINGS, { SERVICE_WORKER_SLURM_GPUS: 'gpu=16000' });
+    assert.ok(sbatchArguments(spec({ vramMb: 1 }), untyped, []).includes('--gres=gpu:1'));
+    assert.throws(() => sbatchArguments(spec({ vramMb: 100_000 }), settings, []), { name: 'RunFault' });
+  });
+
+  const gresOf = (constraints: Partial<JobSpec['constraints']>) =>
+    sbatchArguments(spec(constraints), settings, []).find((arg) => arg.startsWith('--gres'));
+
+  test('ask for as many whole GPUs of one type, which has the tags', () => {
+    assert.equal(gresOf({ gpus: 8 }), '--gres=gpu:l4:8');
+    assert.equal(gresOf({ gpus: 2, vramMb: 40_000 }), '--gres=gpu:a100:2');
+    assert.equal(gresOf({ gpus: 2, gpuSelector: ['a100'] }), '--gres=gpu:a100:2');
+    assert.throws(() => gresOf({ gpus: 1, vramMb: 40_000, gpuSelector: ['l4'] }), {
+      name: 'RunFault',
+      message: "No GPU of SERVICE_WORKER_SLURM_GPUS has 40000 MB of memory and the tag 'l4'",
+    });
   });
 });

@@ -10,7 +10,7 @@ import {
   VISIBLE_MS,
   type AttemptFacts,
 } from './job-status.js';
-import type { SlurmJob } from './squeue-lines.js';
+import type { SlurmJob } from './slurm-lines.js';
 
 function job(state: string, fields: Partial<SlurmJob> = {}): SlurmJob {
   const resources = { cpus: 1, ramMb: 0, gpus: new Map<string, number>() };
@@ -35,7 +35,7 @@ function record(fields: Partial<ExitRecord> = {}): ExitRecord {
     kind: 'exited',
     exitCode: 0,
     wasSignalled: false,
-    endedAtMs: null,
+    endedAtMs: 0,
     logBytes: 0,
     message: '',
     ...fields,
@@ -210,7 +210,7 @@ test('the times of a job are those that its script has written for the container
   const runs = { hasStarted: true, startedAtMs };
   const startedAt = '2026-05-04T10:00:00.500Z';
   assert.equal(timesOf({}), undefined);
-  assert.equal(timesOf({ hasStarted: true }), undefined, 'a script of an older version');
+  assert.equal(timesOf({ hasStarted: true }), undefined, 'not visible yet');
   assert.deepEqual(timesOf(runs), { startedAt, finishedAt: null });
   const exit = record({ endedAtMs: startedAtMs + 1_000 });
   assert.deepEqual(timesOf({ ...runs, exit }), { startedAt, finishedAt: '2026-05-04T10:00:01.500Z' });

@@ -1,7 +1,7 @@
-import { engineTime, type ContainerTimes } from '@longshore/worker/execution/container-times';
+import { engineTime, type ContainerTimes } from '@longshore/worker/runtime/runtime';
 import type { EngineJob, JobKey, JobStatus } from '../launcher/engine.js';
 import type { FolderState } from './job-folders.js';
-import { hasEnded, isWaiting, type SlurmJob } from './squeue-lines.js';
+import { hasEnded, isWaiting, type SlurmJob } from './slurm-lines.js';
 
 /** Everything that is known about an attempt. */
 export interface AttemptFacts extends JobKey {

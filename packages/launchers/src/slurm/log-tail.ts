@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { OutputChunk } from '@longshore/worker/runtime/output-chunks';
+import type { OutputChunk } from '@longshore/worker/runtime/log-lines';
 
 /** Bytes of one read. */
 const READ_BYTES = 256 * 1024;

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
-import { capacityOf, parseFree } from './node-lines.js';
-import { jobComment, jobName, parseGpus, parseJobs } from './squeue-lines.js';
+import { capacityOf, parseFree, jobComment, jobName, parseGpus, parseJobs } from './slurm-lines.js';
 
 /** Lines of Slurm 22.05, shortened. */
 const NODE =

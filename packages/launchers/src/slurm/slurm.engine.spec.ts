@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SettingsReader } from '@longshore/common/settings/settings-reader';
+import { afterEach, beforeEach, describe, test, vi } from 'vitest';
 import type { EngineJob } from '../launcher/engine.js';
-import { NO_VOLUMES, parseVolumes } from '@longshore/worker/runtime/volumes';
+import { NO_VOLUMES, parseVolumes } from '@longshore/worker/settings/volumes';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
 import { jobSpec } from '../testing/job-spec.js';
 import { SlurmEngine, type SlurmEngineOptions } from './slurm.engine.js';
-import { readSlurmSettings, SLURM_SETTINGS } from '@longshore/worker/settings/slurm-settings';
+import { readSettings } from '@longshore/worker/settings/setting-table';
+import { SLURM_SETTINGS } from '@longshore/worker/settings/slurm-settings';
 import { parseOutputs } from '@longshore/worker/runtime/outputs';
 
 const MINUTE = 60_000;
@@ -43,13 +43,11 @@ describe('the engine of Slurm', () => {
       ['scancel', `: >'${base}/jobs'; exit 229`],
     ] as const)
       writeFileSync(join(base, 'bin', name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
-    const settings = readSlurmSettings(
-      new SettingsReader(SLURM_SETTINGS, [], {
-        SERVICE_WORKER_SLURM_DIR: join(base, 'shared'),
-        SERVICE_WORKER_SLURM_CONTAINER: '/container',
-        SERVICE_WORKER_SLURM_POLL: '300',
-      }),
-    );
+    const settings = readSettings(SLURM_SETTINGS, {
+      SERVICE_WORKER_SLURM_DIR: join(base, 'shared'),
+      SERVICE_WORKER_SLURM_CONTAINER: '/container',
+      SERVICE_WORKER_SLURM_POLL: '300',
+    });
     // Without a Slurm of this machine.
     const env = { PATH: join(base, 'bin') };
     options = { settings, volumes: NO_VOLUMES, workerId: 'w', deployment: 'test', log: new MemoryLog(), env };

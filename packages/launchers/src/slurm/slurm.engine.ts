@@ -11,29 +11,23 @@ import {
   type JobStatus,
 } from '../launcher/engine.js';
 import { splitLines } from '@longshore/worker/runtime/log-lines';
-import { readOutputFile } from '@longshore/worker/runtime/process/output-file';
+import { readOutputFile } from '@longshore/worker/runtime/process/run-folders';
 import { EngineFault, RunFault, type LogLine, type RuntimeLog } from '@longshore/worker/runtime/runtime';
 import type { Resources } from '@longshore/worker/service-api/service-api';
-import { volumeCapabilities, type OfferedVolumes } from '@longshore/worker/runtime/volumes';
-import { attemptFiles } from './containers/attempt-files.js';
-import { CONTAINER_FOLDER, LOG_FILE } from './attempt-folder.js';
-import { AttemptList } from './attempt-list.js';
+import { volumeCapabilities, type OfferedVolumes } from '@longshore/worker/settings/volumes';
+import { attemptFiles, CONTAINER_FOLDER, LOG_FILE } from './attempt-files.js';
 import { CurrentJobs } from './current-jobs.js';
 import { inFolder, JobFolders } from './job-folders.js';
-import { jobScript } from './job-script.js';
+import { jobScript, sbatchArguments } from './job-script.js';
 import { tailLog, type LogEnd } from './log-tail.js';
-import { attemptMounts } from './mounts/attempt-mounts.js';
-import { checkVolumes } from './mounts/volume-check.js';
-import { capacityOf, parseFree } from './node-lines.js';
-import { LimitRefusal } from './refusals.js';
-import { sbatchArguments } from './sbatch-arguments.js';
-import { SlurmCommands } from './slurm-commands.js';
+import { attemptMounts, checkVolumes } from './mounts/attempt-mounts.js';
+import { capacityOf, parseFree, attemptName, jobComment, jobName, parseAttemptName } from './slurm-lines.js';
+import { LimitRefusal, SlurmCommands } from './slurm-commands.js';
 import {
   placeProblems,
   type ContainerTool,
   type SlurmSettings,
 } from '@longshore/worker/settings/slurm-settings';
-import { attemptName, jobComment, jobName, parseAttemptName } from './squeue-lines.js';
 
 /** Interval between polls of the nodes, in milliseconds. */
 const NODES_MS = 30_000;
@@ -86,7 +80,6 @@ export class SlurmEngine implements Engine {
   readonly tags: readonly string[];
   private readonly commands: SlurmCommands;
   private readonly folders: JobFolders;
-  private readonly attempts: AttemptList;
   private readonly jobs: CurrentJobs;
   private place: Place | null = null;
   private resources: Resources = { cpuCores: 0, ramMb: 0, gpus: [] };
@@ -103,13 +96,9 @@ export class SlurmEngine implements Engine {
       ...(settings.scratchDir === null ? [] : (['scratch'] as const)),
       ...volumeCapabilities(volumes),
     ];
-    const commands = new SlurmCommands(env);
-    const folders = new JobFolders(settings.dir ?? '/', deployment);
-    const attempts = new AttemptList({ commands, folders, deployment });
-    this.commands = commands;
-    this.folders = folders;
-    this.attempts = attempts;
-    this.jobs = new CurrentJobs({ commands, folders, attempts, log });
+    this.commands = new SlurmCommands(env);
+    this.folders = new JobFolders(settings.dir ?? '/', deployment);
+    this.jobs = new CurrentJobs({ commands: this.commands, folders: this.folders, deployment, log });
   }
 
   async open(): Promise<void> {
@@ -162,8 +151,7 @@ export class SlurmEngine implements Engine {
     try {
       engineId = await this.commands.submit([...identity, ...args], script);
     } catch (error) {
-      const isHopeless =
-        error instanceof LimitRefusal && (await inFolder(() => this.attempts.isHopeless(spec)));
+      const isHopeless = error instanceof LimitRefusal && (await this.jobs.isHopeless(spec));
       const fault = isHopeless ? new RunFault(error.message) : error;
       // Another fault leaves open whether there is a job.
       if (fault instanceof RunFault && isOurs) await inFolder(() => this.folders.remove(spec));
@@ -210,7 +198,7 @@ export class SlurmEngine implements Engine {
 
   async remove(key: JobKey): Promise<void> {
     await this.endJobs(key);
-    await this.jobs.drop(key, () => inFolder(() => this.folders.remove(key)));
+    await this.jobs.drop(key);
   }
 
   capacity(): Resources {
@@ -235,7 +223,7 @@ export class SlurmEngine implements Engine {
     let hasKilled = false;
     for (;;) {
       await this.jobs.fresh();
-      const { waiting, others } = this.attempts.liveJobs(key);
+      const { waiting, others } = this.jobs.liveJobs(key);
       await this.commands.cancelPending(waiting);
       const folder = await inFolder(() => this.folders.read(key));
       // The job script writes its exit record last.

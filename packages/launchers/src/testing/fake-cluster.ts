@@ -1,6 +1,6 @@
-import { CAPABILITIES } from '@longshore/client/constants';
-import type { ContainerTimes } from '@longshore/worker/execution/container-times';
 import { isDeepStrictEqual } from 'node:util';
+import { CAPABILITIES } from '@longshore/client/constants';
+import { type ContainerTimes, EngineFault, type LogLine } from '@longshore/worker/runtime/runtime';
 import { jsonText } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import {
@@ -12,7 +12,6 @@ import {
   type JobStatus,
 } from '../launcher/engine.js';
 import { JobTable, nameOf } from '../launcher/job-table.js';
-import { EngineFault, type LogLine } from '@longshore/worker/runtime/runtime';
 import type { Resources } from '@longshore/worker/service-api/service-api';
 
 /** A job of a fake cluster, with what its container does. */
@@ -115,7 +114,6 @@ export class FakeEngine implements Engine {
   readonly name = 'kubernetes';
   readonly capabilities = CAPABILITIES;
   readonly tags = ['gpu-pool'];
-  readonly probes: number[] = [];
   private readonly table = new JobTable();
   private stopWatching: () => void = () => undefined;
 
@@ -194,7 +192,6 @@ export class FakeEngine implements Engine {
   }
 
   async probe(): Promise<void> {
-    this.probes.push(1);
     this.check();
   }
 

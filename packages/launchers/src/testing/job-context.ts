@@ -1,4 +1,4 @@
-import { NO_VOLUMES } from '@longshore/worker/runtime/volumes';
+import { NO_VOLUMES } from '@longshore/worker/settings/volumes';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
 import type { JobContext } from '../kubernetes/manifest/job-manifest.js';
 

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { KubeConfig } from '@kubernetes/client-node';
+import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest';
 import { KubernetesApi } from '../kubernetes/api/kubernetes-api.js';
 
 export interface ScriptedCall {
@@ -23,16 +24,27 @@ export class ScriptedApi {
   readonly calls: ScriptedCall[] = [];
   private readonly script = new Map<string, Answer[]>();
   private readonly server: Server = createServer((request, response) => void this.receive(request, response));
+  private address = '';
 
-  async start(): Promise<KubernetesApi> {
-    this.server.listen(0, '127.0.0.1');
-    await once(this.server, 'listening');
-    const address: AddressInfo | string | null = this.server.address();
-    const port = typeof address === 'object' && address !== null ? address.port : 0;
-    const server = `http://127.0.0.1:${port}`;
+  /** For the tests of a suite, each of which begins without answers. */
+  static forEachTest(): ScriptedApi {
+    const scripted = new ScriptedApi();
+    beforeAll(() => scripted.start());
+    beforeEach(() => {
+      scripted.calls.length = 0;
+      scripted.script.clear();
+    });
+    afterEach(() => scripted.server.closeAllConnections());
+    afterAll(() => void scripted.server.close());
+    return scripted;
+  }
+
+  /** A connection to it. */
+  get api(): KubernetesApi {
+    const cluster = { name: 'c', server: this.address, skipTLSVerify: true };
     const config = new KubeConfig();
-    config.loadFromClusterAndUser({ name: 'c', server, skipTLSVerify: true }, { name: 'u', token: 'tok' });
-    return new KubernetesApi(config, server);
+    config.loadFromClusterAndUser(cluster, { name: 'u', token: 'tok' });
+    return new KubernetesApi(config, this.address);
   }
 
   /** Answers the next calls of a route in this order, and the last one for ever. */
@@ -44,10 +56,11 @@ export class ScriptedApi {
     return this.calls.map(({ route }) => route);
   }
 
-  async stop(): Promise<void> {
-    this.server.closeAllConnections();
-    this.server.close();
-    await once(this.server, 'close');
+  private async start(): Promise<void> {
+    this.server.listen(0, '127.0.0.1');
+    await once(this.server, 'listening');
+    const address: AddressInfo | string | null = this.server.address();
+    this.address = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
   }
 
   private async receive(request: IncomingMessage, response: ServerResponse): Promise<void> {

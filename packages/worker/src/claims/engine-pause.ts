@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { Backoff } from '@longshore/common/backoff';
 import type { Clock } from '../process/clock.js';
 import type { ClaimObstacles } from './claim-obstacles.js';
-import { errorText } from '../execution/failure-message.js';
+import { errorText } from '@longshore/common/errors';
 import { EngineFault } from '../runtime/runtime.js';
 
 /** What engines and operating systems say of a full disk. */

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
 import { SettingsError } from '@longshore/common/settings/setting';
-import type { WorkerSettings } from '../settings/load-settings.js';
+import type { WorkerSettings } from '../settings/worker-settings.js';
 import type { Gpu, Resources } from '../service-api/service-api.js';
 
 const NVIDIA_SMI_TIMEOUT_MS = 10_000;

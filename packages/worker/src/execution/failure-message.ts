@@ -36,10 +36,6 @@ export function clipMessage(text: string): string {
   return `${bytes.toString().replace(/\uFFFD+$/, '')}...`;
 }
 
-export function errorText(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
 function lastBytes(text: string, max: number): string {
   return Buffer.from(text)
     .subarray(-max)

@@ -1,6 +1,7 @@
 import type { FailureCause } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { clipMessage, errorText } from './failure-message.js';
+import { errorText } from '@longshore/common/errors';
+import { clipMessage } from './failure-message.js';
 import { EngineFault, RunFault } from '../runtime/runtime.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
 

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { Backoff } from '@longshore/common/backoff';
 import type { Clock } from '../process/clock.js';
-import { errorText } from './failure-message.js';
+import { errorText } from '@longshore/common/errors';
 
 const MAX_TRIES = 8;
 const RETRY = { firstMs: 500, maxMs: 30_000 };

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { timesPayload, type ContainerTimes } from './container-times.js';
+import { timesPayload, type ContainerTimes } from '../runtime/runtime.js';
 import type { Delivery, EventSender } from './event-sender.js';
 import { clipMessage } from './failure-message.js';
 import type { CompletedOutcome, FailureOrigin, Outcome, OutputChange } from './outcome.js';

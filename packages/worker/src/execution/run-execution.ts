@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Tracing } from '@longshore/common/tracing/tracing';
-import type { EventLimits } from '../logs/event-cap.js';
+import type { EventLimits } from '../logs/event-forwarder.js';
 import { RunLog, type UnshippedLogs } from '../logs/run-log.js';
-import type { ContainerExit } from '../runtime/runtime.js';
+import type { ContainerExit, ContainerTimes } from '../runtime/runtime.js';
 import { NO_MASK, SecretMask } from '../secrets/secret-mask.js';
 import {
   neededCapabilities,
@@ -12,18 +12,22 @@ import {
   type RunOwnership,
   type RunSecrets,
   type RunView,
+  type EngineLoad,
+  type Resources,
 } from '../service-api/service-api.js';
 import type { WorkerContext } from '../worker-context.js';
-import type { ContainerTimes } from './container-times.js';
 import { EventSender } from './event-sender.js';
 import { ExecutionTrace } from './execution-trace.js';
 import { failureMessage, failureSummary } from './failure-message.js';
 import { logNoteOf, maskedOutcome, outcomeOfError, Refused, Unsuitable, type Outcome } from './outcome.js';
 import { reportEnd, type RunEnd } from './run-end.js';
-import { lossReason, pollRun } from './run-poll.js';
+import { lossReason, pollRun, RunRequests } from './run-requests.js';
 import type { RunOutputs } from './run-outputs.js';
-import { RunRequests } from './run-requests.js';
 import { Stopped, StopSignal, type StopReason } from './stop-signal.js';
+import type { Capability } from '@longshore/client/constants';
+
+/** How long the final event waits for the removal of a container beyond its time to stop, in milliseconds. */
+const REMOVAL_MS = 15_000;
 
 /** Dependencies that all executions of a worker share. */
 export interface ExecutionParts {
@@ -132,6 +136,12 @@ export abstract class RunExecution {
 
   /** Resolves when no container works on the run any more, so that two never do, or after a limited time. Never rejects. */
   protected abstract beforeReport(outcome: Outcome): Promise<void>;
+
+  /** Waits for a removal not much longer than the container has to stop. */
+  protected async forRemoval(removed: Promise<void>): Promise<void> {
+    const limitMs = this.claimed.container.stop_grace_s * 1000 + REMOVAL_MS;
+    await Promise.race([removed, this.shared.context.clock.sleep(limitMs)]);
+  }
 
   /** Removes what is left of the execution. Never rejects. */
   protected abstract afterReport(end: RunEnd): Promise<void>;
@@ -246,4 +256,38 @@ export function missingCapabilities(
   return missing.length === 0
     ? null
     : `The run needs ${missing.join(', ')}, which the runtime ${name} of this worker does not support`;
+}
+
+/** What a worker provides for its executor. */
+export interface ExecutorHost extends ExecutionParts {
+  /** Aborted when the worker shuts down: it claims nothing more. */
+  readonly draining: AbortSignal;
+  /** Reports that `hasCapacity` may have become true. */
+  readonly onCapacityFreed: () => void;
+  /** Runs an execution that follows no claim of this process. */
+  readonly adopt: (execution: RunExecution) => void;
+}
+
+/** Executes the claimed runs of a worker: on this machine, or as jobs of an engine. */
+export interface Executor {
+  readonly name: string;
+  readonly capabilities: readonly Capability[];
+  /** Tags that heartbeats announce beside those of the settings. */
+  readonly tags: readonly string[];
+  /** What is offered to runs at this moment. */
+  resources(): Resources;
+  /** Null: there is no engine. */
+  load(): EngineLoad | null;
+  /** Whether another run may be claimed now. */
+  hasCapacity(): boolean;
+  /** Limit of runs that one claim may return; undefined: none. */
+  claimLimit(): number | undefined;
+  /** The execution of a claimed run, not running yet. */
+  execute(run: ClaimedRun): RunExecution;
+  /** Called when an execution has ended. */
+  onEnd(execution: RunExecution): void;
+  /** Takes care of what earlier processes with the worker's id left. Called once, before the first heartbeat and claim. */
+  recover(signal: AbortSignal): Promise<void>;
+  /** Work beside executions. Ends soon after the signal is aborted. */
+  upkeep(signal: AbortSignal): Promise<void>;
 }

@@ -34,7 +34,6 @@ test('the health file holds the time until which the service counts the worker a
   harness.service.onCall = () => DOWN;
   await harness.clock.pass(61_000);
   assert.equal(isHealthy(), false);
-  await harness.end();
 });
 
 test('the health file is complete whenever it is read, and ends with the latest time', async () => {

@@ -1,6 +1,6 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import { errorText } from '../execution/failure-message.js';
+import { errorText } from '@longshore/common/errors';
 
 /**
  * A file for health checks. It holds the time until which the service counts this worker as active (ISO 8601, UTC) and,

@@ -1,17 +1,19 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { CapacityQueue, CapacityRequest } from '../claims/capacity.js';
 import type { EnginePause } from '../claims/engine-pause.js';
-import { NO_TIMES, type ContainerTimes } from '../execution/container-times.js';
+import {
+  NO_TIMES,
+  type ContainerTimes,
+  type ContainerSpec,
+  type RunningContainer,
+  type Runtime,
+} from '../runtime/runtime.js';
 import type { TracedStep } from '../execution/execution-trace.js';
 import type { Outcome } from '../execution/outcome.js';
-import { containerFiles, pathVariables } from '../execution/run-files.js';
-import { retryCleanup, type CleanupContext } from '../execution/retry-cleanup.js';
+import { runSpec } from '../execution/run-spec.js';
+import { retryCleanup } from '../execution/retry-cleanup.js';
 import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
-import type { ContainerSpec, RunningContainer, Runtime } from '../runtime/runtime.js';
-import { carriedOptions, type ClaimedRun, type RunSecrets } from '../service-api/service-api.js';
-
-/** How long the final event waits for the removal of a running container beyond its time to stop, in milliseconds. */
-const REMOVAL_MS = 15_000;
+import type { ClaimedRun, RunSecrets } from '../service-api/service-api.js';
 
 /** Dependencies of all executions on this machine. */
 export interface ContainerParts extends ExecutionParts {
@@ -44,31 +46,20 @@ export class ContainerExecution extends RunExecution {
   }
 
   protected async runSteps(): Promise<Outcome> {
-    const { id: runId, inputs, constraints, container } = this.claimed;
+    const { constraints } = this.claimed;
     const preparing = new AbortController();
     // Pull while the service is asked for the run.
     const pulled = this.pull(AbortSignal.any([this.stopSignal.signal, preparing.signal]));
     pulled.catch(() => undefined);
     try {
-      const { currentAttempt: attempt, outputs: outputTemplate } = await this.prepare();
+      const view = await this.prepare();
       const { gpuIds, secrets, image } = await this.stopSignal.abortable(pulled);
       await this.reportStart(gpusPayload(gpuIds, constraints.gpus > 0));
-      const env = { ...container.env, ...pathVariables(container), ...secrets.env };
-      const limits = { ...constraints, gpuIds };
-      const spec = {
-        ...carriedOptions(container),
-        runId,
-        attempt,
-        image,
-        inputs,
-        outputTemplate,
-        limits,
-        env,
-        files: containerFiles(container, secrets),
-      };
-      return await this.trace.step('container', (step) =>
-        this.runContainer({ ...spec, trace: step.context }, step),
-      );
+      return await this.trace.step('container', (step) => {
+        const spec = runSpec(this.claimed, view, secrets, step.context);
+        const env = { ...spec.env, ...secrets.env };
+        return this.runContainer({ ...spec, image, env, limits: { ...constraints, gpuIds } }, step);
+      });
     } finally {
       preparing.abort();
     }
@@ -78,9 +69,7 @@ export class ContainerExecution extends RunExecution {
     if (outcome.kind === 'failed' && outcome.origin === 'engine')
       this.parts.enginePause.recordFault(outcome.summary);
     this.removed = this.removeContainer();
-    if (this.hasEnded) return;
-    const limitMs = this.claimed.container.stop_grace_s * 1000 + REMOVAL_MS;
-    await Promise.race([this.removed, this.parts.context.clock.sleep(limitMs)]);
+    if (!this.hasEnded) await this.forRemoval(this.removed);
   }
 
   protected times(): ContainerTimes {
@@ -97,9 +86,16 @@ export class ContainerExecution extends RunExecution {
 
   /** Releases the capacity as soon as the container is removed. */
   private async removeContainer(): Promise<void> {
-    if (this.container !== null) {
+    const { container } = this;
+    if (container !== null) {
       const cleanup = { ...this.parts.context, logger: this.logger };
-      await removeContainer(this.container, this.claimed.container.stop_grace_s, cleanup);
+      await retryCleanup(
+        'stop the container',
+        () => container.stop(this.claimed.container.stop_grace_s),
+        cleanup,
+      );
+      // The next start of the worker removes one that remains.
+      await retryCleanup('remove the container', () => container.remove(), cleanup);
     }
     this.capacity?.release();
     this.releaseImage();
@@ -158,14 +154,4 @@ function whyTooLarge({ capacity }: CapacityQueue, { constraints }: ClaimedRun): 
   return unmet === null
     ? null
     : `${unmet}. With SERVICE_SCHEDULER=fit the service gives runs only to workers that have the resources`;
-}
-
-/** Stops and removes a container. The next start of the worker removes one that remains. Never rejects. */
-async function removeContainer(
-  container: RunningContainer,
-  graceSeconds: number,
-  context: CleanupContext,
-): Promise<void> {
-  await retryCleanup('stop the container', () => container.stop(graceSeconds), context);
-  await retryCleanup('remove the container', () => container.remove(), context);
 }

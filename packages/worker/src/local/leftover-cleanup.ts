@@ -1,8 +1,9 @@
 import { Backoff } from '@longshore/common/backoff';
 import type { Runtime } from '../runtime/runtime.js';
 import type { WorkerContext } from '../worker-context.js';
-import { errorText } from '../execution/failure-message.js';
-import { lossReason } from '../execution/run-poll.js';
+import { repeat } from '../process/clock.js';
+import { errorText } from '@longshore/common/errors';
+import { lossReason } from '../execution/run-requests.js';
 
 const RETRY = { firstMs: 1000, maxMs: 30_000 };
 
@@ -42,25 +43,22 @@ export class LeftoverCleanup {
 
   /** Searches until the signal is aborted. */
   async sweep(signal: AbortSignal): Promise<void> {
+    const { clock } = this.context;
     await Promise.all([
       this.removeAbandoned(signal),
-      this.removeEnded(signal),
-      this.removeUnusedImages(signal),
+      repeat(clock, OWN_MS, signal, () => this.removeEnded()),
+      this.removeUnusedImages().then(() => repeat(clock, IMAGES_MS, signal, () => this.removeUnusedImages())),
     ]);
   }
 
   /** An engine may create a container after the worker gave up waiting for it, or fail to remove one. */
-  private async removeEnded(signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.context;
-    for (;;) {
-      await clock.sleep(OWN_MS, signal);
-      if (signal.aborted) return;
-      try {
-        const containers = await this.runtime.removeLeftovers();
-        if (containers > 0) logger.warn({ containers }, 'removed containers of ended attempts');
-      } catch (error) {
-        logger.debug({ error: errorText(error) }, 'could not look for containers of ended attempts');
-      }
+  private async removeEnded(): Promise<void> {
+    const { logger } = this.context;
+    try {
+      const containers = await this.runtime.removeLeftovers();
+      if (containers > 0) logger.warn({ containers }, 'removed containers of ended attempts');
+    } catch (error) {
+      logger.debug({ error: errorText(error) }, 'could not look for containers of ended attempts');
     }
   }
 
@@ -87,16 +85,14 @@ export class LeftoverCleanup {
     }
   }
 
-  /** Removes images that are not used any more, until the signal is aborted. */
-  private async removeUnusedImages(signal: AbortSignal): Promise<void> {
-    const { clock, logger } = this.context;
-    while (!signal.aborted) {
-      try {
-        await this.runtime.removeUnusedImages();
-      } catch (error) {
-        logger.warn({ error: errorText(error) }, 'could not look for images that are not used any more');
-      }
-      await clock.sleep(IMAGES_MS, signal);
+  private async removeUnusedImages(): Promise<void> {
+    try {
+      await this.runtime.removeUnusedImages();
+    } catch (error) {
+      this.context.logger.warn(
+        { error: errorText(error) },
+        'could not look for images that are not used any more',
+      );
     }
   }
 

@@ -1,8 +1,7 @@
 import type { Capability } from '@longshore/client/constants';
 import { Capacity, CapacityQueue } from '../claims/capacity.js';
 import { EnginePause } from '../claims/engine-pause.js';
-import type { Executor, ExecutorHost } from '../execution/executor.js';
-import type { RunExecution } from '../execution/run-execution.js';
+import type { Executor, ExecutorHost, RunExecution } from '../execution/run-execution.js';
 import type { Runtime } from '../runtime/runtime.js';
 import type { ClaimedRun, EngineLoad, Resources } from '../service-api/service-api.js';
 import { ContainerExecution, type ContainerParts } from './container-execution.js';

@@ -1,8 +1,11 @@
+import { createHash } from 'node:crypto';
 import { MAX_WAITING_EVENTS } from '../execution/event-sender.js';
-import type { RunEvent } from '../service-api/service-api.js';
-import type { EventCap } from './event-cap.js';
+import type { RunEvent, TimelineEntry } from '../service-api/service-api.js';
 import type { LogShipper } from './log-shipper.js';
 import type { EventSink } from './run-log.js';
+import { whenAborted, type Clock } from '../process/clock.js';
+import { EVENTS_DROPPED } from './log-events.js';
+import { canonicalJson } from '@longshore/common/json/canonical-json';
 
 interface KeyedEvent {
   readonly event: RunEvent;
@@ -35,7 +38,7 @@ export class EventForwarder {
     const key = rereading?.keyOf(this.lines) ?? null;
     this.lines += 1;
     if (this.lines === 1 && rereading?.isRepeated === true && shipper !== null)
-      this.storedLines = await Promise.race([shipper.storedLines, stopped(signal)]);
+      this.storedLines = await Promise.race([shipper.storedLines, whenAborted(signal).then(() => 0)]);
     const storedAfter = shipper === null || shipper.isClosed ? -1 : this.storedLines - shipper.lineCount;
     if (storedAfter < 0) await this.sendUnsure();
     if (event !== null && !signal.aborted) {
@@ -67,9 +70,114 @@ export class EventForwarder {
   }
 }
 
-function stopped(signal: AbortSignal): Promise<number> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(0);
-    else signal.addEventListener('abort', () => resolve(0), { once: true });
-  });
+/** Limits of the events that a container prints. */
+export interface EventLimits {
+  /** Per attempt. */
+  readonly maxEvents: number;
+  /** Bytes of the printed lines per attempt. */
+  readonly maxEventBytes: number;
+  /** Per second. */
+  readonly eventRate: number;
+}
+
+/** So many seconds of the rate may come at once. */
+const BURST_SECONDS = 10;
+
+/** Bounds the number, bytes and rate of the events of one attempt. */
+export class EventCap {
+  private events = 0;
+  private bytes = 0;
+  private isReached = false;
+  private tokens: number;
+  private refilledAt: number;
+
+  constructor(
+    private readonly limits: EventLimits,
+    private readonly clock: Clock,
+  ) {
+    this.tokens = this.burst;
+    this.refilledAt = clock.nowMs();
+  }
+
+  /**
+   * Counts an event, and waits until the rate allows it.
+   * @param lineBytes of the line that it was printed as
+   * @returns as `count`; null also when the signal is aborted
+   */
+  async admit(event: RunEvent, lineBytes: number, signal: AbortSignal): Promise<RunEvent | null> {
+    const counted = this.count(event, lineBytes);
+    if (counted === event) await this.takeToken(signal);
+    return signal.aborted ? null : counted;
+  }
+
+  /**
+   * Counts an event, whatever the rate.
+   * @returns the event; an event that says so when the cap is reached; null for every event after that
+   */
+  count(event: RunEvent, lineBytes: number): RunEvent | null {
+    if (this.isReached) return null;
+    const { maxEvents, maxEventBytes } = this.limits;
+    this.events += 1;
+    this.bytes += lineBytes;
+    if (this.events > maxEvents) return this.reach(`SERVICE_WORKER_MAX_EVENTS is ${maxEvents}`);
+    if (this.bytes > maxEventBytes) return this.reach(`SERVICE_WORKER_MAX_EVENT_BYTES is ${maxEventBytes}`);
+    return event;
+  }
+
+  private reach(why: string): RunEvent {
+    this.isReached = true;
+    return { type: EVENTS_DROPPED, msg: `Further events of this attempt's log are dropped: ${why}` };
+  }
+
+  private async takeToken(signal: AbortSignal): Promise<void> {
+    this.refill();
+    while (this.tokens < 1 && !signal.aborted) {
+      await this.clock.sleep(Math.ceil(((1 - this.tokens) * 1000) / this.limits.eventRate), signal);
+      this.refill();
+    }
+    this.tokens -= 1;
+  }
+
+  private refill(): void {
+    const now = this.clock.nowMs();
+    const earned = ((now - this.refilledAt) * this.limits.eventRate) / 1000;
+    this.tokens = Math.min(this.burst, this.tokens + earned);
+    this.refilledAt = now;
+  }
+
+  private get burst(): number {
+    return Math.max(1, this.limits.eventRate * BURST_SECONDS);
+  }
+}
+
+/** The events of an attempt that were on the timeline before its log is read again. */
+export class RecordedEvents {
+  /** Oldest first. A timeline may have many megabytes. */
+  private readonly digests: readonly string[];
+  /** Events up to here were printed before the event that is asked for next. */
+  private next = 0;
+
+  /** @param newest the newest entries of the timeline, oldest first. If they begin within the attempt, none is recognized. */
+  constructor(newest: readonly TimelineEntry[], attempt: number) {
+    const [first] = newest;
+    const isWhole = first !== undefined && (first.index === 0 || first.attempt < attempt);
+    this.digests = isWhole ? newest.filter((entry) => entry.attempt === attempt).map(digestOf) : [];
+  }
+
+  /**
+   * Whether the timeline has the event. Ask for each event of the log in its order: equal ones are counted. Entries of other
+   * senders in between do not matter.
+   */
+  takes(event: RunEvent): boolean {
+    if (this.next >= this.digests.length) return false;
+    const found = this.digests.indexOf(digestOf(event), this.next);
+    if (found >= 0) this.next = found + 1;
+    return found >= 0;
+  }
+}
+
+function digestOf({ type, msg, payload = {} }: RunEvent): string {
+  return createHash('sha256')
+    .update(canonicalJson([type, msg, payload]))
+    .digest('base64');
 }

@@ -3,6 +3,7 @@ import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value
 import { readStorable } from '../runtime/storable-json.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
 import type { RunEvent } from '../service-api/service-api.js';
+import type { MaskedLine } from '../secrets/mask-lines.js';
 
 /** Longer lines are not parsed, in UTF-16 units. */
 export const MAX_EVENT_LINE = 64 * 1024;
@@ -105,4 +106,38 @@ function own(object: JsonObject, key: string): JsonObject[string] | undefined {
 
 function isPercentage(value: unknown): boolean {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 100;
+}
+
+/** A line whose last part has arrived. */
+export interface JoinedLine {
+  /** As it was printed. All of it, or its begin: {@link MAX_EVENT_LINE} units at least. */
+  readonly plain: string;
+  /** As much of it without values of secrets. */
+  readonly text: string;
+  /** The last part of the printed line. */
+  readonly end: string;
+  /** Whether the line is longer than an event may be. */
+  readonly isTooLong: boolean;
+}
+
+/** Joins the parts of the lines of one stream, in bounded memory. */
+export class LineJoiner {
+  private plain = '';
+  private text = '';
+  private length = 0;
+
+  /** @returns null until the line ends */
+  add({ text, plain = text, part }: MaskedLine): JoinedLine | null {
+    if (this.length <= MAX_EVENT_LINE) {
+      this.plain += plain;
+      this.text += text;
+    }
+    this.length += plain.length;
+    if (part === 'start' || part === 'rest') return null;
+    const line = { plain: this.plain, text: this.text, end: plain, isTooLong: this.length > MAX_EVENT_LINE };
+    this.plain = '';
+    this.text = '';
+    this.length = 0;
+    return line;
+  }
 }

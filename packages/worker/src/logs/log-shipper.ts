@@ -3,6 +3,7 @@ import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
 import { LogChunker } from './log-chunker.js';
 import type { LogChunk, LogPosition, Refusal, ShippedLine } from '../service-api/service-api.js';
+import { whenAborted } from '../process/clock.js';
 
 const RETRY = { firstMs: 500, maxMs: 15_000 };
 
@@ -146,7 +147,7 @@ export class LogShipper {
       this.wake = new AbortController();
       const { signal } = this.wake;
       if (leftMs !== null) await clock.sleep(leftMs, signal);
-      else await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      else await whenAborted(signal);
     }
   }
 

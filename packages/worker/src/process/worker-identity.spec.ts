@@ -84,7 +84,7 @@ describe('the identity of a worker', () => {
     const lock = join(stateDir, 'ids', 'a'.repeat(32));
     mkdirSync(lock);
     symlinkSync(`${process.pid} started-before`, join(lock, '1'));
-    const { takeLock } = await import('./process-lock.js');
+    const { takeLock } = await import('./worker-identity.js');
     assert.equal(takeLock(lock), null);
     assert.equal(takeLock(lock), process.pid);
     assert.equal(takeIdentity({ workerId: 'second', stateDir }).instance, instance);

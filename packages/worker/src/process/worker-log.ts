@@ -3,7 +3,7 @@ import { pino, stdTimeFunctions, type DestinationStream, type Logger } from 'pin
 import { prettyFactory } from 'pino-pretty';
 import { escapeUnsafe } from '@longshore/common/json/text';
 import { standardOutput } from '@longshore/common/line-output';
-import type { WorkerSettings } from '../settings/load-settings.js';
+import type { WorkerSettings } from '../settings/worker-settings.js';
 
 export interface LogTarget {
   readonly destination: DestinationStream;

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { afterAll, describe, it } from 'vitest';
 import { FakeDockerEngine, silence } from '../testing/fake-docker-engine.js';
 import { MemoryLog } from '../testing/container-spec.js';
-import { loadWorkerSettings } from '../settings/load-settings.js';
+import { loadWorkerSettings } from '../settings/worker-settings.js';
 import { chooseRuntime } from './choose-runtime.js';
-import { engineProblem } from './docker/engine/engine-problem.js';
+import { engineProblem } from './docker/engine/docker-engine.js';
 
 /** An engine answers at the default socket. */
 const engineHere = (await engineProblem({})) === null;
@@ -16,19 +16,12 @@ describe('choice of the runtime', () => {
   const root = mkdtempSync(join(tmpdir(), 'longshore-choice-'));
   const images = join(root, 'images');
   mkdirSync(images);
-  let engine: FakeDockerEngine;
-  let here: NodeJS.ProcessEnv;
+  const engine = FakeDockerEngine.forEachTest();
   const away = { DOCKER_HOST: 'unix:///nowhere/docker.sock' };
   const nowhere = { SERVICE_WORKER_IMAGES_DIR: join(root, 'absent') };
 
-  beforeAll(async () => {
-    engine = await FakeDockerEngine.start();
-    here = { DOCKER_HOST: engine.host };
-  });
-  afterAll(async () => {
-    await engine.stop();
-    rmSync(root, { recursive: true });
-  });
+  const here = () => ({ DOCKER_HOST: engine.host });
+  afterAll(() => rmSync(root, { recursive: true }));
 
   /** Chooses by the settings that the worker program reads from these variables. */
   async function choose(env: NodeJS.ProcessEnv, log = new MemoryLog()) {
@@ -40,13 +33,13 @@ describe('choice of the runtime', () => {
       workerId: 'w:1/a',
       instance: '1f3a90cc',
       log,
-      notesDir: join(root, 'state'),
+      baseDir: root,
     });
   }
 
   it('chooses Docker when an engine answers, also with example images present', async () => {
     const log = new MemoryLog();
-    assert.equal((await choose({ ...here, SERVICE_WORKER_IMAGES_DIR: images }, log)).name, 'docker');
+    assert.equal((await choose({ ...here(), SERVICE_WORKER_IMAGES_DIR: images }, log)).name, 'docker');
     assert.deepEqual(log.warnings, []);
   });
 
@@ -77,7 +70,7 @@ describe('choice of the runtime', () => {
 
   it('never replaces the configured runtime', async () => {
     const env = { SERVICE_WORKER_IMAGES_DIR: images };
-    assert.equal((await choose({ ...env, ...here, SERVICE_WORKER_RUNTIME: 'process' })).name, 'process');
+    assert.equal((await choose({ ...env, ...here(), SERVICE_WORKER_RUNTIME: 'process' })).name, 'process');
     await assert.rejects(
       choose({ ...nowhere, SERVICE_WORKER_RUNTIME: 'process' }),
       /SERVICE_WORKER_IMAGES_DIR: .* is no folder/,
@@ -97,7 +90,7 @@ describe('choice of the runtime', () => {
 
   it('does not wait for an engine that accepts and does not answer', async () => {
     engine.answerNext('GET /_ping', silence);
-    assert.notEqual(await engineProblem(here), null);
-    assert.equal(await engineProblem(here), null);
+    assert.notEqual(await engineProblem(here()), null);
+    assert.equal(await engineProblem(here()), null);
   });
 });

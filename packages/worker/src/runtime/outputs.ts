@@ -5,6 +5,7 @@ import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value
 import { JsonRefused } from '@longshore/common/json/read-json';
 import { RunFault } from './runtime.js';
 import { readStorable, REPLACEMENT, type StorableJson } from './storable-json.js';
+import { errorText } from '@longshore/common/errors';
 
 /** Limit of the output file, in bytes. The limit of the service may be lower. */
 export const MAX_OUTPUT_BYTES = 16 * 2 ** 20;
@@ -47,7 +48,7 @@ function parse(text: string): StorableJson {
   } catch (error) {
     if (error instanceof JsonRefused && error.reason === 'syntax')
       throw refusedOutputs('it is not valid JSON (NaN and Infinity are not JSON)');
-    throw refusedOutputs(error instanceof Error ? error.message : String(error));
+    throw refusedOutputs(errorText(error));
   }
 }
 

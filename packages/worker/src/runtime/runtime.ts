@@ -2,9 +2,24 @@ import type { Schemas } from '@longshore/client';
 import type { Capability } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import type { ContainerTimes } from '../execution/container-times.js';
 import type { Constraints } from '../service-api/constraints.js';
 import type { CarriedOptions, RegistryLogin } from '../service-api/service-api.js';
+import { readTimestamp } from '@longshore/common/json/read-timestamp';
+
+/** What engines of containers, Docker and Kubernetes, do for a run. */
+export const CONTAINER_CAPABILITIES = [
+  'env',
+  'command',
+  'secrets',
+  'secrets_from',
+  'files',
+  'scratch',
+  'registry',
+  'container',
+  'cpu_millis',
+  'gpus',
+  'shm',
+] as const satisfies Capability[];
 
 /** What a container gets; 0: no limit. MB are 2^20 bytes. `vramMb` above 0 without GPU ids means "any GPU". */
 export type ContainerLimits = Pick<
@@ -23,23 +38,26 @@ export interface ContainerFile {
   readonly isSecret: boolean;
 }
 
-/** The container of one attempt. A list of its options that is empty is not set. */
-export interface ContainerSpec extends CarriedOptions {
+/** What the container of an attempt gets, on a machine or as a job. A list of its options that is empty is not set. */
+export interface RunSpec extends CarriedOptions {
   readonly runId: string;
   /** 1-based. */
   readonly attempt: number;
-  /** As `pull` has returned it. */
   readonly image: string;
   readonly inputs: JsonObject;
   /** Initial content of the output file unless empty. */
   readonly outputTemplate: JsonObject;
-  readonly limits: ContainerLimits;
-  /** Environment variables of the run, values of secrets among them; the worker's own take precedence. */
+  /** Environment variables of the run; the worker's own take precedence. */
   readonly env: Readonly<Record<string, string>>;
   /** Of the user that the run names, else of root. */
   readonly files: readonly ContainerFile[];
   /** Passed to the container as TRACEPARENT; null: the run is not traced. */
   readonly trace: TraceContext | null;
+}
+
+/** A container of this machine. Its image is what `pull` has returned; values of secrets are among its variables. */
+export interface ContainerSpec extends RunSpec {
+  readonly limits: ContainerLimits;
 }
 
 /** One line of a container's output, without its line end. */
@@ -184,5 +202,30 @@ export function workerEnvironment(
     SERVICE_RUN_ATTEMPT: String(attempt),
     SERVICE_CPU: String(Math.max(1, Math.ceil(cpuMillis / 1000))),
     SERVICE_RAM_MB: String(ramMb),
+  };
+}
+
+/** When a container started and ended, by the clock of its engine: ISO 8601 in UTC; null: not known. */
+export interface ContainerTimes {
+  readonly startedAt: string | null;
+  readonly finishedAt: string | null;
+}
+
+export const NO_TIMES: ContainerTimes = { startedAt: null, finishedAt: null };
+
+/** Engines say with the year 1 that there is no such time. */
+const FIRST_MS = Date.parse('1970-01-02T00:00:00Z');
+
+/** A time as an engine says it. @param given text in ISO 8601, or milliseconds since 1970 */
+export function engineTime(given: string | number | null | undefined): string | null {
+  const time = typeof given === 'string' ? readTimestamp(given) : new Date(given ?? Number.NaN);
+  return time !== null && time.getTime() >= FIRST_MS ? time.toISOString() : null;
+}
+
+/** The times as payloads of events hold them: those that are known. */
+export function timesPayload({ startedAt, finishedAt }: ContainerTimes): JsonObject {
+  return {
+    ...(startedAt === null ? {} : { started_at: startedAt }),
+    ...(finishedAt === null ? {} : { finished_at: finishedAt }),
   };
 }

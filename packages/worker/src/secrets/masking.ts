@@ -1,7 +1,6 @@
 import { mayHaveEscapes, unescape } from './escapes.js';
 import type { TextAutomaton } from './text-automaton.js';
-import { Spans } from './spans.js';
-import { TextCursor } from './text-cursor.js';
+import { Spans, TextCursor } from './text-cursor.js';
 import { UnitBuffer } from './unit-buffer.js';
 
 /** Stands in for a value. */

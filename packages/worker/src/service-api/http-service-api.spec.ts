@@ -1,342 +1,331 @@
 import assert from 'node:assert/strict';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { afterAll, beforeAll, beforeEach, test } from 'vitest';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { gzipSync } from 'node:zlib';
+import type { JsonValue } from '@longshore/common/json/json-value';
+import { describe, test } from 'vitest';
+import { jsonText } from '@longshore/common/json/json-text';
 import { PLAIN } from '../testing/fake-service.js';
-import { HttpServiceApi } from './http-service-api.js';
-import { readRun } from './read-answers.js';
+import { CALL, IDLE_REPORT, REPORTER, SHOWN_RUN, StubService } from '../testing/service-calls.js';
 import { NO_CONSTRAINTS } from './constraints.js';
-import type { Answer } from './service-api.js';
+import { readRun } from './read-answers.js';
 
-interface Received {
-  readonly method: string | undefined;
-  readonly url: string | undefined;
-  readonly headers: IncomingMessage['headers'];
-  readonly body: string;
-}
-
-const received: Received[] = [];
-let answer: (response: ServerResponse) => void = () => undefined;
-const server = createServer((request, response) => {
-  const chunks: Buffer[] = [];
-  request.on('data', (chunk: Buffer) => chunks.push(chunk));
-  request.on('end', () => {
-    const { method, url, headers } = request;
-    received.push({ method, url, headers, body: Buffer.concat(chunks).toString() });
-    answer(response);
-  });
-});
-let baseUrl = '';
-
-beforeAll(async () => {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  baseUrl = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
-});
-afterAll(() => {
-  server.close();
-  server.closeAllConnections();
-});
-beforeEach(() => {
-  received.length = 0;
-});
-
-const api = (): HttpServiceApi => new HttpServiceApi({ baseUrl, apiKey: 'secret' });
-const json =
-  (status: number, body: unknown, headers: Record<string, string> = {}) =>
-  (response: ServerResponse): void => {
-    response.writeHead(status, { 'Content-Type': 'application/json', ...headers });
-    response.end(JSON.stringify(body));
-  };
-
+const WORKER = 'rack/7:a';
 const ASKED = { ...NO_CONSTRAINTS, ramMb: 1, vramMb: 2, cpuMillis: 3000, cpuLimitMillis: 3000 };
-const REPORT = {
-  workerId: 'rack/7:a',
-  resources: { cpuCores: 2, ramMb: 100, gpus: [{ id: 0, vramMb: 5, tags: ['a100'] }] },
-  load: { name: 'slurm', pending: 1, running: 2 },
-  tags: ['fast'],
-  capabilities: ['env', 'registry'] as const,
-  notClaiming: [{ reason: 'draining', message: 'm' }] as const,
-  runningOps: [
-    {
-      id: 'r',
-      image: 'i',
-      inputs: { a: 1 },
-      constraints: ASKED,
-      attempt: 2,
-    },
-  ],
-};
-const RUN = {
-  id: 'r',
-  state: 'RUNNING',
-  current_attempt: 2,
-  image: 'i',
-  inputs: {},
-  outputs: { u: 'x' },
-  execution_summary: { worker_id: 'rack/7:a' },
-};
-const CALL = {
-  waitSeconds: 0,
-  timeoutMs: 15_000,
-  signal: new AbortController().signal,
-  onAssigned: () => undefined,
-};
-const beat = (timeoutMs = 20_000): ReturnType<HttpServiceApi['heartbeat']> =>
-  api().heartbeat(REPORT, { ...CALL, timeoutMs });
-
-test('sends a heartbeat and reads the worker timeout and the limit of bodies', async () => {
-  answer = json(200, { id: 'rack/7:a' }, { 'X-Worker-Timeout': '7.5', 'X-Max-Body-Bytes': '1048576' });
-  const value = { workerTimeoutSeconds: 7.5, maxBodyBytes: 1_048_576, lostRuns: null };
-  assert.deepEqual(await beat(), { kind: 'ok', value });
-  const [request] = received;
-  assert.equal(`${request?.method} ${request?.url}`, 'POST /workers/heartbeat');
-  assert.equal(request?.headers['x-api-key'], 'secret');
-  assert.deepEqual(JSON.parse(request?.body ?? ''), {
-    worker_id: 'rack/7:a',
-    resources: { cpu_cores: 2, ram_mb: 100, gpus: [{ id: 0, vram_mb: 5, tags: ['a100'] }] },
-    tags: ['fast'],
-    capabilities: ['env', 'registry'],
-    engine: { name: 'slurm', pending: 1, running: 2 },
-    not_claiming: [{ reason: 'draining', message: 'm' }],
-    running_ops: [
-      {
-        id: 'r',
-        image: 'i',
-        inputs: { a: 1 },
-        constraints: { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: null },
-        attempt: 2,
-      },
-    ],
-  });
-  for (const header of ['soon', '0', '-1', 'Infinity', '']) {
-    answer = json(200, { id: 'rack/7:a' }, { 'X-Worker-Timeout': header, 'X-Max-Body-Bytes': header });
-    const unknown = { workerTimeoutSeconds: null, maxBodyBytes: null, lostRuns: null };
-    assert.deepEqual(await beat(), { kind: 'ok', value: unknown });
-  }
-});
-
+const CONSTRAINTS = { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: null };
+const OP = { id: 'r', image: 'i', inputs: {}, constraints: CONSTRAINTS, attempt: 4 };
 const TRACE = {
   traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
   tracestate: 'vendor=1',
 };
+const done = () => new Response(null, { status: 204 });
 
-test('claims for a worker id with slashes and colons, with an idempotency key', async () => {
-  const constraints = { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: 0 };
-  const op = { id: 'r', image: 'i', inputs: {}, constraints, attempt: 4 };
-  const traced = { ...op, ...TRACE };
-  const mistraced = { ...op, traceparent: 'rubbish' };
-  answer = json(200, { ops: [op, traced, mistraced] });
-  assert.deepEqual(await api().claim('rack/7:a', 'key-1', CALL), {
-    kind: 'ok',
-    value: [null, TRACE, null].map((trace) => ({
-      id: 'r',
-      image: 'i',
-      inputs: {},
-      constraints: { ...ASKED, gpuIds: [0] },
-      attempt: 4,
-      container: PLAIN,
-      trace,
-    })),
+describe('a heartbeat', () => {
+  const REPORT = {
+    workerId: WORKER,
+    resources: { cpuCores: 2, ramMb: 100, gpus: [{ id: 0, vramMb: 5, tags: ['a100'] }] },
+    load: { name: 'slurm', pending: 1, running: 2 },
+    tags: ['fast'],
+    capabilities: ['env', 'registry'] as const,
+    notClaiming: [{ reason: 'draining', message: 'm' }] as const,
+    runningOps: [{ id: 'r', image: 'i', inputs: { a: 1 }, constraints: ASKED, attempt: 2 }],
+  };
+
+  test('tells all of a worker, and is answered with the worker timeout and the limit of bodies', async () => {
+    const headers = { 'X-Worker-Timeout': '7.5', 'X-Max-Body-Bytes': '1048576' };
+    const service = new StubService(() => Response.json({ id: WORKER }, { headers }));
+    const value = { workerTimeoutSeconds: 7.5, maxBodyBytes: 1_048_576, lostRuns: null };
+    assert.deepEqual(await service.api.heartbeat(REPORT, CALL), { kind: 'ok', value });
+    assert.equal(service.received[0]?.route, 'POST /workers/heartbeat');
+    assert.equal(service.received[0]?.headers.get('X-API-Key'), 'secret');
+    assert.deepEqual(service.bodies(), [
+      {
+        worker_id: WORKER,
+        resources: { cpu_cores: 2, ram_mb: 100, gpus: [{ id: 0, vram_mb: 5, tags: ['a100'] }] },
+        tags: ['fast'],
+        capabilities: ['env', 'registry'],
+        engine: { name: 'slurm', pending: 1, running: 2 },
+        not_claiming: [{ reason: 'draining', message: 'm' }],
+        running_ops: [{ id: 'r', image: 'i', inputs: { a: 1 }, constraints: CONSTRAINTS, attempt: 2 }],
+      },
+    ]);
   });
-  assert.equal(received[0]?.url, '/workers/rack%2F7%3Aa/claim');
-  assert.equal(received[0]?.headers['idempotency-key'], 'key-1');
-});
 
-test('sends the wait in the query, and no query without one', async () => {
-  answer = json(200, { ops: [] });
-  await api().claim('w', 'k', { ...CALL, waitSeconds: 20 });
-  await api().claim('w', 'k', CALL);
-  assert.deepEqual(
-    received.map(({ url }) => url),
-    ['/workers/w/claim?wait=20', '/workers/w/claim'],
-  );
-});
-
-test('aborts a waiting claim: the service sees the connection close at once', async () => {
-  const closed = new Promise<void>((resolve) => {
-    answer = (response) => void response.once('close', resolve);
+  test('takes no other limits than positive numbers', async () => {
+    for (const odd of ['soon', '0', '-1', 'Infinity', '']) {
+      const headers = { 'X-Worker-Timeout': odd, 'X-Max-Body-Bytes': odd };
+      const { api } = new StubService(() => Response.json({ id: WORKER }, { headers }));
+      const unknown = { workerTimeoutSeconds: null, maxBodyBytes: null, lostRuns: null };
+      assert.deepEqual(await api.heartbeat(REPORT, CALL), { kind: 'ok', value: unknown });
+    }
   });
-  const breakOff = new AbortController();
-  const asked = api().claim('w', 'k', { ...CALL, waitSeconds: 20, signal: breakOff.signal });
-  while (received.length === 0) await sleep(5);
-  breakOff.abort();
-  assert.deepEqual(await asked, { kind: 'unreachable', reason: 'aborted' });
-  await closed;
+
+  test('that waits reads the lost runs, and ignores what has another shape', async () => {
+    const lost = { id: 'r', state: 'PENDING', attempt: 3, worker_id: null };
+    const others = [5, null, { ...lost, attempt: 'x' }, { ...lost, id: 7 }, { id: 'r' }];
+    const { api, received } = new StubService({
+      id: 'w',
+      lost_ops: [lost, { ...lost, worker_id: 'b' }, ...others],
+    });
+    const answer = await api.heartbeat(IDLE_REPORT, { ...CALL, waitSeconds: 7 });
+    const read = { id: 'r', state: 'PENDING', currentAttempt: 3 };
+    assert.deepEqual(answer.kind === 'ok' && answer.value.lostRuns, [
+      { ...read, workerId: null },
+      { ...read, workerId: 'b' },
+    ]);
+    assert.equal(received[0]?.route, 'POST /workers/heartbeat?wait=7');
+  });
 });
 
-test('reads a run without its events', async () => {
-  answer = json(200, RUN);
-  assert.deepEqual(await api().getRun('r'), { kind: 'ok', value: readRun(RUN, 'r') });
-  assert.equal(received[0]?.url, '/runs/r?include_events=false');
-  answer = json(200, { ...RUN, execution_summary: {} });
-  const free = await api().getRun('r');
-  assert.equal(free.kind === 'ok' && free.value.workerId, null);
+describe('a claim', () => {
+  test('is for a worker id with slashes and colons, under an idempotency key, and reads all of its runs', async () => {
+    const given = { env: { A: '1' }, command: ['c'], secrets: { B: 'b' }, image_pull_secret: 'login' };
+    const ops = [
+      { ...OP, ...given },
+      { ...OP, constraints: { ...CONSTRAINTS, gpu_id: 0 }, ...TRACE },
+      { ...OP, traceparent: 'rubbish' },
+    ];
+    const { api, received } = new StubService({ ops });
+    const plain = { id: 'r', image: 'i', inputs: {}, constraints: ASKED, attempt: 4, container: PLAIN };
+    assert.deepEqual(await api.claim(WORKER, 'key-1', CALL), {
+      kind: 'ok',
+      value: [
+        { ...plain, container: { ...PLAIN, ...given }, trace: null },
+        { ...plain, constraints: { ...ASKED, gpuIds: [0] }, trace: TRACE },
+        { ...plain, trace: null },
+      ],
+    });
+    await api.claim('w', 'k', { ...CALL, waitSeconds: 20 });
+    assert.deepEqual(
+      received.map(({ route }) => route),
+      ['POST /workers/rack%2F7%3Aa/claim', 'POST /workers/w/claim?wait=20'],
+    );
+    assert.equal(received[0]?.headers.get('Idempotency-Key'), 'key-1');
+  });
+
+  test('takes no run whose options it does not understand', async () => {
+    const { api } = new StubService({ ops: [OP, { ...OP, command: 'c' }] });
+    assert.equal((await api.claim('w', 'k', CALL)).kind, 'unreachable');
+  });
+});
+
+test('reads a run without its events, and no other run', async () => {
+  const service = new StubService(SHOWN_RUN);
+  assert.deepEqual(await service.api.getRun('r'), { kind: 'ok', value: readRun(SHOWN_RUN, 'r') });
+  assert.equal(service.received[0]?.route, 'GET /runs/r?include_events=false');
+  for (const other of [{ id: 'other' }, { execution_summary: undefined }, { state: 1 }]) {
+    service.answer = () => Response.json({ ...SHOWN_RUN, ...other });
+    assert.equal((await service.api.getRun('r')).kind, 'unreachable');
+  }
 });
 
 test('sends an event with worker, attempt and idempotency key', async () => {
-  answer = (response) => response.writeHead(204).end();
-  const reporter = { workerId: 'rack/7:a', attempt: 2, idempotencyKey: 'key-2', trace: TRACE };
-  assert.deepEqual(await api().postEvent('r', { type: 'PROGRESS', msg: 5 }, reporter), {
-    kind: 'ok',
-    value: null,
-  });
-  const [request] = received;
-  assert.equal(`${request?.method} ${request?.url}`, 'POST /runs/r/events');
-  assert.equal(request?.headers['x-worker-id'], 'rack/7:a');
-  assert.equal(request?.headers['x-run-attempt'], '2');
-  assert.equal(request?.headers['prefer'], 'return=minimal');
-  assert.equal(request?.headers['idempotency-key'], 'key-2');
-  assert.equal(request?.headers['traceparent'], TRACE.traceparent);
-  assert.equal(request?.headers['tracestate'], TRACE.tracestate);
-  assert.deepEqual(JSON.parse(request?.body ?? ''), { type: 'PROGRESS', msg: 5 });
-
-  answer = json(200, RUN);
+  const service = new StubService(done);
+  const reporter = { workerId: WORKER, attempt: 2, idempotencyKey: 'key-2', trace: TRACE };
+  const sent = await service.api.postEvent('r', { type: 'PROGRESS', msg: 5 }, reporter);
+  assert.deepEqual(sent, { kind: 'ok', value: null });
+  service.answer = () => Response.json(SHOWN_RUN);
   const unknown = { ...reporter, attempt: null, trace: null };
-  assert.equal((await api().postEvent('r', { type: 'A', msg: '', payload: { x: 1 } }, unknown)).kind, 'ok');
-  assert.equal(received[1]?.headers['x-run-attempt'], undefined);
-  assert.equal(received[1]?.headers['traceparent'], undefined);
-  assert.deepEqual(JSON.parse(received[1]?.body ?? ''), { type: 'A', msg: '', payload: { x: 1 } });
+  const other = await service.api.postEvent('r', { type: 'A', msg: '', payload: { x: 1 } }, unknown);
+  assert.equal(other.kind, 'ok');
+  const [first, second] = service.received;
+  assert.equal(first?.route, 'POST /runs/r/events');
+  const named = [
+    'X-Worker-Id',
+    'X-Run-Attempt',
+    'Prefer',
+    'Idempotency-Key',
+    'traceparent',
+    'tracestate',
+  ] as const;
+  assert.deepEqual(
+    named.map((name) => first?.headers.get(name)),
+    [WORKER, '2', 'return=minimal', 'key-2', TRACE.traceparent, TRACE.tracestate],
+  );
+  assert.deepEqual(
+    named.map((name) => second?.headers.get(name)),
+    [WORKER, null, 'return=minimal', 'key-2', null, null],
+  );
+  assert.deepEqual(service.bodies(), [
+    { type: 'PROGRESS', msg: 5 },
+    { type: 'A', msg: '', payload: { x: 1 } },
+  ]);
 });
 
 test('sends a log chunk under its number, with its worker', async () => {
-  answer = json(200, { next_chunk: 4, next_line: 12 });
-  const address = { runId: 'r', attempt: 2, workerId: 'rack/7:a', number: 3 };
-  const atMs = Date.parse('2026-01-02T03:04:05.678Z');
-  const lines = [
-    { atMs, stream: 'stdout', text: 'a', isContinued: false },
-    { atMs, stream: 'stderr', text: '', isContinued: true },
-  ] as const;
-  const open = new AbortController().signal;
-  const chunk = { firstLine: 10, lines, skippedBytes: 7, isLast: false };
-  assert.deepEqual(await api().putLogChunk(address, chunk, open), {
-    kind: 'ok',
-    value: { nextChunk: 4, nextLine: 12 },
-  });
-  const [request] = received;
-  assert.equal(`${request?.method} ${request?.url}`, 'PUT /runs/r/logs/3');
-  assert.equal(request?.headers['x-worker-id'], 'rack/7:a');
-  assert.equal(request?.headers['x-run-attempt'], '2');
+  const service = new StubService({ next_chunk: 4, next_line: 12 });
+  const address = { runId: 'r', attempt: 2, workerId: WORKER, number: 3 };
   const t = '2026-01-02T03:04:05.678Z';
-  assert.deepEqual(JSON.parse(request?.body ?? ''), {
-    first_line: 10,
-    lines: [
-      { t, stream: 'stdout', text: 'a', continued: false },
-      { t, stream: 'stderr', text: '', continued: true },
-    ],
-    skipped_bytes: 7,
-    is_last: false,
-  });
+  const lines = [
+    { atMs: Date.parse(t), stream: 'stdout', text: 'a', isContinued: false },
+    { atMs: Date.parse(t), stream: 'stderr', text: '', isContinued: true },
+  ] as const;
+  const chunk = { firstLine: 10, lines, skippedBytes: 7, isLast: false };
+  const stored = await service.api.putLogChunk(address, chunk, CALL.signal);
+  assert.deepEqual(stored, { kind: 'ok', value: { nextChunk: 4, nextLine: 12 } });
   const last = { firstLine: 12, lines: [], skippedBytes: 0, isLast: true };
-  await api().putLogChunk(address, last, open);
-  assert.deepEqual(JSON.parse(received[1]?.body ?? ''), { first_line: 12, lines: [], is_last: true });
-  answer = json(200, { something: 'else' });
-  assert.equal((await api().putLogChunk(address, last, open)).kind, 'unreachable');
-});
-
-test('distinguishes refusals from failures by the status', async () => {
-  for (const status of [400, 401, 403, 404, 409, 410, 413, 415, 422]) {
-    answer = json(status, { detail: 'No.' });
-    assert.deepEqual(await beat(), { kind: 'refused', status, detail: 'No.' });
-  }
-  for (const status of [301, 302, 307, 408, 425, 429, 500, 502, 503, 504]) {
-    answer = json(status, { detail: 'Later.' }, { Location: '/elsewhere' });
-    assert.deepEqual(await beat(), { kind: 'unreachable', reason: `HTTP ${status}: Later.`, status });
-  }
-  assert.ok(
-    received.every(({ url }) => url !== '/elsewhere'),
-    'no redirect was followed',
-  );
-});
-
-test('reads Retry-After', async () => {
-  answer = json(503, { detail: 'Later.' }, { 'Retry-After': '7' });
-  const now = await beat();
-  assert.equal(now.kind === 'unreachable' && now.retryAfterSeconds, 7);
-  answer = json(503, { detail: 'Later.' }, { 'Retry-After': 'Wed, 21 Oct 2015 07:28:00 GMT' });
-  assert.deepEqual(await beat(), { kind: 'unreachable', reason: 'HTTP 503: Later.', status: 503 });
-});
-
-const html = (status: number) => (response: ServerResponse) =>
-  response.writeHead(status, { 'Content-Type': 'text/html' }).end('<html>hello</html>');
-
-test("rejects bodies that are not the service's", async () => {
-  const asks: (() => Promise<Answer<unknown>>)[] = [
-    () => beat(),
-    () => api().claim('w', 'k', CALL),
-    () => api().getRun('r'),
-    () =>
-      api().postEvent(
-        'r',
-        { type: 'A', msg: 1 },
-        { workerId: 'w', attempt: 1, idempotencyKey: 'k', trace: null },
-      ),
-  ];
-  for (const strange of [
-    html(200),
-    json(200, []),
-    json(200, null),
-    (response: ServerResponse) => response.end(),
-  ]) {
-    answer = strange;
-    for (const one of asks) assert.equal((await one()).kind, 'unreachable');
-  }
-  for (const other of [
-    { ...RUN, id: 'other' },
-    { ...RUN, execution_summary: undefined },
-    { ...RUN, state: 1 },
-  ]) {
-    answer = json(200, other);
-    assert.equal((await api().getRun('r')).kind, 'unreachable');
-  }
-});
-
-test('treats a silent, incomplete or closed answer as unreachable', async () => {
-  answer = () => undefined;
-  assert.deepEqual(await beat(100), { kind: 'unreachable', reason: 'no answer within 100 ms' });
-  answer = (response) => void response.writeHead(200, { 'Content-Type': 'application/json' }).write('{"id":');
-  assert.equal((await beat(100)).kind, 'unreachable');
-  answer = (response) => void response.destroy();
-  assert.equal((await beat()).kind, 'unreachable');
-});
-
-test('reports a refused connection', async () => {
-  const absent = new HttpServiceApi({ baseUrl: 'http://127.0.0.1:1', apiKey: 'secret' });
-  const nobody = await absent.claim('w', 'k', CALL);
-  assert.match(nobody.kind === 'unreachable' ? nobody.reason : '', /ECONNREFUSED|bad port/);
-});
-
-test('reads no more of an answer than the limit, plain or compressed', async () => {
-  const limited = new HttpServiceApi({ baseUrl, apiKey: 'secret', maxBytes: 100_000 });
-  const tooLarge = /larger than SERVICE_WORKER_MAX_ANSWER_BYTES \(100000\)/;
-  for (const status of [200, 404]) {
-    answer = (response) => {
-      response.writeHead(status, { 'Content-Type': 'application/json' });
-      const flood = (): void => {
-        if (!response.destroyed) response.write('[0],'.repeat(10_000), () => setImmediate(flood));
-      };
-      flood();
-    };
-    const got = await limited.getRun('r');
-    assert.ok(got.kind === 'unreachable');
-    assert.match(got.reason, tooLarge);
-  }
-  answer = (response) => {
-    response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' });
-    response.end(gzipSync(JSON.stringify({ ...RUN, inputs: { a: 'x'.repeat(1_000_000) } })));
-  };
-  const bomb = await limited.getRun('r');
-  assert.ok(bomb.kind === 'unreachable');
-  assert.match(bomb.reason, tooLarge);
-  answer = json(200, RUN);
-  assert.equal((await limited.getRun('r')).kind, 'ok');
+  await service.api.putLogChunk(address, last, CALL.signal);
+  const [request] = service.received;
+  assert.equal(request?.route, 'PUT /runs/r/logs/3');
+  assert.equal(request.headers.get('X-Worker-Id'), WORKER);
+  assert.equal(request.headers.get('X-Run-Attempt'), '2');
+  assert.deepEqual(service.bodies(), [
+    {
+      first_line: 10,
+      lines: [
+        { t, stream: 'stdout', text: 'a', continued: false },
+        { t, stream: 'stderr', text: '', continued: true },
+      ],
+      skipped_bytes: 7,
+      is_last: false,
+    },
+    { first_line: 12, lines: [], is_last: true },
+  ]);
 });
 
 test('removes the worker by its encoded id, and passes on a refusal', async () => {
-  answer = (response) => response.writeHead(204).end();
-  assert.deepEqual(await api().removeWorker('rack/7:a'), { kind: 'ok', value: null });
-  assert.deepEqual([received[0]?.method, received[0]?.url], ['DELETE', '/workers/rack%2F7%3Aa']);
-  answer = json(409, { detail: 'it has runs' });
-  assert.deepEqual(await api().removeWorker('a'), { kind: 'refused', status: 409, detail: 'it has runs' });
+  const service = new StubService(done);
+  assert.deepEqual(await service.api.removeWorker(WORKER), { kind: 'ok', value: null });
+  assert.equal(service.received[0]?.route, 'DELETE /workers/rack%2F7%3Aa');
+  const detail = 'it has runs';
+  service.answer = () => Response.json({ detail }, { status: 409 });
+  assert.deepEqual(await service.api.removeWorker('a'), { kind: 'refused', status: 409, detail });
 });
+
+test('reads what its key may do', async () => {
+  const service = new StubService({ id: 'k', name: 'n', scopes: ['worker'], worker_ids: ['w1', 'gpu-*'] });
+  const bound = { scopes: ['worker'], workerIds: ['w1', 'gpu-*'] };
+  assert.deepEqual(await service.api.whoami(), { kind: 'ok', value: bound });
+  service.answer = () => Response.json({ scopes: ['admin'], worker_ids: null });
+  assert.deepEqual(await service.api.whoami(), { kind: 'ok', value: { scopes: ['admin'], workerIds: null } });
+  for (const odd of [{}, { scopes: 'worker' }, { scopes: ['worker'], worker_ids: 'w1' }]) {
+    service.answer = () => Response.json(odd);
+    assert.equal((await service.api.whoami()).kind, 'unreachable');
+  }
+});
+
+describe('secrets', () => {
+  const HOLDER = { workerId: WORKER, attempt: 3 };
+
+  test('are read with both fencing headers', async () => {
+    const registry = { server: 's', username: 'u', password: 'p' };
+    const service = new StubService({ env: { A: 'value' }, registry });
+    const value = { env: { A: 'value' }, files: {}, registry };
+    assert.deepEqual(await service.api.getSecrets('r', HOLDER), { kind: 'ok', value });
+    const [request] = service.received;
+    assert.equal(request?.route, 'GET /runs/r/secrets');
+    assert.equal(request.headers.get('X-Worker-Id'), WORKER);
+    assert.equal(request.headers.get('X-Run-Attempt'), '3');
+    service.answer = () => Response.json({ env: { A: 'value' }, files: {}, registry: null });
+    const without = { ...value, registry: null };
+    assert.deepEqual(await service.api.getSecrets('r', HOLDER), { kind: 'ok', value: without });
+  });
+
+  test('of another shape are not quoted', async () => {
+    const registry = { server: 'value' };
+    const ODD: JsonValue[] = [{ env: { A: ['value'] } }, { env: {}, registry }, ['value']];
+    for (const odd of ODD) {
+      const answer = await new StubService(odd).api.getSecrets('r', HOLDER);
+      assert.ok(answer.kind === 'unreachable' && !answer.reason.includes('value'), JSON.stringify(answer));
+    }
+  });
+});
+
+describe('numbers keep their digits', () => {
+  const EXACT = '{"2":1795358081062000000,"1":[1.0,1e400]}';
+
+  test('in the inputs and outputs of a run', async () => {
+    const text = JSON.stringify({ ...SHOWN_RUN, inputs: 0, outputs: 0 });
+    const exact = text.replaceAll(/"((?:in|out)puts)":0/g, `"$1":${EXACT}`);
+    const run = await new StubService(() => new Response(exact)).api.getRun('r');
+    assert.ok(run.kind === 'ok');
+    assert.deepEqual([jsonText(run.value.inputs), jsonText(run.value.outputs)], [EXACT, EXACT]);
+  });
+
+  test('in the newest entries of a timeline', async () => {
+    const entry = `{"id":4,"attempt":2,"t":"2026-01-01T00:00:00Z","type":"NOTE","msg":7,"payload":${EXACT}}`;
+    const text = `{"id":"r","events":[${entry},{"type":"NOTE"}]}`;
+    const { api } = new StubService(() => new Response(text));
+    const timeline = await api.getTimeline('r');
+    assert.ok(timeline.kind === 'ok');
+    assert.deepEqual(
+      timeline.value.map(({ payload, ...rest }) => ({ ...rest, payload: jsonText(payload ?? {}) })),
+      [{ index: 4, attempt: 2, type: 'NOTE', msg: 7, payload: EXACT }],
+    );
+    assert.equal((await api.getTimeline('another')).kind, 'unreachable');
+  });
+
+  test('from the claim to the report', async () => {
+    const ops = `{"ops":[{"id":"r","image":"i","inputs":${EXACT},"constraints":{"cpu":3.0},"attempt":1}]}`;
+    const service = new StubService(() => new Response(ops));
+    const claimed = await service.api.claim('w', 'k', CALL);
+    assert.ok(claimed.kind === 'ok');
+    const payload = { outputs: claimed.value[0]?.inputs ?? {} };
+    await service.api.postEvent('r', { type: 'COMPLETED', msg: '', payload }, REPORTER);
+    assert.equal(service.received[1]?.body, `{"type":"COMPLETED","msg":"","payload":{"outputs":${EXACT}}}`);
+  });
+});
+
+describe('an older service', () => {
+  const PAYLOAD = { outputs: { started_at: 1 }, started_at: 'a', finished_at: 'b' };
+
+  test('gets no query that it would refuse, and a newer one all again', async () => {
+    let lost: object = {};
+    const { api, received } = new StubService(({ route }) =>
+      Response.json({ ...SHOWN_RUN, ops: [], id: route.endsWith('/heartbeat') ? 'w' : 'r', ...lost }),
+    );
+    const routes = async (): Promise<readonly string[]> => {
+      received.length = 0;
+      await api.heartbeat(IDLE_REPORT, CALL);
+      await api.claim('w', 'k', { ...CALL, max: 3 });
+      await api.getRun('r');
+      return received.slice(1).map(({ route }) => route);
+    };
+    assert.deepEqual(await routes(), ['POST /workers/w/claim', 'GET /runs/r']);
+    lost = { lost_ops: [] };
+    assert.deepEqual(await routes(), ['POST /workers/w/claim?max=3', 'GET /runs/r?include_events=false']);
+  });
+
+  test('that does not know the query shows a run with its events', async () => {
+    const detail = 'include_events is not a known query parameter';
+    const { api } = new StubService(({ route }) =>
+      route === 'GET /runs/r' ? Response.json(SHOWN_RUN) : Response.json({ detail }, { status: 400 }),
+    );
+    assert.equal((await api.getRun('r')).kind, 'ok');
+  });
+
+  test('gets an event again without the details that it refuses by name, under the same key', async () => {
+    const { api, received } = new StubService(({ body }) => {
+      const [, unknown] = Object.keys(JSON.parse(body).payload);
+      return unknown === undefined ? done() : refusalOf(unknown);
+    });
+    const event = { type: 'COMPLETED', msg: 'm', payload: PAYLOAD };
+    assert.deepEqual(await api.postEvent('r', event, REPORTER), { kind: 'ok', value: null });
+    assert.deepEqual(
+      received.map(({ headers, body }) => [
+        headers.get('Idempotency-Key'),
+        ...Object.keys(JSON.parse(body).payload),
+      ]),
+      [
+        ['k', 'outputs', 'started_at', 'finished_at'],
+        ['k', 'outputs', 'finished_at'],
+        ['k', 'outputs'],
+      ],
+    );
+  });
+
+  test('gets no event again that it refuses for something else, or that a program has printed', async () => {
+    for (const [type, name] of [
+      ['COMPLETED', 'outputs'],
+      ['MINE', 'started_at'],
+    ] as const) {
+      const { api, received } = new StubService(() => refusalOf(name));
+      const refused = await api.postEvent('r', { type, msg: 'm', payload: PAYLOAD }, REPORTER);
+      const detail = `Request validation failed: payload.${name} is not a known field`;
+      assert.deepEqual(refused, { kind: 'refused', status: 400, detail });
+      assert.equal(received.length, 1);
+    }
+  });
+});
+
+function refusalOf(...members: readonly string[]): Response {
+  const errors = members.map((name) => `payload.${name} is not a known field`);
+  return Response.json({ detail: 'Request validation failed', errors }, { status: 400 });
+}

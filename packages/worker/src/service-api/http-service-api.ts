@@ -6,9 +6,7 @@ import { Semaphore } from '@longshore/common/semaphore';
 import { toWireConstraints } from './constraints.js';
 import { withoutRefused } from './older-service.js';
 import { readClaimedRun, readKey, readLostRun, readRun, readSecrets, readTimeline } from './read-answers.js';
-import { RunEtagCache } from './run-etag-cache.js';
-import { ask, NOT_MODIFIED } from './service-answer.js';
-import type { TransferLimits } from './transfer.js';
+import { ask, type TransferLimits } from './service-answer.js';
 import type {
   Answer,
   ChunkAddress,
@@ -52,7 +50,6 @@ export interface ServiceAddress {
 
 /** The service over HTTP. */
 export class HttpServiceApi implements ServiceApi {
-  private readonly seen = new RunEtagCache();
   private readonly timelines = new Semaphore(TIMELINES_AT_ONCE);
   /** Whether the newest answer to a heartbeat tells of no lost runs, as those of a service that knows only interface.md. */
   private isOlder = false;
@@ -249,17 +246,10 @@ export class HttpServiceApi implements ServiceApi {
 
   private askRun(runId: string, query: { readonly include_events?: false }): Promise<Answer<RunView>> {
     const params = { path: { id: runId }, query };
-    const known = this.seen.get(runId);
-    const headers = known === undefined ? {} : { 'If-None-Match': known.etag };
     return this.ask(
       { timeoutMs: SMALL_ANSWER_MS },
-      (init) => this.client.GET('/runs/{id}', { params, headers, ...init }),
-      (run, response) => {
-        if (response.status === NOT_MODIFIED) return known?.view ?? null;
-        const view = readRun(run, runId);
-        this.seen.keep(runId, view, response.headers);
-        return view;
-      },
+      (init) => this.client.GET('/runs/{id}', { params, ...init }),
+      (run) => readRun(run, runId),
     );
   }
 

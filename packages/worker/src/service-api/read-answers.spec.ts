@@ -1,24 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { PLAIN } from '../testing/fake-service.js';
+import { SHOWN_RUN } from '../testing/service-calls.js';
 import { readRun } from './read-answers.js';
 import { NO_CONSTRAINTS } from './constraints.js';
-
-const RUN = {
-  id: 'r',
-  state: 'RUNNING',
-  current_attempt: 2,
-  image: 'i',
-  inputs: { a: 1 },
-  outputs: {},
-  execution_summary: { worker_id: 'w' },
-};
 
 test('a run is read with all that its execution needs, as a claim gives it', () => {
   const traceparent = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`;
   const run = readRun(
     {
-      ...RUN,
+      ...SHOWN_RUN,
       constraints: { ram_mb: 1, vram_mb: 2, cpu: 3, gpu_id: 4 },
       env: { A: 'b' },
       command: null,
@@ -41,7 +32,7 @@ test('a run is read with all that its execution needs, as a claim gives it', () 
     currentAttempt: 2,
     image: 'i',
     inputs: { a: 1 },
-    outputs: {},
+    outputs: { u: 'x' },
     workerId: 'w',
     constraints: {
       ...NO_CONSTRAINTS,
@@ -87,6 +78,6 @@ test('a run whose container options or selector are of another shape is not read
     { selector: ['a', 2] },
     { constraints: { cpu: '1' } },
   ]) {
-    assert.equal(readRun({ ...RUN, ...wrong }, 'r'), null, JSON.stringify(wrong));
+    assert.equal(readRun({ ...SHOWN_RUN, ...wrong }, 'r'), null, JSON.stringify(wrong));
   }
 });

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
-import { test, vi } from 'vitest';
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, test, vi } from 'vitest';
 import { HttpServiceApi } from './http-service-api.js';
 import type { Answer } from './service-api.js';
-import { IDLE_REPORT } from '../testing/idle-report.js';
+import { CALL, IDLE_REPORT, REPORTER, SHOWN_RUN, StubService } from '../testing/service-calls.js';
 
 type Given = () => Response;
 
-let answer: Given = () => new Response();
-const fetch = async (): Promise<Response> => answer();
-const api = new HttpServiceApi({ baseUrl: 'http://service.test', apiKey: 'secret', fetch });
+const service = new StubService();
+const { api } = service;
 
 const json =
   (status: number, body: unknown, type = 'application/json'): Given =>
@@ -28,21 +30,17 @@ const FOREIGN: readonly ((status: number) => Given)[] = [
   (status) => json(status, 'No.'),
 ];
 
-const { signal } = new AbortController();
-const HOLDER = { workerId: 'w', attempt: 1 };
-const REPORTER = { ...HOLDER, idempotencyKey: 'k', trace: null };
-const CLAIM = { waitSeconds: 0, timeoutMs: 15_000, signal, onAssigned: () => undefined };
 const ADDRESS = { runId: 'r', attempt: 1, workerId: 'w', number: 0 };
 const CHUNK = { firstLine: 0, lines: [], skippedBytes: 0, isLast: true };
 
 const REQUESTS: Readonly<Record<string, () => Promise<Answer<unknown>>>> = {
-  heartbeat: () => api.heartbeat(IDLE_REPORT, { waitSeconds: 0, timeoutMs: 10_000, signal }),
-  claim: () => api.claim('w', 'k', CLAIM),
+  heartbeat: () => api.heartbeat(IDLE_REPORT, { ...CALL, timeoutMs: 10_000 }),
+  claim: () => api.claim('w', 'k', CALL),
   'GET of a run': () => api.getRun('r'),
   'GET of a timeline': () => api.getTimeline('r'),
-  'GET of secrets': () => api.getSecrets('r', HOLDER),
+  'GET of secrets': () => api.getSecrets('r', REPORTER),
   report: () => api.postEvent('r', { type: 'COMPLETED', msg: '' }, REPORTER),
-  'chunk of a log': () => api.putLogChunk(ADDRESS, CHUNK, signal),
+  'chunk of a log': () => api.putLogChunk(ADDRESS, CHUNK, CALL.signal),
   'GET /whoami': () => api.whoami(),
 };
 
@@ -50,12 +48,12 @@ for (const [name, send] of Object.entries(REQUESTS)) {
   test(`a 4xx to a ${name} is an answer only in the error form of the service`, async () => {
     for (const status of [400, 401, 403, 404, 407, 409, 413]) {
       for (const [number, foreign] of FOREIGN.entries()) {
-        answer = foreign(status);
+        service.answer = foreign(status);
         const got = await send();
         assert.ok(got.kind === 'unreachable', `${status}, answer ${number}`);
         assert.match(got.reason, new RegExp(`^HTTP ${status} that is not the service's`));
       }
-      answer = json(status, { detail: 'No.', errors: ['a'] }, 'application/json; charset=utf-8');
+      service.answer = json(status, { detail: 'No.', errors: ['a'] }, 'application/json; charset=utf-8');
       assert.deepEqual(await send(), { kind: 'refused', status, detail: 'No.: a' });
     }
   });
@@ -67,35 +65,15 @@ for (const [name, send] of Object.entries(REQUESTS)) {
       () => new Response('<html>log in</html>', { headers: { 'Content-Type': 'text/html' } }),
       () => Response.json({ status: 'ok' }),
     ]) {
-      answer = odd;
+      service.answer = odd;
       assert.equal((await send()).kind, 'unreachable');
     }
   });
 }
 
 test('takes no answer about another run for the answer to a report', async () => {
-  answer = json(200, { id: 'other', state: 'RUNNING' });
+  service.answer = json(200, { id: 'other', state: 'RUNNING' });
   assert.equal((await api.postEvent('r', { type: 'A', msg: 1 }, REPORTER)).kind, 'unreachable');
-});
-
-test('reads what its key may do', async () => {
-  answer = json(200, {
-    id: 'k',
-    name: 'n',
-    scopes: ['worker'],
-    worker_ids: ['w1', 'gpu-*'],
-    expires_at: null,
-  });
-  assert.deepEqual(await api.whoami(), {
-    kind: 'ok',
-    value: { scopes: ['worker'], workerIds: ['w1', 'gpu-*'] },
-  });
-  answer = json(200, { scopes: ['admin'], worker_ids: null });
-  assert.deepEqual(await api.whoami(), { kind: 'ok', value: { scopes: ['admin'], workerIds: null } });
-  for (const odd of [{}, { scopes: 'worker' }, { scopes: ['worker'], worker_ids: 'w1' }]) {
-    answer = json(200, odd);
-    assert.equal((await api.whoami()).kind, 'unreachable');
-  }
 });
 
 test('a large body extends the limit of its request by the time that a slow upload takes', async () => {
@@ -148,9 +126,9 @@ test('an answer to a claim may take as long as it arrives, and tells its runs wh
   vi.useFakeTimers();
   try {
     const pieces = [...JSON.stringify({ ops: [OP] })];
-    answer = () => slowAnswer(pieces, 25_000);
+    service.answer = () => slowAnswer(pieces, 25_000);
     const assigned: (readonly string[])[] = [];
-    const claimed = api.claim('w', 'k', { ...CLAIM, onAssigned: (ids) => assigned.push(ids) });
+    const claimed = api.claim('w', 'k', { ...CALL, onAssigned: (ids) => assigned.push(ids) });
     await vi.advanceTimersByTimeAsync(1_000);
     assert.deepEqual(assigned, [['a', 'b']]);
     await vi.advanceTimersByTimeAsync((pieces.length + 1) * 25_000);
@@ -164,11 +142,11 @@ test('an answer to a claim may take as long as it arrives, and tells its runs wh
 test('an answer that stands still for 30 s is none, and a heartbeat has one limit for all', async () => {
   vi.useFakeTimers();
   try {
-    answer = () => slowAnswer(['{"ops":[', ']}'], 31_000);
-    const claimed = api.claim('w', 'k', CLAIM);
+    service.answer = () => slowAnswer(['{"ops":[', ']}'], 31_000);
+    const claimed = api.claim('w', 'k', CALL);
     await vi.advanceTimersByTimeAsync(70_000);
     assert.deepEqual(await claimed, { kind: 'unreachable', reason: 'no more of the answer within 30000 ms' });
-    answer = () => slowAnswer(['{"id"', ':"w"', '}'], 4_000);
+    service.answer = () => slowAnswer(['{"id"', ':"w"', '}'], 4_000);
     const beat = REQUESTS['heartbeat']?.();
     await vi.advanceTimersByTimeAsync(20_000);
     assert.deepEqual(await beat, { kind: 'unreachable', reason: 'no answer within 10000 ms' });
@@ -176,3 +154,116 @@ test('an answer that stands still for 30 s is none, and a heartbeat has one limi
     vi.useRealTimers();
   }
 });
+
+test('only a 4xx that a repetition would get again is a refusal', async () => {
+  for (const status of [410, 415, 422]) {
+    service.answer = json(status, { detail: 'No.' });
+    assert.deepEqual(await api.getRun('r'), { kind: 'refused', status, detail: 'No.' });
+  }
+  for (const status of [408, 425, 429, 500, 502, 503, 504]) {
+    service.answer = json(status, { detail: 'Later.' });
+    assert.deepEqual(await api.getRun('r'), {
+      kind: 'unreachable',
+      reason: `HTTP ${status}: Later.`,
+      status,
+    });
+  }
+});
+
+test('reads Retry-After', async () => {
+  for (const [header, seconds] of [
+    ['7', 7],
+    ['Wed, 21 Oct 2015 07:28:00 GMT', undefined],
+  ] as const) {
+    const headers = { 'Retry-After': header };
+    service.answer = () => Response.json({ detail: 'Later.' }, { status: 503, headers });
+    const given = await api.getRun('r');
+    assert.equal(given.kind === 'unreachable' && given.retryAfterSeconds, seconds);
+  }
+});
+
+/** Over a connection. */
+describe('a request', () => {
+  let onRequest: (response: ServerResponse, url?: string) => void;
+  const server = createServer(({ url }, response) => onRequest(response, url));
+  let baseUrl = '';
+  beforeAll(async () => {
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const address = server.address();
+    baseUrl = `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+  });
+  afterAll(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const connected = (maxBytes?: number) =>
+    new HttpServiceApi({ baseUrl, apiKey: 'secret', ...(maxBytes !== undefined && { maxBytes }) });
+  const beat = (timeoutMs: number) => connected().heartbeat(IDLE_REPORT, { ...CALL, timeoutMs });
+
+  test('follows no redirect', async () => {
+    const urls: (string | undefined)[] = [];
+    onRequest = (response, url) => {
+      urls.push(url);
+      response.writeHead(307, { Location: '/elsewhere', 'Content-Type': 'application/json' });
+      response.end('{"detail":"Later."}');
+    };
+    assert.deepEqual(await beat(20_000), { kind: 'unreachable', reason: 'HTTP 307: Later.', status: 307 });
+    assert.deepEqual(urls, ['/workers/heartbeat']);
+  });
+
+  test('that is aborted closes its connection at once', async () => {
+    const breakOff = new AbortController();
+    const closed = new Promise<void>((resolve) => {
+      onRequest = (response) => {
+        response.once('close', resolve);
+        breakOff.abort();
+      };
+    });
+    const asked = connected().claim('w', 'k', { ...CALL, waitSeconds: 20, signal: breakOff.signal });
+    assert.deepEqual(await asked, { kind: 'unreachable', reason: 'aborted' });
+    await closed;
+  });
+
+  test('whose answer is silent, incomplete or cut off has none', async () => {
+    onRequest = () => undefined;
+    assert.deepEqual(await beat(100), { kind: 'unreachable', reason: 'no answer within 100 ms' });
+    onRequest = (response) => void response.writeHead(200).write('{"id":');
+    assert.equal((await beat(100)).kind, 'unreachable');
+    onRequest = (response) => void response.destroy();
+    assert.equal((await beat(20_000)).kind, 'unreachable');
+  });
+
+  test('that finds no service says why', async () => {
+    const absent = new HttpServiceApi({ baseUrl: 'http://127.0.0.1:1', apiKey: 'secret' });
+    const nobody = await absent.claim('w', 'k', CALL);
+    assert.match(nobody.kind === 'unreachable' ? nobody.reason : '', /ECONNREFUSED|bad port/);
+  });
+
+  test('reads no more of an answer than the limit, plain or compressed', async () => {
+    const limited = connected(100_000);
+    const tooLarge = /larger than SERVICE_WORKER_MAX_ANSWER_BYTES \(100000\)/;
+    for (const large of [flood(200), flood(404), bomb]) {
+      onRequest = large;
+      const got = await limited.getRun('r');
+      assert.match(got.kind === 'unreachable' ? got.reason : '', tooLarge);
+    }
+    onRequest = (response) => response.end(JSON.stringify(SHOWN_RUN));
+    assert.equal((await limited.getRun('r')).kind, 'ok');
+  });
+});
+
+/** An answer without an end. */
+function flood(status: number) {
+  return (response: ServerResponse): void => {
+    response.writeHead(status, { 'Content-Type': 'application/json' });
+    const more = (): void => {
+      if (!response.destroyed) response.write('[0],'.repeat(10_000), () => setImmediate(more));
+    };
+    more();
+  };
+}
+
+function bomb(response: ServerResponse): void {
+  response.writeHead(200, { 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' });
+  response.end(gzipSync(JSON.stringify({ ...SHOWN_RUN, inputs: { a: 'x'.repeat(1_000_000) } })));
+}

@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { SettingsReader } from '@longshore/common/settings/settings-reader';
-import { KUBERNETES_SETTINGS, readKubernetesSettings } from './kubernetes-settings.js';
+import { KUBERNETES_SETTINGS } from './kubernetes-settings.js';
+import { readSettings } from './setting-table.js';
 
 function read(env: NodeJS.ProcessEnv) {
-  const reader = new SettingsReader(KUBERNETES_SETTINGS, [], env);
-  const settings = readKubernetesSettings(reader);
-  reader.throwIfRefused();
-  return settings;
+  return readSettings(KUBERNETES_SETTINGS, env);
 }
 
 describe('the settings of the runtime kubernetes', () => {

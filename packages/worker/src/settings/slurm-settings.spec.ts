@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
-import { SettingsReader } from '@longshore/common/settings/settings-reader';
-import { placeProblems, readSlurmSettings, SLURM_SETTINGS, type SlurmSettings } from './slurm-settings.js';
+import { readSettings } from './setting-table.js';
+import { placeProblems, SLURM_SETTINGS, type SlurmSettings } from './slurm-settings.js';
 
 function read(env: Readonly<Record<string, string>>): SlurmSettings {
-  const reader = new SettingsReader(SLURM_SETTINGS, [], env);
-  const settings = readSlurmSettings(reader);
-  reader.throwIfRefused();
-  return settings;
+  return readSettings(SLURM_SETTINGS, env);
 }
 
 describe('the settings of Slurm', () => {

@@ -1,144 +1,11 @@
-import type { Setting } from '@longshore/common/settings/setting';
-import {
-  matching,
-  partsOf,
-  within,
-  type SettingsReader,
-  type SettingValue,
-} from '@longshore/common/settings/settings-reader';
+import { matching, partsOf, type SettingValue } from '@longshore/common/settings/settings-reader';
+import { integer, isTag, listOf, mapOf, number, optional, text, type SettingsOf } from './setting-table.js';
 
 /** Tools that the job script knows, beside scripts of the operator. */
 export const CONTAINER_TOOLS = ['apptainer', 'enroot', 'charliecloud', 'runc'] as const;
 
+/** A tool, or the absolute path of a script. */
 export type ContainerTool = (typeof CONTAINER_TOOLS)[number] | { readonly script: string };
-
-/** Settings of the runtime `slurm`, in the order in which help shows them. */
-export const SLURM_SETTINGS = [
-  {
-    field: 'slurmDir',
-    env: 'SERVICE_WORKER_SLURM_DIR',
-    flag: 'slurm-dir',
-    kind: 'text',
-    allowed: 'an absolute path of letters, digits and . _ / -',
-    description: 'Folder for the files of jobs, which the nodes see under the same path. Required for slurm.',
-  },
-  {
-    field: 'slurmContainer',
-    env: 'SERVICE_WORKER_SLURM_CONTAINER',
-    flag: 'slurm-container',
-    kind: 'text',
-    allowed: `${CONTAINER_TOOLS.join(', ')} or the absolute path of a script`,
-    description: 'What executes containers on the nodes. Required for slurm.',
-  },
-  {
-    field: 'slurmImages',
-    env: 'SERVICE_WORKER_SLURM_IMAGES',
-    flag: 'slurm-images',
-    kind: 'text',
-    allowed: 'an absolute path of letters, digits and . _ / -',
-    description:
-      'Folder of the images of charliecloud and runc, one folder each; the nodes see it under the same path.',
-  },
-  {
-    field: 'slurmScratch',
-    env: 'SERVICE_WORKER_SLURM_SCRATCH',
-    flag: 'slurm-scratch',
-    kind: 'text',
-    allowed: 'an absolute path of letters, digits and . _ / -, or TMPDIR',
-    description:
-      "Folder of each node for empty folders of runs (`scratch_mb`), or TMPDIR for that of the job's variable; when unset, runs have none.",
-  },
-  {
-    field: 'slurmPartitions',
-    env: 'SERVICE_WORKER_SLURM_PARTITIONS',
-    flag: 'slurm-partitions',
-    kind: 'text',
-    allowed: 'a comma-separated list of names of partitions',
-    description: "Partitions of the jobs; when unset, Slurm's default partition.",
-  },
-  {
-    field: 'slurmAccount',
-    env: 'SERVICE_WORKER_SLURM_ACCOUNT',
-    flag: 'slurm-account',
-    kind: 'text',
-    allowed: 'a name of letters, digits and . _ -',
-    description: 'Account of the jobs.',
-  },
-  {
-    field: 'slurmQos',
-    env: 'SERVICE_WORKER_SLURM_QOS',
-    flag: 'slurm-qos',
-    kind: 'text',
-    allowed: 'a name of letters, digits and . _ -',
-    description: 'Quality of service of the jobs.',
-  },
-  {
-    field: 'slurmTimeLimit',
-    env: 'SERVICE_WORKER_SLURM_TIME',
-    flag: 'slurm-time',
-    kind: 'integer',
-    allowed: 'an integer of minutes from 1 to 525600',
-    description: "Time limit of the jobs in minutes; when unset, the partition's.",
-  },
-  {
-    field: 'slurmFeatures',
-    env: 'SERVICE_WORKER_SLURM_FEATURES',
-    flag: 'slurm-features',
-    kind: 'text',
-    allowed: 'a comma-separated list of TAG=FEATURE',
-    description: 'Tags that the launcher announces, and the features of nodes that they stand for.',
-  },
-  {
-    field: 'slurmGpus',
-    env: 'SERVICE_WORKER_SLURM_GPUS',
-    flag: 'slurm-gpus',
-    kind: 'text',
-    allowed: 'a comma-separated list of TYPE=VRAM_MB; the type gpu stands for GPUs without a type',
-    description: 'Types of the GPUs (GRES) of the cluster with their memory in MB; when unset, no GPUs.',
-  },
-  {
-    field: 'slurmArgs',
-    env: 'SERVICE_WORKER_SLURM_ARGS',
-    flag: 'slurm-args',
-    kind: 'text',
-    allowed: 'words --NAME or --NAME=VALUE, separated by spaces, without those that the launcher sets',
-    description: 'Further arguments of sbatch.',
-  },
-  {
-    field: 'slurmPollSeconds',
-    env: 'SERVICE_WORKER_SLURM_POLL',
-    flag: 'slurm-poll',
-    kind: 'number',
-    default: '2',
-    allowed: 'a number of seconds from 0.2 to 300',
-    description: 'Seconds between two squeue.',
-  },
-] as const satisfies readonly Setting[];
-
-export type SlurmSettingField = (typeof SLURM_SETTINGS)[number]['field'];
-
-export interface SlurmSettings {
-  /** Null: not set, which only another runtime allows. */
-  readonly dir: string | null;
-  /** A tool, or the absolute path of a script. Null: not set, as above. */
-  readonly container: ContainerTool | null;
-  readonly imagesDir: string | null;
-  /** Folder of the nodes for empty folders of runs; TMPDIR: that of the job's variable. Null: runs have none. */
-  readonly scratchDir: string | null;
-  /** Empty: the default partition. */
-  readonly partitions: readonly string[];
-  readonly account: string | null;
-  readonly qos: string | null;
-  /** In minutes. */
-  readonly timeLimit: number | null;
-  /** Features of nodes by tag. */
-  readonly features: ReadonlyMap<string, string>;
-  /** Memory in MB by type of GRES. */
-  readonly gpus: ReadonlyMap<string, number>;
-  /** Further arguments of sbatch. */
-  readonly args: readonly string[];
-  readonly pollSeconds: number;
-}
 
 /** Also what the job script may hold between single quotes. */
 const PATH = /^\/[A-Za-z0-9._/-]{0,500}$/;
@@ -146,29 +13,97 @@ const SCRATCH = /^(?:TMPDIR|\/[A-Za-z0-9._/-]{0,500})$/;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const MAX_ENTRIES = 100;
 
+const A_PATH = 'an absolute path of letters, digits and . _ / -';
+const A_NAME = { allowed: 'a name of letters, digits and . _ -', check: matching(NAME) };
+
 /** Arguments that the launcher sets itself, or that would hide its jobs from it or submit several. */
 const OWN_ARGUMENTS = (
   'array chdir clusters cluster comment cpus-per-task error export export-file get-user-env gres input job-name mem no-requeue ' +
   'nodes ntasks open-mode output parsable requeue test-only uid wait wrap'
 ).split(' ');
 
-/** Reads the settings; the reader collects what is refused. */
-export function readSlurmSettings(reader: SettingsReader<SlurmSettingField>): SlurmSettings {
-  return {
-    dir: reader.read('slurmDir', matching(PATH), null),
-    container: reader.read('slurmContainer', parseContainer, null),
-    imagesDir: reader.read('slurmImages', matching(PATH), null),
-    scratchDir: reader.read('slurmScratch', matching(SCRATCH), null),
-    partitions: reader.read('slurmPartitions', parseNames, []),
-    account: reader.read('slurmAccount', matching(NAME), null),
-    qos: reader.read('slurmQos', matching(NAME), null),
-    timeLimit: reader.read('slurmTimeLimit', within(1, 525_600), null),
-    features: reader.read('slurmFeatures', parseFeatures, new Map<string, string>()),
-    gpus: reader.read('slurmGpus', parseGpus, new Map<string, number>()),
-    args: reader.read('slurmArgs', parseArguments, []),
-    pollSeconds: reader.read('slurmPollSeconds', within(0.2, 300), 2),
-  };
-}
+/** Settings of the runtime `slurm`; null: not set. */
+export const SLURM_SETTINGS = {
+  dir: optional(
+    'SERVICE_WORKER_SLURM_DIR',
+    { allowed: A_PATH, check: matching(PATH) },
+    'Folder for the files of jobs, which the nodes see under the same path. Required for slurm.',
+  ),
+  container: optional(
+    'SERVICE_WORKER_SLURM_CONTAINER',
+    {
+      allowed: `${CONTAINER_TOOLS.join(', ')} or the absolute path of a script`,
+      check: parseContainer,
+    },
+    'What executes containers on the nodes. Required for slurm.',
+  ),
+  imagesDir: optional(
+    'SERVICE_WORKER_SLURM_IMAGES',
+    { allowed: A_PATH, check: matching(PATH) },
+    'Folder of the images of charliecloud and runc, one folder each; the nodes see it under the same path.',
+  ),
+  scratchDir: optional(
+    'SERVICE_WORKER_SLURM_SCRATCH',
+    { allowed: `${A_PATH}, or TMPDIR`, check: matching(SCRATCH) },
+    "Folder of each node for empty folders of runs (`scratch_mb`), or TMPDIR for that of the job's variable; when unset, runs have none.",
+  ),
+  partitions: text<readonly string[]>(
+    'SERVICE_WORKER_SLURM_PARTITIONS',
+    {
+      allowed: 'a comma-separated list of names of partitions',
+      check: listOf(Infinity, matching(NAME)),
+      unset: [],
+    },
+    "Partitions of the jobs; when unset, Slurm's default partition.",
+  ),
+  account: optional('SERVICE_WORKER_SLURM_ACCOUNT', A_NAME, 'Account of the jobs.'),
+  qos: optional('SERVICE_WORKER_SLURM_QOS', A_NAME, 'Quality of service of the jobs.'),
+  timeLimit: integer(
+    'SERVICE_WORKER_SLURM_TIME',
+    { min: 1, max: 525_600, default: null, of: 'minutes' },
+    "Time limit of the jobs in minutes; when unset, the partition's.",
+  ),
+  features: text<ReadonlyMap<string, string>>(
+    'SERVICE_WORKER_SLURM_FEATURES',
+    {
+      allowed: 'a comma-separated list of TAG=FEATURE',
+      check: mapOf(MAX_ENTRIES, (entry) => {
+        const [tag, feature] = pairOf(entry);
+        return isTag(tag) && NAME.test(feature) ? [tag, feature] : undefined;
+      }),
+      unset: new Map(),
+    },
+    'Tags that the launcher announces, and the features of nodes that they stand for.',
+  ),
+  gpus: text<ReadonlyMap<string, number>>(
+    'SERVICE_WORKER_SLURM_GPUS',
+    {
+      allowed: 'a comma-separated list of TYPE=VRAM_MB; the type gpu stands for GPUs without a type',
+      check: mapOf(MAX_ENTRIES, (entry) => {
+        const [type, vram] = pairOf(entry);
+        return NAME.test(type) && /^[1-9][0-9]{0,8}$/.test(vram) ? [type, Number(vram)] : undefined;
+      }),
+      unset: new Map(),
+    },
+    'Types of the GPUs (GRES) of the cluster with their memory in MB; when unset, no GPUs.',
+  ),
+  args: text<readonly string[]>(
+    'SERVICE_WORKER_SLURM_ARGS',
+    {
+      allowed: 'words --NAME or --NAME=VALUE, separated by spaces, without those that the launcher sets',
+      check: parseArguments,
+      unset: [],
+    },
+    'Further arguments of sbatch.',
+  ),
+  pollSeconds: number(
+    'SERVICE_WORKER_SLURM_POLL',
+    { min: 0.2, max: 300, default: 2, of: 'seconds' },
+    'Seconds between two squeue.',
+  ),
+};
+
+export type SlurmSettings = SettingsOf<typeof SLURM_SETTINGS>;
 
 /** Tools whose images are folders below SERVICE_WORKER_SLURM_IMAGES. */
 export function hasImageFolders(tool: ContainerTool): boolean {
@@ -190,42 +125,13 @@ export function placeProblems({ dir, container: tool, imagesDir, gpus }: SlurmSe
 }
 
 function parseContainer(value: SettingValue): ContainerTool | undefined {
-  const text = String(value);
-  const tool = CONTAINER_TOOLS.find((name) => name === text);
-  if (tool !== undefined) return tool;
-  return PATH.test(text) ? { script: text } : undefined;
+  const script = String(value);
+  return CONTAINER_TOOLS.find((name) => name === script) ?? (PATH.test(script) ? { script } : undefined);
 }
 
-function parseNames(value: SettingValue): readonly string[] | undefined {
-  const names = partsOf(value);
-  return names.length > 0 && names.every((name) => NAME.test(name)) ? names : undefined;
-}
-
-function parseFeatures(value: SettingValue): ReadonlyMap<string, string> | undefined {
-  return parsePairs(value, (tag, feature) => {
-    const isTag = tag.length <= 128 && !/\p{Cc}/u.test(tag);
-    return isTag && NAME.test(feature) ? feature : undefined;
-  });
-}
-
-function parseGpus(value: SettingValue): ReadonlyMap<string, number> | undefined {
-  return parsePairs(value, (type, vram) =>
-    NAME.test(type) && /^[1-9][0-9]{0,8}$/.test(vram) ? Number(vram) : undefined,
-  );
-}
-
-function parsePairs<T>(
-  value: SettingValue,
-  parse: (name: string, text: string) => T | undefined,
-): ReadonlyMap<string, T> | undefined {
-  const found = new Map<string, T>();
-  for (const part of partsOf(value)) {
-    const at = part.lastIndexOf('=');
-    const parsed = at > 0 ? parse(part.slice(0, at).trim(), part.slice(at + 1).trim()) : undefined;
-    if (parsed === undefined || found.size === MAX_ENTRIES) return undefined;
-    found.set(part.slice(0, at).trim(), parsed);
-  }
-  return found.size > 0 ? found : undefined;
+function pairOf(entry: string): readonly [string, string] {
+  const at = entry.lastIndexOf('=');
+  return [entry.slice(0, Math.max(0, at)).trim(), entry.slice(at + 1).trim()];
 }
 
 /** Long options alone: another word would be the name of a script. sbatch takes the beginning of a name for the name. */

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { PLAIN } from './fake-service.js';
 import { NO_CONSTRAINTS } from '../service-api/constraints.js';
 import { carriedOptions } from '../service-api/service-api.js';
@@ -39,6 +40,10 @@ export function runtimeOn(
     timing: QUICK_TIMING,
     ...options,
   });
+}
+
+export async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await sleep(2);
 }
 
 let count = 0;

@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { afterEach, beforeEach } from 'vitest';
 import { FakeImages } from './fake-images.js';
 
 export interface EngineCall {
@@ -35,34 +36,32 @@ export interface FakeContainer {
 /** @param goOn gives the usual answer */
 export type Answer = (response: ServerResponse, call: EngineCall, goOn: () => void) => void;
 
+const NETWORKS = ['bridge', 'none'];
+const INFO: object = { Plugins: { Log: ['json-file', 'local'] }, InitBinary: 'docker-init', NCPU: 4 };
+
 /** A Docker Engine API on a Unix socket. Tests control output and end of its containers and can replace any answer. */
 export class FakeDockerEngine {
   readonly calls: EngineCall[] = [];
   readonly containers = new Map<string, FakeContainer>();
-  readonly images = new FakeImages();
+  images = new FakeImages();
   /** Names of its networks. */
-  readonly networks = new Set(['bridge', 'none']);
+  readonly networks = new Set(NETWORKS);
   /** Its answer to `info`. */
-  info: object = { Plugins: { Log: ['json-file', 'local'] }, InitBinary: 'docker-init', NCPU: 4 };
+  info = INFO;
   /** Logins of pulls. */
   readonly logins: unknown[] = [];
   private readonly replaced = new Map<string, Answer[]>();
   private readonly attached = new Map<string, Set<ServerResponse>>();
   private readonly waiting = new Map<string, Set<ServerResponse>>();
   private created = 0;
+  private folder = '';
+  private server: Server = createServer();
 
-  private constructor(
-    private readonly folder: string,
-    private readonly server: Server,
-  ) {}
-
-  static async start(): Promise<FakeDockerEngine> {
-    const folder = mkdtempSync(join(tmpdir(), 'longshore-fake-'));
-    const server = createServer();
-    const engine = new FakeDockerEngine(folder, server);
-    server.on('request', (request, response) => void engine.receive(request, response));
-    server.listen(join(folder, 'docker.sock'));
-    await once(server, 'listening');
+  /** For the tests of a suite, each of which begins with an empty one at another address. */
+  static forEachTest(): FakeDockerEngine {
+    const engine = new FakeDockerEngine();
+    beforeEach(() => engine.start());
+    afterEach(() => engine.stop());
     return engine;
   }
 
@@ -113,11 +112,28 @@ export class FakeDockerEngine {
     this.finish(this.container(), exitCode, OOMKilled);
   }
 
-  async stop(): Promise<void> {
-    this.server.closeAllConnections();
+  stop(): void {
     this.server.close();
-    await once(this.server, 'close');
+    this.server.closeAllConnections();
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  private async start(): Promise<void> {
+    this.calls.length = 0;
+    this.logins.length = 0;
+    this.created = 0;
+    this.images = new FakeImages();
+    for (const known of [this.containers, this.replaced, this.attached, this.waiting]) known.clear();
+    this.networks.clear();
+    for (const name of NETWORKS) this.networks.add(name);
+    this.info = INFO;
+    this.folder = mkdtempSync(join(tmpdir(), 'longshore-fake-'));
+    const server = createServer((request, response) => {
+      // A request of the test before, to the server before, changes nothing.
+      if (server === this.server) void this.receive(request, response);
+    });
+    this.server = server.listen(join(this.folder, 'docker.sock'));
+    await once(server, 'listening');
   }
 
   private async receive(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -1,8 +1,15 @@
 import { CAPABILITIES, type Capability } from '@longshore/client/constants';
-import { NO_TIMES, type ContainerTimes } from '../execution/container-times.js';
+import {
+  NO_TIMES,
+  type ContainerTimes,
+  type ContainerExit,
+  type ContainerSpec,
+  type LogLine,
+  type RunningContainer,
+  type Runtime,
+} from '../runtime/runtime.js';
 import { templateText } from '../runtime/outputs.js';
 import type { RegistryLogin } from '../service-api/service-api.js';
-import type { ContainerExit, ContainerSpec, LogLine, RunningContainer, Runtime } from '../runtime/runtime.js';
 
 /** A container that a test controls. */
 export class FakeContainer implements RunningContainer {

@@ -1,6 +1,6 @@
 import type { Capability } from '@longshore/client/constants';
 import { pino } from 'pino';
-import { loadWorkerSettings } from '../settings/load-settings.js';
+import { loadWorkerSettings } from '../settings/worker-settings.js';
 import { LocalExecutor } from '../local/local-executor.js';
 import { Worker } from '../worker.js';
 import type { Resources } from '../service-api/service-api.js';
@@ -23,6 +23,8 @@ export interface WorkerHarness {
   /** Waits for the container with the index. */
   container(index?: number): Promise<FakeContainer>;
   untilState(run: FakeRun, state: string): Promise<void>;
+  /** Starts with a run, and waits for its state. */
+  execute(state: string, fields?: Partial<FakeRun>): Promise<FakeRun>;
   /** Shuts the worker down and advances the clock until it has ended. @returns the exit code */
   end(): Promise<number>;
 }
@@ -77,6 +79,12 @@ export function makeHarness({ env = {}, resources = {}, capabilities }: HarnessO
       return container;
     },
     untilState: (run, state) => clock.until(`run is ${state}`, () => run.state === state, 20),
+    execute: async (state, fields) => {
+      const run = service.add('run-1', fields);
+      await harness.start();
+      await harness.untilState(run, state);
+      return run;
+    },
     end: async () => {
       worker.shutDown();
       await clock.until('the worker ends', () => code !== null, 50);
@@ -84,4 +92,20 @@ export function makeHarness({ env = {}, resources = {}, capabilities }: HarnessO
     },
   };
   return harness;
+}
+
+interface StartedRun extends Pick<WorkerHarness, 'clock' | 'service' | 'runtime' | 'worker' | 'log'> {
+  readonly harness: WorkerHarness;
+  readonly run: FakeRun;
+  readonly container: FakeContainer;
+}
+
+/** A worker with a run in its container. */
+export async function startedRun(options?: HarnessOptions, fields?: Partial<FakeRun>): Promise<StartedRun> {
+  const harness = makeHarness(options);
+  const run = harness.service.add('run-1', fields);
+  await harness.start();
+  const container = await harness.container();
+  await harness.untilState(run, 'RUNNING');
+  return { ...harness, harness, run, container };
 }

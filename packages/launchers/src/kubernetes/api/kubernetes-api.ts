@@ -2,8 +2,11 @@ import { once } from 'node:events';
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { text } from 'node:stream/consumers';
+import { delimiter } from 'node:path';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { EngineFault } from '@longshore/worker/runtime/runtime';
+import { SettingsError } from '@longshore/common/settings/setting';
+import { errorText, oneLine } from '@longshore/common/errors';
 
 /** Limit of a request without a stream, in milliseconds. */
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -48,7 +51,7 @@ interface Page<T> {
 }
 
 /** A complete list. */
-export interface Listed<T> {
+interface Listed<T> {
   readonly items: readonly T[];
   /** Where a watch continues. */
   readonly version: string;
@@ -180,8 +183,7 @@ export async function orNull<T>(answer: Promise<T>): Promise<T | null> {
 export function asApiError(status: number, body: string | object): ApiError {
   const said: unknown = typeof body === 'string' ? parse(body) : body;
   const message = field(said, 'message') || (typeof body === 'string' ? body : '') || `status ${status}`;
-  const oneLine = message.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
-  return new ApiError(status, field(said, 'reason'), oneLine.slice(0, LONGEST_MESSAGE));
+  return new ApiError(status, field(said, 'reason'), oneLine(message).slice(0, LONGEST_MESSAGE));
 }
 
 /** Whether a message says that an admission policy, such as Gatekeeper's, refuses the object itself. A quota is none. */
@@ -192,8 +194,7 @@ export function isDenial(message: string): boolean {
 /** The failure of a request as a fault of the engine. Errors that are one already, or the run's, are kept. */
 export function asEngineFault(error: unknown, what: string): EngineFault {
   if (error instanceof EngineFault) return error;
-  const why = error instanceof Error ? error.message : String(error);
-  return new EngineFault(`Kubernetes could not ${what}: ${why}`, { cause: error });
+  return new EngineFault(`Kubernetes could not ${what}: ${errorText(error)}`, { cause: error });
 }
 
 function noAnswer(): Error {
@@ -211,4 +212,45 @@ function parse(body: string): unknown {
 function field(value: unknown, name: string): string {
   const found: unknown = typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
   return typeof found === 'string' ? found : '';
+}
+
+/** Where the client library looks when nothing is configured. */
+const NOT_CONFIGURED = 'http://localhost:8080';
+
+interface Connection {
+  readonly api: KubernetesApi;
+  /** Namespace that the configuration names; null: none. */
+  readonly namespace: string | null;
+}
+
+/**
+ * Reads the files of KUBECONFIG, else ~/.kube/config, else what Kubernetes gives to a pod. Loads the client library on first
+ * use, because that is slow.
+ * @throws SettingsError when there is none or it cannot be used
+ */
+export async function connect(env: Readonly<NodeJS.ProcessEnv>): Promise<Connection> {
+  const { KubeConfig } = await import('@kubernetes/client-node');
+  const config = new KubeConfig();
+  const files = (env['KUBECONFIG'] ?? '').split(delimiter).filter((file) => file !== '');
+  try {
+    const [first, ...others] = files;
+    if (first === undefined) config.loadFromDefault();
+    else config.loadFromFile(first);
+    for (const file of others) {
+      const more = new KubeConfig();
+      more.loadFromFile(file);
+      config.mergeConfig(more, true);
+    }
+  } catch (error) {
+    const [why] = errorText(error).split('\n');
+    throw new SettingsError([`The configuration of the Kubernetes client cannot be read: ${why}`]);
+  }
+  const cluster = config.getCurrentCluster();
+  if (cluster === null || cluster.server === NOT_CONFIGURED) {
+    throw new SettingsError([
+      'SERVICE_WORKER_RUNTIME is kubernetes, but no cluster is configured: set KUBECONFIG, or run the worker in a pod with a service account',
+    ]);
+  }
+  const context = config.getContextObject(config.getCurrentContext());
+  return { api: new KubernetesApi(config, cluster.server), namespace: context?.namespace ?? null };
 }

@@ -4,7 +4,6 @@ import { afterEach, beforeEach, describe, it } from 'vitest';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
 import { FakeClock } from '@longshore/worker/testing/fake-clock';
 import { ScriptedApi, status } from '../../testing/scripted-api.js';
-import type { KubernetesApi } from './kubernetes-api.js';
 import { RELIST_MS, ResourceWatch, WATCH_SECONDS } from './resource-watch.js';
 
 const PATH = '/api/v1/namespaces/n/pods';
@@ -20,8 +19,7 @@ const page = (version: string, ...items: readonly Thing[]) => ({
 const event = (type: string, object: object) => `${JSON.stringify({ type, object })}\n`;
 
 describe('a list and watch', () => {
-  const scripted = { api: new ScriptedApi() };
-  let api: KubernetesApi;
+  const scripted = ScriptedApi.forEachTest();
   let stop: AbortController;
   let clock: FakeClock;
   let following: Promise<void> = Promise.resolve();
@@ -29,9 +27,7 @@ describe('a list and watch', () => {
   /** Watches that are open, the newest one last. */
   let watches: { readonly response: ServerResponse; readonly version: string | undefined }[];
 
-  beforeEach(async () => {
-    scripted.api = new ScriptedApi();
-    api = await scripted.api.start();
+  beforeEach(() => {
     stop = new AbortController();
     clock = new FakeClock();
     seen = [];
@@ -41,13 +37,12 @@ describe('a list and watch', () => {
   afterEach(async () => {
     stop.abort();
     await following;
-    await scripted.api.stop();
   });
 
   /** Lists are answered in this order; every watch stays open. */
   async function start(...lists: readonly [{ body: object }, ...{ body: object }[]]): Promise<void> {
     const remaining = [...lists];
-    scripted.api.on(`GET ${PATH}`, (response, { query }) => {
+    scripted.on(`GET ${PATH}`, (response, { query }) => {
       if (query['watch'] === 'true') {
         response.writeHead(200).flushHeaders();
         watches.push({ response, version: query['resourceVersion'] });
@@ -58,7 +53,7 @@ describe('a list and watch', () => {
     });
     const names = (items: readonly Thing[]) => items.map(({ metadata }) => metadata.name).join('+');
     const watch = new ResourceWatch<Thing>({
-      api,
+      api: scripted.api,
       path: PATH,
       labelSelector: 'a=b',
       clock,
@@ -87,7 +82,7 @@ describe('a list and watch', () => {
       { body: { metadata: { resourceVersion: '5', continue: 'more' }, items: [thing('a', '1')] } },
       page('5', thing('b', '2')),
     );
-    const [first, second, watch] = scripted.api.calls.map(({ query }) => query);
+    const [first, second, watch] = scripted.calls.map(({ query }) => query);
     assert.deepEqual(first, { labelSelector: 'a=b', limit: '500' });
     assert.deepEqual(second, { labelSelector: 'a=b', limit: '500', continue: 'more' });
     assert.deepEqual(watch, {
@@ -131,7 +126,7 @@ describe('a list and watch', () => {
     await start(page('5'), page('7'));
     const before = watches.length;
     let refusals = 0;
-    scripted.api.on(`GET ${PATH}`, (response, { query }) => {
+    scripted.on(`GET ${PATH}`, (response, { query }) => {
       refusals += 1;
       if (refusals <= 2) response.writeHead(410).end('{}');
       else if (query['watch'] === 'true') {

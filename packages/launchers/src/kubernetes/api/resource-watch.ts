@@ -2,6 +2,7 @@ import { Backoff } from '@longshore/common/backoff';
 import type { Clock } from '@longshore/worker/process/clock';
 import type { RuntimeLog } from '@longshore/worker/runtime/runtime';
 import { asApiError, type KubernetesApi } from './kubernetes-api.js';
+import { errorText } from '@longshore/common/errors';
 
 /** Duration of one watch, in seconds; the API server ends it. */
 export const WATCH_SECONDS = 60;
@@ -78,7 +79,7 @@ export class ResourceWatch<T extends Versioned> {
       } catch (error) {
         if (signal.aborted) return;
         version = null;
-        log.info({ path, error: error instanceof Error ? error.message : String(error) }, 'listing again');
+        log.info({ path, error: errorText(error) }, 'listing again');
         await clock.sleep(backoff.nextMs(), signal);
       }
     }

@@ -1,16 +1,19 @@
-import type { Backoff } from '@longshore/common/backoff';
+import { text } from 'node:stream/consumers';
+import { Backoff } from '@longshore/common/backoff';
 import type { Clock } from '@longshore/worker/process/clock';
 import { splitLines } from '@longshore/worker/runtime/log-lines';
-import type { LogLine } from '@longshore/worker/runtime/runtime';
+import { type LogLine, EngineFault } from '@longshore/worker/runtime/runtime';
 import { ApiError } from '../api/kubernetes-api.js';
-import { liveChunks } from './live-chunks.js';
 import { LogPosition } from './log-position.js';
+import type { RemovalParts } from '../job-lifecycle.js';
+import { OUTPUTS_CONTAINER } from '../manifest/names.js';
+import { parseOutputFrame } from '../manifest/output-frame.js';
 
 /** How long a log that is followed may be silent after the end of the container, in milliseconds. */
 const SILENT_AT_END_MS = 10_000;
 
 /** How long a log that is not followed may be silent, in milliseconds. */
-export const SILENT_MS = 30_000;
+const SILENT_MS = 30_000;
 
 /** The log of one container. */
 export interface LogSource {
@@ -88,6 +91,92 @@ export function readPodLog(
 }
 
 /** 404: there is no pod; 400: it has no such log, as after an eviction. */
-export function isLogGone(error: unknown): boolean {
+function isLogGone(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 404 || error.status === 400);
+}
+
+/** How long a connection may be silent while the reader waits for it. */
+interface SilenceLimit {
+  readonly clock: Clock;
+  readonly limitMs: number;
+  /** Resolves when the limit begins to hold; absent: at once. */
+  readonly from?: (signal: AbortSignal) => Promise<void>;
+}
+
+/**
+ * The chunks of a connection. A load balancer can drop a connection without telling either side, and a node can stop to write to it: one that
+ * is silent for too long is ended with an error. Time in which the reader is busy does not count.
+ */
+async function* liveChunks(
+  open: (signal: AbortSignal) => Promise<AsyncIterable<Buffer>>,
+  { clock, limitMs, from }: SilenceLimit,
+  signal: AbortSignal,
+): AsyncGenerator<Buffer, void, undefined> {
+  const silent = new AbortController();
+  const over = new AbortController();
+  let waitingSinceMs: number | null = clock.nowMs();
+  void watch();
+  try {
+    for await (const chunk of await open(AbortSignal.any([signal, silent.signal]))) {
+      waitingSinceMs = null;
+      yield chunk;
+      waitingSinceMs = clock.nowMs();
+    }
+  } finally {
+    over.abort();
+  }
+
+  async function watch(): Promise<void> {
+    await from?.(over.signal);
+    const beganMs = clock.nowMs();
+    while (!over.signal.aborted) {
+      const nowMs = clock.nowMs();
+      const leftMs = Math.max(waitingSinceMs ?? nowMs, beganMs) + limitMs - nowMs;
+      if (leftMs <= 0) silent.abort(new Error(`the log gave nothing for ${limitMs / 1000} s`));
+      if (silent.signal.aborted) return;
+      await clock.sleep(leftMs, over.signal);
+    }
+  }
+}
+
+const RETRY = { firstMs: 250, maxMs: 10_000 };
+
+/** How often a log without a complete frame is read: a node may need a moment to write it. */
+const MOST_INCOMPLETE = 8;
+
+/**
+ * The output file in the log of the last container of a pod.
+ * @returns null when there is none
+ * @throws RunFault when it cannot be used
+ * @throws EngineFault when the log is gone
+ */
+export async function readOutputs(
+  { api, paths, clock }: Pick<RemovalParts, 'api' | 'paths' | 'clock'>,
+  podName: string,
+  signal: AbortSignal,
+): Promise<Buffer | null> {
+  const backoff = new Backoff(RETRY, Math.random);
+  for (let incomplete = 0; incomplete < MOST_INCOMPLETE;) {
+    const log = await readLog();
+    const file = log === null ? undefined : parseOutputFrame(log);
+    if (file !== undefined) return file;
+    if (log !== null) incomplete += 1;
+    await clock.sleep(backoff.nextMs(), signal);
+    signal.throwIfAborted();
+  }
+  throw new EngineFault('The log with the outputs of the run is not complete');
+
+  /** @returns null when the API server or the node does not answer */
+  async function readLog(): Promise<string | null> {
+    try {
+      const query = { container: OUTPUTS_CONTAINER };
+      const open = (until: AbortSignal) => api.stream(paths.log(podName), query, until);
+      return await text(liveChunks(open, { clock, limitMs: SILENT_MS }, signal));
+    } catch (error) {
+      signal.throwIfAborted();
+      if (isLogGone(error))
+        throw new EngineFault('The log with the outputs of the run is gone', { cause: error });
+      return null;
+    }
+  }
 }

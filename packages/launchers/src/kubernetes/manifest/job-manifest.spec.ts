@@ -3,7 +3,8 @@ import { describe, it } from 'vitest';
 import { jobSpec } from '../../testing/job-spec.js';
 import { sampleOptions } from '@longshore/worker/testing/sample-options';
 import { CONTEXT } from '../../testing/job-context.js';
-import { CAPABILITIES, jobLabels, jobManifest } from './job-manifest.js';
+import { CONTAINER_CAPABILITIES } from '@longshore/worker/runtime/runtime';
+import { jobLabels, jobManifest } from './job-manifest.js';
 import { outputsScript } from './output-frame.js';
 import { secretManifests } from './secrets.js';
 
@@ -167,7 +168,7 @@ describe('the Job of an attempt', () => {
   });
 
   it('carries out every option whose capability it announces', () => {
-    for (const options of sampleOptions(CAPABILITIES)) {
+    for (const options of sampleOptions(CONTAINER_CAPABILITIES)) {
       assert.notDeepEqual(
         podOf(jobSpec(options), CONTEXT),
         podOf(jobSpec(), CONTEXT),

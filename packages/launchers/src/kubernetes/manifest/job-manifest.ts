@@ -1,9 +1,8 @@
-import type { Capability } from '@longshore/client/constants';
 import type { JobSpec } from '../../launcher/engine.js';
 import { workerEnvironment } from '@longshore/worker/runtime/runtime';
 import type { Container, Job, PodSpec, PodTemplate } from '../api/resources.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
-import type { OfferedVolumes } from '@longshore/worker/runtime/volumes';
+import type { OfferedVolumes } from '@longshore/worker/settings/volumes';
 import { podMounts, type PodMounts } from './mounts.js';
 import {
   ATTEMPT_LABEL,
@@ -24,21 +23,6 @@ import {
 import { affinityOf, nodeSelectorOf, resourcesOf, shmMbOf } from './job-resources.js';
 import { outputsScript } from './output-frame.js';
 import { fileKeyOf, INPUT_KEY, OUTPUT_KEY, secretKeyOf } from './secrets.js';
-
-/** What Jobs do for a run. */
-export const CAPABILITIES: readonly Capability[] = [
-  'env',
-  'command',
-  'secrets',
-  'secrets_from',
-  'files',
-  'scratch',
-  'registry',
-  'container',
-  'cpu_millis',
-  'gpus',
-  'shm',
-];
 
 /** Time after which the cluster deletes a finished Job that no launcher has removed, in seconds. */
 const SECONDS_TO_LIVE = 86_400;

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'vitest';
-import { parseVolumes, type OfferedVolumes } from '@longshore/worker/runtime/volumes';
+import { parseVolumes, type OfferedVolumes } from '@longshore/worker/settings/volumes';
 import type { JobSpec } from '../../launcher/engine.js';
 import { CONTEXT } from '../../testing/job-context.js';
 import { jobSpec } from '../../testing/job-spec.js';

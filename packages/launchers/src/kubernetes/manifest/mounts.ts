@@ -1,5 +1,5 @@
 import type { JobSpec } from '../../launcher/engine.js';
-import type { OfferedVolumes } from '@longshore/worker/runtime/volumes';
+import { offeredVolume, type OfferedVolumes } from '@longshore/worker/settings/volumes';
 import type { Container, PodSpec } from '../api/resources.js';
 
 /** Before the number of a mount in the name of its volume; the name of the volume that it is of follows, as far as it fits. */
@@ -40,9 +40,7 @@ export function podMounts({ mounts, user }: JobSpec, offered: OfferedVolumes): P
         commands: [ownership(owned, user)],
       };
     }
-    const claim = offered.get(volume);
-    if (claim === undefined || (!readOnly && !claim.isWritable))
-      throw new Error(`This worker does not offer the volume '${volume}'${claim ? ' for writing' : ''}`);
+    const claim = offeredVolume(offered, volume, readOnly);
     const known = claims.get(claim.source);
     const name =
       known?.name ?? `${VOLUME_PREFIX}-${index}-${volume}`.slice(0, MAX_NAME_LENGTH).replace(/-+$/, '');

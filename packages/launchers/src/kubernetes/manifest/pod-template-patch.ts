@@ -8,6 +8,7 @@ import { carriedOptions } from '@longshore/worker/service-api/service-api';
 import type { PodSpec, PodTemplate } from '../api/resources.js';
 import { jobManifest, type JobContext } from './job-manifest.js';
 import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, RUN_CONTAINER } from './names.js';
+import { errorText } from '@longshore/common/errors';
 
 /** Lists whose entries are merged by a field of them, as in a strategic merge patch. All other lists are replaced. */
 const MERGE_KEYS: Readonly<Record<string, string>> = {
@@ -84,7 +85,7 @@ export async function choosePatch(context: Omit<JobContext, 'patch'>): Promise<P
     checkMerged(sample, apply(sample));
     return apply;
   } catch (error) {
-    const why = error instanceof Error ? error.message.split('\n')[0] : String(error);
+    const [why] = errorText(error).split('\n');
     throw new SettingsError([`SERVICE_WORKER_KUBERNETES_POD_TEMPLATE (${path}) cannot be used: ${why}`]);
   }
 }

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'vitest';
-import type { KubernetesApi } from '../api/kubernetes-api.js';
+import { describe, it } from 'vitest';
 import type { PodSpec } from '../api/resources.js';
 import { ScriptedApi } from '../../testing/scripted-api.js';
-import { readCapacity } from './cluster-capacity.js';
+import { readCapacity, parseQuantity } from './cluster-capacity.js';
 
 function node(
   name: string,
@@ -26,24 +25,16 @@ const pod = (nodeName: string, spec: object, labels: object = {}) => ({
 });
 
 describe('the capacity of a cluster', () => {
-  const scripted = { api: new ScriptedApi() };
-  let api: KubernetesApi;
-
-  beforeEach(async () => {
-    scripted.api = new ScriptedApi();
-    api = await scripted.api.start();
-  });
-
-  afterEach(() => scripted.api.stop());
+  const scripted = ScriptedApi.forEachTest();
 
   function read(
     nodes: readonly object[],
     pods: readonly object[] = [],
     template: Pick<PodSpec, 'tolerations' | 'nodeSelector'> = {},
   ) {
-    scripted.api.on('GET /api/v1/nodes', { body: { items: nodes } });
-    scripted.api.on('GET /api/v1/pods', { body: { items: pods } });
-    return readCapacity(api, {
+    scripted.on('GET /api/v1/nodes', { body: { items: nodes } });
+    scripted.on('GET /api/v1/pods', { body: { items: pods } });
+    return readCapacity(scripted.api, {
       template,
       vramLabel: 'vram',
       tags: new Map([['fast', { name: 'disk', value: 'ssd' }]]),
@@ -61,7 +52,7 @@ describe('the capacity of a cluster', () => {
     ];
     const { resources } = await read(nodes, pods);
     assert.deepEqual(resources, { cpuCores: 4, ramMb: 8192, gpus: [] });
-    const query = scripted.api.calls.at(-1)?.query;
+    const query = scripted.calls.at(-1)?.query;
     assert.equal(query?.['fieldSelector'], 'status.phase!=Succeeded,status.phase!=Failed');
   });
 
@@ -117,5 +108,19 @@ describe('the capacity of a cluster', () => {
     assert.deepEqual(listed.at(-1), { id: 63, vramMb: 16_000, tags: ['fast'] });
     assert.deepEqual([...gpuProducts], [['nvidia-a100', 'NVIDIA-A100']]);
     assert.equal(listed.filter(({ vramMb }) => vramMb === 80_000).length, 62);
+  });
+});
+
+describe('a quantity', () => {
+  it('is read with its suffix', () => {
+    const texts = ['2', '500m', '1.5', '1e3', '64Mi', '1Gi', '2k', '1M', '100u', '-1'];
+    assert.deepEqual(
+      texts.map(parseQuantity).map((value) => Number(value.toPrecision(12))),
+      [2, 0.5, 1.5, 1000, 67_108_864, 1_073_741_824, 2000, 1_000_000, 0.0001, -1],
+    );
+  });
+
+  it('is 0 when there is none or it cannot be read', () => {
+    assert.deepEqual([undefined, '', 'x', '1.2.3', '1Qi'].map(parseQuantity), [0, 0, 0, 0, 0]);
   });
 });

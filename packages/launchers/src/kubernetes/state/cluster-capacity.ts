@@ -3,14 +3,13 @@ import type { KubernetesApi } from '../api/kubernetes-api.js';
 import type { Node, Pod, PodSpec } from '../api/resources.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
 import { GPU_PRODUCT_LABEL, GPU_RESOURCE, gpuTag } from '../manifest/names.js';
-import { parseQuantity } from './quantity.js';
 
 /** GPUs that are reported at most. */
 const MOST_GPUS = 64;
 
 const MB = 2 ** 20;
 
-export interface CapacityOptions {
+interface CapacityOptions {
   /** What decides to which nodes pods of runs are scheduled. */
   readonly template: Pick<PodSpec, 'tolerations' | 'nodeSelector'>;
   readonly vramLabel: string;
@@ -135,4 +134,30 @@ function gpusOf(
   });
   const largestFirst = gpus.toSorted((a, b) => b.vramMb - a.vramMb).slice(0, MOST_GPUS);
   return largestFirst.map((gpu, id) => ({ id, ...gpu }));
+}
+
+const FACTORS: Readonly<Record<string, number>> = {
+  n: 1e-9,
+  u: 1e-6,
+  m: 1e-3,
+  '': 1,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  T: 1e12,
+  P: 1e15,
+  E: 1e18,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+  Ti: 2 ** 40,
+  Pi: 2 ** 50,
+  Ei: 2 ** 60,
+};
+
+/** A quantity such as `500m`, `2`, `1e3` or `64Mi` as a number; 0 when there is none or it cannot be read. */
+export function parseQuantity(text: string | undefined): number {
+  const [, digits = '', suffix = ''] = /^([+-]?[\d.]+(?:[eE][+-]?\d+)?)([A-Za-z]*)$/.exec(text ?? '') ?? [];
+  const value = Number(digits) * (FACTORS[suffix] ?? Number.NaN);
+  return Number.isFinite(value) ? value : 0;
 }

@@ -5,8 +5,7 @@ import type { Job, Pod } from '../api/resources.js';
 import type { ResourceListener } from '../api/resource-watch.js';
 import { mountsClaim } from '../manifest/mounts.js';
 import { identityOf, INPUTS_CONTAINER, jobName, keyOf, POD_ANNOTATION } from '../manifest/names.js';
-import { hasStarted, statusOf, timesOf, type KnownProblem } from './job-status.js';
-import { waitProblemOf } from './wait-problem.js';
+import { hasStarted, statusOf, timesOf, type KnownProblem, waitProblemOf } from './job-status.js';
 
 /** What the states ask of the engine. */
 export interface StateActions {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { INIT, NOW, done, lost, of, pod, waiting, failed } from '../../testing/job-views.js';
-import { waitProblemOf } from './wait-problem.js';
+import { waitProblemOf } from './job-status.js';
 
 /** A pod that was evicted because of a volume. */
 const full = (volume: string) => ({

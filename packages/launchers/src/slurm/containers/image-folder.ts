@@ -1,6 +1,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { errorCode } from '@longshore/common/errors';
 import { parseImageReference } from '@longshore/worker/runtime/docker/images/image-reference';
 import { RunFault } from '@longshore/worker/runtime/runtime';
 
@@ -89,5 +90,5 @@ function parseUser(text: string): ImageFolder['user'] {
 }
 
 function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR');
+  return ['ENOENT', 'ENOTDIR'].includes(errorCode(error));
 }

@@ -1,13 +1,16 @@
+import { stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import type { JobSpec } from '../../launcher/engine.js';
-import { RunFault, type ContainerFile } from '@longshore/worker/runtime/runtime';
-import type { OfferedVolumes } from '@longshore/worker/runtime/volumes';
+import { RunFault, type ContainerFile, type RuntimeLog } from '@longshore/worker/runtime/runtime';
+import { offeredVolume, type OfferedVolumes } from '@longshore/worker/settings/volumes';
 import { hasImageFolders, type ContainerTool } from '@longshore/worker/settings/slurm-settings';
+import { SettingsError } from '@longshore/common/settings/setting';
 
 /** Folder of an attempt in which its job has mounts and files, by their number: the container tool mounts them from there. */
 export const MOUNTS_FOLDER = 'mounts';
 
 /** Where a container has a mount or a file. */
-export interface MountPoint {
+interface MountPoint {
   readonly mode: 'ro' | 'rw';
   readonly path: string;
 }
@@ -50,10 +53,8 @@ export function attemptMounts(
   }
   return mounts.map(({ volume = '', path, read_only: isReadOnly = false, sub_path: subPath = '' }) => {
     if (volume === '') return { volume, source: '', subPath, mode: 'rw', path };
-    const found = offered.get(volume);
-    if (found === undefined || (!isReadOnly && !found.isWritable))
-      throw new Error(`This worker does not offer the volume '${volume}'${found ? ' for writing' : ''}`);
-    return { volume, source: found.source, subPath, mode: isReadOnly ? 'ro' : 'rw', path };
+    const { source } = offeredVolume(offered, volume, isReadOnly);
+    return { volume, source, subPath, mode: isReadOnly ? 'ro' : 'rw', path };
   });
 }
 
@@ -67,4 +68,29 @@ function pathProblem(path: string, tool: ContainerTool): string | null {
   if (tool !== 'charliecloud') return null;
   if (path === '/etc/passwd' || path === '/etc/group') return 'charliecloud makes this file itself';
   return isIn('/tmp') ? 'charliecloud gives the container another /tmp' : null;
+}
+
+/**
+ * Looks for the folders of the volumes as far as this machine can tell. One that would be on the file system of the jobs'
+ * folder must be there; another one may be on the nodes alone.
+ * @param dir folder of the jobs, which exists
+ * @throws SettingsError when volumes are missing
+ */
+export async function checkVolumes(volumes: OfferedVolumes, dir: string, log: RuntimeLog): Promise<void> {
+  const problems: string[] = [];
+  for (const [volume, { source }] of volumes) {
+    const found = await stat(source).catch(() => null);
+    if (found?.isDirectory() === true) continue;
+    if (found !== null || (await deviceAbove(source)) === (await stat(dir)).dev)
+      problems.push(`SERVICE_WORKER_VOLUMES: there is no folder '${source}' for the volume '${volume}'`);
+    else log.warn({ volume }, 'the volume is not on this machine: only the nodes know whether it is there');
+  }
+  if (problems.length > 0) throw new SettingsError(problems);
+}
+
+/** The device of the nearest folder above a path that this machine can see. */
+async function deviceAbove(path: string): Promise<number> {
+  const above = dirname(path);
+  const found = await stat(above).catch(() => null);
+  return found?.dev ?? deviceAbove(above);
 }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, it } from 'vitest';
+import { beforeEach, describe, it } from 'vitest';
 import { asCreate, cut, FakeDockerEngine, frame, refuse } from '../../testing/fake-docker-engine.js';
 import {
   MemoryLog,
@@ -8,20 +7,19 @@ import {
   containerSpec,
   readToEnd,
   runtimeOn,
+  until,
 } from '../../testing/container-spec.js';
 import { GAP_LINE } from './container/container-output.js';
 import type { ContainerTiming } from './container/docker.container.js';
 import type { DockerRuntime } from './docker.runtime.js';
 
 describe('DockerRuntime', () => {
-  let engine: FakeDockerEngine;
+  const engine = FakeDockerEngine.forEachTest();
   let log: MemoryLog;
 
-  beforeEach(async () => {
-    engine = await FakeDockerEngine.start();
+  beforeEach(() => {
     log = new MemoryLog();
   });
-  afterEach(() => engine.stop());
 
   function runtime(
     timing: Partial<ContainerTiming> = {},
@@ -105,23 +103,6 @@ describe('DockerRuntime', () => {
       await runtimeOn(engine, { user: '1000:1000' }).start({ ...containerSpec('tool'), user: '0' });
       const created = engine.calls.find(({ route }) => route === 'POST /containers/create');
       assert.equal(Object(created?.body).User, '1000:1000');
-    });
-
-    it('passes the trace context to a traced container', async () => {
-      const trace = {
-        traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
-        tracestate: 'a=1',
-      };
-      const variables = async (
-        given: typeof trace | { traceparent: string; tracestate: null },
-      ): Promise<unknown> => {
-        engine.calls.length = 0;
-        await runtime().start({ ...containerSpec('tool'), trace: given });
-        const created = engine.calls.find(({ route }) => route === 'POST /containers/create');
-        return Object(created?.body).Env.filter((entry: string) => entry.startsWith('TRACE'));
-      };
-      assert.deepEqual(await variables(trace), [`TRACEPARENT=${trace.traceparent}`, 'TRACESTATE=a=1']);
-      assert.deepEqual(await variables({ ...trace, tracestate: null }), [`TRACEPARENT=${trace.traceparent}`]);
     });
 
     it('sets no limit that the run does not have', async () => {
@@ -335,10 +316,6 @@ describe('DockerRuntime', () => {
     });
   });
 });
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await sleep(2);
-}
 
 /** The limits of the first create call. */
 function hostConfig({ calls }: FakeDockerEngine): object {

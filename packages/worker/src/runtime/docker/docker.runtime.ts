@@ -2,7 +2,6 @@ import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import type { Capability } from '@longshore/client/constants';
 import {
-  CAPABILITIES,
   ATTEMPT_LABEL,
   checkUser,
   containerOptions,
@@ -12,7 +11,13 @@ import {
   RUN_LABEL,
   WORKER_LABEL,
 } from './container/container-options.js';
-import { connectEngine, engineMessage, withLimit } from './engine/docker-engine.js';
+import {
+  connectEngine,
+  engineMessage,
+  withLimit,
+  readFeatures,
+  type EngineFeatures,
+} from './engine/docker-engine.js';
 import { attachOutput } from './container/container-output.js';
 import {
   CONTAINER_TIMING,
@@ -22,7 +27,6 @@ import {
 } from './container/docker.container.js';
 import { fillContainer } from './container/container-files.js';
 import { readEngineAddress, type EngineAddress } from './engine/engine-address.js';
-import { readFeatures, type EngineFeatures } from './engine/engine-features.js';
 import { createContainer, probeEngine } from './engine-probe.js';
 import { faultOf, startVerdict } from './engine/engine-verdict.js';
 import { RunNetworks, type NetworkOptions } from './container/run-network.js';
@@ -30,10 +34,16 @@ import { EngineImages, type ImageOptions } from './images/engine-images.js';
 import { MountFault } from './mounts/sub-folder.js';
 import { VolumeMounts, type PreparedMounts, type VolumeOptions } from './mounts/volume-mounts.js';
 import type { WorkerIdentity } from '../../process/worker-identity.js';
-import { NO_VOLUMES, volumeCapabilities } from '../volumes.js';
+import { NO_VOLUMES, volumeCapabilities } from '../../settings/volumes.js';
 import { SecretMask } from '../../secrets/secret-mask.js';
 import type { RegistryLogin } from '../../service-api/service-api.js';
-import { RunFault, type ContainerSpec, type RunningContainer, type Runtime } from '../runtime.js';
+import {
+  CONTAINER_CAPABILITIES,
+  RunFault,
+  type ContainerSpec,
+  type RunningContainer,
+  type Runtime,
+} from '../runtime.js';
 
 export interface DockerRuntimeOptions extends ImageOptions, NetworkOptions, VolumeOptions {
   /** DOCKER_HOST, DOCKER_TLS_VERIFY, DOCKER_CERT_PATH. */
@@ -69,7 +79,7 @@ export class DockerRuntime implements Runtime {
     this.timing = options.timing ?? CONTAINER_TIMING;
     const networks = ['none', ...(options.networks?.keys() ?? [])];
     this.capabilities = [
-      ...CAPABILITIES,
+      ...CONTAINER_CAPABILITIES,
       ...networks.map((name) => `network:${name}` as const),
       ...volumeCapabilities(options.volumes ?? NO_VOLUMES),
     ];
@@ -172,7 +182,7 @@ export class DockerRuntime implements Runtime {
     let attached: Readable | null = null;
     let mounts: PreparedMounts | null = null;
     try {
-      const { pids, user = null } = this.options;
+      const { pids = null, user = null } = this.options;
       const executed = user === null || user === NON_ROOT ? spec : { ...spec, user };
       const features = await this.featuresOf(engine);
       mounts = await this.volumes.prepare(engine, executed, features);

@@ -1,24 +1,14 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'vitest';
-import { ANY_IMAGE, MemoryLog } from '../../testing/container-spec.js';
+import { describe, it } from 'vitest';
+import { runtimeOn } from '../../testing/container-spec.js';
 import { FakeDockerEngine, refuse } from '../../testing/fake-docker-engine.js';
-import { DockerRuntime } from './docker.runtime.js';
 
 const START = 'POST /containers/ID/start';
 
 describe('a probe of the engine', () => {
-  let engine: FakeDockerEngine;
+  const engine = FakeDockerEngine.forEachTest();
 
-  beforeEach(async () => {
-    engine = await FakeDockerEngine.start();
-  });
-  afterEach(() => engine.stop());
-
-  function runtime(): DockerRuntime {
-    const env = { DOCKER_HOST: engine.host };
-    const instance = '1f3a90cc';
-    return new DockerRuntime({ env, workerId: 'w-1', instance, log: new MemoryLog(), policy: ANY_IMAGE });
-  }
+  const runtime = () => runtimeOn(engine);
 
   it('starts an image that it makes itself, with a command that no image has, and leaves nothing', async () => {
     engine.images.add('team/tool:latest');

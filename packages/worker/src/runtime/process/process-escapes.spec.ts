@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,13 +18,11 @@ import { promisify } from 'node:util';
 import { afterAll, describe, it, onTestFinished, vi } from 'vitest';
 import { containerSpec, MemoryLog } from '../../testing/container-spec.js';
 import type { RunningContainer } from '../runtime.js';
-import { processStamp } from './process-table.js';
+import { processStamp, processTrees, RunProcesses, type ListedProcess } from './process-table.js';
 import { ProcessRuntime } from './process.runtime.js';
 import { RunFolders } from './run-folders.js';
-import { RunProcesses } from './run-processes.js';
 
 const root = mkdtempSync(join(tmpdir(), 'longshore-escapes-'));
-const notesDir = join(root, 'state');
 const pidFile = join(root, 'pid');
 const program = join(root, 'images', 'tool', 'program');
 mkdirSync(join(root, 'images', 'tool'), { recursive: true });
@@ -27,7 +34,6 @@ const log = new MemoryLog();
 const folders = new RunFolders('w-1', root);
 const runtime = new ProcessRuntime({
   imagesDir: join(root, 'images'),
-  notesDir,
   folders,
   log,
   env: process.env,
@@ -37,6 +43,31 @@ const runtime = new ProcessRuntime({
 const ESCAPED = `setsid sh -c "echo \\$\\$ >${pidFile}; exec sleep 600"`;
 /** The same without environment; its parent is in the group of the program. */
 const CLEARED = `sh -c 'env -i PATH="$PATH" ${ESCAPED}; :' & until [ -s ${pidFile} ]; do sleep 0.02; done`;
+
+const TRAP = "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+
+/** Needs /proc. */
+describe.runIf(process.platform === 'linux')('the program of a run', () => {
+  it('that ends by the signal that all processes of the worker get has not ended by itself, whatever its exit code', async () => {
+    for (const script of [TRAP, 'echo ready; exec sleep 60']) {
+      const container = await ready(script);
+      for (const pid of childPids()) process.kill(pid, 'SIGTERM');
+      await assert.rejects(container.exit, {
+        name: 'Error',
+        message: 'The program ended when all processes of the worker were sent SIGTERM',
+      });
+      await container.remove();
+    }
+  });
+
+  it('that ends by a signal to it alone has ended by itself', async () => {
+    const container = await ready(TRAP);
+    const [note = ''] = readdirSync(folders.notes);
+    process.kill(Number.parseInt(note, 10), 'SIGTERM');
+    assert.equal((await container.exit).exitCode, 0);
+    await container.remove();
+  });
+});
 
 /** Needs /proc. */
 describe.runIf(process.platform === 'linux')('the processes of a run', () => {
@@ -99,7 +130,7 @@ describe.runIf(process.platform === 'linux')('the processes of a run', () => {
     refusal.mockRestore();
     assert.equal(await runtime.removeLeftovers(), 1);
     assert.equal(processStamp(escaped), null);
-    assert.equal(existsSync(notesDir), false);
+    assert.deepEqual(readdirSync(folders.notes), []);
   });
 
   it('end although the worker has no file descriptor left to read the table of processes for a time', async () => {
@@ -110,7 +141,7 @@ describe.runIf(process.platform === 'linux')('the processes of a run', () => {
       stdio: 'ignore',
     });
     killAtEnd(marked.pid ?? 0);
-    const module = new URL('../../../dist/runtime/process/run-processes.js', import.meta.url).href;
+    const module = new URL('../../../dist/runtime/process/process-table.js', import.meta.url).href;
     const code = `
       const { RunProcesses } = await import(${JSON.stringify(module)});
       const { closeSync, openSync } = await import('node:fs');
@@ -125,10 +156,31 @@ describe.runIf(process.platform === 'linux')('the processes of a run', () => {
   });
 });
 
+function execute(script: string): Promise<RunningContainer> {
+  return runtime.start({ ...containerSpec('tool'), command: ['/bin/sh', '-c', script] });
+}
+
+/** A container that has printed its first line. */
+async function ready(script: string): Promise<RunningContainer> {
+  const container = await execute(script);
+  const { value } = await container.lines[Symbol.asyncIterator]().next();
+  assert.equal(value?.text, 'ready');
+  return container;
+}
+
+/** Children that lead their own groups: not those of the test runner. */
+function childPids(): number[] {
+  return processTrees(isLeader).flatMap((one) => (isLeader(one) ? [one.pid] : []));
+}
+
+function isLeader({ pid, parent, group }: ListedProcess): boolean {
+  return parent === process.pid && pid === group;
+}
+
 /** Starts a script; resolves when it has written the pid of its process that leaves the group. */
 async function started(script: string): Promise<{ container: RunningContainer; escaped: number }> {
   rmSync(pidFile, { force: true });
-  const container = await runtime.start({ ...containerSpec('tool'), command: ['/bin/sh', '-c', script] });
+  const container = await execute(script);
   while (!existsSync(pidFile) || readFileSync(pidFile, 'utf8') === '') await sleep(10);
   const escaped = Number(readFileSync(pidFile, 'utf8'));
   killAtEnd(escaped);

@@ -30,7 +30,6 @@ const onLinux = it.runIf(process.platform === 'linux');
 
 const root = mkdtempSync(join(tmpdir(), 'longshore-process-'));
 const imagesDir = join(root, 'images');
-const notesDir = join(root, 'state');
 const folders = new RunFolders('w-1', root);
 mkdirSync(imagesDir);
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -38,7 +37,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 function runtime(dir = imagesDir): ProcessRuntime {
   const env = { ...process.env, SERVICE_API_KEY: 'secret', LANG: 'C', TZ: 'UTC' };
   const own = new RunFolders('w-1', root);
-  return new ProcessRuntime({ imagesDir: dir, notesDir, folders: own, log: new MemoryLog(), env });
+  return new ProcessRuntime({ imagesDir: dir, folders: own, log: new MemoryLog(), env });
 }
 
 function image(name: string, script: string): string {
@@ -246,15 +245,15 @@ describe('process runtime', () => {
   it('removes the note of a process that has ended', async () => {
     const container = await start('brief', 'true');
     await container.exit;
-    assert.equal(existsSync(notesDir), false);
+    assert.deepEqual(readdirSync(folders.notes), []);
   });
 
   onLinux('kills the programs of a previous worker process, with their children', async () => {
     const leader = await abandoned('sleep 600 & echo >started; sleep 601');
     assert.equal(await runtime().removeLeftovers(), 1);
     await gone(leader);
-    assert.equal(existsSync(notesDir), false);
-    assert.deepEqual(readdirSync(folders.root), []);
+    assert.deepEqual(readdirSync(folders.notes), []);
+    assert.deepEqual(readdirSync(folders.root), ['.notes']);
     assert.equal(await runtime().removeLeftovers(), 0);
   });
 
@@ -268,16 +267,16 @@ describe('process runtime', () => {
   it('keeps a process that reuses the pid of a former one', async () => {
     const stranger = spawn('sleep', ['600'], { detached: true, stdio: 'ignore' });
     const { pid = 0 } = stranger;
-    mkdirSync(notesDir, { mode: 0o700 });
+    mkdirSync(folders.notes, { recursive: true });
     writeFileSync(
-      join(notesDir, `${pid}.json`),
+      join(folders.notes, `${pid}.json`),
       JSON.stringify({ pid, stamp: 'another boot:1', mark: 'X=1' }),
     );
-    writeFileSync(join(notesDir, '1.json'), JSON.stringify({ pid: 1, stamp: null, mark: 'X=1' }));
-    writeFileSync(join(notesDir, '99.json'), '{"pid": 9');
+    writeFileSync(join(folders.notes, '1.json'), JSON.stringify({ pid: 1, stamp: null, mark: 'X=1' }));
+    writeFileSync(join(folders.notes, '99.json'), '{"pid": 9');
     assert.equal(await runtime().removeLeftovers(), 0);
     assert.notEqual(processStamp(pid), null);
-    assert.equal(existsSync(notesDir), false);
+    assert.deepEqual(readdirSync(folders.notes), []);
     stranger.kill('SIGKILL');
     await once(stranger, 'exit');
   });
@@ -293,17 +292,7 @@ describe('process runtime', () => {
     assert.equal(await own.removeLeftovers(), 0);
     assert.deepEqual(readdirSync(folders.root), before);
     await container.remove();
-    assert.deepEqual(readdirSync(folders.root), []);
-  });
-
-  it('refuses a folder for notes that other users may write to', () => {
-    const open = join(root, 'open');
-    mkdirSync(open);
-    chmodSync(open, 0o777);
-    assert.throws(
-      () => new ProcessRuntime({ imagesDir, notesDir: open, folders, log: new MemoryLog(), env: {} }),
-      /closed to others/,
-    );
+    assert.deepEqual(readdirSync(folders.root), ['.notes']);
   });
 });
 
@@ -334,13 +323,13 @@ async function abandoned(script: string): Promise<number> {
     const { RunFolders } = await import(${JSON.stringify(new URL('../../../dist/runtime/process/run-folders.js', import.meta.url).href)});
     const folders = new RunFolders('w-1', ${JSON.stringify(root)});
     const log = { info() {}, warn() {} };
-    const runtime = new ProcessRuntime({ ...${JSON.stringify({ imagesDir, notesDir, env: {} })}, folders, log });
+    const runtime = new ProcessRuntime({ ...${JSON.stringify({ imagesDir, env: {} })}, folders, log });
     await runtime.start(${JSON.stringify(spec)});
     process.kill(process.pid, 'SIGKILL');`;
   const worker = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: 'inherit' });
   const [, signal] = await once(worker, 'exit');
   assert.equal(signal, 'SIGKILL');
-  const [note = ''] = readdirSync(notesDir);
+  const [note = ''] = readdirSync(folders.notes);
   const pid = Number.parseInt(note, 10);
   assert.notEqual(processStamp(pid), null, 'the program did not outlive the worker');
   while (!existsSync(started)) await sleep(10);

@@ -3,13 +3,11 @@ import { constants, accessSync, readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { parseImageReference } from '../docker/images/image-reference.js';
-import { ProcessContainer, type PipedChild } from './process.container.js';
+import { ProcessContainer, type PipedChild, Sentinel } from './process.container.js';
 import { ProcessNotes, type ProcessNote } from './process-notes.js';
 import type { FolderSpec, RunFolder, RunFolders } from './run-folders.js';
-import { RunProcesses } from './run-processes.js';
-import { Sentinel } from './sentinel.js';
-import { hasEnvironment, processStamp, processTrees } from './process-table.js';
-import { errorText } from '../../execution/failure-message.js';
+import { RunProcesses, hasEnvironment, processStamp, processTrees } from './process-table.js';
+import { errorText, errorCode } from '@longshore/common/errors';
 import {
   EngineFault,
   RunFault,
@@ -29,8 +27,6 @@ const PROBE_MS = 30_000;
 export interface ProcessRuntimeOptions {
   /** Folder with one folder per image, each holding the executable file `program`. */
   readonly imagesDir: string;
-  /** Folder for notes about running processes, one per worker. */
-  readonly notesDir: string;
   readonly folders: RunFolders;
   readonly log: RuntimeLog;
   /** Source of PATH, LANG and TZ; programs get no other variable of it. */
@@ -54,13 +50,13 @@ export class ProcessRuntime implements Runtime {
   private kept = '';
   private readonly sentinel = new Sentinel();
 
-  /** @throws Error when the folder of images, for notes or of the runs cannot be used */
+  /** @throws Error when the folder of images or of the runs cannot be used */
   constructor(private readonly options: ProcessRuntimeOptions) {
     this.imagesDir = resolve(options.imagesDir);
     if (!isFolder(this.imagesDir))
       throw new Error(`SERVICE_WORKER_IMAGES_DIR: '${options.imagesDir}' is no folder`);
-    this.notes = new ProcessNotes(options.notesDir);
     options.folders.open();
+    this.notes = new ProcessNotes(options.folders.notes);
   }
 
   /** The folder of images is the operator's. */
@@ -138,9 +134,12 @@ export class ProcessRuntime implements Runtime {
     try {
       return await this.options.folders.create(spec);
     } catch (error) {
-      throw new EngineFault(`The folder of the run could not be created (${codeOf(error)})`, {
-        cause: error,
-      });
+      throw new EngineFault(
+        `The folder of the run could not be created (${errorCode(error) || 'unknown reason'})`,
+        {
+          cause: error,
+        },
+      );
     }
   }
 
@@ -281,14 +280,9 @@ function spawnPiped(
 }
 
 function startProblem(image: string, error: unknown): Error {
-  const code = codeOf(error);
+  const code = errorCode(error) || 'unknown reason';
   const message = `The program of image '${image}' could not be started (${code})`;
   return BAD_PROGRAM.has(code) ? new RunFault(message) : new EngineFault(message);
-}
-
-function codeOf(error: unknown): string {
-  const code: unknown = typeof error === 'object' && error !== null ? Reflect.get(error, 'code') : undefined;
-  return typeof code === 'string' ? code : 'unknown reason';
 }
 
 /** Programs that use CUDA see only these GPUs, numbered as nvidia-smi numbers them; without any, the variables are the run's. */

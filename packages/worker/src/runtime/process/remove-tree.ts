@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { chmod, opendir, rename, rm, rmdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { errorCode } from '@longshore/common/errors';
 
 /**
  * Deletes a folder with all it holds, whatever its depth and the modes of its folders. Follows no link. Idempotent.
@@ -24,7 +25,7 @@ async function removeStubborn(top: string): Promise<void> {
   async function attempt(step: Promise<unknown>): Promise<void> {
     await step.catch((error: unknown) => {
       // A rejected `rm` still deletes what is beside the folder that it failed at.
-      if (!isMissing(error)) problems.push(error);
+      if (errorCode(error) !== 'ENOENT') problems.push(error);
     });
   }
   async function lift(folder: string, isAtTop: boolean): Promise<void> {
@@ -54,8 +55,4 @@ async function removeStubborn(top: string): Promise<void> {
 /** To empty or to move a folder, its owner needs access to it. */
 async function allowAccess(folder: string): Promise<void> {
   await chmod(folder, 0o700).catch(() => undefined);
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }

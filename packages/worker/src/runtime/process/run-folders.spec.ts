@@ -22,8 +22,7 @@ import { lazyJson, stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { ordinaryUser } from '../../testing/ordinary-user.js';
 import { containerSpec } from '../../testing/container-spec.js';
-import { readOutputFile } from './output-file.js';
-import { RunFolders } from './run-folders.js';
+import { readOutputFile, RunFolders } from './run-folders.js';
 import { parseOutputs } from '../outputs.js';
 
 const base = mkdtempSync(join(tmpdir(), 'longshore-folder-spec-'));

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
-import { chmodSync, lstatSync, mkdirSync, mkdtempSync } from 'node:fs';
-import { readdir, writeFile } from 'node:fs/promises';
+import { chmodSync, lstatSync, mkdirSync, mkdtempSync, constants } from 'node:fs';
+import { readdir, writeFile, open, type FileHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jsonText } from '@longshore/common/json/json-text';
-import { templateText } from '../outputs.js';
+import { templateText, MAX_OUTPUT_BYTES, refusedOutputs } from '../outputs.js';
 import type { ContainerSpec } from '../runtime.js';
-import { readOutputFile } from './output-file.js';
 import { removeTree } from './remove-tree.js';
+import { errorCode } from '@longshore/common/errors';
 
 /** The folder of one attempt, in which its program runs. */
 export interface RunFolder {
@@ -24,7 +24,7 @@ export interface RunFolder {
 /** What a folder is made for. */
 export type FolderSpec = Pick<ContainerSpec, 'runId' | 'attempt' | 'inputs' | 'outputTemplate'>;
 
-export interface Leftovers {
+interface Leftovers {
   readonly removed: number;
   /** Paths that could not be removed. */
   readonly kept: readonly string[];
@@ -33,6 +33,8 @@ export interface Leftovers {
 /** The folders of a worker's runs, below a root folder that only the worker's user may enter. */
 export class RunFolders {
   readonly root: string;
+  /** Folder for notes about the worker's processes. */
+  readonly notes: string;
   /** Paths of the folders that this process uses. */
   private readonly current = new Set<string>();
 
@@ -42,6 +44,7 @@ export class RunFolders {
     const distinct = createHash('sha256').update(`${instance} ${workerId}`).digest('hex').slice(0, 12);
     const user = process.getuid?.() ?? 'user';
     this.root = join(base, `longshore-${user}-${readable}-${distinct}`);
+    this.notes = join(this.root, '.notes');
   }
 
   /**
@@ -64,7 +67,7 @@ export class RunFolders {
     this.open();
     const kept: string[] = [];
     const found = (await readdir(this.root)).map((name) => join(this.root, name));
-    const left = found.filter((path) => !this.current.has(path));
+    const left = found.filter((path) => path !== this.notes && !this.current.has(path));
     for (const path of left) {
       await removeTree(path).catch(() => kept.push(path));
     }
@@ -94,5 +97,45 @@ export class RunFolders {
       readOutputs: () => readOutputFile(join(path, 'output.json')),
       remove,
     };
+  }
+}
+
+/**
+ * Reads the output file of an untrusted program: follows no link, does not block on pipes or devices, and reads at most
+ * the limit.
+ * @returns null when the file is missing
+ * @throws RunFault when it is no regular file or too large
+ * @throws Error fit for a run's error_message when this machine cannot read it
+ */
+export async function readOutputFile(path: string, maxBytes = MAX_OUTPUT_BYTES): Promise<Buffer | null> {
+  let file: FileHandle;
+  try {
+    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    const code = errorCode(error) || 'unknown error';
+    if (code === 'ENOENT') return null;
+    if (code === 'ELOOP' || code === 'ENXIO') throw refusedOutputs('it is no regular file');
+    if (code === 'EACCES' || code === 'EPERM') throw refusedOutputs(`it cannot be opened (${code})`);
+    throw new Error(`The run's output file cannot be opened (${code})`, { cause: error });
+  }
+  try {
+    const stat = await file.stat();
+    if (!stat.isFile()) throw refusedOutputs('it is no regular file');
+    if (stat.nlink > 1) throw refusedOutputs('it has a second name (a hard link)');
+    return await readCapped(file, maxBytes);
+  } finally {
+    await file.close();
+  }
+}
+
+async function readCapped(file: FileHandle, maxBytes: number): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  for (let length = 0; ;) {
+    const part = Buffer.allocUnsafe(64 * 1024);
+    const { bytesRead } = await file.read(part, 0, part.length, null);
+    if (bytesRead === 0) return Buffer.concat(parts, length);
+    length += bytesRead;
+    if (length > maxBytes) throw refusedOutputs(`it is larger than ${maxBytes} bytes`);
+    parts.push(part.subarray(0, bytesRead));
   }
 }

@@ -3,7 +3,7 @@ import { test } from 'vitest';
 import { RunFault } from '../../runtime/runtime.js';
 import { NO_CONSTRAINTS, type Constraints } from '../../service-api/constraints.js';
 import { DOWN, errorMessage } from '../fake-service.js';
-import { makeHarness } from '../worker-harness.js';
+import { makeHarness, startedRun } from '../worker-harness.js';
 
 const want = (constraints: Partial<Constraints>) => ({ constraints: { ...NO_CONSTRAINTS, ...constraints } });
 
@@ -20,7 +20,6 @@ test('executes as many runs at once as there are cores, and claims no more', asy
   harness.runtime.onStart = (container) => container.end(0);
   for (const container of harness.runtime.containers) container.end(0);
   for (const run of harness.service.runs.values()) await harness.untilState(run, 'COMPLETED');
-  await harness.end();
 });
 
 test('keeps a claimed run that does not fit yet, claims nothing, and starts it when there is room', async () => {
@@ -42,14 +41,11 @@ test('keeps a claimed run that does not fit yet, claims nothing, and starts it w
   first.end(0);
   await harness.untilState(large, 'COMPLETED');
   await harness.untilState(third, 'COMPLETED');
-  await harness.end();
 });
 
 test('fails a run whose requirements it cannot meet, with the missing resource', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1', want({ ramMb: 9000 }));
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED', want({ ramMb: 9000 }));
   assert.match(errorMessage(run), /9000 MB of RAM.*8000 MB.*1000 MB.*SERVICE_SCHEDULER=fit/);
   assert.equal(run.timeline.at(-1)?.payload?.['cause'], 'infrastructure');
   assert.equal(harness.runtime.pulls.length, 0);
@@ -60,7 +56,6 @@ test('fails a run whose requirements it cannot meet, with the missing resource',
   assert.ok(harness.clock.nowMs() - before < 1000);
   assert.deepEqual([next.state, harness.runtime.probes], ['RUNNING', 0]);
   harness.runtime.containers[0]?.end(0);
-  await harness.end();
 });
 
 test('limits the rate of failures when it cannot start containers', async () => {
@@ -72,7 +67,6 @@ test('limits the rate of failures when it cannot start containers', async () => 
   await harness.start();
   await harness.clock.pass(600_000);
   assert.ok(run.failures > 30 && run.failures < 120, `${run.failures} failures in 10 minutes`);
-  await harness.end();
 });
 
 test('keeps claiming after runs that fail through their own fault', async () => {
@@ -93,7 +87,6 @@ test('keeps claiming after runs that fail through their own fault', async () => 
   await harness.untilState(good, 'COMPLETED');
   assert.ok(harness.clock.nowMs() - before < 3000, `${harness.clock.nowMs() - before} ms`);
   for (const run of faulty) await harness.untilState(run, 'FAILED');
-  await harness.end();
 });
 
 test('reports the chosen GPU and passes it to the container', async () => {
@@ -101,27 +94,10 @@ test('reports the chosen GPU and passes it to the container', async () => {
     { id: 0, vramMb: 24_000, tags: [] },
     { id: 1, vramMb: 8000, tags: [] },
   ];
-  const harness = makeHarness({ resources: { gpus } });
-  const run = harness.service.add('run-1', want({ vramMb: 6000 }));
-  await harness.start();
-  const container = await harness.container();
+  const { run, container } = await startedRun({ resources: { gpus } }, want({ vramMb: 6000 }));
   assert.deepEqual(container.spec.limits.gpuIds, [1]);
   assert.deepEqual(run.timeline[0]?.payload, { worker_id: 'rack/7:a', gpu_id: 1 });
   container.end(0);
-  await harness.end();
-});
-
-test('executes twice as many runs of half a core as there are cores, and no more', async () => {
-  const harness = makeHarness();
-  for (let n = 0; n < 10; n++) harness.service.add(`run-${n}`, want({ cpuMillis: 500, cpuLimitMillis: 500 }));
-  await harness.start();
-  await harness.container(7);
-  await harness.clock.pass(20_000);
-  assert.equal(harness.runtime.containers.length, 8);
-  harness.runtime.onStart = (container) => container.end(0);
-  for (const container of harness.runtime.containers) container.end(0);
-  for (const run of harness.service.runs.values()) await harness.untilState(run, 'COMPLETED');
-  await harness.end();
 });
 
 test('reports all GPUs that a run has alone, and keeps them from other runs until its end', async () => {
@@ -142,7 +118,6 @@ test('reports all GPUs that a run has alone, and keeps them from other runs unti
   assert.deepEqual(third.spec.limits.gpuIds, [0]);
   for (const container of [second, third]) container.end(0);
   for (const run of others) await harness.untilState(run, 'COMPLETED');
-  await harness.end();
 });
 
 test('does not start a run that needs what its runtime does not announce', async () => {
@@ -153,12 +128,9 @@ test('does not start a run that needs what its runtime does not announce', async
     ['shm', { shmMb: 64 }],
   ] as const) {
     const harness = makeHarness({ capabilities: ['env'] });
-    const run = harness.service.add('run-1', want(constraints));
-    await harness.start();
-    await harness.untilState(run, 'FAILED');
+    const run = await harness.execute('FAILED', want(constraints));
     assert.match(errorMessage(run), new RegExp(`needs ${capability}, which the runtime`));
     assert.equal(harness.runtime.containers.length, 0);
-    await harness.end();
   }
 });
 
@@ -172,5 +144,4 @@ test('stops claiming while too many ends of runs are not reported', async () => 
   assert.equal(harness.runtime.containers.length, 8);
   harness.service.onCall = () => undefined;
   for (const run of harness.service.runs.values()) await harness.untilState(run, 'COMPLETED');
-  await harness.end();
 });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { describe, it, test } from 'vitest';
 import { EngineFault, RunFault } from '../../runtime/runtime.js';
 import type { FakeContainer } from '../fake-runtime.js';
-import { makeHarness, type WorkerHarness } from '../worker-harness.js';
+import { makeHarness, startedRun, type WorkerHarness } from '../worker-harness.js';
 
 describe('the cause that FAILED reports', () => {
   const cases: [string, string, number | undefined, (harness: WorkerHarness) => void][] = [
@@ -31,22 +31,16 @@ describe('the cause that FAILED reports', () => {
     it(`is ${cause} after ${title}`, async () => {
       const harness = makeHarness();
       prepare(harness);
-      const run = harness.service.add('run-1');
-      await harness.start();
-      await harness.untilState(run, 'FAILED');
+      const run = await harness.execute('FAILED');
       const payload = run.timeline.at(-1)?.payload ?? {};
       assert.equal(payload['cause'], cause);
       assert.equal(payload['exit_code'], exitCode);
       assert.equal(typeof payload['error_message'], 'string');
-      await harness.end();
     });
   }
 
   it('is infrastructure when the worker shuts down, because another worker could execute the run', async () => {
-    const harness = makeHarness({ env: { SERVICE_WORKER_DRAIN: '1' } });
-    const run = harness.service.add('run-1');
-    await harness.start();
-    await harness.container();
+    const { harness, run } = await startedRun({ env: { SERVICE_WORKER_DRAIN: '1' } });
     await harness.end();
     assert.equal(run.timeline.at(-1)?.payload?.['cause'], 'infrastructure');
   });
@@ -70,7 +64,6 @@ describe('a failure of the engine', () => {
     runtime.onStart = (container) => container.end(0);
     for (const run of runs.slice(1)) await harness.untilState(run, 'COMPLETED');
     assert.ok(log.some((line) => line.includes('claiming again')));
-    await harness.end();
   });
 
   it('that the probe does not show is met again after ever longer pauses, until a container has run', async () => {
@@ -93,7 +86,6 @@ describe('a failure of the engine', () => {
     const before = clock.nowMs();
     await harness.untilState(service.add('run-3'), 'COMPLETED');
     assert.ok(clock.nowMs() - before < 3000, `${clock.nowMs() - before} ms`);
-    await harness.end();
   });
 
   it('is told to the service with its newest reason, until a probe succeeds', async () => {
@@ -127,9 +119,7 @@ describe('a failure of the engine', () => {
   it('does not delay a shutdown', async () => {
     const harness = makeHarness();
     harness.runtime.onStart = harness.runtime.onProbe = throws(new EngineFault('no bridge'));
-    const run = harness.service.add('run-1');
-    await harness.start();
-    await harness.untilState(run, 'FAILED');
+    await harness.execute('FAILED');
     await harness.clock.pass(100_000);
     const before = harness.clock.nowMs();
     assert.equal(await harness.end(), 0);
@@ -154,7 +144,6 @@ describe('a run that is cancelled while its container is created', () => {
     const before = runtime.leftoversRemoved;
     await clock.pass(180_000);
     assert.equal(runtime.leftoversRemoved - before, 3);
-    await harness.end();
   });
 });
 
@@ -174,7 +163,6 @@ describe('containers of the same worker id that another process started', () => 
     Object.assign(run, { state: 'PENDING', workerId: null, attempt: 3 });
     await clock.until('the lost one is removed', () => runtime.abandoned.length === 1, 1000);
     assert.deepEqual(runtime.abandoned, [['unknown', 1]]);
-    await harness.end();
   });
 });
 

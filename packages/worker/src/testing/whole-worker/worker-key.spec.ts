@@ -4,19 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, onTestFinished } from 'vitest';
 import { eventTypes, type Call, type Fault } from '../fake-service.js';
-import { makeHarness, type WorkerHarness } from '../worker-harness.js';
+import { makeHarness, startedRun, type WorkerHarness } from '../worker-harness.js';
 
 const refused = (status: number, detail = 'Invalid API key'): Fault => ({ kind: 'refused', status, detail });
-
-/** A worker with a run in its container. */
-async function startedRun(env: NodeJS.ProcessEnv = {}) {
-  const harness = makeHarness({ env });
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
-  await harness.untilState(run, 'RUNNING');
-  return { harness, run, container, service: harness.service, clock: harness.clock };
-}
 
 function untilEnded(harness: WorkerHarness): Promise<void> {
   return harness.clock.until('the worker ends', () => harness.exitCode() !== null, 100);
@@ -97,11 +87,8 @@ describe('a worker', () => {
       const folder = mkdtempSync(join(tmpdir(), 'longshore-key-spec-'));
       onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
       const healthFile = join(folder, 'health');
-      const started = await startedRun({
-        SERVICE_WORKER_HEALTH_FILE: healthFile,
-        SERVICE_WORKER_DRAIN: '100',
-      });
-      const { harness, container, service, clock } = started;
+      const env = { SERVICE_WORKER_HEALTH_FILE: healthFile, SERVICE_WORKER_DRAIN: '100' };
+      const { harness, container, service, clock } = await startedRun({ env });
       service.onCall = () => refused(status);
       await clock.pass(55_000);
       assert.equal(loggedAt(harness, "the service refuses this worker's key"), 0);
@@ -130,7 +117,9 @@ describe('a worker', () => {
   }
 
   it('reports the end of a run while it drains if the service accepts the key again', async () => {
-    const { harness, run, container, service, clock } = await startedRun({ SERVICE_WORKER_DRAIN: '300' });
+    const { harness, run, container, service, clock } = await startedRun({
+      env: { SERVICE_WORKER_DRAIN: '300' },
+    });
     service.onCall = () => refused(401);
     await clock.until('the refusal is confirmed', () => loggedAt(harness, 'check SERVICE_URL') > 0, 100);
     container.end(0);

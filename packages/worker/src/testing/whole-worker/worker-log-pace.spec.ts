@@ -25,45 +25,27 @@ test('sends heartbeats on time while the service does not answer log chunks, and
   assert.ok(beats >= 14, `${beats} heartbeats in 30 s`);
   container.end(0);
   await harness.untilState(run, 'COMPLETED');
-  await harness.end();
 });
 
-test('ships 60,000 quick lines whole: the container waits for a service that needs its time for each chunk', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1');
-  harness.service.chunkMs = 20;
-  const lines = Array.from({ length: 60_000 }, (_, n) => `a line of an example ${n}`);
-  harness.runtime.onStart = (container) => {
-    for (const line of lines) container.print(line);
-    container.end(0);
-  };
-  await harness.start();
-  await harness.untilState(run, 'COMPLETED');
-  await harness.clock.until('the log ends', () => harness.service.logs.texts('run-1').at(-1) === '<end>', 20);
-  assert.deepEqual(harness.service.logs.texts('run-1'), [...lines, '<end>']);
-  await harness.end();
-});
-
-test('ships all lines over a line so slow that each chunk takes longer than the patience with a service that is away', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1');
-  // 256 KiB at 80 KB/s.
-  harness.service.chunkMs = 3_200;
-  const lines = Array.from({ length: 30_000 }, (_, n) => `${'x'.repeat(100)} ${n}`);
-  harness.runtime.onStart = (container) => {
-    for (const line of lines) container.print(line);
-    container.end(0);
-  };
-  await harness.start();
-  await harness.untilState(run, 'COMPLETED');
-  await harness.clock.until(
-    'the log ends',
-    () => harness.service.logs.texts('run-1').at(-1) === '<end>',
-    1_000,
-  );
-  assert.deepEqual(harness.service.logs.texts('run-1'), [...lines, '<end>']);
-  await harness.end();
-});
+for (const [what, chunkMs, count, words] of [
+  ['needs its time for each chunk', 20, 60_000, 'a line of an example'],
+  // 256 KiB at 80 KB/s: longer than the patience with a service that is away.
+  ['is behind a slow line', 3_200, 30_000, 'x'.repeat(100)],
+] as const) {
+  test(`ships ${count} quick lines whole: the container waits for a service that ${what}`, async () => {
+    const harness = makeHarness();
+    const { clock, runtime, service } = harness;
+    service.chunkMs = chunkMs;
+    const lines = Array.from({ length: count }, (_, n) => `${words} ${n}`);
+    runtime.onStart = (container) => {
+      for (const line of lines) container.print(line);
+      container.end(0);
+    };
+    await harness.execute('COMPLETED');
+    await clock.until('the log ends', () => service.logs.texts('run-1').at(-1) === '<end>', 1_000);
+    assert.deepEqual(service.logs.texts('run-1'), [...lines, '<end>']);
+  });
+}
 
 test('lets the container go on, and names the gap, while the service accepts nothing', async () => {
   const LINES = 20_000;
@@ -85,5 +67,4 @@ test('lets the container go on, and names the gap, while the service accepts not
   const gaps = texts.flatMap((text) => /^\[(\d+)\]$/.exec(text)?.[1] ?? []);
   assert.equal(gaps.length, 1);
   assert.equal(texts.length - 2 + Number(gaps[0]), LINES);
-  await harness.end();
 });

@@ -2,39 +2,32 @@ import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { MAX_EVENT_LINE } from '../../logs/log-events.js';
 import { DOWN, eventTypes } from '../fake-service.js';
-import { makeHarness } from '../worker-harness.js';
+import { makeHarness, startedRun } from '../worker-harness.js';
 
 test('ships the log while the container runs, and the rest before the final event', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
+  const { harness, clock, service, run, container } = await startedRun();
   container.print('first', '{"type":"NOTE","msg":"an event is a line too"}');
-  await harness.clock.pass(1_000);
+  await clock.pass(1_000);
   const early = ['first', '{"type":"NOTE","msg":"an event is a line too"}'];
-  assert.deepEqual(harness.service.logs.texts('run-1'), early);
+  assert.deepEqual(service.logs.texts('run-1'), early);
   container.print('last');
   container.end(0);
   await harness.untilState(run, 'COMPLETED');
-  assert.deepEqual(harness.service.logs.texts('run-1'), [...early, 'last', '<end>']);
-  const calls = harness.service.calls.map(({ what, event }) => event?.type ?? what);
+  assert.deepEqual(service.logs.texts('run-1'), [...early, 'last', '<end>']);
+  const calls = service.calls.map(({ what, event }) => event?.type ?? what);
   assert.ok(calls.lastIndexOf('putLogChunk') < calls.lastIndexOf('COMPLETED'));
   assert.equal(await harness.end(), 0);
 });
 
 test('forwards the events of a log up to the limit, says once that more were dropped, and ships every line', async () => {
-  const harness = makeHarness({ env: { SERVICE_WORKER_MAX_EVENTS: '3' } });
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
+  const { harness, service, run, container } = await startedRun({ env: { SERVICE_WORKER_MAX_EVENTS: '3' } });
   const lines = Array.from({ length: 20 }, (_, n) => `{"type":"NOTE","msg":${n}}`);
   container.print(...lines);
   container.end(0);
   await harness.untilState(run, 'COMPLETED');
   assert.deepEqual(eventTypes(run), ['STARTED', 'NOTE', 'NOTE', 'NOTE', 'EVENTS_DROPPED', 'COMPLETED']);
   assert.match(String(run.timeline[4]?.msg), /SERVICE_WORKER_MAX_EVENTS is 3/);
-  assert.deepEqual(harness.service.logs.texts('run-1'), [...lines, '<end>']);
-  await harness.end();
+  assert.deepEqual(service.logs.texts('run-1'), [...lines, '<end>']);
 });
 
 test('reads an event from a line in parts, and tells of one whose line is too long or that the service refuses', async () => {
@@ -70,42 +63,31 @@ test('reads an event from a line in parts, and tells of one whose line is too lo
     'LAST',
     'COMPLETED',
   ]);
-  await harness.end();
 });
 
 test('leaves events out of the error message', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1');
   const progress = Array.from({ length: 30 }, (_, n) => `{"type":"PROGRESS","msg":${n}}`);
   harness.runtime.onStart = (container) => {
     container.print('no such file: data.csv', ...progress, '{"not": "an event"}');
     container.end(3);
   };
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED');
   assert.equal(
     run.timeline.at(-1)?.payload?.['error_message'],
     'The container ended with exit code 3. Its last log lines:\nno such file: data.csv\n{"not": "an event"}',
   );
-  await harness.end();
 });
 
 test('marks the end of an empty log', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1');
   harness.runtime.onStart = (container) => container.end(0);
-  await harness.start();
-  await harness.untilState(run, 'COMPLETED');
+  await harness.execute('COMPLETED');
   assert.deepEqual(harness.service.logs.texts('run-1'), ['<end>']);
-  await harness.end();
 });
 
 test('ships the log of a cancelled run, with the output during its stop', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
-  await harness.untilState(run, 'RUNNING');
+  const { clock, service, run, container } = await startedRun();
   container.print('working');
   const stop = container.stop.bind(container);
   container.stop = async (seconds) => {
@@ -113,9 +95,9 @@ test('ships the log of a cancelled run, with the output during its stop', async 
     await stop(seconds);
   };
   run.state = 'CANCELLED';
-  const isThere = () => harness.service.logs.texts('run-1').at(-1) === '<end>';
-  await harness.clock.until('the log has ended', isThere, 100);
-  assert.deepEqual(harness.service.logs.texts('run-1'), [
+  const isThere = () => service.logs.texts('run-1').at(-1) === '<end>';
+  await clock.until('the log has ended', isThere, 100);
+  assert.deepEqual(service.logs.texts('run-1'), [
     'working',
     'cleaning up',
     '{"type":"NOTE","msg":"too late for an event"}',
@@ -123,21 +105,17 @@ test('ships the log of a cancelled run, with the output during its stop', async 
     '<end>',
   ]);
   assert.deepEqual(eventTypes(run), ['STARTED']);
-  await harness.end();
 });
 
 test("ships the log of each attempt under the attempt's number", async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1', { maxAttempts: 2 });
   harness.runtime.onStart = (container) => {
     container.print(`attempt ${container.spec.attempt}`);
     container.end(container.spec.attempt === 1 ? 1 : 0);
   };
-  await harness.start();
-  await harness.untilState(run, 'COMPLETED');
+  await harness.execute('COMPLETED', { maxAttempts: 2 });
   assert.deepEqual(harness.service.logs.texts('run-1', 1), ['attempt 1', '<end>']);
   assert.deepEqual(harness.service.logs.texts('run-1', 2), ['attempt 2', '<end>']);
-  await harness.end();
 });
 
 test('writes the reason to the log when no container ran', async () => {
@@ -145,15 +123,12 @@ test('writes the reason to the log when no container ran', async () => {
   harness.runtime.onPull = async () => {
     throw new Error('image not found:\nask the registry');
   };
-  const run = harness.service.add('run-1');
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  await harness.execute('FAILED');
   assert.deepEqual(harness.service.logs.texts('run-1'), [
     '[worker] image not found:',
     '[worker] ask the registry',
     '<end>',
   ]);
-  await harness.end();
 });
 
 for (const [what, fault] of [
@@ -201,15 +176,10 @@ test('continues to ship after the final event, and releases the run', async () =
   harness.service.onCall = () => undefined;
   await harness.clock.pass(10_000);
   assert.deepEqual(harness.service.logs.texts('run-1'), ['line', '<end>']);
-  await harness.end();
 });
 
 test('marks the end of a log whose rest it could not ship in time', async () => {
-  const harness = makeHarness();
-  const { clock, service } = harness;
-  const run = service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
+  const { harness, clock, service, run, container } = await startedRun();
   container.print('first');
   await clock.pass(5_000);
   service.onCall = ({ what }) => (what === 'putLogChunk' ? DOWN : undefined);
@@ -223,7 +193,6 @@ test('marks the end of a log whose rest it could not ship in time', async () => 
   service.onCall = () => undefined;
   await clock.until('the log has ended', () => service.logs.texts('run-1').includes('<end>'), 1_000);
   assert.deepEqual(service.logs.texts('run-1'), ['first', 'second', '[1]', '<end>']);
-  await harness.end();
 });
 
 test('on shutdown ships the rest of a log for little more than the drain time', async () => {

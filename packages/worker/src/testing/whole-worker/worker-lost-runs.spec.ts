@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { NO_CONSTRAINTS } from '../../service-api/constraints.js';
 import { DOWN, eventTypes, type Call, type FakeRun } from '../fake-service.js';
-import { makeHarness, type WorkerHarness } from '../worker-harness.js';
+import { makeHarness, startedRun, type WorkerHarness } from '../worker-harness.js';
 
 const MANY = { env: { SERVICE_WORKER_MAX_RUNS: '20' }, resources: { cpuCores: 20 } };
 
@@ -30,7 +30,6 @@ describe('a worker whose service tells of lost runs', () => {
       beats.every(({ report, waitSeconds }) => waitSeconds === 10 && report?.runningOps.length === 20),
     );
     assert.deepEqual(pollsAfterStart(harness), []);
-    await harness.end();
   });
 
   it('stops the container of each lost run within a second, whatever the others do', async () => {
@@ -40,6 +39,8 @@ describe('a worker whose service tells of lost runs', () => {
       await harness.clock.pass(700);
       const changes: readonly Partial<FakeRun>[] = [
         { state: 'CANCELLED' },
+        { state: 'FAILED' },
+        { attempt: 2, state: 'RUNNING' },
         { attempt: 2, state: 'ASSIGNED', workerId: 'other' },
         { state: 'PENDING', workerId: null, attempt: 2 },
       ];
@@ -68,50 +69,37 @@ describe('a worker whose service tells of lost runs', () => {
     }
     const beats = harness.service.callsOf('heartbeat').length;
     assert.ok(beats >= 6 && beats <= 125, `${beats} heartbeats in a minute`);
-    await harness.end();
   });
 
   it('does not list a run that it has lost, while its container ends', async () => {
-    const harness = makeHarness();
-    const run = harness.service.add('run-1');
-    await harness.start();
-    const container = await harness.container();
-    await harness.untilState(run, 'RUNNING');
+    const { clock, service, run, container } = await startedRun();
     container.stop = () => new Promise(() => undefined);
     run.state = 'CANCELLED';
-    await harness.clock.pass(2_000);
-    harness.service.calls.length = 0;
-    await harness.clock.pass(14_000);
-    const beats = harness.service.callsOf('heartbeat');
+    await clock.pass(2_000);
+    service.calls.length = 0;
+    await clock.pass(14_000);
+    const beats = service.callsOf('heartbeat');
     assert.ok(beats.length >= 1 && beats.length <= 3, `${beats.length} heartbeats`);
     assert.ok(beats.every(({ report }) => report?.runningOps.length === 0));
   });
 
   it('goes on reporting an end that the service has taken although its answer was lost', async () => {
-    const harness = makeHarness();
-    const run = harness.service.add('run-1');
-    await harness.start();
-    const container = await harness.container();
-    await harness.untilState(run, 'RUNNING');
-    harness.service.onCall = ({ event }) => (event?.type === 'COMPLETED' ? 'lose-answer' : undefined);
+    const { harness, clock, service, run, container } = await startedRun();
+    service.onCall = ({ event }) => (event?.type === 'COMPLETED' ? 'lose-answer' : undefined);
     container.end(0);
     await harness.untilState(run, 'COMPLETED');
-    harness.service.calls.length = 0;
-    await harness.clock.pass(60_000);
-    assert.ok(harness.service.callsOf('postEvent').length > 2);
-    assert.ok(harness.service.callsOf('heartbeat').length < 12);
-    harness.service.onCall = () => undefined;
+    service.calls.length = 0;
+    await clock.pass(60_000);
+    assert.ok(service.callsOf('postEvent').length > 2);
+    assert.ok(service.callsOf('heartbeat').length < 12);
+    service.onCall = () => undefined;
     assert.equal(await harness.end(), 0);
   });
 
   it('ignores an answer that names another attempt, a run of its own or one that it has not', async () => {
-    const harness = makeHarness();
-    const run = harness.service.add('run-1');
-    await harness.start();
-    const container = await harness.container();
-    await harness.untilState(run, 'RUNNING');
-    const beat = harness.service.heartbeat.bind(harness.service);
-    harness.service.heartbeat = async (report, call) => {
+    const { harness, clock, service, run, container } = await startedRun();
+    const beat = service.heartbeat.bind(service);
+    service.heartbeat = async (report, call) => {
       const answer = await beat(report, call);
       if (answer.kind !== 'ok') return answer;
       const lostRuns = [
@@ -120,19 +108,14 @@ describe('a worker whose service tells of lost runs', () => {
       ];
       return { ...answer, value: { ...answer.value, lostRuns } };
     };
-    await harness.clock.pass(60_000);
+    await clock.pass(60_000);
     assert.equal(container.stopped, false);
     container.end(0);
     await harness.untilState(run, 'COMPLETED');
-    await harness.end();
   });
 
   it('stops no container because heartbeats are refused, unanswered or answered with 5xx', async () => {
-    const harness = makeHarness();
-    const run = harness.service.add('run-1');
-    await harness.start();
-    const container = await harness.container();
-    await harness.untilState(run, 'RUNNING');
+    const { harness, clock, service, run, container } = await startedRun();
     let turn = 0;
     const faults = [
       { kind: 'refused', status: 404, detail: 'Not found' },
@@ -140,15 +123,13 @@ describe('a worker whose service tells of lost runs', () => {
       'hang',
       'lose-answer',
     ] as const;
-    harness.service.onCall = ({ what }) =>
-      what === 'heartbeat' ? faults[turn++ % faults.length] : undefined;
-    await harness.clock.pass(300_000);
+    service.onCall = ({ what }) => (what === 'heartbeat' ? faults[turn++ % faults.length] : undefined);
+    await clock.pass(300_000);
     assert.ok(turn > 10);
     assert.equal(container.stopped, false);
-    harness.service.onCall = () => undefined;
+    service.onCall = () => undefined;
     container.end(0);
     await harness.untilState(run, 'COMPLETED');
-    await harness.end();
   });
 
   it('polls its runs while its heartbeats fail, and no more after the next accepted one', async () => {
@@ -172,7 +153,6 @@ describe('a worker whose service tells of lost runs', () => {
     harness.service.calls.length = 0;
     await harness.clock.pass(30_000);
     assert.deepEqual(harness.service.callsOf('getRun'), []);
-    await harness.end();
   });
 
   it('pauses for a tick after an early answer, as a service that stops or is at its quota gives', async () => {
@@ -185,7 +165,6 @@ describe('a worker whose service tells of lost runs', () => {
     const beats = harness.service.callsOf('heartbeat').length;
     assert.ok(beats >= 29 && beats <= 31, `${beats} heartbeats in a minute`);
     assert.equal(run?.state, 'RUNNING');
-    await harness.end();
   });
 });
 
@@ -203,7 +182,6 @@ describe('a worker whose service is older', () => {
     for (const run of runs) run.state = 'CANCELLED';
     await harness.clock.pass(2_000);
     assert.ok(harness.runtime.containers.every((container) => container.stopped));
-    await harness.end();
   });
 
   it('sends it heartbeats of the members that it knows, says so once, and tells all again after an update', async () => {
@@ -216,9 +194,7 @@ describe('a worker whose service is older', () => {
         ? { kind: 'refused', status: 400, detail: 'capabilities is not a known field' }
         : undefined;
     const constraints = { ...NO_CONSTRAINTS, cpuMillis: 1500, cpuLimitMillis: 2500 };
-    const run = service.add('run-1', { constraints });
-    await harness.start();
-    await harness.untilState(run, 'RUNNING');
+    await harness.execute('RUNNING', { constraints });
     const refused = service.callsOf('heartbeat').filter(isWhole).length;
     assert.equal(refused, 1);
     const warned = log.filter((line) => line.includes('capabilities is not a known field'));
@@ -232,7 +208,6 @@ describe('a worker whose service is older', () => {
     service.onCall = () => undefined;
     await harness.clock.pass(10_000);
     assert.ok(service.callsOf('heartbeat').slice(-1).every(isWhole));
-    await harness.end();
   });
 
   it('ends with the reason when it refuses what interface.md has, too', async () => {
@@ -260,6 +235,5 @@ describe('a worker whose service is older', () => {
     await harness.clock.pass(30_000);
     assert.deepEqual(harness.service.callsOf('getRun'), []);
     assert.equal(run?.state, 'RUNNING');
-    await harness.end();
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { DOWN, eventTypes } from '../fake-service.js';
-import { makeHarness } from '../worker-harness.js';
+import { makeHarness, startedRun } from '../worker-harness.js';
 
 test('loses no run and repeats no event when every second answer is lost', async () => {
   const harness = makeHarness();
@@ -20,7 +20,6 @@ test('loses no run and repeats no event when every second answer is lost', async
   for (const run of runs) await harness.untilState(run, 'COMPLETED');
   for (const run of runs) assert.deepEqual(eventTypes(run), ['STARTED', 'NOTE', 'COMPLETED']);
   assert.equal(harness.runtime.containers.length, 10);
-  await harness.end();
 });
 
 test('repeats an unanswered claim under the same key, and uses a new key after an answer', async () => {
@@ -40,29 +39,24 @@ test('repeats an unanswered claim under the same key, and uses a new key after a
     100,
   );
   harness.runtime.containers[0]?.end(0);
-  await harness.end();
 });
 
 test('keeps the container running during an outage and reports its end afterwards', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
-  harness.service.onCall = () => DOWN;
-  await harness.clock.pass(600_000);
+  const { harness, clock, service, run, container } = await startedRun();
+  service.onCall = () => DOWN;
+  await clock.pass(600_000);
   assert.equal(container.stopped, false);
   container.writeOutputs('{"ok":true}');
   container.end(0);
-  const isTried = () => harness.service.calls.some(({ event }) => event?.type === 'COMPLETED');
-  await harness.clock.until('a final event is tried', isTried, 100);
-  await harness.clock.pass(600_000);
-  const tries = harness.service.calls.filter(({ event }) => event?.type === 'COMPLETED');
+  const isTried = () => service.calls.some(({ event }) => event?.type === 'COMPLETED');
+  await clock.until('a final event is tried', isTried, 100);
+  await clock.pass(600_000);
+  const tries = service.calls.filter(({ event }) => event?.type === 'COMPLETED');
   assert.ok(tries.length > 30 && tries.length < 90, `${tries.length} tries in 10 minutes`);
   assert.equal(new Set(tries.map(({ key }) => key)).size, 1);
-  harness.service.onCall = () => undefined;
+  service.onCall = () => undefined;
   await harness.untilState(run, 'COMPLETED');
   assert.deepEqual(run.timeline.at(-1)?.payload, { outputs: { ok: true } });
-  await harness.end();
 });
 
 test('backs off with every request while the service answers 5xx', async () => {
@@ -81,7 +75,6 @@ test('backs off with every request while the service answers 5xx', async () => {
   assert.equal(harness.service.callsOf('claim').length, 1, 'no claim before a heartbeat is taken again');
   harness.service.onCall = () => undefined;
   container.end(0);
-  await harness.end();
 });
 
 test('never stops a container because of 404, 5xx or no answer about its run', async () => {
@@ -105,7 +98,6 @@ test('never stops a container because of 404, 5xx or no answer about its run', a
   assert.equal(container.stopped, false);
   harness.service.onCall = () => undefined;
   container.end(0);
-  await harness.end();
 });
 
 test('sends heartbeats on time, with its runs, while a pull hangs', async () => {
@@ -132,7 +124,6 @@ test("derives the heartbeat interval from the service's worker timeout", async (
   await harness.clock.pass(30_000);
   const count = harness.service.callsOf('heartbeat').length;
   assert.ok(count >= 58 && count <= 62, `${count} heartbeats in 30 s`);
-  await harness.end();
 });
 
 test('exits with 1 when the service refuses the first heartbeat, but not a later one', async () => {
@@ -168,5 +159,4 @@ test('sends heartbeats without inputs after the service found one too large', as
     [['run-1', {}]],
   );
   container.end(0);
-  await harness.end();
 });

@@ -3,13 +3,13 @@ import { test } from 'vitest';
 import { NO_CONSTRAINTS } from '../../service-api/constraints.js';
 import type { ChunkAddress, LogChunk } from '../../service-api/service-api.js';
 import { DOWN, errorMessage, eventTypes } from '../fake-service.js';
-import { makeHarness } from '../worker-harness.js';
+import { makeHarness, startedRun } from '../worker-harness.js';
 
 test('executes a run from the claim to COMPLETED and removes the container', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1', { inputs: { text: 'a b' }, outputs: { url: 'https://put.here' } });
-  await harness.start();
-  const container = await harness.container();
+  const { harness, clock, service, runtime, run, container } = await startedRun(
+    {},
+    { inputs: { text: 'a b' }, outputs: { url: 'https://put.here' } },
+  );
   assert.deepEqual(container.spec.inputs, { text: 'a b' });
   assert.deepEqual(container.spec.outputTemplate, { url: 'https://put.here' });
   container.print('hello', '{"type":"PROGRESS","msg":50}', '{"type":"COMPLETED","msg":"no"}');
@@ -19,12 +19,12 @@ test('executes a run from the claim to COMPLETED and removes the container', asy
   assert.deepEqual(eventTypes(run), ['STARTED', 'PROGRESS', 'COMPLETED']);
   assert.deepEqual(run.timeline[0]?.payload, { worker_id: 'rack/7:a' });
   assert.deepEqual(run.timeline.at(-1)?.payload, { outputs: { words: 2 } });
-  const looks = harness.service.callsOf('getRun').length;
-  await harness.clock.pass(60_000);
-  assert.equal(harness.service.callsOf('getRun').length, looks, 'an ended run is not looked after');
+  const looks = service.callsOf('getRun').length;
+  await clock.pass(60_000);
+  assert.equal(service.callsOf('getRun').length, looks, 'an ended run is not looked after');
   assert.equal(await harness.end(), 0);
   assert.ok(container.removed);
-  assert.ok(harness.runtime.leftoversRemoved >= 1);
+  assert.ok(runtime.leftoversRemoved >= 1);
 });
 
 test('reports when the container ran with its end, also when the service does not answer for long', async () => {
@@ -46,14 +46,10 @@ test('reports when the container ran with its end, also when the service does no
     const { started_at: startedAt, finished_at: finishedAt } = run.timeline.at(-1)?.payload ?? {};
     assert.deepEqual({ startedAt, finishedAt }, ranAt);
   }
-  await harness.end();
 });
 
 test('reports FAILED with the exit code and the last 20 lines', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
+  const { harness, run, container } = await startedRun();
   container.print(...Array.from({ length: 100 }, (_, n) => `line ${n}.`));
   container.end(3);
   await harness.untilState(run, 'FAILED');
@@ -68,28 +64,22 @@ test('reports FAILED with the reason when the image is not found', async () => {
   harness.runtime.onPull = async () => {
     throw new Error("image 'example/image:1' not found");
   };
-  const run = harness.service.add('run-1');
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED');
   assert.deepEqual(eventTypes(run), ['FAILED']);
   assert.equal(errorMessage(run), "image 'example/image:1' not found");
-  await harness.end();
 });
 
 test('drops a log event whose content the service refuses, and tells it in its place', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1');
   harness.service.onCall = ({ event }) =>
     event?.type === 'BAD' ? { kind: 'refused', status: 400, detail: 'Request validation failed' } : undefined;
   harness.runtime.onStart = (container) => {
     container.print('{"type":"BAD","msg":1}', '{"type":"GOOD","msg":1}');
     container.end(0);
   };
-  await harness.start();
-  await harness.untilState(run, 'COMPLETED');
+  const run = await harness.execute('COMPLETED');
   assert.deepEqual(eventTypes(run), ['STARTED', 'EVENTS_DROPPED', 'GOOD', 'COMPLETED']);
   assert.ok(harness.log.some((line) => line.includes('refused a log event')));
-  await harness.end();
 });
 
 for (const [what, refusal] of [
@@ -98,51 +88,41 @@ for (const [what, refusal] of [
 ] as const) {
   test(`reports FAILED when the service finds the outputs ${what}`, async () => {
     const harness = makeHarness();
-    const run = harness.service.add('run-1');
     harness.service.onCall = ({ event }) => (event?.type === 'COMPLETED' ? refusal : undefined);
     harness.runtime.onStart = (container) => container.end(0);
-    await harness.start();
-    await harness.untilState(run, 'FAILED');
+    const run = await harness.execute('FAILED');
     assert.match(errorMessage(run), /refused the run's outputs/);
-    await harness.end();
   });
 }
 
 test('reports FAILED when the outputs are not readable', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1');
   harness.runtime.onStart = async (container) => {
     container.writeOutputs('[1, 2]');
     container.end(0);
   };
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED');
   assert.match(errorMessage(run), /output file cannot be used: it holds no JSON object/);
-  await harness.end();
 });
 
 test('reports FAILED without sending outputs that are larger than the service takes', async () => {
   const harness = makeHarness();
   harness.service.maxBodyBytes = 1000;
-  const run = harness.service.add('run-1');
   harness.runtime.onStart = (container) => {
     container.writeOutputs(JSON.stringify({ text: 'x'.repeat(1000) }));
     container.end(0);
   };
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED');
   assert.match(
     errorMessage(run),
     /it has 1011 bytes without white space; the service takes at most \d+ bytes/,
   );
   assert.deepEqual(eventTypes(run), ['STARTED', 'FAILED']);
   assert.ok(harness.service.callsOf('postEvent').every(({ event }) => event?.type !== 'COMPLETED'));
-  await harness.end();
 });
 
 test('reports FAILED even when the service refuses the reason', async () => {
   const harness = makeHarness();
-  const run = harness.service.add('run-1');
   harness.service.onCall = ({ event }) =>
     JSON.stringify(event ?? {}).includes('secret sauce')
       ? { kind: 'refused', status: 400, detail: 'Request validation failed' }
@@ -150,10 +130,8 @@ test('reports FAILED even when the service refuses the reason', async () => {
   harness.runtime.onPull = async () => {
     throw new Error('no secret sauce');
   };
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED');
   assert.match(errorMessage(run), /refused the reason/);
-  await harness.end();
 });
 
 const LOG_TAKERS = {
@@ -172,7 +150,6 @@ for (const [what, putLogChunk] of Object.entries(LOG_TAKERS)) {
     const harness = makeHarness();
     if (putLogChunk !== null) harness.service.putLogChunk = putLogChunk;
     else harness.service.onCall = ({ what: called }) => (called === 'putLogChunk' ? 'hang' : undefined);
-    const run = harness.service.add('run-1');
     const heapMb: number[] = [];
     let turns = 0;
     const timer = setInterval(() => (turns += 1), 20);
@@ -187,14 +164,12 @@ for (const [what, putLogChunk] of Object.entries(LOG_TAKERS)) {
       container.lines = flood();
       container.end(1);
     };
-    await harness.start();
-    await harness.untilState(run, 'FAILED');
+    const run = await harness.execute('FAILED');
     clearInterval(timer);
     const [early = 0, late = 0] = heapMb;
     assert.ok(turns >= 5, `${turns} turns for timers during the flood`);
     assert.ok(errorMessage(run).includes(`line ${FLOOD_LINES - 1}`));
     assert.ok(late - early < 10, `heap grew from ${early.toFixed(1)} to ${late.toFixed(1)} MB`);
-    await harness.end();
   });
 }
 
@@ -222,7 +197,6 @@ test('stops reading events while the service accepts none', async () => {
   await harness.clock.pass(10_000);
   await harness.clock.settle();
   assert.ok(container.stopped && container.removed);
-  await harness.end();
 });
 
 test('removes the leftovers of a previous process before the first claim', async () => {
@@ -241,43 +215,20 @@ test('removes the leftovers of a previous process before the first claim', async
   await started;
   assert.equal(tries, 4);
   await harness.untilState(run, 'COMPLETED');
-  await harness.end();
-});
-
-test('executes a run once that two claims return', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1', { state: 'ASSIGNED', workerId: 'rack/7:a' });
-  const { id, image, inputs, constraints, attempt, container: options } = run;
-  harness.service.claim = async () => ({
-    kind: 'ok',
-    value: [{ id, image, inputs, constraints, attempt, container: options, trace: null }],
-  });
-  await harness.start();
-  const container = await harness.container();
-  await harness.clock.pass(60_000);
-  assert.equal(harness.runtime.containers.length, 1);
-  harness.worker.shutDown();
-  container.end(0);
-  await harness.end();
-  assert.deepEqual(eventTypes(run), ['STARTED', 'COMPLETED']);
 });
 
 test('reports the end of a container that has ended without waiting for its removal', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
+  const { clock, run, container } = await startedRun();
   let release: (() => void) | undefined;
   container.remove = () =>
     new Promise((resolve) => {
       release = resolve;
     });
-  const began = harness.clock.nowMs();
+  const began = clock.nowMs();
   container.end(0);
-  await harness.clock.until('the end is reported', () => run.state === 'COMPLETED', 20);
-  assert.ok(harness.clock.nowMs() - began < 1_000);
+  await clock.until('the end is reported', () => run.state === 'COMPLETED', 20);
+  assert.ok(clock.nowMs() - began < 1_000);
   release?.();
-  await harness.end();
 });
 
 test('keeps trying to remove a container, and reports the end of its run meanwhile', async () => {
@@ -300,5 +251,4 @@ test('keeps trying to remove a container, and reports the end of its run meanwhi
   await harness.clock.pass(180_000);
   assert.equal(tries, 8);
   assert.equal(next.state, 'COMPLETED');
-  await harness.end();
 });

@@ -19,7 +19,6 @@ test('announces what its runtime can do', async () => {
   const harness = makeHarness({ capabilities: ['env'] });
   await harness.start();
   assert.deepEqual(harness.service.callsOf('heartbeat')[0]?.report?.capabilities, ['env']);
-  await harness.end();
 });
 
 test('starts the container with environment, command, arguments and secrets, and pulls with the login', async () => {
@@ -37,7 +36,6 @@ test('starts the container with environment, command, arguments and secrets, and
   assert.ok(order.indexOf('getSecrets') < order.indexOf('STARTED'), order.join());
   container.end(0);
   await harness.untilState(run, 'COMPLETED');
-  await harness.end();
 });
 
 test('gives the container the files of the run, their paths in variables, and masks the values of secrets in them', async () => {
@@ -71,11 +69,8 @@ test('gives the container the files of the run, their paths in variables, and ma
 test('fails a run whose file gets no value, before its container is created', async () => {
   const harness = makeHarness();
   const container = { ...PLAIN, files: { '/key': { secret: 'key' } } };
-  const run = harness.service.add('run-1', { container });
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED', { container });
   assert.match(errorMessage(run), /gave no value for the file '\/key'/);
-  await harness.end();
 });
 
 test('asks for no secrets for a run without them', async () => {
@@ -85,7 +80,6 @@ test('asks for no secrets for a run without them', async () => {
   await harness.start();
   await harness.container();
   assert.equal(harness.service.callsOf('getSecrets').length, 0);
-  await harness.end();
 });
 
 test('shows no value in log, events, error message, outputs or its own log', async () => {
@@ -123,9 +117,7 @@ test('hides a value in the error of the engine', async () => {
   harness.runtime.onStart = () => {
     throw new Error(`cannot start with TOKEN=${VALUE}`);
   };
-  const run = harness.service.add('run-1', { container: ONE_SECRET });
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED', { container: ONE_SECRET });
   assert.equal(errorMessage(run), 'cannot start with TOKEN=***');
   await harness.end();
   assert.ok(!harness.log.join().includes(VALUE));
@@ -136,7 +128,6 @@ test('reports FAILED with the name of a secret that does not exist', async () =>
   await harness.untilState(run, 'FAILED');
   assertFailed(run, 'error', "The service refused the run's secrets (404): Secret 'api-token' not found");
   assert.equal(harness.service.callsOf('getSecrets').length, 1);
-  await harness.end();
 });
 
 test('stops without a report when the service gives the secrets to another attempt', async () => {
@@ -145,7 +136,6 @@ test('stops without a report when the service gives the secrets to another attem
   assert.deepEqual(run.timeline, []);
   assert.equal(harness.runtime.containers.length, 0);
   assert.equal(harness.service.callsOf('getSecrets').length, 1);
-  await harness.end();
 });
 
 test('repeats the request for secrets through an outage and through processes without the route', async () => {
@@ -157,7 +147,6 @@ test('repeats the request for secrets through an outage and through processes wi
   await harness.start();
   await harness.container();
   assert.equal(tries, 3);
-  await harness.end();
 });
 
 test('reports FAILED when the service has no secrets for a minute, and starts nothing', async () => {
@@ -177,21 +166,17 @@ test('reports FAILED when the service has no secrets for a minute, and starts no
     "The service could not give the run's secrets: HTTP 503: Secrets are not configured",
   );
   assert.equal(harness.runtime.containers.length, 0);
-  await harness.end();
 });
 
 test('does not execute a run that needs what its runtime lacks, and lets another worker have it', async () => {
   const harness = makeHarness({ capabilities: ['env'] });
-  const run = harness.service.add('run-1', { container: NEEDS_ALL });
-  await harness.start();
-  await harness.untilState(run, 'FAILED');
+  const run = await harness.execute('FAILED', { container: NEEDS_ALL });
   assertFailed(
     run,
     'infrastructure',
     'The run needs command, secrets, registry, which the runtime process of this worker does not support',
   );
   assert.deepEqual([harness.runtime.pulls, harness.service.callsOf('getSecrets')], [[], []]);
-  await harness.end();
 });
 
 async function refusedSecrets(
@@ -235,7 +220,6 @@ test('keeps events and outputs with numbers and literals that are values of secr
     outputs: { ok: true, year: 2026, title: 'of ***' },
     outputs_changed: { masked: [{ path: '/title', key: false, secrets: ['YEAR'] }], replaced: 0 },
   });
-  await harness.end();
 });
 
 test('tells briefly that outputs were changed when the service does not take more than the outputs', async () => {
@@ -254,5 +238,4 @@ test('tells briefly that outputs were changed when the service does not take mor
   const { msg, payload } = run.timeline.at(-1) ?? {};
   assert.equal(msg, 'The container ended with exit code 0. The outputs were changed');
   assert.deepEqual(payload, { outputs: { title: 'of ***' }, outputs_changed: {} });
-  await harness.end();
 });

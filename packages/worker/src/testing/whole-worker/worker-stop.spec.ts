@@ -1,21 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { DOWN, errorMessage, eventTypes, PLAIN } from '../fake-service.js';
-import { makeHarness } from '../worker-harness.js';
-
-test('stops the container within a second after a cancel and reports nothing', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
-  await harness.untilState(run, 'RUNNING');
-  run.state = 'CANCELLED';
-  await harness.clock.pass(1000);
-  assert.ok(container.stopped);
-  await harness.clock.until('the container is gone', () => container.removed);
-  assert.deepEqual(eventTypes(run), ['STARTED']);
-  await harness.end();
-});
+import { makeHarness, startedRun } from '../worker-harness.js';
 
 test('abandons a pull when its run is cancelled, even when the pull ignores its signal', async () => {
   const harness = makeHarness();
@@ -31,7 +17,6 @@ test('abandons a pull when its run is cancelled, even when the pull ignores its 
   await harness.untilState(later, 'COMPLETED');
   assert.deepEqual(eventTypes(run), []);
   assert.equal(harness.runtime.containers.length, 1);
-  await harness.end();
 });
 
 test('starts no container when STARTED is refused with 409', async () => {
@@ -46,41 +31,19 @@ test('starts no container when STARTED is refused with 409', async () => {
   await harness.clock.pass(4000);
   assert.equal(harness.runtime.containers.length, 0);
   assert.equal(harness.service.callsOf('postEvent').length, 1);
-  await harness.end();
-});
-
-test('stops the container of an attempt when a later one exists', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
-  await harness.untilState(run, 'RUNNING');
-  Object.assign(run, { attempt: 2, state: 'RUNNING' });
-  await harness.clock.pass(4000);
-  assert.ok(container.stopped);
-  await harness.end();
-  assert.deepEqual(eventTypes(run), ['STARTED']);
-});
-
-test('stops the container of a run that the service has ended FAILED, and reports nothing', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
-  await harness.untilState(run, 'RUNNING');
-  run.state = 'FAILED';
-  await harness.clock.pass(4000);
-  assert.ok(container.stopped);
-  await harness.end();
-  assert.deepEqual(eventTypes(run), ['STARTED']);
 });
 
 test('ends an attempt before it starts the next one of the same run', async () => {
-  const harness = makeHarness({ env: { SERVICE_WORKER_TICK: '3600' } });
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const first = await harness.container();
-  await harness.untilState(run, 'RUNNING');
+  const {
+    harness,
+    clock,
+    service,
+    runtime,
+    run,
+    container: first,
+  } = await startedRun({
+    env: { SERVICE_WORKER_TICK: '3600' },
+  });
   let release: (() => void) | undefined;
   first.remove = () =>
     new Promise((resolve) => {
@@ -90,11 +53,11 @@ test('ends an attempt before it starts the next one of the same run', async () =
       };
     });
   Object.assign(run, { attempt: 2, state: 'PENDING', workerId: null });
-  harness.service.wakeClaims();
-  await harness.clock.until('the first container is stopped', () => first.stopped, 20);
-  await harness.clock.settle();
+  service.wakeClaims();
+  await clock.until('the first container is stopped', () => first.stopped, 20);
+  await clock.settle();
   assert.equal(run.state, 'ASSIGNED');
-  assert.equal(harness.runtime.containers.length, 1);
+  assert.equal(runtime.containers.length, 1);
   release?.();
   const second = await harness.container(1);
   assert.equal(second.spec.attempt, 2);
@@ -104,7 +67,6 @@ test('ends an attempt before it starts the next one of the same run', async () =
     run.timeline.map(({ type, attempt }) => `${attempt} ${type}`),
     ['1 STARTED', '2 STARTED', '2 COMPLETED'],
   );
-  await harness.end();
 });
 
 for (const late of ['STARTED', 'NOTE', 'COMPLETED', 'FAILED']) {
@@ -141,37 +103,28 @@ for (const late of ['STARTED', 'NOTE', 'COMPLETED', 'FAILED']) {
 }
 
 test('stops when a log event is refused because the run has ended', async () => {
-  const harness = makeHarness({ env: { SERVICE_WORKER_TICK: '3600' } });
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
-  await harness.untilState(run, 'RUNNING');
+  const { clock, run, container } = await startedRun({ env: { SERVICE_WORKER_TICK: '3600' } });
   run.state = 'CANCELLED';
   container.print('{"type":"NOTE","msg":"still there"}');
-  await harness.clock.until('stopped', () => container.stopped && container.removed);
+  await clock.until('stopped', () => container.stopped && container.removed);
   assert.deepEqual(eventTypes(run), ['STARTED']);
-  await harness.end();
 });
 
 test('on shutdown lets its runs end within the drain time, stops claiming, and exits with 0', async () => {
-  const harness = makeHarness();
-  const run = harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
-  await harness.untilState(run, 'RUNNING');
-  await harness.clock.pass(2000);
+  const { harness, clock, service, run, container } = await startedRun();
+  await clock.pass(2000);
   harness.worker.shutDown();
   harness.worker.shutDown();
-  const next = harness.service.add('run-2');
-  await harness.clock.pass(12_000);
+  const next = service.add('run-2');
+  await clock.pass(12_000);
   assert.equal(container.stopped, false);
   assert.equal(harness.exitCode(), null);
-  const beats = harness.service.callsOf('heartbeat').length;
-  await harness.clock.pass(12_000);
-  assert.ok(harness.service.callsOf('heartbeat').length > beats);
+  const beats = service.callsOf('heartbeat').length;
+  await clock.pass(12_000);
+  assert.ok(service.callsOf('heartbeat').length > beats);
   container.end(0);
   await harness.untilState(run, 'COMPLETED');
-  await harness.clock.until('the worker ends', () => harness.exitCode() === 0);
+  await clock.until('the worker ends', () => harness.exitCode() === 0);
   assert.equal(next.state, 'PENDING');
 });
 
@@ -197,11 +150,10 @@ test('on shutdown stops runs after the drain time and reports them FAILED', asyn
 });
 
 test('on shutdown gives the container the time of its run, and reports FAILED only after its end', async () => {
-  const harness = makeHarness({ env: { SERVICE_WORKER_DRAIN: '0' } });
-  const run = harness.service.add('run-1', { container: { ...PLAIN, stop_grace_s: 600 } });
-  await harness.start();
-  const container = await harness.container();
-  await harness.untilState(run, 'RUNNING');
+  const { harness, clock, run, container } = await startedRun(
+    { env: { SERVICE_WORKER_DRAIN: '0' } },
+    { container: { ...PLAIN, stop_grace_s: 600 } },
+  );
   let release: (() => void) | undefined;
   let graceSeconds: number | undefined;
   container.stop = (seconds) =>
@@ -210,34 +162,29 @@ test('on shutdown gives the container the time of its run, and reports FAILED on
       release = resolve;
     });
   harness.worker.shutDown();
-  await harness.clock.until('the container is asked to stop', () => release !== undefined, 10);
-  await harness.clock.pass(610_000);
+  await clock.until('the container is asked to stop', () => release !== undefined, 10);
+  await clock.pass(610_000);
   assert.deepEqual([run.state, graceSeconds], ['RUNNING', 600]);
   release?.();
-  await harness.clock.until('the end is reported', () => run.state === 'FAILED', 10);
-  await harness.clock.until('the worker ends', () => harness.exitCode() !== null, 10);
+  await clock.until('the end is reported', () => run.state === 'FAILED', 10);
+  await clock.until('the worker ends', () => harness.exitCode() !== null, 10);
 });
 
 test('exits with 1 when it cannot report its runs within the worker timeout', async () => {
-  const harness = makeHarness();
-  harness.service.add('run-1');
-  await harness.start();
-  const container = await harness.container();
-  harness.service.onCall = () => DOWN;
+  const { harness, clock, service, container } = await startedRun();
+  service.onCall = () => DOWN;
   container.end(0);
   harness.worker.shutDown();
-  await harness.clock.pass(85_000);
+  await clock.pass(85_000);
   assert.equal(harness.exitCode(), null);
-  await harness.clock.until('the worker ends', () => harness.exitCode() !== null, 10);
+  await clock.until('the worker ends', () => harness.exitCode() !== null, 10);
   assert.equal(harness.exitCode(), 1);
 });
 
 test('exits with 0 when the last event on shutdown finds the run reassigned', async () => {
-  const harness = makeHarness({ env: { SERVICE_WORKER_TICK: '3600', SERVICE_WORKER_DRAIN: '1' } });
-  const run = harness.service.add('run-1');
-  await harness.start();
-  await harness.container();
-  await harness.untilState(run, 'RUNNING');
+  const { harness, run } = await startedRun({
+    env: { SERVICE_WORKER_TICK: '3600', SERVICE_WORKER_DRAIN: '1' },
+  });
   run.workerId = 'other';
   assert.equal(await harness.end(), 0);
   assert.deepEqual(eventTypes(run), ['STARTED']);
@@ -268,10 +215,8 @@ test('leaves the list of the service after a clean end, by its last request', as
   ] as const) {
     const harness = makeHarness();
     harness.service.onCall = ({ what }) => (what === 'removeWorker' ? answer : undefined);
-    const run = harness.service.add('run-1');
     harness.runtime.onStart = (container) => container.end(0);
-    await harness.start();
-    await harness.untilState(run, 'COMPLETED');
+    await harness.execute('COMPLETED');
     assert.equal(await harness.end(), 0);
     await harness.clock.pass(60_000);
     assert.equal(harness.service.calls.at(-1)?.what, 'removeWorker');

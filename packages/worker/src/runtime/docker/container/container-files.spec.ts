@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
-import { afterEach, beforeEach, describe, it } from 'vitest';
+import { describe, it } from 'vitest';
 import { extract, pack, type Header } from 'tar-stream';
 import { containerSpec, runtimeOn } from '../../../testing/container-spec.js';
 import { cut, FakeDockerEngine, refuse, type Answer } from '../../../testing/fake-docker-engine.js';
@@ -13,12 +13,7 @@ const MB = 2 ** 20;
 const TOO_LARGE = new RegExp(`^RunFault: .* larger than ${MAX_OUTPUT_BYTES} bytes`);
 
 describe('files of a container', () => {
-  let engine: FakeDockerEngine;
-
-  beforeEach(async () => {
-    engine = await FakeDockerEngine.start();
-  });
-  afterEach(() => engine.stop());
+  const engine = FakeDockerEngine.forEachTest();
 
   async function ended(...answers: Answer[]): Promise<RunningContainer> {
     return endedWith({}, ...answers);

@@ -4,9 +4,14 @@ import { RUN_OPTIONS } from '@longshore/client/constants';
 import { NO_CONSTRAINTS } from '../../../service-api/constraints.js';
 import { containerSpec } from '../../../testing/container-spec.js';
 import { sampleOptions } from '../../../testing/sample-options.js';
-import { CAPABILITIES, containerOptions } from './container-options.js';
+import { CONTAINER_CAPABILITIES, type ContainerSpec } from '../../runtime.js';
+import { containerOptions } from './container-options.js';
 
-const OWNER = { workerId: 'w-1', instance: '1f3a90cc' };
+const optionsOf = (spec: ContainerSpec, cores = 1) => {
+  const engine = { hasLog: true, hasInit: true, isRemapped: false, cores };
+  const owner = { workerId: 'w-1', instance: '1f3a90cc' };
+  return containerOptions(spec, owner, { network: undefined, engine, pids: null, mounts: [] });
+};
 
 test('puts variables of the worker above those of the run', () => {
   const trace = {
@@ -16,7 +21,7 @@ test('puts variables of the worker above those of the run', () => {
   const env = { A: '1', SERVICE_INPUT_PATH: '/etc/passwd', TRACEPARENT: 'x', TRACESTATE: 'kept' };
   const limits = { ...NO_CONSTRAINTS, ramMb: 512, cpuMillis: 1500 };
   const spec = { ...containerSpec('tool'), env, trace, limits };
-  assert.deepEqual(containerOptions(spec, OWNER).Env, [
+  assert.deepEqual(optionsOf(spec).Env, [
     'A=1',
     'SERVICE_INPUT_PATH=/longshore/input.json',
     `TRACEPARENT=${trace.traceparent}`,
@@ -27,6 +32,8 @@ test('puts variables of the worker above those of the run', () => {
     'SERVICE_CPU=2',
     'SERVICE_RAM_MB=512',
   ]);
+  const traced = optionsOf({ ...spec, trace: { ...trace, tracestate: 'a=1' } });
+  assert.ok(traced.Env?.includes('TRACESTATE=a=1') && !traced.Env.includes('TRACESTATE=kept'));
 });
 
 for (const [what, command, args, Entrypoint, Cmd] of [
@@ -37,15 +44,15 @@ for (const [what, command, args, Entrypoint, Cmd] of [
   ['empty lists', [], [], undefined, undefined],
 ] as const) {
   test(`replaces entrypoint and arguments of the image as Kubernetes does, given ${what}`, () => {
-    const options = containerOptions({ ...containerSpec('tool'), command, args }, OWNER);
+    const options = optionsOf({ ...containerSpec('tool'), command, args });
     assert.deepEqual([options.Entrypoint, options.Cmd], [Entrypoint, Cmd]);
   });
 }
 
 test('labels the container with the name and the labels of the run, besides those by which its worker finds it', () => {
   const spec = { ...containerSpec('tool'), name: 'nightly', labels: { team: 'vision', run: 'other' } };
-  assert.deepEqual(containerOptions(spec, OWNER).Labels, {
-    ...containerOptions(containerSpec('tool'), OWNER).Labels,
+  assert.deepEqual(optionsOf(spec).Labels, {
+    ...optionsOf(containerSpec('tool')).Labels,
     'longshore.run': spec.runId,
     'longshore.name': 'nightly',
     'longshore.label.team': 'vision',
@@ -78,8 +85,7 @@ for (const [what, cores, limits, expected] of [
   ],
 ] as const) {
   test(`gives the share of CPU time, with ${what}`, () => {
-    const engine = { hasLog: true, hasInit: true, isRemapped: false, cores };
-    const { HostConfig } = containerOptions(containerSpec('tool', {}, limits), OWNER, { engine });
+    const { HostConfig } = optionsOf(containerSpec('tool', {}, limits), cores);
     const { CpuShares, NanoCpus } = HostConfig ?? {};
     assert.deepEqual({ CpuShares, NanoCpus }, { CpuShares: undefined, NanoCpus: undefined, ...expected });
   });
@@ -87,14 +93,14 @@ for (const [what, cores, limits, expected] of [
 
 test('gives /dev/shm the size that the run says, else its memory, else that of the engine', () => {
   const sizes = [{ shmMb: 64, ramMb: 512 }, { shmMb: 64 }, { ramMb: 512 }, {}].map(
-    (limits) => containerOptions(containerSpec('tool', {}, limits), OWNER).HostConfig?.ShmSize,
+    (limits) => optionsOf(containerSpec('tool', {}, limits)).HostConfig?.ShmSize,
   );
   assert.deepEqual(sizes, [64 * 2 ** 20, 64 * 2 ** 20, 512 * 2 ** 20, undefined]);
 });
 
 test('requests each of the GPUs of the run, or any when it needs GPU memory and none is chosen', () => {
   const requestsOf = [{ gpuIds: [0, 5], vramMb: 1 }, { vramMb: 1 }, {}].map(
-    (limits) => containerOptions(containerSpec('tool', {}, limits), OWNER).HostConfig?.DeviceRequests,
+    (limits) => optionsOf(containerSpec('tool', {}, limits)).HostConfig?.DeviceRequests,
   );
   const gpu = { Driver: '', Capabilities: [['gpu']] };
   assert.deepEqual(requestsOf, [[{ ...gpu, DeviceIDs: ['0', '5'] }], [{ ...gpu, Count: 1 }], undefined]);
@@ -105,10 +111,13 @@ test('carries out every option of a run', () => {
     capabilities.map((one) => (typeof one === 'string' ? one : one.name)),
   );
   const ofConstraints = ['cpu_millis', 'gpus', 'shm'];
-  assert.deepEqual(new Set([...needed, ...ofConstraints]), new Set([...CAPABILITIES, 'network:', 'volume:']));
+  assert.deepEqual(
+    new Set([...needed, ...ofConstraints]),
+    new Set([...CONTAINER_CAPABILITIES, 'network:', 'volume:']),
+  );
   const spec = containerSpec('tool');
-  for (const options of sampleOptions(CAPABILITIES)) {
-    const created = containerOptions({ ...spec, ...options }, OWNER);
-    assert.notDeepEqual(created, containerOptions(spec, OWNER), Object.keys(options).join());
+  for (const options of sampleOptions(CONTAINER_CAPABILITIES)) {
+    const created = optionsOf({ ...spec, ...options });
+    assert.notDeepEqual(created, optionsOf(spec), Object.keys(options).join());
   }
 });

@@ -1,27 +1,10 @@
-import type { Capability } from '@longshore/client/constants';
 import type Dockerode from 'dockerode';
 import type { WorkerIdentity } from '../../../process/worker-identity.js';
-import { withLimit } from '../engine/docker-engine.js';
-import type { EngineFeatures } from '../engine/engine-features.js';
+import { withLimit, type EngineFeatures } from '../engine/docker-engine.js';
 import { RunFault, workerEnvironment, type ContainerLimits, type ContainerSpec } from '../../runtime.js';
 
 /** Folder of the input and the output file inside the container. */
 export const CONTAINER_FOLDER = '/longshore';
-
-/** What containers of Docker do for a run. */
-export const CAPABILITIES = [
-  'env',
-  'command',
-  'secrets',
-  'secrets_from',
-  'files',
-  'scratch',
-  'registry',
-  'container',
-  'cpu_millis',
-  'gpus',
-  'shm',
-] as const satisfies Capability[];
 
 /** Processes and threads that one container may have at once without a setting: so many, and so many for each core. */
 const PIDS = { base: 1024, perCore: 256 };
@@ -75,18 +58,15 @@ const OVERRIDES = {
 /** As SERVICE_WORKER_USER: no container may run as root. */
 export const NON_ROOT = 'nonroot';
 
-export interface EngineChoices {
-  /** Absent: the default of the engine. */
-  readonly network?: string | undefined;
-  /** Absent: everything, and one core. */
-  readonly engine?: EngineFeatures;
+interface EngineChoices {
+  /** Undefined: the default of the engine. */
+  readonly network: string | undefined;
+  readonly engine: EngineFeatures;
   /** SERVICE_WORKER_PIDS; null: it follows the cores. */
-  readonly pids?: number | null;
-  /** The mounts of volumes; absent: none. */
-  readonly mounts?: readonly Dockerode.MountSettings[];
+  readonly pids: number | null;
+  /** The mounts of volumes. */
+  readonly mounts: readonly Dockerode.MountSettings[];
 }
-
-const ALL_FEATURES: EngineFeatures = { hasLog: true, hasInit: true, cores: 1, isRemapped: false };
 
 /**
  * The body of the engine's create call for one attempt of a run. No capability, no new privileges, no engine socket and
@@ -96,7 +76,7 @@ const ALL_FEATURES: EngineFeatures = { hasLog: true, hasInit: true, cores: 1, is
 export function containerOptions(
   spec: ContainerSpec,
   owner: WorkerIdentity,
-  { network, engine = ALL_FEATURES, pids = null, mounts = [] }: EngineChoices = {},
+  { network, engine, pids, mounts }: EngineChoices,
 ): Dockerode.ContainerCreateOptions {
   const Mounts = [...mounts, ...scratchMounts(spec)];
   return {

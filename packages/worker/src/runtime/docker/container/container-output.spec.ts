@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, it, onTestFinished } from 'vitest';
-import { QUICK_TIMING, containerSpec, readToEnd, runtimeOn } from '../../../testing/container-spec.js';
+import { beforeEach, describe, it } from 'vitest';
+import { QUICK_TIMING, containerSpec, readToEnd, runtimeOn, until } from '../../../testing/container-spec.js';
 import {
   cut,
   FakeDockerEngine,
@@ -24,15 +24,13 @@ function at(seconds: number, nanoseconds = 0): string {
 }
 
 describe('the output of a container whose connection breaks', () => {
-  let engine: FakeDockerEngine;
+  const engine = FakeDockerEngine.forEachTest();
   let container: RunningContainer;
 
   beforeEach(async () => {
-    engine = await FakeDockerEngine.start();
     container = await runtimeOn(engine, { timing: TIMING }).start(containerSpec('tool'));
     await until(() => engine.routes().includes('POST /containers/ID/wait'));
   });
-  afterEach(() => engine.stop());
 
   /** Breaks the connection after this output, and lets the container end while the log is read. */
   async function readBroken(sent: Buffer, ...answers: Answer[]): Promise<string[]> {
@@ -158,9 +156,9 @@ describe('the output of a container whose connection breaks', () => {
 });
 
 describe('the output of a container that ends while its reader is slow', () => {
+  const engine = FakeDockerEngine.forEachTest();
+
   it('says that lines may be missing when the reader had stopped the engine', async () => {
-    const engine = await FakeDockerEngine.start();
-    onTestFinished(() => engine.stop());
     const readAhead = { fastBytes: 1000, slowBytes: 1000, pauseMs: 1, toleratedMs: 0, onTheWayBytes: 1e8 };
     const container = await runtimeOn(engine, { timing: { ...TIMING, readAhead } }).start(
       containerSpec('tool'),
@@ -181,7 +179,3 @@ describe('the output of a container that ends while its reader is slow', () => {
     assert.deepEqual(texts.slice(-3).toSorted(), [SLOW_LINE, 'last', 'line']);
   });
 });
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await sleep(2);
-}

@@ -6,8 +6,7 @@ import type Dockerode from 'dockerode';
 import { engineMessage, engineStatus, withLimit } from '../engine/docker-engine.js';
 import type { ContainerTiming } from './docker.container.js';
 import { demultiplex, logEntries, type LogEntry } from './log-frames.js';
-import { PARTIAL_MS, splitLines } from '../../log-lines.js';
-import { readChunks, type OutputChunk } from '../../output-chunks.js';
+import { PARTIAL_MS, splitLines, readChunks, type OutputChunk } from '../../log-lines.js';
 import type { LogLine, RuntimeLog } from '../../runtime.js';
 import { ReadAhead } from './read-ahead.js';
 

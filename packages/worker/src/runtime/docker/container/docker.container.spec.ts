@@ -1,19 +1,13 @@
 import assert from 'node:assert/strict';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, it } from 'vitest';
+import { describe, it } from 'vitest';
 import { cut, FakeDockerEngine, reports, silence } from '../../../testing/fake-docker-engine.js';
-import { QUICK_TIMING, containerSpec, runtimeOn } from '../../../testing/container-spec.js';
+import { QUICK_TIMING, containerSpec, runtimeOn, until } from '../../../testing/container-spec.js';
 import type { RunningContainer } from '../../runtime.js';
 import type { ContainerTiming } from './docker.container.js';
 import type { DockerRuntime } from '../docker.runtime.js';
 
 describe('the end of a container', () => {
-  let engine: FakeDockerEngine;
-
-  beforeEach(async () => {
-    engine = await FakeDockerEngine.start();
-  });
-  afterEach(() => engine.stop());
+  const engine = FakeDockerEngine.forEachTest();
 
   function runtime(timing: Partial<ContainerTiming> = {}): DockerRuntime {
     return runtimeOn(engine, { timing: { ...QUICK_TIMING, ...timing } });
@@ -102,9 +96,8 @@ describe('the end of a container', () => {
 
   it('fails when the engine stays unreachable', async () => {
     const container = await runtime({ outageMs: 50 }).start(containerSpec('tool'));
-    await engine.stop();
+    engine.stop();
     await assert.rejects(container.exit, /engine cannot tell how the container ended/);
-    engine = await FakeDockerEngine.start();
   });
 
   it('fails when another client removed the container', async () => {
@@ -153,7 +146,3 @@ describe('the end of a container', () => {
     }
   });
 });
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await sleep(2);
-}

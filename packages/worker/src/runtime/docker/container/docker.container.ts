@@ -2,13 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type Dockerode from 'dockerode';
-import { engineTime, NO_TIMES, type ContainerTimes } from '../../../execution/container-times.js';
-import { readOutputFile } from './container-files.js';
-import { engineMessage, engineStatus, requestWait, withLimit } from '../engine/docker-engine.js';
-import { ContainerOutput, settlesWithin, type ContainerEnd } from './container-output.js';
-import { READ_AHEAD, type ReadAheadLimits } from './read-ahead.js';
-import { refusedOutputs } from '../../outputs.js';
 import {
+  engineTime,
+  NO_TIMES,
+  type ContainerTimes,
   EngineFault,
   RunFault,
   type ContainerExit,
@@ -16,6 +13,11 @@ import {
   type RunningContainer,
   type RuntimeLog,
 } from '../../runtime.js';
+import { readOutputFile } from './container-files.js';
+import { engineMessage, engineStatus, requestWait, withLimit } from '../engine/docker-engine.js';
+import { ContainerOutput, settlesWithin, type ContainerEnd } from './container-output.js';
+import { READ_AHEAD, type ReadAheadLimits } from './read-ahead.js';
+import { refusedOutputs } from '../../outputs.js';
 
 /** Time limits of the calls about one container, in milliseconds, and how its output is read. */
 export interface ContainerTiming {

@@ -1,5 +1,5 @@
 import type { LogLine } from '../../runtime.js';
-import type { OutputChunk } from '../../output-chunks.js';
+import type { OutputChunk } from '../../log-lines.js';
 
 const HEADER_BYTES = 8;
 

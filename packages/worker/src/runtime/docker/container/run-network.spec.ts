@@ -1,24 +1,15 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'vitest';
-import { ANY_IMAGE, containerSpec, MemoryLog } from '../../../testing/container-spec.js';
+import { describe, it } from 'vitest';
+import { containerSpec, runtimeOn } from '../../../testing/container-spec.js';
 import { FakeDockerEngine, refuse } from '../../../testing/fake-docker-engine.js';
-import { DockerRuntime } from '../docker.runtime.js';
 
 const CREATE = 'POST /networks/create';
 
 describe('the network of runs', () => {
-  let engine: FakeDockerEngine;
-
-  beforeEach(async () => {
-    engine = await FakeDockerEngine.start();
-  });
-  afterEach(() => engine.stop());
+  const engine = FakeDockerEngine.forEachTest();
 
   async function start(network: string): Promise<unknown> {
-    const env = { DOCKER_HOST: engine.host };
-    const log = new MemoryLog();
-    const options = { env, workerId: 'w-1', instance: '1f3a90cc', log, policy: ANY_IMAGE, network };
-    await new DockerRuntime(options).start(containerSpec('tool'));
+    await runtimeOn(engine, { network }).start(containerSpec('tool'));
     const { body } = engine.calls.findLast(({ route }) => route === 'POST /containers/create') ?? {};
     return Object(body).HostConfig.NetworkMode;
   }

@@ -3,7 +3,13 @@ import https from 'node:https';
 import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import { NO_MASK, type SecretMask } from '../../../secrets/secret-mask.js';
-import type { EngineAddress } from './engine-address.js';
+import {
+  type EngineAddress,
+  describeEngineAddress,
+  readEngineAddress,
+  selectedContext,
+} from './engine-address.js';
+import { errorText, oneLine } from '@longshore/common/errors';
 
 const MAX_MESSAGE_LENGTH = 1_000;
 
@@ -92,15 +98,63 @@ export function engineStatus(error: unknown): number | null {
  */
 export function engineMessage(error: unknown, mask: SecretMask = NO_MASK): string {
   const answered = field(field(error, 'json'), 'message');
-  const own = (error instanceof Error ? error.message : String(error)).replace(LIBRARY_PREFIX, '');
+  const own = errorText(error).replace(LIBRARY_PREFIX, '');
   const text = typeof answered === 'string' && answered !== '' ? answered : own;
-  const oneLine = mask
-    .text(text)
-    .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, ' ')
-    .trim();
-  return oneLine.length > MAX_MESSAGE_LENGTH ? `${oneLine.slice(0, MAX_MESSAGE_LENGTH)}...` : oneLine;
+  const line = oneLine(mask.text(text));
+  return line.length > MAX_MESSAGE_LENGTH ? `${line.slice(0, MAX_MESSAGE_LENGTH)}...` : line;
 }
 
 function field(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}
+
+/** What an engine can do, and has. */
+export interface EngineFeatures {
+  /** The log driver `local`. */
+  readonly hasLog: boolean;
+  /** A first process for containers, which reaps zombies. */
+  readonly hasInit: boolean;
+  /** CPU cores. */
+  readonly cores: number;
+  /** Whether users of containers are others on the machine (`userns-remap`). */
+  readonly isRemapped: boolean;
+}
+
+/**
+ * Asks an engine what it can do. Podman cannot keep a log of limited size, and does not say whether it has a first process for
+ * containers.
+ * @param limitMs of the request, in milliseconds
+ */
+export async function readFeatures(engine: Dockerode, limitMs: number): Promise<EngineFeatures> {
+  const info = await withLimit(limitMs, 'info', (): Promise<unknown> => engine.info());
+  const { Plugins, InitBinary, NCPU, SecurityOptions } = Object(info);
+  const drivers: unknown = Object(Plugins).Log;
+  return {
+    hasLog: Array.isArray(drivers) && drivers.includes('local'),
+    hasInit: typeof InitBinary === 'string' && InitBinary !== '',
+    isRemapped: Array.isArray(SecurityOptions) && SecurityOptions.includes('name=userns'),
+    cores: typeof NCPU === 'number' && NCPU > 0 ? NCPU : 1,
+  };
+}
+
+const PING_MS = 3_000;
+
+/** Why no engine can be used where DOCKER_HOST says, in one sentence; null when one answers within 3 s. */
+export async function engineProblem(env: NodeJS.ProcessEnv): Promise<string | null> {
+  let where = 'the container engine';
+  try {
+    const address = readEngineAddress(env);
+    where = `the container engine at ${describeEngineAddress(address)}`;
+    const engine = await connectEngine(address, PING_MS);
+    await withLimit(PING_MS, 'ping', () => engine.ping());
+    return null;
+  } catch (error) {
+    const context = (env['DOCKER_HOST'] ?? '') === '' ? selectedContext(env) : null;
+    const hint =
+      context === null
+        ? ''
+        : `; the Docker context '${context}' is selected, but Longshore reads only DOCKER_HOST: ` +
+          `set it to the address that 'docker context inspect' shows`;
+    return `${where} cannot be used: ${engineMessage(error)}${hint}`;
+  }
 }

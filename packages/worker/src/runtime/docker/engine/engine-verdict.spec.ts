@@ -1,23 +1,13 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'vitest';
+import { describe, it } from 'vitest';
 import type { ContainerLimits } from '../../runtime.js';
-import { ANY_IMAGE, containerSpec, MemoryLog } from '../../../testing/container-spec.js';
+import { containerSpec, runtimeOn } from '../../../testing/container-spec.js';
 import { FakeDockerEngine, refuse, type Answer } from '../../../testing/fake-docker-engine.js';
-import { DockerRuntime } from '../docker.runtime.js';
 
 describe('a container that does not start', () => {
-  let engine: FakeDockerEngine;
+  const engine = FakeDockerEngine.forEachTest();
 
-  beforeEach(async () => {
-    engine = await FakeDockerEngine.start();
-  });
-  afterEach(() => engine.stop());
-
-  function runtime(): DockerRuntime {
-    const env = { DOCKER_HOST: engine.host };
-    const instance = '1f3a90cc';
-    return new DockerRuntime({ env, workerId: 'w-1', instance, log: new MemoryLog(), policy: ANY_IMAGE });
-  }
+  const runtime = () => runtimeOn(engine);
 
   const CREATE = 'POST /containers/create';
   const PUT = 'PUT /containers/ID/archive';

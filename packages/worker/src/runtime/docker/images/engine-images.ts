@@ -5,12 +5,10 @@ import { engineMessage } from '../engine/docker-engine.js';
 import { isDiskFull } from '../engine/engine-verdict.js';
 import { ImageAccess, isMarkName } from './image-access.js';
 import type { ImagePolicy } from './image-policy.js';
-import { ImagePull } from './image-pull.js';
+import { ImagePull, PULL_TIMING, type PullTiming } from './image-pull.js';
 import { canonicalName, parseImageReference } from './image-reference.js';
-import { ImageStore, UNLIMITED, type ImageBudget } from './image-store.js';
-import { ImageUses } from './image-uses.js';
-import type { LoginFile } from './login-file.js';
-import { PULL_TIMING, type PullTiming } from './pull-watch.js';
+import { ImageStore, UNLIMITED, type ImageBudget, ImageUses } from './image-store.js';
+import type { LoginFile } from './registry-login.js';
 
 export interface ImageOptions {
   readonly log: RuntimeLog;

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'vitest';
-import { ANY_IMAGE, containerSpec, MemoryLog } from '../../../testing/container-spec.js';
+import { beforeEach, describe, it } from 'vitest';
+import { containerSpec, runtimeOn } from '../../../testing/container-spec.js';
 import { cut, FakeDockerEngine, refuse } from '../../../testing/fake-docker-engine.js';
 import { imageId } from '../../../testing/fake-images.js';
-import { DockerRuntime } from '../docker.runtime.js';
 
 const NEVER = new AbortController().signal;
 const PULL = 'POST /images/create';
@@ -13,19 +12,13 @@ const LOGIN = { server: 'registry.test', username: 'bot', password: 'pull-passwo
 const FOREIGN = 'evil.test/x:latest';
 
 describe('who gets an image of the engine', () => {
-  let engine: FakeDockerEngine;
+  const engine = FakeDockerEngine.forEachTest();
 
-  beforeEach(async () => {
-    engine = await FakeDockerEngine.start();
+  beforeEach(() => {
     engine.images.publish(FOREIGN, imageId(PRIVATE));
   });
-  afterEach(() => engine.stop());
 
-  function runtime(): DockerRuntime {
-    const env = { DOCKER_HOST: engine.host };
-    const log = new MemoryLog();
-    return new DockerRuntime({ env, workerId: 'w-1', instance: '1f3a90cc', log, policy: ANY_IMAGE });
-  }
+  const runtime = () => runtimeOn(engine);
 
   for (const image of ['sha256', 'sha256:fc9', `sha256:${'ab'.repeat(32)}`, 'ab'.repeat(32)]) {
     it(`refuses the id or prefix ${image.slice(0, 12)} without asking the engine`, async () => {

@@ -1,8 +1,7 @@
 import { RunFault } from '../../runtime.js';
 import { canonicalName, localName, parseImageReference, type ImageReference } from './image-reference.js';
 import { idPart, isEmptyImage, MARKS, repositoryHash, type LocalImage } from './image-marks.js';
-import type { ImageStore } from './image-store.js';
-import type { ImageUses } from './image-uses.js';
+import type { ImageStore, ImageUses } from './image-store.js';
 
 /** An image that is here and that the run does not get on this worker now. The message is fit for the run's error_message. */
 export class ImageWithheld extends Error {}

@@ -1,39 +1,24 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, it } from 'vitest';
+import { beforeEach, describe, it } from 'vitest';
 import { FakeDockerEngine, refuse, reports, silence } from '../../../testing/fake-docker-engine.js';
 import { imageId } from '../../../testing/fake-images.js';
-import { ANY_IMAGE, MemoryLog } from '../../../testing/container-spec.js';
-import { DockerRuntime } from '../docker.runtime.js';
+import { MemoryLog, runtimeOn, until } from '../../../testing/container-spec.js';
 import { ImagePolicy } from './image-policy.js';
-import { PULL_TIMING, type PullTiming } from './pull-watch.js';
+import { PULL_TIMING, type PullTiming } from './image-pull.js';
 
 const NEVER = new AbortController().signal;
 
 describe('image pull', () => {
-  let engine: FakeDockerEngine;
+  const engine = FakeDockerEngine.forEachTest();
   let log: MemoryLog;
 
-  beforeEach(async () => {
-    engine = await FakeDockerEngine.start();
+  beforeEach(() => {
     log = new MemoryLog();
   });
-  afterEach(() => engine.stop());
 
-  function runtime(
-    pullTiming: Partial<PullTiming> = {},
-    env: NodeJS.ProcessEnv = { DOCKER_HOST: engine.host },
-  ): DockerRuntime {
-    return new DockerRuntime({
-      env,
-      workerId: 'w-1',
-      instance: '1f3a90cc',
-      log,
-      policy: ANY_IMAGE,
-      pullTiming: { ...PULL_TIMING, retryMs: [], ...pullTiming },
-    });
-  }
+  const runtime = (pullTiming: Partial<PullTiming> = {}) =>
+    runtimeOn(engine, { log, pullTiming: { ...PULL_TIMING, retryMs: [], ...pullTiming } });
 
   function pings(): number {
     return engine.routes().filter((route) => route === 'GET /_ping').length;
@@ -92,14 +77,7 @@ describe('image pull', () => {
 
   it('asks the engine for nothing when the image is refused', async () => {
     const policy = new ImagePolicy({ allowedImages: ['ghcr.io/*'], localRegistries: false });
-    const strict = new DockerRuntime({
-      env: { DOCKER_HOST: engine.host },
-      workerId: 'w-1',
-      instance: '1f3a90cc',
-      log,
-      policy,
-    });
-    await assert.rejects(strict.pull('tool', NEVER), /SERVICE_WORKER_IMAGES/);
+    await assert.rejects(runtimeOn(engine, { policy }).pull('tool', NEVER), /SERVICE_WORKER_IMAGES/);
     assert.deepEqual(engine.calls, []);
   });
 
@@ -320,11 +298,7 @@ describe('image pull', () => {
   });
 
   it('reports an unreachable engine', async () => {
-    const away = runtime({}, { DOCKER_HOST: 'unix:///nowhere/docker.sock' });
+    const away = runtimeOn({ host: 'unix:///nowhere/docker.sock' }, { log });
     await assert.rejects(away.pull('tool', NEVER), /^EngineFault: .*the container engine did not answer/);
   });
 });
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await sleep(2);
-}

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'vitest';
+import { beforeEach, describe, it } from 'vitest';
 import { containerSpec, runtimeOn } from '../../../testing/container-spec.js';
 import { CONTAINER_TIMING } from '../container/docker.container.js';
 import { cut, FakeDockerEngine, refuse } from '../../../testing/fake-docker-engine.js';
@@ -10,14 +10,12 @@ const NEVER = new AbortController().signal;
 const HOUR = 3_600_000;
 
 describe('the budget of pulled images', () => {
-  let engine: FakeDockerEngine;
+  const engine = FakeDockerEngine.forEachTest();
   let now: number;
 
-  beforeEach(async () => {
-    engine = await FakeDockerEngine.start();
+  beforeEach(() => {
     now = Date.UTC(2026, 0, 1);
   });
-  afterEach(() => engine.stop());
 
   /** A process of the worker. The fake engine's images have 1,000 bytes. */
   function worker(maxBytes = Infinity, maxAgeMs = 24 * HOUR): DockerRuntime {

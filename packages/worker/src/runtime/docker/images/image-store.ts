@@ -2,7 +2,6 @@ import type Dockerode from 'dockerode';
 import { engineMessage, withLimit } from '../engine/docker-engine.js';
 import type { RuntimeLog } from '../../runtime.js';
 import { CALL_MS, ImageMarks, isEmptyImage, nameHash, type LocalImage } from './image-marks.js';
-import type { ImageUses } from './image-uses.js';
 
 /** An image that was used so recently is kept: a worker of the same engine may be about to start it. In milliseconds. */
 const RECENT_MS = 600_000;
@@ -20,7 +19,7 @@ export interface ImageBudget {
 
 export const UNLIMITED: ImageBudget = { maxAgeMs: Infinity, maxBytes: Infinity };
 
-export interface ImageStoreOptions {
+interface ImageStoreOptions {
   readonly uses: ImageUses;
   readonly budget: ImageBudget;
   readonly log: RuntimeLog;
@@ -196,4 +195,39 @@ function lastUse(image: LocalImage, announced: ReadonlyMap<string, number>): num
     else if (!name.includes('@')) return null;
   }
   return times.size === 0 ? null : Math.max(...times.values());
+}
+
+/** The images that this worker needs now: those of claimed runs, by name, and by id as soon as a run has pulled one. */
+export class ImageUses {
+  private readonly uses = new Map<string, { count: number; readonly ids: Set<string> }>();
+
+  /**
+   * @param name in its complete form
+   * @returns ends the use; idempotent
+   */
+  keep(name: string): () => void {
+    const use = this.uses.get(name) ?? { count: 0, ids: new Set() };
+    this.uses.set(name, use);
+    use.count += 1;
+    let isOver = false;
+    return () => {
+      if (isOver) return;
+      isOver = true;
+      use.count -= 1;
+      if (use.count === 0) this.uses.delete(name);
+    };
+  }
+
+  /** Keeps an image as long as its name is in use, also when the name moves to another image. */
+  learn(name: string, id: string): void {
+    this.uses.get(name)?.ids.add(id);
+  }
+
+  /** @param except a name by which it was not given to a run yet */
+  has({ id, names }: LocalImage, except?: string): boolean {
+    for (const [name, { ids }] of this.uses) {
+      if (ids.has(id) || (name !== except && names.includes(name))) return true;
+    }
+    return false;
+  }
 }

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs';
 import { mkdir, open, readdir, type FileHandle } from 'node:fs/promises';
 import { RunFault } from '../../runtime.js';
+import { errorCode } from '@longshore/common/errors';
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY;
 const NO_LINK = FOLDER | constants.O_NOFOLLOW;
@@ -60,7 +61,7 @@ async function openPart(folder: FileHandle, part: string, wanted: SubFolder): Pr
   try {
     return await open(path, NO_LINK);
   } catch (error) {
-    if (codeOf(error) !== 'ENOENT' || !wanted.mayCreate) throw error;
+    if (errorCode(error) !== 'ENOENT' || !wanted.mayCreate) throw error;
   }
   const isNew = await create(path);
   const inner = await open(path, NO_LINK);
@@ -79,7 +80,7 @@ async function create(path: string): Promise<boolean> {
     await mkdir(path, PRIVATE);
     return true;
   } catch (error) {
-    if (codeOf(error) === 'EEXIST') return false;
+    if (errorCode(error) === 'EEXIST') return false;
     throw error;
   }
 }
@@ -95,7 +96,7 @@ async function give(folder: FileHandle, owner: FolderOwner | null): Promise<void
 
 function faultOf(error: unknown, { volume, path }: SubFolder): Error {
   const folder = `the folder '${path}' of the volume '${volume}'`;
-  switch (codeOf(error)) {
+  switch (errorCode(error)) {
     case 'ENOENT':
       return new RunFault(`There is no ${folder.slice('the '.length)}`, { cause: error });
     case 'ELOOP':
@@ -110,8 +111,4 @@ function faultOf(error: unknown, { volume, path }: SubFolder): Error {
 /** The open folder in the file system of this process. */
 function pathOf({ fd }: FileHandle): string {
   return `/proc/self/fd/${fd}`;
-}
-
-function codeOf(error: unknown): unknown {
-  return Reflect.get(Object(error), 'code');
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, describe, it } from 'vitest';
-import { parseVolumes } from '../../volumes.js';
+import { beforeEach, describe, it } from 'vitest';
+import { parseVolumes } from '../../../settings/volumes.js';
 import { containerSpec, MemoryLog, runtimeOn } from '../../../testing/container-spec.js';
 import { FakeDockerEngine, refuse } from '../../../testing/fake-docker-engine.js';
 import type { ContainerSpec } from '../../runtime.js';
@@ -9,14 +9,12 @@ import type { DockerRuntime } from '../docker.runtime.js';
 const CREATE = 'POST /containers/create';
 
 describe('the mounts of a container', () => {
-  let engine: FakeDockerEngine;
+  const engine = FakeDockerEngine.forEachTest();
   let log: MemoryLog;
 
-  beforeEach(async () => {
-    engine = await FakeDockerEngine.start();
+  beforeEach(() => {
     log = new MemoryLog();
   });
-  afterEach(() => engine.stop());
 
   function runtime(): DockerRuntime {
     const volumes = parseVolumes('data=/srv/data:ro,out=/srv/out,cache=docker-volume:cached');

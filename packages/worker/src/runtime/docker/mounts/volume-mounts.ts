@@ -4,12 +4,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
 import type { WorkerIdentity } from '../../../process/worker-identity.js';
-import { NO_VOLUMES, type OfferedVolume, type OfferedVolumes } from '../../volumes.js';
+import {
+  NO_VOLUMES,
+  offeredVolume,
+  type OfferedVolume,
+  type OfferedVolumes,
+} from '../../../settings/volumes.js';
 import type { ContainerSpec, RuntimeLog } from '../../runtime.js';
 import { probeOptions } from '../container/container-options.js';
 import { removeContainer, type ContainerTiming } from '../container/docker.container.js';
-import { engineMessage, engineStatus, withLimit } from '../engine/docker-engine.js';
-import type { EngineFeatures } from '../engine/engine-features.js';
+import { engineMessage, engineStatus, withLimit, type EngineFeatures } from '../engine/docker-engine.js';
 import { createContainer, withProbeImage } from '../engine-probe.js';
 import { MountFault, openSubFolder, type FolderOwner } from './sub-folder.js';
 
@@ -114,7 +118,7 @@ export class VolumeMounts {
     { path: Target, read_only: isReadOnly = false, sub_path: path }: ContainerSpec['mounts'][number],
     owner: FolderOwner | null,
   ): Promise<MountedVolume> {
-    const volume = this.offered(name, isReadOnly);
+    const volume = offeredVolume(this.volumes, name, isReadOnly, MountFault);
     const root = await this.rootOf(engine, name, volume);
     if (path === undefined) {
       const { source } = volume;
@@ -125,13 +129,6 @@ export class VolumeMounts {
     const folder = await openSubFolder({ volume: name, root, path, mayCreate: !isReadOnly, owner });
     const source = sharedPath(folder);
     return { name, source, folder, setting: { Target, ...openFolder(source, isReadOnly) } };
-  }
-
-  /** @throws MountFault when the worker does not offer the volume, or not for writing */
-  private offered(name: string, isReadOnly: boolean): OfferedVolume {
-    const volume = this.volumes.get(name);
-    if (volume !== undefined && (isReadOnly || volume.isWritable)) return volume;
-    throw new MountFault(`This worker does not offer the volume '${name}'${volume ? ' for writing' : ''}`);
   }
 
   private faultOf(error: unknown, mounted: readonly MountedVolume[], run: string): MountFault | undefined {

@@ -1,0 +1,314 @@
+import type { EnginePause } from '@longshore/worker/claims/engine-pause';
+import { NO_TIMES, timesPayload, type ContainerTimes, EngineFault } from '@longshore/worker/runtime/runtime';
+import type { TracedStep } from '@longshore/worker/execution/execution-trace';
+import { clipMessage } from '@longshore/worker/execution/failure-message';
+import type { Outcome } from '@longshore/worker/execution/outcome';
+import { retryCleanup } from '@longshore/worker/execution/retry-cleanup';
+import { runSpec } from '@longshore/worker/execution/run-spec';
+import type { RunEnd } from '@longshore/worker/execution/run-end';
+import {
+  missingCapabilities,
+  RunExecution,
+  type ExecutionParts,
+  type ShownOutcome,
+} from '@longshore/worker/execution/run-execution';
+import type { StopReason } from '@longshore/worker/execution/stop-signal';
+import { RecordedEvents } from '@longshore/worker/logs/event-forwarder';
+import type { ImagePolicy } from '@longshore/worker/runtime/docker/images/image-policy';
+import { parseImageReference } from '@longshore/worker/runtime/docker/images/image-reference';
+import { SecretMask } from '@longshore/worker/secrets/secret-mask';
+import type { ClaimedRun } from '@longshore/worker/service-api/service-api';
+import type { Engine, EngineJob, JobKey, JobStatus } from './engine.js';
+import { WaitReports } from './wait-reports.js';
+import { EndTimeout, EngineRequests } from './engine-requests.js';
+import { failedJob, HELD_BACK, heldBackLines, withoutTexts } from './job-outcome.js';
+
+/** How long the log of a job that was ended from outside is read, in milliseconds. */
+const REST_OF_LOG_MS = 5_000;
+
+/** Dependencies of all executions of a launcher. */
+export interface JobParts extends ExecutionParts {
+  readonly engine: Engine;
+  readonly enginePause: EnginePause;
+  readonly policy: ImagePolicy;
+  /** Called when a job waits no longer. */
+  readonly onRunning: () => void;
+}
+
+/** A job that another process of this worker has submitted. */
+interface AdoptedJob {
+  readonly job: EngineJob;
+  /** Whether the service has accepted STARTED. */
+  readonly isStarted: boolean;
+}
+
+/** The execution of one attempt as a job of an engine: from its claim, or from the adoption of the job. */
+export class JobExecution extends RunExecution {
+  /** Whether the job is not submitted yet. */
+  isPreparing: boolean;
+  private ranAt = NO_TIMES;
+  /** Null: not submitted yet. */
+  private job: EngineJob | null;
+  /** Whether the engine may have the job. */
+  private mayExist: boolean;
+  private isStarted: boolean;
+  private isDraining = false;
+  /** Whether the container ended by itself. */
+  private hasExited = false;
+  /** Whether the values that the container got are unknown. */
+  private isHeldBack = false;
+  private readonly engineRequests: EngineRequests;
+  private readonly endTimeout: EndTimeout;
+  /** Why the log is not complete; null: it is. */
+  private missing: string | null = null;
+  private readonly running = new AbortController();
+  private readonly waits: WaitReports;
+  private recorded = new RecordedEvents([], 1);
+  private readonly readingEnded = new AbortController();
+  private isReading = false;
+  private reading: Promise<void> = Promise.resolve();
+  private removed: Promise<void> | null = null;
+
+  constructor(
+    private readonly parts: JobParts,
+    claimed: ClaimedRun,
+    private readonly adopted: AdoptedJob | null = null,
+  ) {
+    super(parts, claimed);
+    this.job = adopted?.job ?? null;
+    this.engineRequests = new EngineRequests(parts, this.stopSignal, this.trace, this.logger);
+    this.endTimeout = new EndTimeout(parts.engine, parts.context.clock);
+    this.isPreparing = adopted === null;
+    this.mayExist = adopted !== null;
+    this.isStarted = adopted?.isStarted ?? false;
+    const isOver = AbortSignal.any([this.running.signal, this.stopSignal.signal]);
+    this.waits = new WaitReports(parts.context.clock, (reason, key) => this.reportWait(reason, key), isOver);
+  }
+
+  /** Leaves the job to the next process. A job that is not submitted yet is submitted before. */
+  override drain(): void {
+    this.isDraining = true;
+    if (this.hasExited) this.sender.stopRepeating();
+    if (this.job !== null) this.stop({ kind: 'shutting-down' });
+  }
+
+  protected async runSteps(): Promise<Outcome> {
+    if (this.adopted !== null) {
+      const { job } = this.adopted;
+      this.begin(job.attempt, true);
+      await this.readSecretsOf(job);
+      await this.readTimeline(job);
+      return this.trace.step('job', (step) => this.follow(job, step));
+    }
+    const job = await this.submit();
+    this.recordWait(job.status.kind === 'pending' ? job.status.reason : '');
+    if (this.isDraining) this.stop({ kind: 'shutting-down' });
+    return this.trace.step('job', (step) => this.follow(job, step));
+  }
+
+  protected override outcomeOfStop(reason: StopReason): Outcome {
+    if (reason.kind !== 'lost' && this.job !== null) return { kind: 'left' };
+    return super.outcomeOfStop(reason);
+  }
+
+  protected override show(outcome: Outcome): ShownOutcome {
+    const shown = super.show(this.isHeldBack ? withoutTexts(outcome) : outcome);
+    return { ...shown, note: shown.note ?? this.missing };
+  }
+
+  protected whyUnsuitable(): string | null {
+    return missingCapabilities(this.parts.engine, this.claimed);
+  }
+
+  protected times(): ContainerTimes {
+    return this.ranAt;
+  }
+
+  protected override endKey(): string | null {
+    return this.job === null ? null : `${this.job.engineId}:end`;
+  }
+
+  /** A container that has exited stays in the engine until its end is reported, so that no crash loses its outputs. */
+  protected async beforeReport(outcome: Outcome): Promise<void> {
+    this.running.abort();
+    if (outcome.kind === 'left') {
+      this.sender.close('left');
+      this.log.close();
+      this.readingEnded.abort();
+    } else if (!this.hasExited) {
+      this.removed = this.remove();
+      await this.forRemoval(this.removed);
+    }
+  }
+
+  protected async afterReport(end: RunEnd): Promise<void> {
+    // The next process repeats a report without an answer.
+    const isKept = end === 'left' || (end === 'unreported' && this.hasExited);
+    if (end === 'left') this.log.close();
+    if (!isKept) await (this.removed ?? this.remove());
+    this.readingEnded.abort();
+  }
+
+  private async submit(): Promise<EngineJob> {
+    const { engine, policy } = this.parts;
+    const { id: runId, image, constraints } = this.claimed;
+    const view = await this.prepare();
+    const { currentAttempt: attempt, selector } = view;
+    await policy.check(parseImageReference(image));
+    const secrets = await this.readSecrets();
+    for (const other of engine.list()) {
+      if (other.runId !== runId || other.attempt === attempt) continue;
+      // A later attempt has a job: this one is lost, unless the service's database was restored to a time before.
+      if (other.attempt > attempt) await this.requests.getRun(attempt);
+      await this.engineRequests.removeOther(other);
+    }
+    this.stopSignal.check();
+    this.mayExist = true;
+    const job = await this.engineRequests.submit({
+      ...runSpec(this.claimed, view, secrets, this.trace.context),
+      constraints,
+      selector,
+      secrets: secrets.env,
+      registry: secrets.registry,
+    });
+    this.job = job;
+    this.isPreparing = false;
+    this.logger.info({ engineId: job.engineId, attempt }, 'submitted the job');
+    return job;
+  }
+
+  /**
+   * Masks the values that an adopted job was submitted with: the service may have others by now, or none. Without them,
+   * nothing that the container says is reported.
+   */
+  private async readSecretsOf(job: EngineJob): Promise<void> {
+    const { secrets, secrets_from: maps, files } = this.claimed.container;
+    const names = [
+      ...Object.keys(secrets),
+      ...Object.keys(files).filter((path) => files[path]?.secret !== undefined),
+    ];
+    if (names.length === 0 && maps.length === 0) return;
+    const values = await this.engineRequests.readSecrets(job);
+    this.mask = SecretMask.of(values ?? {});
+    this.isHeldBack = values === null || !names.every((name) => Object.hasOwn(values, name));
+    if (this.isHeldBack) this.logger.warn({ engineId: job.engineId }, HELD_BACK);
+  }
+
+  /** What is on the timeline of an adopted job is not reported again. */
+  private async readTimeline({ attempt }: EngineJob): Promise<void> {
+    const newest = await this.requests.getTimeline();
+    this.recorded = new RecordedEvents(newest, attempt);
+    this.waits.resume(newest.filter((entry) => entry.attempt === attempt));
+  }
+
+  private async follow(submitted: EngineJob, step: TracedStep): Promise<Outcome> {
+    const { engine } = this.parts;
+    const { signal } = this.stopSignal;
+    for (let known: JobStatus | null = null; ;) {
+      const job: EngineJob | null = await this.stopSignal.abortable(
+        engine.nextStatus(submitted, known, signal),
+      );
+      if (job === null) return this.outcomeOfMissing(submitted);
+      known = job.status;
+      this.ranAt = job.times ?? this.ranAt;
+      switch (known.kind) {
+        case 'pending':
+          this.recordWait(known.reason);
+          break;
+        case 'running':
+          await this.onRunning(job);
+          break;
+        case 'exited':
+          this.hasExited = true;
+          step.set({ 'process.exit.code': known.exitCode });
+          await this.onRunning(job);
+          await this.stopSignal.abortable(this.readRest());
+          this.logger.info({ ...known }, 'the container has ended');
+          if (known.exitCode !== 0) return this.failedExit(known, this.claimed.constraints.ramMb);
+          return this.completed(await this.stopSignal.abortable(this.readOutputs(job)));
+        case 'failed': {
+          if (this.isStarted) this.beginReading(job);
+          await Promise.race([this.reading, this.parts.context.clock.sleep(REST_OF_LOG_MS, signal)]);
+          this.stopSignal.check();
+          return failedJob(known.cause, known.message);
+        }
+      }
+    }
+  }
+
+  private async readRest(): Promise<void> {
+    try {
+      await this.endTimeout.limit('the rest of the log', () => this.reading);
+    } catch (error) {
+      if (!(error instanceof EngineFault)) throw error;
+      this.logger.warn({ error: error.message }, 'the log is not complete');
+      this.missing = `The log is not complete: ${error.message}`;
+      this.readingEnded.abort();
+    }
+  }
+
+  private readOutputs(job: EngineJob): Promise<Buffer | null> {
+    const { signal } = this.stopSignal;
+    return this.endTimeout.limit('the outputs', (until) =>
+      this.parts.engine.readOutputs(job, AbortSignal.any([signal, until])),
+    );
+  }
+
+  /** Reports STARTED and begins to read the log, once. */
+  private async onRunning(job: EngineJob): Promise<void> {
+    if (this.running.signal.aborted) return;
+    this.running.abort();
+    this.parts.onRunning();
+    const { startedAt } = this.ranAt;
+    if (!this.isStarted)
+      await this.reportStart(timesPayload({ startedAt, finishedAt: null }), `${job.engineId}:started`);
+    this.isStarted = true;
+    this.beginReading(job);
+  }
+
+  /** Reads the log to its end, once: it has more than an earlier process has stored. */
+  private beginReading(job: EngineJob): void {
+    if (this.isReading) return;
+    this.isReading = true;
+    const rereading = {
+      keyOf: (line: number) => `${job.engineId}:line:${line}`,
+      isRepeated: this.adopted !== null,
+      recorded: this.recorded,
+    };
+    const all = this.endTimeout.watch(this.parts.engine.readLines(job, this.readingEnded.signal));
+    const lines = this.isHeldBack ? heldBackLines(all) : all;
+    const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal, rereading };
+    this.reading = this.log.read(lines, sink);
+  }
+
+  /** @throws Stopped when another process has reported the end and removed the job */
+  private async outcomeOfMissing({ engineId, attempt }: EngineJob): Promise<Outcome> {
+    await this.requests.getRun(attempt);
+    return failedJob(
+      'infrastructure',
+      `${this.parts.engine.name} does not have the job ${engineId} any more`,
+    );
+  }
+
+  private recordWait(reason: string): void {
+    this.waits.update(clipMessage(this.mask.text(reason)));
+  }
+
+  private reportWait(reason: string, key: string): void {
+    const { name } = this.parts.engine;
+    if (this.job === null || this.isHeldBack) return;
+    const { engineId } = this.job;
+    const msg = reason === '' ? `Submitted to ${name}` : `Waiting in ${name}: ${reason}`;
+    const payload = { engine: name, engine_id: engineId, ...(reason === '' ? {} : { reason }) };
+    void this.sender.push({ type: 'SUBMITTED', msg, payload }, `${engineId}:submitted:${key}`);
+  }
+
+  private async remove(): Promise<void> {
+    const { engine, context } = this.parts;
+    const { attempt } = this;
+    if (!this.mayExist || attempt === null) return;
+    const key: JobKey = { runId: this.claimed.id, attempt };
+    const cleanup = { ...context, logger: this.logger };
+    await retryCleanup('remove the job', () => engine.remove(key), cleanup);
+  }
+}

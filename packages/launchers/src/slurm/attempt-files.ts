@@ -1,0 +1,185 @@
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type ContainerFile, RunFault, workerEnvironment } from '@longshore/worker/runtime/runtime';
+import { MOUNTS_FOLDER, mountPoints, type AttemptMount } from './mounts/attempt-mounts.js';
+import { jsonText } from '@longshore/common/json/json-text';
+import type { JobSpec } from '../launcher/engine.js';
+import { parseImageReference } from '@longshore/worker/runtime/docker/images/image-reference';
+import { templateText } from '@longshore/worker/runtime/outputs';
+import { hasImageFolders, type ContainerTool } from '@longshore/worker/settings/slurm-settings';
+import { folderInContainer } from './containers/container-tools.js';
+import { findImageFolder, type ImageFolder } from './containers/image-folder.js';
+import { ociConfig } from './containers/oci-config.js';
+
+/** Contents of the files of a new folder. */
+export interface AttemptFiles {
+  readonly workerId: string;
+  readonly image: string;
+  /** JSON. */
+  readonly inputs: string;
+  /** Initial content of the output file. */
+  readonly outputs: string;
+  /** Values of secrets among them. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Values of secrets by variable and by path of a file, which stay in the folder. */
+  readonly secrets: Readonly<Record<string, string>>;
+  readonly command: readonly string[] | null;
+  readonly args: readonly string[] | null;
+  readonly mounts: readonly AttemptMount[];
+  /** Files of the run. */
+  readonly runFiles: readonly ContainerFile[];
+  /** Further files for the container tool, by name. */
+  readonly forTool: Readonly<Record<string, string>>;
+}
+
+/** Folder that the container sees, with the input and the output file. */
+export const CONTAINER_FOLDER = 'io';
+export const LOG_FILE = 'log';
+/** Contents of the files of the run by their number, until the job has them in memory. */
+const FILES_FOLDER = 'files';
+export const SUBMISSION = 'submission';
+export const SECRETS = 'secrets';
+
+/** Makes the folder of an attempt. What it has is for its owner alone. */
+export async function writeAttempt(folder: string, files: AttemptFiles): Promise<void> {
+  const { mounts, runFiles } = files;
+  const write = (name: string, text: string): Promise<void> =>
+    writeFile(join(folder, name), text, { mode: 0o600 });
+  await mkdir(join(folder, CONTAINER_FOLDER), { recursive: true, mode: 0o700 });
+  await write(SUBMISSION, JSON.stringify({ worker_id: files.workerId, created_at: Date.now() }));
+  await write(LOG_FILE, '');
+  await write('image', files.image);
+  await write('env', nulEnded(Object.entries(files.env).map(([name, value]) => `${name}=${value}`)));
+  await write(SECRETS, JSON.stringify(files.secrets));
+  if (files.command !== null) await write('command', nulEnded(files.command));
+  if (files.args !== null) await write('args', nulEnded(files.args));
+  for (const [name, text] of Object.entries(files.forTool)) await write(name, text);
+  if (mounts.length + runFiles.length > 0) {
+    const parts = mounts.flatMap(({ volume, source, subPath, mode }) => [volume, source, subPath, mode]);
+    await write('mount-sources', nulEnded(parts));
+    await write('file-modes', nulEnded(runFiles.map(({ mode }) => mode.toString(8))));
+    const points = mountPoints(mounts, runFiles).map(({ mode, path }) => `${mode}:${path}`);
+    await write('mount-points', nulEnded(points));
+    for (const name of [MOUNTS_FOLDER, FILES_FOLDER]) await mkdir(join(folder, name), { mode: 0o700 });
+    for (const [index, { content }] of runFiles.entries())
+      await write(join(FILES_FOLDER, String(mounts.length + index)), content);
+  }
+  await write(join(CONTAINER_FOLDER, 'input.json'), files.inputs);
+  await write(join(CONTAINER_FOLDER, 'output.json'), files.outputs);
+  await openToContainer(folder);
+}
+
+/** Programs may run under another account; the folder above keeps other users out. */
+async function openToContainer(folder: string): Promise<void> {
+  await chmod(join(folder, CONTAINER_FOLDER), 0o777);
+  await chmod(join(folder, CONTAINER_FOLDER, 'input.json'), 0o644);
+  await chmod(join(folder, CONTAINER_FOLDER, 'output.json'), 0o666);
+}
+
+function nulEnded(texts: readonly string[]): string {
+  return texts.map((text) => `${text}\0`).join('');
+}
+
+const DEFAULT_PATH = 'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+/** Where an attempt is to be executed. */
+export interface AttemptPlace {
+  readonly tool: ContainerTool;
+  /** Null: the tool gets images by itself. */
+  readonly imagesDir: string | null;
+  readonly workerId: string;
+  /** Folder of the attempt. */
+  readonly folder: string;
+  readonly mounts: readonly AttemptMount[];
+}
+
+/**
+ * The files by which a job script executes the attempt.
+ * @throws RunFault when there is no such image, or the tool cannot pass on what the run says
+ * @throws Error when the folder of images cannot be read
+ */
+export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<AttemptFiles> {
+  const { tool, imagesDir, workerId, folder, mounts } = place;
+  const env = environment(spec, tool, folder);
+  checkLineBreaks(env, tool);
+  const files = {
+    workerId,
+    image: spec.image,
+    inputs: jsonText(spec.inputs),
+    outputs: templateText(spec.outputTemplate),
+    secrets: { ...spec.secrets, ...secretFiles(spec) },
+    command: isSet(spec.command) ? spec.command : null,
+    args: isSet(spec.args) ? spec.args : null,
+    mounts,
+    runFiles: spec.files,
+  };
+  if (!hasImageFolders(tool) || imagesDir === null) {
+    if (typeof tool === 'string') parseImageReference(spec.image);
+    return { ...files, env, forTool: {} };
+  }
+  const image = await findImageFolder(imagesDir, spec.image);
+  const command = commandLine(spec, image);
+  const whole = { ...imageEnvironment(image), ...env };
+  if (tool === 'runc') {
+    const binds = mountPoints(mounts, spec.files).map(({ path, mode }, index) => ({
+      source: join(folder, MOUNTS_FOLDER, String(index)),
+      path,
+      mode,
+    }));
+    const io = { source: join(folder, CONTAINER_FOLDER), path: '/mnt', mode: 'rw' } as const;
+    const config = jsonText(ociConfig({ image, command, env: whole, binds: [io, ...binds] }));
+    const forTool = { 'oci-config': config, 'image-dir': image.path };
+    return { ...files, command: null, args: null, env: {}, forTool };
+  }
+  const forTool = { 'image-dir': image.path, 'work-dir': image.workDir };
+  return { ...files, command, args: null, env: whole, forTool };
+}
+
+function environment(spec: JobSpec, tool: ContainerTool, folder: string): Record<string, string> {
+  const inside = folderInContainer(tool, join(folder, CONTAINER_FOLDER));
+  return {
+    ...spec.env,
+    ...spec.secrets,
+    ...workerEnvironment(spec, spec.constraints, inside),
+  };
+}
+
+/** The values of secrets in files, by path. */
+function secretFiles({ files }: JobSpec): Record<string, string> {
+  return Object.fromEntries(
+    files.filter(({ isSecret }) => isSecret).map(({ path, content }) => [path, content]),
+  );
+}
+
+/** enroot reads variables line by line. */
+function checkLineBreaks(env: Readonly<Record<string, string>>, tool: ContainerTool): void {
+  if (tool !== 'enroot') return;
+  const refused = Object.keys(env).find((name) => env[name]?.includes('\n') === true);
+  if (refused !== undefined)
+    throw new RunFault(`The variable ${refused} of the run has several lines, which ${tool} cannot pass on`);
+}
+
+function imageEnvironment({ env }: ImageFolder): Record<string, string> {
+  return Object.fromEntries(
+    [DEFAULT_PATH, ...env].map((pair) => {
+      const at = pair.indexOf('=');
+      return [pair.slice(0, at), pair.slice(at + 1)];
+    }),
+  );
+}
+
+/** The run's command and arguments in place of the image's: `command` drops both. */
+function commandLine({ image, command, args }: JobSpec, folder: ImageFolder): readonly string[] {
+  const entrypoint = isSet(command) ? command : folder.entrypoint;
+  const given = isSet(args) ? args : isSet(command) ? [] : folder.cmd;
+  const words = [...entrypoint, ...given];
+  if (words.length > 0) return words;
+  throw new RunFault(
+    `Image '${image}' cannot be run: nothing says which program; put its configuration beside its folder`,
+    { reported: 'image' },
+  );
+}
+
+function isSet(words: readonly string[] | null): words is readonly string[] {
+  return words !== null && words.length > 0;
+}

@@ -1,0 +1,47 @@
+import type { TraceContext } from '@longshore/common/tracing/trace-context';
+import { RunFault, type ContainerFile, type RunSpec } from '../runtime/runtime.js';
+import {
+  carriedOptions,
+  type ClaimedRun,
+  type RunContainer,
+  type RunSecrets,
+  type RunView,
+} from '../service-api/service-api.js';
+
+const DEFAULT_MODE = '0444';
+
+/** What the container of a claimed run gets, without the variables that have values of secrets. @throws RunFault when the value of a file is missing */
+export function runSpec(
+  { id: runId, image, inputs, container }: ClaimedRun,
+  { currentAttempt: attempt, outputs: outputTemplate }: RunView,
+  secrets: RunSecrets,
+  trace: TraceContext | null,
+): RunSpec {
+  return {
+    ...carriedOptions(container),
+    runId,
+    attempt,
+    image,
+    inputs,
+    outputTemplate,
+    env: { ...container.env, ...pathVariables(container) },
+    files: containerFiles(container, secrets),
+    trace,
+  };
+}
+
+function containerFiles({ files }: RunContainer, { files: values }: RunSecrets): readonly ContainerFile[] {
+  return Object.entries(files).map(([path, { content, mode = DEFAULT_MODE }]) => {
+    const isSecret = content === undefined;
+    const text = isSecret ? values[path] : content;
+    if (text === undefined) throw new RunFault(`The service gave no value for the file '${path}' of the run`);
+    return { path, content: text, mode: Number.parseInt(mode, 8), isSecret };
+  });
+}
+
+/** The variables that tell the paths of files. */
+function pathVariables({ files }: RunContainer): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(files).flatMap(([path, { env }]) => (env === undefined ? [] : [[env, path] as const])),
+  );
+}
