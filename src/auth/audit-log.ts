@@ -1,5 +1,5 @@
 import { stringifyJson } from '@longshore/common/json/json-text';
-import { AuditEntryEntity, type AuditAction } from '../database/entities/audit-entry.entity.js';
+import { AuditEntryEntity, type AuditAction } from '../database/entities/security.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { execute, type SqlExecutor } from '../database/sql/sql.js';
 import type { Caller } from './access.js';

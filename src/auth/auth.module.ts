@@ -2,7 +2,7 @@ import { Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import { getOptionsToken, ThrottlerStorage } from '@nestjs/throttler';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { ApiKeyEntity } from '../database/entities/api-key.entity.js';
+import { ApiKeyEntity } from '../database/entities/security.entity.js';
 import { Clock } from '../common/clock.js';
 import { Log } from '../common/logging/logger.js';
 import { Settings } from '../config/settings.js';

@@ -1,9 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { AttemptEntity } from '../database/entities/attempt.entity.js';
-import { EventEntity } from '../database/entities/event.entity.js';
+import { AttemptEntity, EventEntity, RunEntity } from '../database/entities/run.entity.js';
 import { RunLogEntity, RunLogRowEntity } from '../database/entities/run-log.entity.js';
-import { RunEntity } from '../database/entities/run.entity.js';
 import { sendLogPosition } from '../database/notices/commit-notice.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { inBatches } from '../database/sql/in-batches.js';

@@ -3,7 +3,7 @@ import { recordSecretsRead, type SecretsRead } from '../auth/audit-log.js';
 import type { Caller } from '../auth/access.js';
 import { DataSource } from 'typeorm';
 import { EntityTable } from '../database/sql/entity-table.js';
-import { SecretEntity } from '../database/entities/secret.entity.js';
+import { SecretEntity } from '../database/entities/security.entity.js';
 import { rows } from '../database/sql/sql.js';
 import type { Fence } from '../runs/http/request-headers.js';
 import type { RunRecord } from '../runs/machine/run.js';

@@ -1,7 +1,7 @@
 import { Injectable, Logger } from '@nestjs/common';
 import type { Caller } from '../auth/access.js';
 import { assertCovers } from '../auth/api-key.guard.js';
-import type { SecretKind } from '../database/entities/secret.entity.js';
+import type { SecretKind } from '../database/entities/security.entity.js';
 import type { Fence } from '../runs/http/request-headers.js';
 import { showOptions } from '../runs/options/option-values.js';
 import type { SecretVariables } from '../runs/options/secrets-from.js';

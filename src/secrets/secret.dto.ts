@@ -5,7 +5,7 @@ import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import { Check, IsText } from '../common/http/validation/dto-decorators.js';
 import { QueryInteger, QueryString } from '../common/http/validation/query-decorators.js';
 import { PassByReference } from '../common/http/validation/free-form-json.js';
-import { SECRET_KINDS, type SecretEntity, type SecretKind } from '../database/entities/secret.entity.js';
+import { SECRET_KINDS, type SecretEntity, type SecretKind } from '../database/entities/security.entity.js';
 import { MAX_VARIABLES } from '../runs/options/variable-name.js';
 import { SECRET_NAME } from '../runs/secret-name.js';
 

@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { SecretEntity } from '../database/entities/secret.entity.js';
+import { SecretEntity } from '../database/entities/security.entity.js';
 import { RunSecretsController } from './run-secrets.controller.js';
 import { RunSecretsRepository } from './run-secrets.repository.js';
 import { RunSecretsService } from './run-secrets.service.js';

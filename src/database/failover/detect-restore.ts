@@ -1,8 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import type { DataSource, EntityManager } from 'typeorm';
 import { isAloneInDeployment } from '../advisory-locks.js';
-import { DatabaseOriginEntity } from '../entities/database-origin.entity.js';
-import { FeedEpochEntity, FeedEpochHeadEntity, FeedTopicEntity } from '../entities/feed.entity.js';
+import {
+  DatabaseOriginEntity,
+  FeedEpochEntity,
+  FeedEpochHeadEntity,
+  FeedTopicEntity,
+} from '../entities/feed.entity.js';
 import { EntityTable } from '../sql/entity-table.js';
 import { rows, type SqlExecutor } from '../sql/sql.js';
 
