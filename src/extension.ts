@@ -1,6 +1,6 @@
 /** What modules of other packages may import from the service, as `longshore/extension`. */
 export { AllowScopes, Public, type Caller } from './auth/access.js';
-export type { Scope } from './config/api-key-setting.js';
+export type { Scope } from './config/key-settings.js';
 export { CurrentCaller } from './auth/api-key.guard.js';
 export { DefinitionEntity } from './database/entities/definition.entity.js';
 export { FeedEntryEntity } from './database/entities/feed.entity.js';

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Clock } from '../common/clock.js';
 import { LRUCache } from 'lru-cache';
 import { withTimeout } from '@longshore/common/timeout';
-import { SCOPES } from '../config/api-key-setting.js';
+import { SCOPES } from '../config/key-settings.js';
 import type { Caller } from './access.js';
 import { ApiKeysRepository, type UsableKey } from './api-keys.repository.js';
 import { KeyCheckTooSlow } from './auth.errors.js';

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { Scope } from '../config/api-key-setting.js';
+import type { Scope } from '../config/key-settings.js';
 import type { Caller } from './access.js';
 import { hashApiKey, isApiKey } from './api-key.js';
 import { ApiKeyCache } from './api-key-cache.js';

@@ -8,11 +8,10 @@ import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-hos
 import { Settings } from '../config/settings.js';
 import { createLog } from '../common/logging/logger.js';
 import { AllowAnyKey, AllowScopes, Public, type Caller } from './access.js';
-import { ApiKeyGuard } from './api-key.guard.js';
+import { ApiKeyGuard, createAuthenticator } from './api-key.guard.js';
 import { ApiKeyVerifier } from './api-key-verifier.js';
 import { hashApiKey, makeApiKey } from './api-key.js';
 import { InvalidApiKey, MissingApiKey, MissingScope, TooManyFailedAuthentications } from './auth.errors.js';
-import { createAuthenticator } from './authenticator.js';
 import { FailedAuthentications } from './failed-authentications.js';
 import { KeyUsage } from './key-usage.js';
 import { RevokedKeyResponses } from './revoked-key-responses.js';

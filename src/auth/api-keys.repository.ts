@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
 import { Repository, type EntityManager } from 'typeorm';
-import type { ApiKeySetting } from '../config/api-key-setting.js';
+import type { ApiKeySetting } from '../config/key-settings.js';
 import { ApiKeyEntity } from '../database/entities/security.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { execute, rows, unnestRows } from '../database/sql/sql.js';

@@ -1,5 +1,5 @@
 import { DomainError } from '../common/errors/domain-error.js';
-import type { Scope } from '../config/api-key-setting.js';
+import type { Scope } from '../config/key-settings.js';
 import type { TagsAndCapabilities } from './access.js';
 
 /** The request has no API key. */

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { Clock } from '../common/clock.js';
 import { Settings } from '../config/settings.js';
 import { TooManyFailedAuthentications } from './auth.errors.js';
-import { RateLimitStorage } from './rate-limit-storage.js';
+import { RateLimitStorage } from './rate-limit.guard.js';
 
 const SECOND_MS = 1000;
 

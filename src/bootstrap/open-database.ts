@@ -6,7 +6,7 @@ import type { SchemaClasses } from '../database/data-source.js';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { ENTITIES } from '../database/entities/all.js';
 import { migrate } from '../database/migrate.js';
-import { detectRestore } from '../database/failover/detect-restore.js';
+import { detectRestore } from '../database/failover/promotion-check.js';
 import type { Log } from '../common/logging/logger.js';
 import { abortable, type CleanupStack } from './cleanup-stack.js';
 import type { Configuration } from '../config/settings.module.js';

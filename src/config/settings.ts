@@ -11,8 +11,13 @@ import {
   settingKeysOf,
   TextSetting,
 } from './setting-decorators.js';
-import { HasApiKeys, parseApiKeys, type ApiKeySetting } from './api-key-setting.js';
-import { HasSecretsKeys, parseSecretsKeys } from './secrets-key-setting.js';
+import {
+  HasApiKeys,
+  parseApiKeys,
+  type ApiKeySetting,
+  HasSecretsKeys,
+  parseSecretsKeys,
+} from './key-settings.js';
 
 function isDatabaseUrl(url: unknown): boolean {
   try {

@@ -3,8 +3,7 @@ import { test } from 'vitest';
 import { jsonText, lazyJson } from '@longshore/common/json/json-text';
 import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
 import type { InputSpec } from '../database/entities/definition.entity.js';
-import { checkSpecs, completeInputs } from './input-specs.js';
-import { typeProblem } from './input-types.js';
+import { checkSpecs, completeInputs, typeProblem } from './input-specs.js';
 
 function specs(given: Record<string, Partial<InputSpec>>): Map<string, InputSpec> {
   return new Map(

@@ -6,7 +6,7 @@ import { FeedEntryEntity, FeedTopicEntity } from '../database/entities/feed.enti
 import { EntityTable } from '../database/sql/entity-table.js';
 import { sendTopics, textsOf, type CommitNotice } from '../database/notices/commit-notice.js';
 import { rows, type SqlExecutor } from '../database/sql/sql.js';
-import type { FeedEvent } from './cache/feed-entry.js';
+import type { FeedEvent } from './cache/feed-tail.js';
 
 export interface FeedAppend {
   readonly topic: string;

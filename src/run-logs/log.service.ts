@@ -7,9 +7,9 @@ import type { Topics } from '../database/notices/topics.js';
 import { retryWhileUnavailable } from '../database/failover/unavailable.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/machine/new-id.js';
-import type { LogPageQueryDto } from './dto/log-query.dto.js';
+import type { LogPageQueryDto } from './log.dto.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
-import { topicOf } from './closed-log-check.js';
+import { topicOf } from './log-completeness.js';
 import { toEndFrame, toFrames, type LogPage } from './log-page.js';
 import { LogReader, type LogRange } from './log-reader.js';
 

@@ -28,19 +28,24 @@ import { InvalidRequest } from '../common/errors/domain-error.js';
 import { ApiResource, ApiErrors } from '../common/http/errors/error.dto.js';
 import { BoundedReaders, readerQuota } from '../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../common/http/server/held-requests.js';
-import { Refusals } from '../common/quotas/refusals.js';
+import { Refusals } from '../common/quotas/quota.js';
 import { Settings } from '../config/settings.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { AllowHolders } from '../runs/http/held-run.guard.js';
 import { FencedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER, type Fence } from '../runs/http/request-headers.js';
-import { LogChunkDto, LogPositionDto, toLogLine } from './dto/log-chunk.dto.js';
-import { LogGapDto, LogLineDto } from './dto/log-entry.dto.js';
-import { LogPageQueryDto, LogStreamQueryDto } from './dto/log-query.dto.js';
-import { cursorsOf } from './log-cursor.js';
+import {
+  LogChunkDto,
+  LogPositionDto,
+  toLogLine,
+  LogGapDto,
+  LogLineDto,
+  LogPageQueryDto,
+  LogStreamQueryDto,
+} from './log.dto.js';
+import { cursorsOf, toJsonLines, toPlainText } from './log-page.js';
 import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { LAST_CHUNK } from './log-line.js';
 import { LogMetrics } from './log-metrics.js';
-import { toJsonLines, toPlainText } from './log-page.js';
 import { LogService } from './log.service.js';
 import { LogWriter } from './log-writer.js';
 

@@ -1,6 +1,6 @@
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../database/data-source.js';
-import type { ApiKeySetting } from '../../config/api-key-setting.js';
+import type { ApiKeySetting } from '../../config/key-settings.js';
 import { ApiKeyEntity } from '../../database/entities/security.entity.js';
 import { ApiKeysRepository, type UsableKey } from '../api-keys.repository.js';
 

@@ -1,8 +1,7 @@
 import type { HeldRun } from '../../runs/scheduling-strategy.js';
 import { freeResources } from '../../workers/free-resources.js';
-import { summariseWorkers, toCores, type Usage } from '../../workers/overview/workers-summary.js';
-import { summariseEngines } from '../../workers/pool/engine-use.js';
-import { takesRuns, type PooledWorker } from '../../workers/pool/worker-pool.js';
+import { summariseWorkers, toCores, type Usage } from '../../workers/overview/overview.service.js';
+import { summariseEngines, takesRuns, type PooledWorker } from '../../workers/pool/worker-pool.js';
 import type { SupplyDto, SupplySizeDto, SupplySumDto } from './capacity.dto.js';
 
 /** Adds up the resources of workers. @param limit sizes and engines that are listed */

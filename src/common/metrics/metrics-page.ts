@@ -1,6 +1,9 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, Controller, Get, Header } from '@nestjs/common';
 import { Registry } from 'prom-client';
 import { DomainError } from '../errors/domain-error.js';
+import { ApiOkResponse, ApiTags } from '@nestjs/swagger';
+import { AllowAnyKey } from '../../auth/access.js';
+import { ApiErrors } from '../http/errors/error.dto.js';
 
 /**
  * Gauges that are the same in every process, such as what the database holds. A scrape reads them once; those of the other
@@ -40,5 +43,26 @@ export class MetricsPage {
   /** @returns Prometheus text. @throws MetricsUnavailable */
   async text(): Promise<string> {
     return (await Promise.all([this.#read(), this.service.metrics()])).join('\n');
+  }
+}
+
+/** HTTP of the metrics. */
+@ApiTags('operations')
+@Controller('metrics')
+export class MetricsController {
+  constructor(private readonly page: MetricsPage) {}
+
+  /**
+   * Metrics of the service in the Prometheus text format
+   * @remarks With several server processes on one host: the sum over all of them, whichever answers. Counters keep what
+   * processes that ended had counted until they were last asked. Several hosts are several targets.
+   */
+  @Get()
+  @AllowAnyKey()
+  @Header('Content-Type', Registry.PROMETHEUS_CONTENT_TYPE)
+  @ApiErrors(403)
+  @ApiOkResponse({ description: 'The metrics.', content: { 'text/plain': { schema: { type: 'string' } } } })
+  getMetrics(): Promise<string> {
+    return this.page.text();
   }
 }

@@ -1,5 +1,6 @@
 import { DomainError } from '../errors/domain-error.js';
-import type { Refusals } from './refusals.js';
+import { Injectable } from '@nestjs/common';
+import { Counter, Registry } from 'prom-client';
 
 /** The largest sum, and the setting that holds it. */
 export interface Limit {
@@ -87,5 +88,29 @@ export class Quota {
     this.#total += amount;
     this.#byKey.set(keyId, held);
     return null;
+  }
+}
+
+/** Counts what was refused or cut off because of a limit; the limit is the name of its setting. */
+@Injectable()
+export class Refusals {
+  readonly #refused: Counter<'limit'>;
+
+  constructor(registry: Registry) {
+    this.#refused = new Counter({
+      name: 'longshore_refused_total',
+      help: 'Requests refused and connections cut off because of a limit, by its setting',
+      labelNames: ['limit'],
+      registers: [registry],
+    });
+  }
+
+  /** Shows the limit in the metrics before its first refusal. */
+  declare(limit: string): void {
+    this.#refused.inc({ limit }, 0);
+  }
+
+  count(limit: string): void {
+    this.#refused.inc({ limit });
   }
 }

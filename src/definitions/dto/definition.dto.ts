@@ -12,7 +12,7 @@ import {
   toTimeoutsDto,
 } from '../../runs/dto/run-options.dto.js';
 import { RetryPolicyDto, toRetryPolicyDto } from '../../runs/dto/retry-policy.dto.js';
-import type { Argument } from '../templates/argument.js';
+import type { Argument } from '../templates/template-text.js';
 import { ApiArgumentList } from './argument.dto.js';
 import { InputSpecDto, OutputSpecDto } from './specs.dto.js';
 

@@ -5,9 +5,9 @@ import { jsonText } from '@longshore/common/json/json-text';
 import { readJson } from '@longshore/common/json/read-json';
 import fc from 'fast-check';
 import { Registry } from 'prom-client';
-import { cursorsOf } from '../feed-cursor.js';
+import { cursorsOf } from '../feed-cursors.js';
 import { FeedMetrics } from '../feed-metrics.js';
-import { FeedEntry, type FeedEvent } from './feed-entry.js';
+import { FeedEntry, type FeedEvent } from './feed-tail.js';
 import { FeedTails } from './feed-tails.js';
 
 const TOPICS = ['a', 'b', 'c'] as const;

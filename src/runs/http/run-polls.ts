@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
 import { BoundedReaders, READER_LIMITS, readerQuota } from '../../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../../common/http/server/held-requests.js';
-import { Refusals } from '../../common/quotas/refusals.js';
+import { Refusals } from '../../common/quotas/quota.js';
 import { Settings } from '../../config/settings.js';
 import { RunChanges } from '../reading/run-changes.js';
 import type { RunVersion } from '../reading/shared-run-reads.js';

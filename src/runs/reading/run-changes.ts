@@ -2,8 +2,7 @@ import { Injectable } from '@nestjs/common';
 import type { WaitEnds } from '../../common/waits/until-woken.js';
 import { shortRunId } from '../../database/notices/commit-notice.js';
 import { CommitNotices } from '../../database/notices/commit-notices.js';
-import type { Topic } from '../../database/notices/topic.js';
-import type { Topics } from '../../database/notices/topics.js';
+import type { Topic, Topics } from '../../database/notices/topics.js';
 import { SharedRunReads, type RunVersion } from './shared-run-reads.js';
 import { RunNotFound } from '../run.errors.js';
 

@@ -22,8 +22,7 @@ import {
   type NotClaiming,
   type RunningOp,
 } from '../pool/worker-pool.js';
-import { EngineJobsInputDto } from './engine.dto.js';
-import { ResourcesInputDto } from './resources.dto.js';
+import { EngineJobsInputDto, ResourcesInputDto } from './resources.dto.js';
 
 @ApiSchema({
   name: 'NotClaiming',

@@ -3,7 +3,7 @@ import { stringifyJson } from '@longshore/common/json/json-text';
 import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
 import { TooManyHeartbeats, TooManyWorkers } from '../workers.errors.js';
 import { Coalescer, CoalescerFull } from './coalescer.js';
-import { MAX_DEPARTED } from './run-reports.js';
+import { MAX_DEPARTED } from './memory-worker-pool.js';
 import { fitRunningRuns } from './worker-bytes.js';
 import {
   FORGET_AFTER_MS,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
-import { ClosedLogCheck } from '../../../src/run-logs/closed-log-check.js';
+import { ClosedLogCheck } from '../../../src/run-logs/log-completeness.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { EventStreamReader, type StreamOptions } from '../../support/runs/event-stream.js';
 import { assertDense, putChunk, readWhole, type ReadEntry } from '../../support/runs/run-log.js';

@@ -5,7 +5,7 @@ import type { DataSource } from 'typeorm';
 import { connectDatabase } from '../../../src/database/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
-import { detectRestore } from '../../../src/database/failover/detect-restore.js';
+import { detectRestore } from '../../../src/database/failover/promotion-check.js';
 import { encodeCursor } from '../../../src/feed/feed-cursor.fixtures.js';
 import { createRun, note } from '../../support/app/feed-app.js';
 import { startTestApp, type Send, type TestApp } from '../../support/app/test-app.js';

@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { Settings } from '../../../config/settings.js';
-import { Quota } from '../../quotas/quota.js';
-import { Refusals } from '../../quotas/refusals.js';
+import { Quota, Refusals } from '../../quotas/quota.js';
 
 /** Bytes of a body that are not counted, so that small requests cost nothing. */
 const UNCOUNTED_BYTES = 16 * 1024;

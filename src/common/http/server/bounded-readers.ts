@@ -2,8 +2,7 @@ import { currentSpan } from '@longshore/common/tracing/current-span';
 import type { Response } from 'express';
 import type { Counter, Gauge } from 'prom-client';
 import type { Settings } from '../../../config/settings.js';
-import { Quota } from '../../quotas/quota.js';
-import type { Refusals } from '../../quotas/refusals.js';
+import { Quota, type Refusals } from '../../quotas/quota.js';
 import { HELD, type HeldRequests } from './held-requests.js';
 
 /** Limits of the long polls and event streams of one kind, per process. */

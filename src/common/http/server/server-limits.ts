@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { holdBackBody, isReadingBody } from '../request/body-reader.js';
-import { JSON_TYPE, sendError } from '../errors/send-error.js';
+import { JSON_TYPE, sendError } from '../errors/error-response.js';
 
 /** Event of a server: a client was refused, with this status, before there was a request that could be handled. */
 export const REFUSED_AT_EDGE = 'refusedAtEdge';

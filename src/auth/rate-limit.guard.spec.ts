@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { RateLimitStorage } from './rate-limit-storage.js';
+import { RateLimitStorage } from './rate-limit.guard.js';
 import { ManualClock } from '../common/testing/manual-clock.js';
 
 const MINUTE = 60_000;

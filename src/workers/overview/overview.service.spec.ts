@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import type { PooledWorker } from '../pool/worker-pool.js';
 import type { WorkerStatus } from '../workers.service.js';
-import { summariseWorkers } from './workers-summary.js';
+import { summariseWorkers } from './overview.service.js';
 
 function workerStatus(
   isActive: boolean,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { encodeCursor } from './feed-cursor.fixtures.js';
-import { cursorsOf, decodeCursor } from './feed-cursor.js';
+import { cursorsOf, decodeCursor } from './feed-cursors.js';
 
 const POSITIONS = [0, 1, 255, 256, 2 ** 32, Number.MAX_SAFE_INTEGER];
 
