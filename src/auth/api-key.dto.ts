@@ -1,5 +1,4 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
 import { Check, IsText, IsTextList, OptionalField } from '../common/http/validation/dto-decorators.js';
 import { QueryInteger, QueryString } from '../common/http/validation/query-decorators.js';
 import { IsTimeOrSpan } from '../common/http/validation/time-field.js';
@@ -119,12 +118,10 @@ export class CreatedApiKeyDto extends ApiKeyDto {
 
 export class ListApiKeysQueryDto {
   /** Keys of a page; 1,000 unless given. */
-  @IsOptional()
   @QueryInteger({ min: 1, max: MAX_LISTED_KEYS })
   limit?: number;
 
   /** Id of the last key of the page before; the page continues with older ones. */
-  @IsOptional()
   @QueryString()
   after?: string;
 }

@@ -90,7 +90,7 @@ export class ApiKeyGuard implements CanActivate {
 
   /**
    * Returns synchronously when the key is known: Nest waits for promises only.
-   * @throws MissingApiKey, InvalidApiKey, TooManyFailedAuthentications, MissingScope, RouteNotForBoundKeys; the error of
+   * @throws MissingApiKey, InvalidApiKey, OverLimit, MissingScope, RouteNotForBoundKeys; the error of
    * the database when the key cannot be checked
    */
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {

@@ -65,16 +65,6 @@ export class KeyOfOtherTags extends DomainError {
   }
 }
 
-/** Too many keys from this address were wrong. */
-export class TooManyFailedAuthentications extends DomainError {
-  readonly kind = 'rate-limited';
-
-  constructor() {
-    const limit = 'SERVICE_AUTH_FAILURE_LIMIT';
-    super(`Too many failed authentications (${limit})`, { retryAfterSeconds: 1, limit });
-  }
-}
-
 /** The database did not return the API key in time. */
 export class KeyCheckTooSlow extends DomainError {
   readonly kind = 'unavailable';

@@ -77,10 +77,10 @@ function readBinding(bindings: readonly string[]): BindingSetting {
   };
 }
 
-/** Checks the entries. The message names the position of an entry, never its text. */
-export function HasApiKeys(): PropertyDecorator {
+/** Checks keys. @param faultsOf names entries by their position, never by their text */
+function HasKeys<T>(faultsOf: (entries: readonly T[]) => readonly string[]): PropertyDecorator {
   return ValidateBy({
-    name: 'hasApiKeys',
+    name: 'hasKeys',
     validator: {
       validate: (entries) => faultsOf(entries).length === 0,
       defaultMessage: (context) => faultsOf(context?.value).join('; '),
@@ -88,7 +88,18 @@ export function HasApiKeys(): PropertyDecorator {
   });
 }
 
-function faultsOf(entries: readonly ApiKeySetting[]): string[] {
+export function HasApiKeys(): PropertyDecorator {
+  return HasKeys(apiKeyFaults);
+}
+
+export function HasSecretsKeys(): PropertyDecorator {
+  return HasKeys((keys) => {
+    const wrong = keys.indexOf(undefined);
+    return wrong < 0 ? [] : [`entry ${wrong + 1} is not 32 bytes in Base64`];
+  });
+}
+
+function apiKeyFaults(entries: readonly ApiKeySetting[]): string[] {
   return entries.flatMap(({ scope, key, name, ...binding }, index) => {
     const place = `entry ${index + 1}`;
     if (!SCOPES.includes(scope)) {
@@ -138,19 +149,4 @@ export function parseSecretsKeys(text: unknown): readonly (KeyObject | undefined
     const key = entry.trim();
     return KEY.test(key) ? createSecretKey(key, 'base64') : undefined;
   });
-}
-
-/** Checks the keys. The message names the position of an entry, never its text. */
-export function HasSecretsKeys(): PropertyDecorator {
-  return ValidateBy({
-    name: 'hasSecretsKeys',
-    validator: {
-      validate: (keys) => faultOf(keys) < 0,
-      defaultMessage: (context) => `entry ${faultOf(context?.value) + 1} is not 32 bytes in Base64`,
-    },
-  });
-}
-
-function faultOf(keys: readonly (KeyObject | undefined)[]): number {
-  return keys.indexOf(undefined);
 }

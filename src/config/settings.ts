@@ -130,7 +130,7 @@ export class Settings extends Budgets {
   )
   readonly secretsKeys: readonly KeyObject[];
 
-  /** `checkScheduler` checks that the strategy exists. */
+  /** The start checks that the strategy exists; that of an extension, when the application is created. */
   @TextSetting(
     'SERVICE_SCHEDULER',
     {

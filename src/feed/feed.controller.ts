@@ -4,9 +4,8 @@ import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
 import { JSON_TYPE } from '../common/http/errors/error-response.js';
 import { ApiErrors, ApiSwitchedOffError } from '../common/http/errors/error.dto.js';
-import { BoundedReaders, readerQuota } from '../common/http/server/bounded-readers.js';
+import { BoundedReaders } from '../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../common/http/server/held-requests.js';
-import { Refusals } from '../common/quotas/quota.js';
 import { Settings } from '../config/settings.js';
 import {
   FeedCursorDto,
@@ -43,9 +42,8 @@ export class FeedReaders extends BoundedReaders {
     @Inject(FEED_LIMITS) limits: FeedLimits,
     metrics: FeedMetrics,
     settings: Settings,
-    refusals: Refusals,
   ) {
-    super(requests, limits, metrics, readerQuota('feeds', settings, refusals));
+    super(requests, settings, 'feeds', limits, metrics);
   }
 }
 

@@ -1,10 +1,14 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { WorkerPool } from '../workers/pool/worker-pool.js';
-import { LOG_LIMITS, type LogLimits } from './log-limits.js';
 import { RunLogRepository, type LogId, type LogStatus } from './run-log.repository.js';
 import { SECOND, ScheduledJob } from '../common/scheduling/scheduled-job.js';
 import { CommitNotices } from '../database/notices/commit-notices.js';
 import type { Topics } from '../database/notices/topics.js';
+
+/** The name of a log in commit notices. */
+export function topicOf({ runId, attempt }: LogId): string {
+  return `${runId} ${attempt}`;
+}
 
 /**
  * Judges whether a log without a last chunk is complete: its attempt has ended, and nothing was added for a time, which is
@@ -12,48 +16,28 @@ import type { Topics } from '../database/notices/topics.js';
  */
 @Injectable()
 export class LogCompleteness {
-  constructor(
-    private readonly logs: RunLogRepository,
-    private readonly pool: WorkerPool,
-    @Inject(LOG_LIMITS) private readonly limits: LogLimits,
-  ) {}
-
-  /** The status of a log; null for an unknown run. @param attempt null for the current one */
-  async findStatus(runId: string, attempt: number | null): Promise<LogStatus | null> {
-    const status = await this.logs.findStatus(runId, attempt, this.limits);
-    if (status === null || status.isClosed || status.silentWorker === null) return status;
-    const worker = await this.pool.find(status.silentWorker);
-    return { ...status, isClosed: worker?.isActive !== true };
-  }
-
-  /** Those of the logs to which nothing will be added, or whose run is removed. */
-  async listClosed(logs: readonly LogId[]): Promise<LogId[]> {
-    const found = await this.logs.listSilent(logs, this.limits);
-    const workers = new Set(found.flatMap(({ silentWorker }) => silentWorker ?? []));
-    if (workers.size === 0) return found;
-    const pooled = await this.pool.findAll([...workers]);
-    return found.filter(({ silentWorker }) => silentWorker === null || !pooled.get(silentWorker)?.isActive);
-  }
-}
-
-/** The name of a log in commit notices. */
-export function topicOf({ runId, attempt }: LogId): string {
-  return `${runId} ${attempt}`;
-}
-
-/** Wakes readers of logs that are complete without a last chunk, after a time of silence. */
-@Injectable()
-export class ClosedLogCheck {
   readonly #topics: Topics;
 
   constructor(
-    private readonly logs: LogCompleteness,
+    private readonly logs: RunLogRepository,
+    private readonly pool: WorkerPool,
     notices: CommitNotices,
   ) {
     this.#topics = notices.topicsOf('logs');
   }
 
-  /** Runs one query for all logs that this process has readers of. @returns how many of these are complete */
+  /** The status of a log; null for an unknown run. @param attempt null for the current one */
+  async findStatus(runId: string, attempt: number | null): Promise<LogStatus | null> {
+    const status = await this.logs.findStatus(runId, attempt);
+    if (status === null || status.isClosed || status.silentWorker === null) return status;
+    const worker = await this.pool.find(status.silentWorker);
+    return { ...status, isClosed: worker?.isActive !== true };
+  }
+
+  /**
+   * Wakes readers of logs that are complete without a last chunk, by one query for all logs that this process has readers of.
+   * @returns how many of these are complete
+   */
   @ScheduledJob({
     name: 'closed_log_check',
     description: 'wakes readers of logs that are over because their worker is stale',
@@ -61,14 +45,23 @@ export class ClosedLogCheck {
     everyMs: 15 * SECOND,
     level: 'debug',
   })
-  async runOnce(): Promise<number> {
+  async wakeReaders(): Promise<number> {
     const logs = this.#topics.subscribed.map((topic) => {
       const [runId = '', attempt = ''] = topic.split(' ');
       return { runId, attempt: Number(attempt) };
     });
     if (logs.length === 0) return 0;
-    const closed = await this.logs.listClosed(logs);
+    const closed = await this.#listClosed(logs);
     for (const log of closed) this.#topics.invalidate(topicOf(log));
     return closed.length;
+  }
+
+  /** Those of the logs to which nothing will be added, or whose run is removed. */
+  async #listClosed(logs: readonly LogId[]): Promise<LogId[]> {
+    const found = await this.logs.listSilent(logs);
+    const workers = new Set(found.flatMap(({ silentWorker }) => silentWorker ?? []));
+    if (workers.size === 0) return found;
+    const pooled = await this.pool.findAll([...workers]);
+    return found.filter(({ silentWorker }) => silentWorker === null || !pooled.get(silentWorker)?.isActive);
   }
 }

@@ -1,5 +1,5 @@
 import { Injectable, Logger } from '@nestjs/common';
-import { recordSecretsRead, type SecretsRead } from '../auth/audit-log.js';
+import { recordSecretsRead } from '../auth/audit-log.js';
 import type { Caller } from '../auth/access.js';
 import { DataSource } from 'typeorm';
 import { EntityTable } from '../database/sql/entity-table.js';
@@ -26,7 +26,7 @@ import {
 } from './secrets.errors.js';
 
 /** Who holds a run, and those of its secrets that exist. */
-export interface RunSecrets extends RequiringRun, Pick<RunRecord, 'state' | 'workerId' | 'attempt'> {
+interface RunSecrets extends RequiringRun, Pick<RunRecord, 'state' | 'workerId' | 'attempt'> {
   /** By name; empty unless the worker holds the run at the attempt. */
   readonly secrets: ReadonlyMap<string, Pick<SecretEntity, 'kind' | 'ciphertext'>>;
 }
@@ -57,34 +57,13 @@ const FIND = `select ${RUNS.select('r', ['state', 'workerId', 'attempt', ...REQU
   from ${RUNS.name} r
  where r.id = $1::uuid`;
 
-@Injectable()
-export class RunSecretsRepository {
-  constructor(private readonly dataSource: DataSource) {}
-
-  /** Null for an unknown run. */
-  async find(runId: string, { workerId, attempt }: Fence): Promise<RunSecrets | null> {
-    const [stored] = await rows<StoredRunSecrets>(this.dataSource, FIND, [runId, workerId, attempt]);
-    if (!stored) return null;
-    const { found, ...run } = stored;
-    const secrets = Object.entries(found ?? {}).map(
-      ([name, { kind, base64 }]) => [name, { kind, ciphertext: Buffer.from(base64, 'base64') }] as const,
-    );
-    return { ...run, secrets: new Map(secrets) };
-  }
-
-  /** Records in the audit log that an API key gets the values; once for each attempt and key. */
-  async recordRead(read: SecretsRead, by: Caller): Promise<void> {
-    await recordSecretsRead(this.dataSource, by, read);
-  }
-}
-
 /** Gives the values of a run's secrets to the worker that holds the run. */
 @Injectable()
 export class RunSecretsService {
   private readonly logger = new Logger('Secrets');
 
   constructor(
-    private readonly runs: RunSecretsRepository,
+    private readonly dataSource: DataSource,
     private readonly cipher: SecretCipher,
   ) {}
 
@@ -96,7 +75,7 @@ export class RunSecretsService {
    * of the database
    */
   async get(runId: string, { workerId, attempt }: Fence, caller: Caller): Promise<RunSecretsDto> {
-    const run = isRunId(runId) ? await this.runs.find(runId, { workerId, attempt }) : null;
+    const run = isRunId(runId) ? await this.#find(runId, { workerId, attempt }) : null;
     if (!run) throw new RunNotFound(runId);
     if (!isInExecution(run.state) || run.workerId !== workerId) {
       throw new RunRejected(runId, { reason: 'other-worker', workerId });
@@ -120,9 +99,21 @@ export class RunSecretsService {
     // It uses all that were found: another one would have been missed above.
     const names = [...run.secrets.keys()];
     if (names.length > 0) {
-      await this.runs.recordRead({ runId, attempt, workerId, names: names.toSorted() }, caller);
+      const read = { runId, attempt, workerId, names: names.toSorted() };
+      await recordSecretsRead(this.dataSource, caller, read);
     }
     return answer;
+  }
+
+  /** Null for an unknown run. */
+  async #find(runId: string, { workerId, attempt }: Fence): Promise<RunSecrets | null> {
+    const [stored] = await rows<StoredRunSecrets>(this.dataSource, FIND, [runId, workerId, attempt]);
+    if (!stored) return null;
+    const { found, ...run } = stored;
+    const secrets = Object.entries(found ?? {}).map(
+      ([name, { kind, base64 }]) => [name, { kind, ciphertext: Buffer.from(base64, 'base64') }] as const,
+    );
+    return { ...run, secrets: new Map(secrets) };
   }
 
   /** @throws SecretVariableRefused when the prefix makes a name that no run may set, or that of the path of a file */

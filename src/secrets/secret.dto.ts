@@ -1,5 +1,5 @@
 import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/swagger';
-import { IsIn, IsOptional } from 'class-validator';
+import { IsIn } from 'class-validator';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import { Check, IsText } from '../common/http/validation/dto-decorators.js';
@@ -72,12 +72,10 @@ export class SecretDto {
 
 export class ListSecretsQueryDto {
   /** Secrets of a page; 1,000 unless given. */
-  @IsOptional()
   @QueryInteger({ min: 1, max: MAX_LISTED_SECRETS })
   limit?: number;
 
   /** The page starts after this name. */
-  @IsOptional()
   @QueryString(SECRET_NAME)
   after?: string;
 }

@@ -2,7 +2,7 @@ import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { SecretEntity } from '../database/entities/security.entity.js';
 import { RunSecretsController, SecretsController } from './secrets.controller.js';
-import { RunSecretsRepository, RunSecretsService } from './run-secrets.service.js';
+import { RunSecretsService } from './run-secrets.service.js';
 import { SecretCipher } from './secret-cipher.js';
 import { SecretRepository } from './secret.repository.js';
 import { SecretsService } from './secrets.service.js';
@@ -11,6 +11,6 @@ import { SecretsService } from './secrets.service.js';
 @Module({
   imports: [TypeOrmModule.forFeature([SecretEntity])],
   controllers: [SecretsController, RunSecretsController],
-  providers: [SecretCipher, SecretRepository, SecretsService, RunSecretsRepository, RunSecretsService],
+  providers: [SecretCipher, SecretRepository, SecretsService, RunSecretsService],
 })
 export class SecretsModule {}

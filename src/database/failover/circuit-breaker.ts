@@ -156,7 +156,7 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
 
   async #check(): Promise<boolean> {
     const started = performance.now();
-    const failure = await this.#probe();
+    const failure = await probeDatabase(this.servers, this.times.probeTimeout);
     if (failure === undefined) {
       // The probe found another server; a connection to the one before may be silent.
       for (const client of this.#clients) {
@@ -169,10 +169,6 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
     if (codeOf(failure) === TOO_MANY_CONNECTIONS) return this.#clients.size > 0;
     if (isDatabaseUnavailable(failure)) this.#open(failure);
     return false;
-  }
-
-  #probe(): Promise<unknown> {
-    return probeDatabase(this.servers, this.times.probeTimeout);
   }
 
   #open(cause: unknown): void {
@@ -190,7 +186,7 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
     this.emit('open', cause);
     while (!signal.aborted) {
       await sleep(this.times.probePause, undefined, { signal }).catch(() => undefined);
-      const failure = signal.aborted ? undefined : await this.#probe();
+      const failure = signal.aborted ? undefined : await probeDatabase(this.servers, this.times.probeTimeout);
       if (!isDatabaseUnavailable(failure) || codeOf(failure) === TOO_MANY_CONNECTIONS) break;
     }
     this.#error = undefined;

@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
-import { BoundedReaders, READER_LIMITS, readerQuota } from '../../common/http/server/bounded-readers.js';
+import { BoundedReaders } from '../../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../../common/http/server/held-requests.js';
-import { Refusals } from '../../common/quotas/quota.js';
 import { Settings } from '../../config/settings.js';
 import { RunChanges } from '../reading/run-changes.js';
 import type { RunVersion } from '../reading/shared-run-reads.js';
@@ -14,14 +13,13 @@ export class RunPolls extends BoundedReaders {
     private readonly changes: RunChanges,
     requests: HeldRequests,
     settings: Settings,
-    refusals: Refusals,
   ) {
-    super(requests, READER_LIMITS, {}, readerQuota('runs and timelines', settings, refusals));
+    super(requests, settings, 'runs and timelines');
   }
 
   /**
    * Waits until a version of the run is due, or for so long.
-   * @throws RunNotFound, KeyOverQuota, ProcessOverQuota
+   * @throws RunNotFound, OverLimit
    */
   wait(response: Response, id: string, isDue: (run: RunVersion) => boolean, forMs: number): Promise<void> {
     return this.hold(response, (signal) => this.changes.waitUntil(id, isDue, { forMs, signal }));

@@ -1,20 +1,17 @@
 import { ApiProperty, ApiPropertyOptional, ApiSchema } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
 import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import type { WorkerStatus } from '../workers.service.js';
 import { EngineJobsDto, FreeResourcesDto, ResourcesDto } from './resources.dto.js';
-import { NotClaimingDto, RunningOpDto, toNotClaimingDtos } from './heartbeat.dto.js';
+import { NotClaimingDto, RunningOpDto, toNotClaimingDtos, toRunningOp } from './heartbeat.dto.js';
 import { RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
 import type { LostRun } from '../../runs/storage/held-run.repository.js';
 
 export class ListWorkersQueryDto {
   /** Largest number of workers in the page; all of them unless given. */
-  @IsOptional()
   @QueryInteger({ min: 1, max: 1000 })
   limit?: number;
 
   /** Id of a worker: the page starts after it. */
-  @IsOptional()
   @QueryString({ max: 128 })
   after?: string;
 }
@@ -75,13 +72,7 @@ export function toWorkerDto({
     },
     tags: [...worker.tags],
     capabilities: [...worker.capabilities],
-    running_ops: worker.runningOps.map(({ id, image, inputs, constraints, attempt }) => ({
-      id,
-      image,
-      inputs,
-      constraints,
-      ...(attempt !== undefined && { attempt }),
-    })),
+    running_ops: worker.runningOps.map(toRunningOp),
     created_at: worker.createdAt.toISOString(),
     last_heartbeat_at: worker.lastHeartbeatAt.toISOString(),
     is_active: worker.isActive,

@@ -1,6 +1,6 @@
 import type { Author } from '../../auth/audit-log.js';
 import { inBatches } from '../../database/sql/in-batches.js';
-import { TooManyWorkers } from '../workers.errors.js';
+import { tooManyWorkers } from '../workers.errors.js';
 import {
   summariseEngines,
   type EngineUse,
@@ -128,7 +128,7 @@ export class MemoryWorkerPool implements WorkerPool {
     const known = this.#entries.get(heartbeat.id);
     if (!known && this.#entries.size >= maxWorkers) {
       this.#forgetSilent(FULL_POOL_TIMEOUTS * this.timeoutMs);
-      if (this.#entries.size >= maxWorkers) return Promise.reject(new TooManyWorkers(maxWorkers));
+      if (this.#entries.size >= maxWorkers) return Promise.reject(tooManyWorkers(maxWorkers));
     }
     const reports = known?.reports ?? new RunReports();
     if (heartbeat.runningOps) {
@@ -139,20 +139,12 @@ export class MemoryWorkerPool implements WorkerPool {
       this.#reportedIds += reports.size;
     }
     const at = new Date(now);
+    const { runningOps, ...description } = heartbeat;
     const worker = {
-      id: heartbeat.id,
-      cpuCores: heartbeat.cpuCores,
-      ramMb: heartbeat.ramMb,
-      gpus: heartbeat.gpus,
-      tags: heartbeat.tags,
-      capabilities: heartbeat.capabilities,
-      engine: heartbeat.engine,
-      notClaiming: heartbeat.notClaiming,
-      runningOps: heartbeat.runningOps
-        ? fitRunningRuns(heartbeat.runningOps, maxWorkerBytes)
-        : (known?.worker.runningOps ?? []),
+      runningOps: runningOps ? fitRunningRuns(runningOps, maxWorkerBytes) : (known?.worker.runningOps ?? []),
       createdAt: known?.worker.createdAt ?? at,
       lastHeartbeatAt: at,
+      ...description,
     };
     const entry: Entry = { worker, reports, view: null };
     if (!known) this.#sortedIds = null;

@@ -98,7 +98,7 @@ export function takesRuns(worker: Standing): boolean {
 
 /** The registered workers: not durable, and not part of a backup. Drains are durable. */
 export abstract class WorkerPool {
-  /** Registers a worker or refreshes it. @throws TooManyWorkers if the pool is full and the worker is not registered */
+  /** Registers a worker or refreshes it. @throws OverLimit if the pool is full and the worker is not registered */
   abstract heartbeat(heartbeat: Heartbeat): Promise<PooledWorker>;
   abstract find(id: string): Promise<PooledWorker | null>;
   /** The registered ones of the workers, by id. @param executor connection for a pool in the database */

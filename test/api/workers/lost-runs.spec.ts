@@ -272,7 +272,7 @@ describe('a heartbeat that names runs', () => {
     const reported = workers.map(({ id, ops }) =>
       ops.map((run) => ({ ...run, workerId: id, attempt: 1, boundKey: null })),
     );
-    const found = await Promise.all(reported.map((runs) => lostRuns.find(runs, signal)));
+    const found = await Promise.all(reported.map((runs) => lostRuns.find(runs)));
     assert.deepEqual(
       found,
       reported.map(() => []),

@@ -2,7 +2,7 @@ import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:ht
 import { HttpException, Logger } from '@nestjs/common';
 import { isBadValue, isDatabaseUnavailable, isRetryable } from '../../../database/failover/unavailable.js';
 import { DatabaseUnavailable, DomainError, ERROR_STATUS, InvalidRequest } from '../../errors/domain-error.js';
-import { isBodyHeldBack } from '../request/body-reader.js';
+import { bodyStates } from '../request/body-reader.js';
 
 /** The body of every error response. */
 export interface ErrorBody {
@@ -133,7 +133,8 @@ export function sendError(request: IncomingMessage, response: ServerResponse, er
   response.setHeader('Content-Type', JSON_TYPE);
   response.setHeader('Content-Length', Buffer.byteLength(text));
   if (error.close === true) response.setHeader('Connection', 'close');
-  if (error.close !== true || request.complete || isBodyHeldBack(request)) response.end(text);
+  const isBodyToCome = !request.complete && bodyStates.get(request) !== 'held-back';
+  if (error.close !== true || !isBodyToCome) response.end(text);
   else endAfterBody(request, response, text);
 }
 

@@ -2,7 +2,7 @@ import { currentSpan } from '@longshore/common/tracing/current-span';
 import type { Response } from 'express';
 import type { Counter, Gauge } from 'prom-client';
 import type { Settings } from '../../../config/settings.js';
-import { Quota, type Refusals } from '../../quotas/quota.js';
+import { Quota } from '../../quotas/quota.js';
 import { HELD, type HeldRequests } from './held-requests.js';
 
 /** Limits of the long polls and event streams of one kind, per process. */
@@ -26,37 +26,36 @@ export const READER_LIMITS: ReaderLimits = {
   longestRetryMs: 10_000,
 };
 
-/** The quota of the streams and waiting polls of one kind. @param what the kind, for refusals */
-export function readerQuota(what: string, { readers, readersPerKey }: Settings, refusals: Refusals): Quota {
-  return new Quota(
-    {
-      what: `streams and waiting polls of ${what}`,
-      total: { max: readers, setting: 'SERVICE_READERS' },
-      perKey: { max: readersPerKey, setting: 'SERVICE_READERS_PER_KEY' },
-    },
-    refusals,
-  );
-}
-
-/** Serves long polls and event streams, within a quota. Both methods throw KeyOverQuota and ProcessOverQuota. */
+/** Serves long polls and event streams, within a quota. Both methods throw OverLimit. */
 export class BoundedReaders {
+  readonly #quota: Quota;
+
+  /** @param what the kind of polls and streams, for refusals */
   constructor(
     private readonly requests: HeldRequests,
-    private readonly limits: ReaderLimits,
-    private readonly metrics: { readonly openReaders?: Gauge; readonly stalledStreams?: Counter },
-    private readonly quota: Quota,
-  ) {}
+    { readers, readersPerKey }: Settings,
+    what: string,
+    private readonly limits: ReaderLimits = READER_LIMITS,
+    private readonly metrics: { readonly openReaders?: Gauge; readonly stalledStreams?: Counter } = {},
+  ) {
+    this.#quota = new Quota({
+      what: `streams and waiting polls of ${what}`,
+      setting: 'SERVICE_READERS',
+      total: readers,
+      perKey: readersPerKey,
+    });
+  }
 
   /** Runs a long poll. Its signal aborts when the client disconnects or the service stops. */
   async hold<T>(response: Response, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const request = this.requests.open(response, this.quota);
+    const request = this.requests.open(response, this.#quota);
     currentSpan()?.set(HELD);
-    this.metrics.openReaders?.set(this.quota.held);
+    this.metrics.openReaders?.set(this.#quota.held);
     try {
       return await work(request.signal);
     } finally {
       request.close();
-      this.metrics.openReaders?.set(this.quota.held);
+      this.metrics.openReaders?.set(this.#quota.held);
     }
   }
 
