@@ -34,7 +34,7 @@ import { RevokedKeyResponses } from './revoked-key-responses.js';
 export const AUTHENTICATOR = Symbol('AUTHENTICATOR');
 
 /** In the order in which they are tried. */
-export const API_KEY_STRATEGIES = ['x-api-key', 'bearer'];
+const API_KEY_STRATEGIES = ['x-api-key', 'bearer'];
 
 // The prefix of HeaderAPIKeyStrategy is case-sensitive; the name of an authentication scheme is not (RFC 9110, 11.1).
 const BEARER = /^bearer +(?<key>.+)$/i;

@@ -14,7 +14,7 @@ export interface AuditedChange {
 }
 
 /** The secrets of a run, given to the worker that holds it. */
-export interface SecretsRead {
+interface SecretsRead {
   readonly runId: string;
   readonly attempt: number;
   readonly workerId: string;

@@ -31,14 +31,14 @@ const ENCODINGS = [
 ] as const;
 
 /** The files of the dashboard by their paths below it, such as `assets/index-x.js`. */
-export type DashboardFiles = ReadonlyMap<string, StaticFile>;
+type DashboardFiles = ReadonlyMap<string, StaticFile>;
 
 /**
  * Reads the built dashboard into memory (less than a megabyte), so that a later build does not affect the running service
  * and no other file can be served.
  * @returns no file when the dashboard is not built
  */
-export async function loadDashboard(folder: string = DASHBOARD_FOLDER): Promise<DashboardFiles> {
+async function loadDashboard(folder: string = DASHBOARD_FOLDER): Promise<DashboardFiles> {
   if (!existsSync(folder)) return new Map();
   const entries = await readdir(folder, { recursive: true });
   const names = new Set(entries.map((path) => path.split(sep).join('/')));

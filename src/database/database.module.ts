@@ -21,7 +21,7 @@ export class UnknownEntities extends Error {
  * itself reports this only when the repository is used.
  */
 @Injectable()
-export class KnownEntitiesCheck implements OnModuleInit {
+class KnownEntitiesCheck implements OnModuleInit {
   constructor(private readonly discovery: DiscoveryService) {}
 
   /** @throws UnknownEntities */

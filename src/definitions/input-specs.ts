@@ -35,12 +35,12 @@ export function typeProblem(type: string, value: JsonValue): string | undefined 
 const MAX_SHOWN = 200;
 
 /** Why a value is not allowed by the limits of its input, to follow its name; undefined: it is. @param text the value as exact JSON */
-export function limitProblem(spec: InputSpec, value: JsonValue, text: string): string | undefined {
+function limitProblem(spec: InputSpec, value: JsonValue, text: string): string | undefined {
   return rangeProblem(spec, value, text) ?? enumProblem(spec, text);
 }
 
 /** One line for each limit that does not fit the type or the other limits of its input. */
-export function checkLimits(path: string, spec: InputSpec): string[] {
+function checkLimits(path: string, spec: InputSpec): string[] {
   const { type, minimum, maximum, max_length: maxLength } = spec;
   const problems: string[] = [];
   for (const [name, limit] of Object.entries({ minimum, maximum })) {

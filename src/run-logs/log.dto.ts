@@ -20,7 +20,7 @@ import { QueryInteger, QueryString } from '../common/http/validation/query-decor
 import { MAX_ATTEMPTS_OF_A_RUN } from '../runs/machine/run.js';
 
 /** The named schema of a stream, wherever the API has one. */
-export const LOG_STREAM_SCHEMA = {
+const LOG_STREAM_SCHEMA = {
   enum: LOG_STREAMS,
   enumName: 'LogStream',
   enumSchema: { description: 'The stream that a line was printed to.' },

@@ -16,7 +16,7 @@ import { exportedStrategies } from '../../claims/strategies/scheduler.js';
 import { collisionOf, entitiesOf, migrationsOf } from './extension-schema.js';
 
 /** What modules declare, together with the modules that they import. */
-export interface ModuleGraph {
+interface ModuleGraph {
   readonly controllers: readonly Type[];
   /** The names by which Nest reports the modules, their controllers and their providers. */
   readonly names: ReadonlySet<string>;
@@ -25,7 +25,7 @@ export interface ModuleGraph {
 type Entry = NonNullable<ModuleMetadata['imports']>[number];
 
 /** Reads the metadata of modules, without creating any of them. */
-export async function readModuleGraph(modules: readonly Type[]): Promise<ModuleGraph> {
+async function readModuleGraph(modules: readonly Type[]): Promise<ModuleGraph> {
   const controllers = new Set<Type>();
   const names = new Set<string>();
   const read = new Set<Entry>();
@@ -82,7 +82,7 @@ const SHARED_PACKAGES = [
  * The shared packages of which a file would load a second copy, each with the folder of that copy. Nest would not inject
  * the service's providers by the classes of another copy, and the service would not recognise its exceptions.
  */
-export function secondCopies(file: string): { readonly name: string; readonly folder: string }[] {
+function secondCopies(file: string): { readonly name: string; readonly folder: string }[] {
   return SHARED_PACKAGES.flatMap((name) => {
     const folder = findPackage(name, file);
     const ours =

@@ -12,7 +12,7 @@ interface Step {
  * thousands of waiting requests wakes up a few times a second, and handles the responses and the next requests of many
  * clients at once, which costs a fraction of the CPU.
  */
-export class LongWaits {
+class LongWaits {
   readonly #steps = new Map<number, Step>();
 
   /** Calls `end` after at most so many milliseconds. @returns how to cancel that */

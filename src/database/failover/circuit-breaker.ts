@@ -7,7 +7,7 @@ import type { Client } from 'pg';
 import { codeOf, DatabaseUnreachable, isDatabaseUnavailable } from './unavailable.js';
 
 /** The database did not answer a probe in time. */
-export class ProbeTimeout extends Error {
+class ProbeTimeout extends Error {
   readonly code = 'ETIMEDOUT';
 
   constructor(timeoutMs: number) {
@@ -19,7 +19,7 @@ export class ProbeTimeout extends Error {
  * Connects to the database, independently of all pools.
  * @returns undefined on success, otherwise a ProbeTimeout or the driver's error
  */
-export async function probeDatabase(servers: DatabaseServers, timeoutMs: number): Promise<unknown> {
+async function probeDatabase(servers: DatabaseServers, timeoutMs: number): Promise<unknown> {
   const giveUp = new AbortController();
   const timeout = async (): Promise<ProbeTimeout> => {
     await sleep(timeoutMs, undefined, { signal: giveUp.signal });
@@ -36,16 +36,15 @@ export async function probeDatabase(servers: DatabaseServers, timeoutMs: number)
 }
 
 /** In milliseconds. */
-export interface CircuitBreakerTimes {
+const DEFAULT_TIMES = {
   /** A statement or connection attempt that takes longer than this triggers a probe. */
-  readonly suspectAfter: number;
+  suspectAfter: 1_000,
   /** Timeout of a probe. */
-  readonly probeTimeout: number;
+  probeTimeout: 1_500,
   /** Pause between probes while the database is unreachable. */
-  readonly probePause: number;
-}
-
-const DEFAULT_TIMES: CircuitBreakerTimes = { suspectAfter: 1_000, probeTimeout: 1_500, probePause: 200 };
+  probePause: 200,
+};
+type CircuitBreakerTimes = Readonly<typeof DEFAULT_TIMES>;
 
 const WATCHDOG_MS = 250;
 

@@ -54,7 +54,7 @@ export async function detectRestore(dataSource: DataSource): Promise<DetectedRes
  * Starts a new feed epoch if the service came to another database while it serves, by the promotion of a standby. Of
  * several processes that call it one starts the epoch.
  */
-export async function detectPromotion(dataSource: DataSource): Promise<DetectedRestore | undefined> {
+async function detectPromotion(dataSource: DataSource): Promise<DetectedRestore | undefined> {
   return detect(dataSource, (_isAlone, known, present) => isElsewhere(known, present));
 }
 
@@ -69,7 +69,7 @@ export interface Origin {
   readonly epochs: readonly FeedEpoch[];
 }
 
-export async function readOrigin(executor: SqlExecutor): Promise<Origin> {
+async function readOrigin(executor: SqlExecutor): Promise<Origin> {
   const [row] = await rows<{ marks: OriginMarks | null; epochs: readonly FeedEpoch[] | null }>(
     executor,
     `select (select marks from database_origin) as marks,

@@ -25,22 +25,16 @@ export type NoticeSource = Pick<CommitNotices, 'subscribe' | 'isListening'> &
   Partial<Pick<CommitNotices, 'isAlone'>>;
 
 /** In milliseconds. */
-export interface NotificationTimes {
+const DEFAULT_TIMES = {
   /** Pause before the first reconnection; it doubles up to the longest. */
-  readonly firstPause: number;
-  readonly longestPause: number;
-  /** Interval of the check that a silent connection still works. */
-  readonly check: number;
-  /** Timeout of an answer of the server. */
-  readonly answer: number;
-}
-
-const DEFAULT_TIMES: NotificationTimes = {
   firstPause: 100,
   longestPause: 5_000,
+  /** Interval of the check that a silent connection still works. */
   check: 60_000,
+  /** Timeout of an answer of the server. */
   answer: 10_000,
 };
+export type NotificationTimes = Readonly<typeof DEFAULT_TIMES>;
 
 /**
  * The notices of all commits, by one connection per process that is opened with the first subscription and replaced when

@@ -22,7 +22,7 @@ import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 export const MAX_DEPARTED = 5000;
 
 /** The runs in a worker's reports during the last worker timeout. */
-export class RunReports {
+class RunReports {
   #last: number | undefined;
   #previous: number | undefined;
   #running: ReadonlySet<string> = new Set();

@@ -6,25 +6,18 @@ import { Quota } from '../../quotas/quota.js';
 import { HELD, type HeldRequests } from './held-requests.js';
 
 /** Limits of the long polls and event streams of one kind, per process. */
-export interface ReaderLimits {
+export const READER_LIMITS = {
   /** Bytes of text in one page; at least one entry. */
-  readonly pageBytes: number;
-  /** Bytes of text written to a stream at once, and so buffered for a slow reader; at least one entry. */
-  readonly streamBytes: number;
-  /** Interval of the comments on a stream. */
-  readonly commentMs: number;
-  /** First pause after a database error on an open stream; it doubles up to the longest. */
-  readonly retryMs: number;
-  readonly longestRetryMs: number;
-}
-
-export const READER_LIMITS: ReaderLimits = {
   pageBytes: 4 * 1024 * 1024,
+  /** Bytes of text written to a stream at once, and so buffered for a slow reader; at least one entry. */
   streamBytes: 256 * 1024,
+  /** Interval of the comments on a stream. */
   commentMs: 15_000,
+  /** First pause after a database error on an open stream; it doubles up to the longest. */
   retryMs: 500,
   longestRetryMs: 10_000,
 };
+type ReaderLimits = Readonly<typeof READER_LIMITS>;
 
 /** Serves long polls and event streams, within a quota. Both methods throw OverLimit. */
 export class BoundedReaders {
