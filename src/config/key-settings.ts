@@ -78,7 +78,7 @@ function readBinding(bindings: readonly string[]): BindingSetting {
 }
 
 /** Checks keys. @param faultsOf names entries by their position, never by their text */
-function HasKeys<T>(faultsOf: (entries: readonly T[]) => readonly string[]): PropertyDecorator {
+function HasKeys(faultsOf: (entries: readonly never[]) => readonly string[]): PropertyDecorator {
   return ValidateBy({
     name: 'hasKeys',
     validator: {
@@ -93,7 +93,7 @@ export function HasApiKeys(): PropertyDecorator {
 }
 
 export function HasSecretsKeys(): PropertyDecorator {
-  return HasKeys((keys) => {
+  return HasKeys((keys: readonly unknown[]) => {
     const wrong = keys.indexOf(undefined);
     return wrong < 0 ? [] : [`entry ${wrong + 1} is not 32 bytes in Base64`];
   });
