@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { Registry } from 'prom-client';
 import { Drain } from '../common/http/server/drain.js';
-import { MetricsPage } from '../common/metrics/metrics-page.js';
+import { MetricsPage } from '../common/metrics/metrics.controller.js';
 import { packageVersion } from '@longshore/common/settings/package-version';
 import { spanStorage } from '@longshore/common/tracing/current-span';
 import { startTracing } from '@longshore/common/tracing/start-tracing';

@@ -4,7 +4,7 @@ import { standardOutput } from '@longshore/common/line-output';
 import { measureLog, measureEventLoopLag, sampleDelays } from './process-metrics.js';
 import { Refusals } from '../quotas/quota.js';
 import { HttpMetrics } from './http-metrics.js';
-import { MetricsController, MetricsPage, ServiceRegistry } from './metrics-page.js';
+import { MetricsController, MetricsPage, ServiceRegistry } from './metrics.controller.js';
 
 /** How often the lag of the event loop is sampled, in milliseconds: the default of 10 costs a process that idles half a percent of a core. */
 const LAG_SAMPLE_MS = 100;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { makeApiKey } from '../../../src/auth/api-key.js';
 import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
-import { MetricsPage } from '../../../src/common/metrics/metrics-page.js';
+import { MetricsPage } from '../../../src/common/metrics/metrics.controller.js';
 import { cursorsOf } from '../../../src/feed/feed-cursors.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
