@@ -1,14 +1,11 @@
 /** What modules of other packages may import from the service, as `longshore/extension`. */
 export { AllowScopes, Public, type Caller } from './auth/access.js';
-export type { Scope } from './config/api-key-setting.js';
+export type { Scope } from './config/key-settings.js';
 export { CurrentCaller } from './auth/api-key.guard.js';
-export { ApiKeyEntity } from './database/entities/api-key.entity.js';
-export { AttemptEntity } from './database/entities/attempt.entity.js';
-export { AuditEntryEntity } from './database/entities/audit-entry.entity.js';
 export { DefinitionEntity } from './database/entities/definition.entity.js';
-export { EventEntity } from './database/entities/event.entity.js';
 export { FeedEntryEntity } from './database/entities/feed.entity.js';
-export { RunEntity } from './database/entities/run.entity.js';
+export { AttemptEntity, EventEntity, RunEntity } from './database/entities/run.entity.js';
+export { ApiKeyEntity, AuditEntryEntity } from './database/entities/security.entity.js';
 export { DefinitionNotFound, InvalidInputs } from './definitions/definitions.errors.js';
 export {
   DomainError,

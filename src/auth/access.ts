@@ -10,7 +10,7 @@ import { PATH_METADATA } from '@nestjs/common/constants.js';
 import { DiscoveryService, MetadataScanner, Reflector } from '@nestjs/core';
 import { ApiBearerAuth, ApiSecurity } from '@nestjs/swagger';
 import { ApiErrors, ApiScopeError } from '../common/http/errors/error.dto.js';
-import { SCOPES, type KeyBinding, type Scope } from '../config/api-key-setting.js';
+import { SCOPES, type KeyBinding, type Scope } from '../config/key-settings.js';
 
 /** The authenticated caller: id, name, scopes and binding of the API key, never the key itself. */
 export interface Caller extends KeyBinding {

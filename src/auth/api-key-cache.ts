@@ -2,7 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { Clock } from '../common/clock.js';
 import { LRUCache } from 'lru-cache';
 import { withTimeout } from '@longshore/common/timeout';
-import { SCOPES } from '../config/api-key-setting.js';
+import { BatchedReads } from '../database/sql/batched-reads.js';
+import { SCOPES } from '../config/key-settings.js';
 import type { Caller } from './access.js';
 import { ApiKeysRepository, type UsableKey } from './api-keys.repository.js';
 import { KeyCheckTooSlow } from './auth.errors.js';
@@ -16,25 +17,11 @@ export const MAX_AGE_MS = 3_000;
 /** Entries kept of valid keys, and as many again of invalid ones. */
 const MAX_ENTRIES = 10_000;
 
-/** Hashes in one query. */
-const MAX_BATCH = 500;
-
 interface Entry {
   readonly queriedAt: number;
   /** Null for a key that is unknown, revoked or expired. */
   readonly caller: Caller | null;
   readonly expiresAt: number;
-}
-
-interface QueryResult {
-  readonly queriedAt: number;
-  readonly usable: ReadonlyMap<string, UsableKey>;
-}
-
-/** Hashes of one query. */
-interface Batch {
-  readonly hashes: Set<string>;
-  readonly result: Promise<QueryResult>;
 }
 
 /**
@@ -47,15 +34,20 @@ export class ApiKeyCache {
   readonly #invalid = new LRUCache<string, Entry>({ max: MAX_ENTRIES });
   /** Hash of the key by which each caller was found. */
   readonly #hashes = new WeakMap<Caller, string>();
-  /** The batch of each hash that is being queried. */
-  readonly #pending = new Map<string, Batch>();
-  #nextBatch: Batch | undefined;
-  #lastQuery: Promise<unknown> = Promise.resolve();
+  readonly #queries: BatchedReads<string, Entry>;
 
   constructor(
-    private readonly keys: ApiKeysRepository,
+    keys: ApiKeysRepository,
     private readonly clock: Clock,
-  ) {}
+  ) {
+    this.#queries = new BatchedReads(async (hashes) => {
+      const queriedAt = clock.now();
+      const found = await withTimeout(MAX_AGE_MS, keys.findUsable(hashes), null);
+      if (found === null) throw new KeyCheckTooSlow();
+      const usable = new Map(found.map((key) => [key.hash, key]));
+      return new Map(hashes.map((hash) => [hash, toEntry(usable.get(hash), queriedAt)]));
+    }, 1);
+  }
 
   /**
    * The caller of the key with this hash; null for an invalid key.
@@ -64,7 +56,11 @@ export class ApiKeyCache {
   async find(hash: string): Promise<Caller | null> {
     const known = this.findCached(hash);
     if (known !== undefined) return known;
-    const caller = this.#callerOf(await this.#query(hash));
+    const queried = await this.#queries.load(hash);
+    // A revocation, or another request's result, may be newer.
+    const newest = this.#entryOf(hash);
+    if (queried && (newest === undefined || newest.queriedAt < queried.queriedAt)) this.#store(hash, queried);
+    const caller = this.findCached(hash);
     if (caller === undefined) throw new KeyCheckTooSlow();
     return caller;
   }
@@ -112,42 +108,6 @@ export class ApiKeyCache {
     this.#invalid.delete(hash);
     (entry.caller ? this.#valid : this.#invalid).set(hash, entry);
     if (entry.caller) this.#hashes.set(entry.caller, hash);
-  }
-
-  async #query(hash: string): Promise<Entry> {
-    const { queriedAt, usable } = await (this.#pending.get(hash) ?? this.#addToBatch(hash)).result;
-    // A revocation, or another request's result, may be newer.
-    const known = this.#entryOf(hash);
-    if (known && known.queriedAt >= queriedAt) return known;
-    const entry = toEntry(usable.get(hash), queriedAt);
-    this.#store(hash, entry);
-    return entry;
-  }
-
-  #addToBatch(hash: string): Batch {
-    if (!this.#nextBatch || this.#nextBatch.hashes.size >= MAX_BATCH) this.#nextBatch = this.#openBatch();
-    this.#nextBatch.hashes.add(hash);
-    this.#pending.set(hash, this.#nextBatch);
-    return this.#nextBatch;
-  }
-
-  /** Creates a batch that is queried when the queries before it have ended. */
-  #openBatch(): Batch {
-    const hashes = new Set<string>();
-    const result = this.#lastQuery.then(() => this.#runQuery(hashes));
-    const close = (): void => {
-      for (const hash of hashes) this.#pending.delete(hash);
-    };
-    this.#lastQuery = result.then(close, close);
-    return { hashes, result };
-  }
-
-  async #runQuery(hashes: ReadonlySet<string>): Promise<QueryResult> {
-    if (this.#nextBatch?.hashes === hashes) this.#nextBatch = undefined;
-    const queriedAt = this.clock.now();
-    const found = await withTimeout(MAX_AGE_MS, this.keys.findUsable([...hashes]), null);
-    if (found === null) throw new KeyCheckTooSlow();
-    return { queriedAt, usable: new Map(found.map((key) => [key.hash, key])) };
   }
 }
 

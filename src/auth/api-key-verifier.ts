@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { Scope } from '../config/api-key-setting.js';
+import type { Scope } from '../config/key-settings.js';
 import type { Caller } from './access.js';
 import { hashApiKey, isApiKey } from './api-key.js';
 import { ApiKeyCache } from './api-key-cache.js';
@@ -40,7 +40,7 @@ export class ApiKeyVerifier {
    * The caller of the key, or null; a promise only when the database is queried. Text that is not in the form of our keys,
    * or is mistyped, is refused without a query.
    * @param address of the client; its failures are limited
-   * @throws TooManyFailedAuthentications; the error of the database when the key could be one of its
+   * @throws OverLimit; the error of the database when the key could be one of its
    */
   verify(key: string, address: string): Caller | null | Promise<Caller | null> {
     const hash = hashApiKey(key);
@@ -75,12 +75,5 @@ function nameOf(
 
 /** A UUID (version 8) made of a digest. */
 function uuidOf(digest: string): string {
-  const [a, b, c, d, e] = [
-    [0, 8],
-    [8, 12],
-    [13, 16],
-    [17, 20],
-    [20, 32],
-  ].map(([from, to]) => digest.slice(from, to));
-  return `${a}-${b}-8${c}-8${d}-${e}`;
+  return digest.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5');
 }

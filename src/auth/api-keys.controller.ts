@@ -2,10 +2,17 @@ import { Body, Controller, Delete, Get, Header, HttpCode, Param, Post, Query } f
 import { ApiCreatedResponse, ApiNoContentResponse, ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import { ApiResource, NO_STORE_HEADER } from '../common/http/errors/error.dto.js';
 import { API_KEY_ID_PARAM } from '../common/http/api-examples.js';
-import { AllowScopes, type Caller } from './access.js';
+import { AllowScopes, type Caller, AllowAnyKey, AllowBoundKeys } from './access.js';
 import { CurrentCaller } from './api-key.guard.js';
 import { ApiKeysService } from './api-keys.service.js';
-import { ApiKeyDto, CreateApiKeyDto, CreatedApiKeyDto, ListApiKeysQueryDto } from './dto/api-key.dto.js';
+import {
+  ApiKeyDto,
+  CreateApiKeyDto,
+  CreatedApiKeyDto,
+  ListApiKeysQueryDto,
+  toWhoamiDto,
+  WhoamiDto,
+} from './api-key.dto.js';
 
 @ApiTags('operations')
 @Controller('api-keys')
@@ -45,5 +52,22 @@ export class ApiKeysController {
   @ApiNoContentResponse({ description: 'The key is revoked.' })
   revokeApiKey(@Param('id') id: string, @CurrentCaller() caller: Caller): Promise<void> {
     return this.keys.revoke(id, caller);
+  }
+}
+
+@ApiTags('operations')
+@Controller('whoami')
+export class WhoamiController {
+  /**
+   * Get the name and the scopes of the API key
+   * @remarks The API key is the one of the request.
+   */
+  @Get()
+  @AllowAnyKey()
+  @AllowBoundKeys()
+  @Header('Cache-Control', 'no-store')
+  @ApiOkResponse({ type: WhoamiDto, description: 'The API key.', headers: NO_STORE_HEADER })
+  whoami(@CurrentCaller() caller: Caller): WhoamiDto {
+    return toWhoamiDto(caller);
   }
 }

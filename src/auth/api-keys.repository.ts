@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
-import { Repository, type EntityManager } from 'typeorm';
-import type { ApiKeySetting } from '../config/api-key-setting.js';
-import { ApiKeyEntity } from '../database/entities/api-key.entity.js';
+import { Repository } from 'typeorm';
+import type { ApiKeySetting } from '../config/key-settings.js';
+import { ApiKeyEntity } from '../database/entities/security.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { execute, rows, unnestRows } from '../database/sql/sql.js';
 import { recordChange, type Author } from './audit-log.js';
@@ -32,6 +32,13 @@ export type KeyPosition = Pick<ApiKeyEntity, 'id' | 'createdAt'>;
 
 const API_KEYS = new EntityTable(ApiKeyEntity);
 
+const INSERT = `insert into ${API_KEYS.name} as k (id, name, scopes, prefix, hash, created_at, expires_at, worker_ids,
+                                       worker_tags, worker_capabilities)
+       select $1::uuid, $2::text, $3::text[], $4::text, $5::text,
+              date_trunc('milliseconds', now()), $6::timestamptz, $7::text[], $8::text[], $9::text[]
+        where $6::timestamptz is null or $6::timestamptz > now()
+    returning ${API_KEYS.select('k', API_KEYS.except('hash'))}`;
+
 const USABLE = 'k.revoked_at is null and (k.expires_at is null or k.expires_at > clock_timestamp())';
 
 /** Stores and reads API keys. The database's clock decides whether a key has expired. */
@@ -45,33 +52,29 @@ export class ApiKeysRepository {
    */
   insert(key: NewApiKey, by: Author): Promise<ApiKeyRow | null> {
     return this.keys.manager.transaction(async (manager) => {
-      const row = await insertKey(manager, key);
-      if (row) {
-        const {
-          id: subject,
-          name,
-          scopes,
-          workerIds,
-          workerTags,
-          workerCapabilities,
-          prefix,
-          expiresAt,
-        } = row;
-        await recordChange(manager, by, {
-          action: 'key.create',
-          subject,
-          before: {},
-          after: {
-            name,
-            scopes,
-            prefix,
-            ...(workerIds && { worker_ids: workerIds }),
-            ...(workerTags && { worker_tags: workerTags }),
-            ...(workerCapabilities && { worker_capabilities: workerCapabilities }),
-            ...(expiresAt && { expires_at: expiresAt.toISOString() }),
-          },
-        });
-      }
+      const [row] = await rows<ApiKeyRow>(manager, INSERT, [
+        key.id,
+        key.name,
+        key.scopes,
+        key.prefix,
+        key.hash,
+        key.expiresAt?.toISOString() ?? null,
+        key.workerIds,
+        key.workerTags,
+        key.workerCapabilities,
+      ]);
+      if (!row) return null;
+      const { name, scopes, prefix } = row;
+      const after = {
+        name,
+        scopes,
+        prefix,
+        ...(row.workerIds && { worker_ids: row.workerIds }),
+        ...(row.workerTags && { worker_tags: row.workerTags }),
+        ...(row.workerCapabilities && { worker_capabilities: row.workerCapabilities }),
+        ...(row.expiresAt && { expires_at: row.expiresAt.toISOString() }),
+      };
+      await recordChange(manager, by, { action: 'key.create', subject: row.id, before: {}, after });
       return row;
     });
   }
@@ -164,28 +167,4 @@ export class ApiKeysRepository {
       source.params,
     );
   }
-}
-
-async function insertKey(manager: EntityManager, key: NewApiKey): Promise<ApiKeyRow | null> {
-  const [row] = await rows<ApiKeyRow>(
-    manager,
-    `insert into ${API_KEYS.name} as k (id, name, scopes, prefix, hash, created_at, expires_at, worker_ids,
-                                       worker_tags, worker_capabilities)
-     select $1::uuid, $2::text, $3::text[], $4::text, $5::text,
-            date_trunc('milliseconds', now()), $6::timestamptz, $7::text[], $8::text[], $9::text[]
-      where $6::timestamptz is null or $6::timestamptz > now()
-     returning ${API_KEYS.select('k', API_KEYS.except('hash'))}`,
-    [
-      key.id,
-      key.name,
-      key.scopes,
-      key.prefix,
-      key.hash,
-      key.expiresAt?.toISOString() ?? null,
-      key.workerIds,
-      key.workerTags,
-      key.workerCapabilities,
-    ],
-  );
-  return row ?? null;
 }

@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Log } from '../common/logging/logger.js';
-import type { Scope } from '../config/api-key-setting.js';
+import type { Scope } from '../config/key-settings.js';
 import type { Caller } from './access.js';
 import { hashApiKey, makeApiKey, prefixOf } from './api-key.js';
 import { ApiKeysRepository, type KeyPosition } from './api-keys.repository.js';
@@ -15,7 +15,7 @@ import {
   type CreateApiKeyDto,
   type CreatedApiKeyDto,
   type ListApiKeysQueryDto,
-} from './dto/api-key.dto.js';
+} from './api-key.dto.js';
 import { readTime } from '@longshore/common/json/read-time';
 import { ApiKeyCache } from './api-key-cache.js';
 

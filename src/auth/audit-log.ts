@@ -1,5 +1,5 @@
 import { stringifyJson } from '@longshore/common/json/json-text';
-import { AuditEntryEntity, type AuditAction } from '../database/entities/audit-entry.entity.js';
+import { AuditEntryEntity, type AuditAction } from '../database/entities/security.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { execute, type SqlExecutor } from '../database/sql/sql.js';
 import type { Caller } from './access.js';
@@ -14,7 +14,7 @@ export interface AuditedChange {
 }
 
 /** The secrets of a run, given to the worker that holds it. */
-export interface SecretsRead {
+interface SecretsRead {
   readonly runId: string;
   readonly attempt: number;
   readonly workerId: string;

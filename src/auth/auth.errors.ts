@@ -1,5 +1,5 @@
 import { DomainError } from '../common/errors/domain-error.js';
-import type { Scope } from '../config/api-key-setting.js';
+import type { Scope } from '../config/key-settings.js';
 import type { TagsAndCapabilities } from './access.js';
 
 /** The request has no API key. */
@@ -62,16 +62,6 @@ export class KeyOfOtherTags extends DomainError {
     ];
     const more = names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : '';
     super(`API key is not bound to ${names.slice(0, MAX_NAMED).join(', ')}${more}`);
-  }
-}
-
-/** Too many keys from this address were wrong. */
-export class TooManyFailedAuthentications extends DomainError {
-  readonly kind = 'rate-limited';
-
-  constructor() {
-    const limit = 'SERVICE_AUTH_FAILURE_LIMIT';
-    super(`Too many failed authentications (${limit})`, { retryAfterSeconds: 1, limit });
   }
 }
 

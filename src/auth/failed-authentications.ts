@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 import { Clock } from '../common/clock.js';
 import { Settings } from '../config/settings.js';
-import { TooManyFailedAuthentications } from './auth.errors.js';
-import { RateLimitStorage } from './rate-limit-storage.js';
+import { OverLimit } from '../common/errors/domain-error.js';
+import { RateLimitStorage } from './rate-limit.guard.js';
 
 const SECOND_MS = 1000;
 
@@ -34,11 +34,12 @@ export class FailedAuthentications {
     return known + this.#failures.size;
   }
 
-  /** Call it before a key is looked up. @throws TooManyFailedAuthentications */
+  /** Call it before a key is looked up. @throws OverLimit */
   check(address: string, hash: string): void {
     const { authFailureLimit: limit } = this.settings;
     if (this.#failures.size === 0 || this.#failures.hitsOf(address) < limit) return;
-    if (this.#known.get(hash)?.has(address) !== true) throw new TooManyFailedAuthentications();
+    if (this.#known.get(hash)?.has(address) === true) return;
+    throw new OverLimit('Too many failed authentications', 'SERVICE_AUTH_FAILURE_LIMIT', 1);
   }
 
   /** Notes the result of a lookup. */

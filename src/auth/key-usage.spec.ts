@@ -37,24 +37,6 @@ describe('the last use of a key', () => {
     ]);
   });
 
-  test('is written at most once a minute', async () => {
-    for (let ms = 0; ms < 3 * USE_INTERVAL_MS; ms += 1_000) {
-      usage.note('a');
-      await usage.flush();
-      clock.advance(1_000);
-    }
-    assert.equal(written().length, 3);
-  });
-
-  test('is written by itself, soon and not in the way of the request', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-    usage.note('a');
-    await new Promise(setImmediate);
-    assert.deepEqual(written(), []);
-    vi.advanceTimersByTime(1_000);
-    assert.deepEqual(written(), [[['a', 0]]]);
-  });
-
   test('is written by one statement at a time; what comes meanwhile follows', async () => {
     keys.hold();
     usage.note('a');

@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'vitest';
 import { createLog, type Log } from '../common/logging/logger.js';
-import { isApiKey } from './api-key.js';
 import { startupKeys, type StartupKey } from './startup-keys.js';
 import { FakeKeys } from './testing/fake-keys.js';
 
@@ -33,48 +32,10 @@ describe('the keys that the service starts with', () => {
   const fileText = (): Promise<string | null> =>
     readFile(join(dataDir, 'admin-key'), 'utf8').catch(() => null);
 
-  test('are those of the settings, and none is made while they have an admin key', async () => {
-    const given = [
-      { scope: 'client', key: 'c' },
-      { scope: 'admin', key: 'a' },
-    ] as const;
-    assert.deepEqual(
-      await start([...given]),
-      given.map((key) => ({ ...key, origin: 'settings' })),
-    );
-    assert.equal(await fileText(), null);
-  });
-
   test('are those of the settings and an admin key that is made when they have none', async () => {
     const [client, admin, ...others] = await start([{ scope: 'client', key: 'c' }]);
     assert.deepEqual([client?.key, admin?.scope, admin?.origin, others], ['c', 'admin', 'generated', []]);
     assert.equal(await fileText(), `${admin?.key}\n`);
-  });
-
-  test('are one admin key that is made when nobody could call otherwise, in a file of its owner alone', async () => {
-    const [made, ...others] = await start();
-    assert.ok(made && isApiKey(made.key));
-    assert.deepEqual([made.scope, made.origin, others], ['admin', 'generated', []]);
-    assert.equal(await fileText(), `${made.key}\n`);
-    assert.equal((await stat(join(dataDir, 'admin-key'))).mode & 0o777, 0o600);
-    assert.ok(lines.some((line) => line.includes(path()) && line.includes('"level":"warning"')));
-    assert.ok(!lines.join('').includes(made.key));
-  });
-
-  test('are none when the database has a usable admin key', async () => {
-    keys.add('h', { scopes: ['client', 'admin'] });
-    assert.deepEqual(await start(), []);
-    assert.equal(await fileText(), null);
-  });
-
-  test('have a new admin key when its file was deleted and the database has keys of other scopes only', async () => {
-    const [deleted] = await start();
-    for (const scope of ['client', 'worker', 'metrics']) keys.add(scope, { scopes: [scope] });
-    await rm(path());
-    const [made, ...others] = await start();
-    assert.deepEqual([made?.scope, others], ['admin', []]);
-    assert.notEqual(made?.key, deleted?.key);
-    assert.equal(await fileText(), `${made?.key}\n`);
   });
 
   test('have one new admin key when several processes start at once', async () => {
@@ -101,12 +62,6 @@ describe('the keys that the service starts with', () => {
     test('refuse the start if nobody could call otherwise', async () => {
       await assert.rejects(start(), /EEXIST|ENOTDIR/);
     });
-  });
-
-  test('keep the admin key that was once made, whatever the database has since', async () => {
-    const first = await start();
-    keys.add('h');
-    assert.deepEqual(await start(), first);
   });
 
   describe('refuse the start when the file of the admin key', () => {
@@ -143,17 +98,5 @@ describe('the keys that the service starts with', () => {
       await symlink('.', path());
       await assert.rejects(start(), /admin-key cannot be read as a file/);
     });
-
-    test('holds a key that is too short', async () => {
-      await writeFile(path(), 'short\n', { mode: 0o600 });
-      await assert.rejects(start(), /admin-key holds no key of 20 characters/);
-    });
-  });
-
-  test('leave the made key out as long as the settings have keys', async () => {
-    const [made] = await start();
-    const others = await start([{ scope: 'admin', key: 'a' }]);
-    assert.ok(others.every(({ key }) => key !== made?.key));
-    assert.deepEqual(await start(), [made]);
   });
 });

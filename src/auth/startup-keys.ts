@@ -3,7 +3,7 @@ import { mkdir, open, writeFile, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log } from '../common/logging/logger.js';
-import { MIN_KEY_LENGTH, type ApiKeySetting } from '../config/api-key-setting.js';
+import { MIN_KEY_LENGTH, type ApiKeySetting } from '../config/key-settings.js';
 import type { Settings } from '../config/settings.js';
 import { makeApiKey } from './api-key.js';
 import type { ApiKeysRepository } from './api-keys.repository.js';

@@ -6,10 +6,12 @@ import type { SchemaClasses } from '../database/data-source.js';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { ENTITIES } from '../database/entities/all.js';
 import { migrate } from '../database/migrate.js';
-import { detectRestore } from '../database/failover/detect-restore.js';
+import { detectRestore } from '../database/failover/promotion-check.js';
+import { builtInStrategies, selectStrategy } from '../claims/strategies/scheduler.js';
 import type { Log } from '../common/logging/logger.js';
 import { abortable, type CleanupStack } from './cleanup-stack.js';
 import type { Configuration } from '../config/settings.module.js';
+import type { Settings } from '../config/settings.js';
 import { resetPoolOnFirstStart } from '../workers/pool/shared-worker-pool.js';
 
 /** Timeout of the first connection, in milliseconds. */
@@ -33,6 +35,11 @@ export interface StartContext extends Configuration {
   readonly log: Log;
   /** Aborts the start. */
   readonly stop: AbortSignal;
+}
+
+/** Refuses an unknown strategy before there is a database; the application looks among those of extensions. @throws SettingsError */
+export function checkStrategy(settings: Settings): void {
+  if (settings.extensions === undefined) selectStrategy(builtInStrategies(settings), settings.scheduler);
 }
 
 const NO_EXTENSIONS: SchemaClasses = { entities: [], migrations: [] };

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { sendError } from '../common/http/errors/send-error.js';
+import { sendError } from '../common/http/errors/error-response.js';
 
 /**
  * Holds the service's port while nothing else listens on it: during the start, and while all server processes are being

@@ -2,18 +2,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { Registry } from 'prom-client';
 import { Drain } from '../common/http/server/drain.js';
-import { MetricsPage } from '../common/metrics/metrics-page.js';
+import { MetricsPage } from '../common/metrics/metrics.controller.js';
 import { packageVersion } from '@longshore/common/settings/package-version';
 import { spanStorage } from '@longshore/common/tracing/current-span';
 import { startTracing } from '@longshore/common/tracing/start-tracing';
 import { RunJournal } from '../runs/journal/run-journal.js';
-import { checkScheduler } from './check-scheduler.js';
 import { CleanupStack } from './cleanup-stack.js';
 import type { PrimaryLink } from './cluster/primary-link.js';
 import { createApp } from './create-app.js';
 import { loadExtensions } from './extensions/load-extensions.js';
 import { AddressUnusable, PortReservation } from './port-reservation.js';
 import {
+  checkStrategy,
   openDatabase,
   openDatabaseServer,
   prepareDatabase,
@@ -37,7 +37,7 @@ export function serve(context: StartContext, primary?: PrimaryLink): Promise<Run
     const { host } = settings;
     const reservation = new PortReservation(host, settings.port);
     if (!primary) {
-      checkScheduler(settings, extensions.modules);
+      checkStrategy(settings);
       if (settings.extensions !== undefined)
         log.info('loaded extensions', { extensions: extensions.summary });
       cleanup.add(() => reservation.release());

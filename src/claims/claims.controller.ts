@@ -5,7 +5,6 @@ import { AllowBoundKeys, AllowScopes, type Caller } from '../auth/access.js';
 import { assertActsAs, CurrentCaller } from '../auth/api-key.guard.js';
 import { HeldRequests } from '../common/http/server/held-requests.js';
 import { Quota } from '../common/quotas/quota.js';
-import { Refusals } from '../common/quotas/refusals.js';
 import { Settings } from '../config/settings.js';
 import { WORKER_ID_PARAM } from '../common/http/api-examples.js';
 import { ApiIdempotencyKey, IdempotencyOf } from '../runs/http/idempotency.js';
@@ -22,13 +21,8 @@ const MAX_LISTED = 50;
 /** The claims that may wait for work. */
 @Injectable()
 export class ClaimQuota extends Quota {
-  constructor({ waitingClaims, waitingClaimsPerKey }: Settings, refusals: Refusals) {
-    const limits = {
-      what: 'waiting claims',
-      total: { max: waitingClaims, setting: 'SERVICE_WAITING_CLAIMS' },
-      perKey: { max: waitingClaimsPerKey, setting: 'SERVICE_WAITING_CLAIMS_PER_KEY' },
-    };
-    super(limits, refusals);
+  constructor({ waitingClaims: total, waitingClaimsPerKey: perKey }: Settings) {
+    super({ what: 'waiting claims', setting: 'SERVICE_WAITING_CLAIMS', total, perKey });
   }
 }
 

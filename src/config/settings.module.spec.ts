@@ -1,13 +1,9 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import { Inject, Injectable, Module } from '@nestjs/common';
 import { ConfigModule, ConfigService, registerAs, type ConfigType } from '@nestjs/config';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { SettingsError } from '@longshore/common/settings/setting';
 import { SETTING_KEYS } from './settings.js';
 import { settingsConfig, SettingsModule, type Configuration } from './settings.module.js';
 import { Settings } from './settings.js';
@@ -81,43 +77,5 @@ describe('SettingsModule', () => {
     const { config } = await inject(await SettingsModule.load([], { MY_QUOTA: '5' }));
     assert.equal(config.get('PATH'), undefined);
     assert.deepEqual({ ...process.env }, before);
-  });
-
-  it('prefers a flag to a variable of the environment, and that to one of .env', async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'longshore-settings-'));
-    const cwd = process.cwd();
-    const saved = { ...process.env };
-    await writeFile(
-      join(folder, '.env'),
-      '\ufeffSERVICE_PORT=1\nSERVICE_WORKERS=1\nSERVICE_MAX_RECLAIMS=1\nTEST_QUOTA_LIMIT=9\nSERVICE_DATA_DIR=a"#b\n',
-    );
-    process.chdir(folder);
-    Object.assign(process.env, { SERVICE_PORT: '2', SERVICE_WORKERS: '2' });
-    try {
-      const { config, settings, quota } = await inject(await SettingsModule.load(['--port', '3']));
-      assert.deepEqual([settings.port, settings.workers, settings.maxReclaims], [3, 2, 1]);
-      assert.equal(config.get('SERVICE_MAX_RECLAIMS'), 1);
-      assert.equal(config.get('TEST_QUOTA_LIMIT'), '9');
-      assert.equal(settings.dataDir, 'a"#b');
-      await writeFile(join(folder, '.env'), 'SERVICE_PORT=1\n"SERVICE_WORKERS" = 1\n');
-      await assert.rejects(SettingsModule.load([]), {
-        problems: ['.env, line 2: the name of the variable has white space'],
-      });
-      assert.deepEqual(quota, { limit: 9 });
-      assert.equal(process.env['SERVICE_MAX_RECLAIMS'], '1');
-    } finally {
-      process.chdir(cwd);
-      for (const name of Object.keys(process.env)) if (!(name in saved)) delete process.env[name];
-      Object.assign(process.env, saved);
-      await rm(folder, { recursive: true });
-    }
-  });
-
-  it('refuses wrong settings with the lines of all problems', async () => {
-    await assert.rejects(SettingsModule.load(['--port', 'x'], { SERVICE_WORKERS: '0' }), (error) => {
-      assert.ok(error instanceof SettingsError);
-      assert.equal(error.problems.length, 2);
-      return true;
-    });
   });
 });

@@ -17,8 +17,7 @@ export function loadSettings(argv: readonly string[], env: Readonly<NodeJS.Proce
   const errors = validateSync(settings);
   for (const { field } of SETTING_KEYS) {
     const error = errors.find(({ property }) => property === field);
-    if (error !== undefined)
-      reader.refuse(field, error.constraints?.['hasApiKeys'] ?? error.constraints?.['hasSecretsKeys']);
+    if (error !== undefined) reader.refuse(field, error.constraints?.['hasKeys']);
   }
   reader.throwIfRefused();
   return Object.freeze(settings);

@@ -11,8 +11,13 @@ import {
   settingKeysOf,
   TextSetting,
 } from './setting-decorators.js';
-import { HasApiKeys, parseApiKeys, type ApiKeySetting } from './api-key-setting.js';
-import { HasSecretsKeys, parseSecretsKeys } from './secrets-key-setting.js';
+import {
+  HasApiKeys,
+  parseApiKeys,
+  type ApiKeySetting,
+  HasSecretsKeys,
+  parseSecretsKeys,
+} from './key-settings.js';
 
 function isDatabaseUrl(url: unknown): boolean {
   try {
@@ -125,7 +130,7 @@ export class Settings extends Budgets {
   )
   readonly secretsKeys: readonly KeyObject[];
 
-  /** `checkScheduler` checks that the strategy exists. */
+  /** The start checks that the strategy exists; that of an extension, when the application is created. */
   @TextSetting(
     'SERVICE_SCHEDULER',
     {

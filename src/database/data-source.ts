@@ -1,7 +1,6 @@
 import type { Logger, MigrationInterface } from 'typeorm';
 import { CircuitBreaker } from './failover/circuit-breaker.js';
-import type { ConnectionOptions, PostgresOptions } from './failover/connection-options.js';
-import { OriginGate } from './failover/origin-gate.js';
+import { type ConnectionOptions, type PostgresOptions, OriginGate } from './failover/connection-options.js';
 import { DatabaseServers } from './failover/service-client.js';
 import { GuardedClient, GuardedPool } from './failover/guarded-connections.js';
 

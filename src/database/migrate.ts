@@ -2,8 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import type { MigrationClass } from './data-source.js';
-import { readOptions, type PostgresOptions } from './failover/connection-options.js';
-import { OriginGate } from './failover/origin-gate.js';
+import { readOptions, type PostgresOptions, OriginGate } from './failover/connection-options.js';
 import { rows } from './sql/sql.js';
 import { isRetryable, isStatementGivenUp } from './failover/unavailable.js';
 

@@ -3,7 +3,7 @@ import { composeJson, jsonText, stringifyJson } from '@longshore/common/json/jso
 import type { Author } from '../auth/audit-log.js';
 import type { DefinitionEntity } from '../database/entities/definition.entity.js';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
-import { DomainError, InvalidRequest } from '../common/errors/domain-error.js';
+import { DomainError, InvalidRequest, OverLimit } from '../common/errors/domain-error.js';
 import { Problems, VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
@@ -27,12 +27,7 @@ import {
   type RunCreation,
 } from '../runs/runs.service.js';
 import { DefinitionRepository, type DefinitionRow, type LatestDefinition } from './definition.repository.js';
-import {
-  DefinitionNotFound,
-  DefinitionTooLarge,
-  InvalidInputs,
-  TooManyVersions,
-} from './definitions.errors.js';
+import { DefinitionNotFound, InvalidInputs } from './definitions.errors.js';
 import type { CreateDefinitionDto, CreateDefinitionRunDto } from './dto/create-definition.dto.js';
 import {
   DEFAULT_LIMIT,
@@ -49,6 +44,9 @@ import { checkSpecs, completeInputs, typeWarnings } from './input-specs.js';
 import { checkTemplates } from './templates/check-templates.js';
 import { expandOptions } from './templates/expand-options.js';
 
+/** After a definition was too large: only a change of the settings, or of the stored definitions, helps. */
+const RETRY_AFTER_S = 3600;
+
 @Injectable()
 export class DefinitionsService {
   constructor(
@@ -59,7 +57,7 @@ export class DefinitionsService {
 
   /**
    * Stores a version or replaces it. `warnings` are texts about what may be a mistake.
-   * @throws InvalidRequest if an input contradicts itself or a reference cannot be replaced, DefinitionTooLarge, TooManyVersions
+   * @throws InvalidRequest if an input contradicts itself or a reference cannot be replaced, OverLimit
    */
   async upsert(
     body: CreateDefinitionDto,
@@ -75,9 +73,15 @@ export class DefinitionsService {
     for (const line of [...checkSpecs(specs), ...checkTemplates(toStore.options, specs)]) problems.add(line);
     problems.throwIfAny();
     const { maxDefinitionBytes, maxDefinitionVersions } = this.settings;
-    if (bytesOf(toStore) > maxDefinitionBytes) throw new DefinitionTooLarge(maxDefinitionBytes);
+    if (bytesOf(toStore) > maxDefinitionBytes) {
+      const detail = `The definition is larger than ${maxDefinitionBytes} bytes`;
+      throw new OverLimit(detail, 'SERVICE_MAX_DEFINITION_BYTES', RETRY_AFTER_S);
+    }
     const stored = await this.definitions.upsert(toStore, maxDefinitionVersions, by);
-    if (!stored) throw new TooManyVersions(body.id, maxDefinitionVersions);
+    if (!stored) {
+      const detail = `OpDefinition '${body.id}' has ${maxDefinitionVersions} versions already`;
+      throw new OverLimit(detail, 'SERVICE_MAX_DEFINITION_VERSIONS', RETRY_AFTER_S);
+    }
     return {
       definition: toDefinitionDto(stored.row),
       created: stored.created,

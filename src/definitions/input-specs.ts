@@ -1,9 +1,89 @@
-import { composeJson, memberText, memberTexts } from '@longshore/common/json/json-text';
-import type { JsonObject, JsonValue } from '@longshore/common/json/json-value';
-import { clip } from '@longshore/common/json/text';
+import { isJsonObject, type JsonValue, type JsonObject } from '@longshore/common/json/json-value';
+import { compareNumbers, isSameJson } from '@longshore/common/json/canonical-json';
+import { memberText, memberTexts, composeJson } from '@longshore/common/json/json-text';
+import { clip, lengthWithin } from '@longshore/common/json/text';
 import type { InputSpec } from '../database/entities/definition.entity.js';
-import { checkLimits, limitProblem } from './input-limits.js';
-import { checkedTypeOf, typeProblem } from './input-types.js';
+
+interface CheckedType {
+  readonly names: readonly string[];
+  /** Follows "must be" in a message. */
+  readonly description: string;
+  readonly accepts: (value: JsonValue) => boolean;
+}
+
+const CHECKED_TYPES: readonly CheckedType[] = [
+  { names: ['string', 'str'], description: 'a string', accepts: (value) => typeof value === 'string' },
+  { names: ['integer', 'int'], description: 'an integer', accepts: Number.isInteger },
+  { names: ['number', 'float'], description: 'a number', accepts: (value) => typeof value === 'number' },
+  { names: ['boolean', 'bool'], description: 'a boolean', accepts: (value) => typeof value === 'boolean' },
+  { names: ['object', 'dict'], description: 'an object', accepts: isJsonObject },
+  { names: ['array', 'list'], description: 'an array', accepts: Array.isArray },
+];
+
+/** The type of this name; undefined: it is a label. */
+export function checkedTypeOf(type: string): CheckedType | undefined {
+  return CHECKED_TYPES.find(({ names }) => names.includes(type.toLowerCase()));
+}
+
+/** Why a value does not fit a type, to follow its name; undefined if it fits or the type is a label: none of the checked ones. */
+export function typeProblem(type: string, value: JsonValue): string | undefined {
+  const checked = checkedTypeOf(type);
+  return !checked || checked.accepts(value) ? undefined : `must be ${checked.description}`;
+}
+
+/** Longest list of allowed values in a message, in characters. */
+const MAX_SHOWN = 200;
+
+/** Why a value is not allowed by the limits of its input, to follow its name; undefined: it is. @param text the value as exact JSON */
+function limitProblem(spec: InputSpec, value: JsonValue, text: string): string | undefined {
+  return rangeProblem(spec, value, text) ?? enumProblem(spec, text);
+}
+
+/** One line for each limit that does not fit the type or the other limits of its input. */
+function checkLimits(path: string, spec: InputSpec): string[] {
+  const { type, minimum, maximum, max_length: maxLength } = spec;
+  const problems: string[] = [];
+  for (const [name, limit] of Object.entries({ minimum, maximum })) {
+    if (limit !== undefined && typeProblem(type, 0) !== undefined) {
+      problems.push(`${path}.${name} needs the type integer or number`);
+    }
+  }
+  if (maxLength !== undefined && typeProblem(type, '') !== undefined) {
+    problems.push(`${path}.max_length needs the type string`);
+  }
+  const [least, most] = [memberText(spec, 'minimum'), memberText(spec, 'maximum')];
+  if (least !== undefined && most !== undefined && compareNumbers(least, most) > 0) {
+    problems.push(`${path}.minimum must be at most ${path}.maximum`);
+  }
+  const texts = [...memberTexts(spec.enum ?? []).values()];
+  const values = spec.enum ?? [];
+  return problems.concat(
+    values.flatMap((value, at) => {
+      const problem = typeProblem(type, value) ?? rangeProblem(spec, value, texts[at] ?? '');
+      return problem === undefined ? [] : [`${path}.enum[${at}] ${problem}`];
+    }),
+  );
+}
+
+function rangeProblem(spec: InputSpec, value: JsonValue, text: string): string | undefined {
+  if (typeof value === 'number') {
+    const [least, most] = [memberText(spec, 'minimum'), memberText(spec, 'maximum')];
+    if (least !== undefined && compareNumbers(text, least) < 0) return `must be at least ${least}`;
+    if (most !== undefined && compareNumbers(text, most) > 0) return `must be at most ${most}`;
+  }
+  const { max_length: max } = spec;
+  return typeof value === 'string' && max !== undefined && !lengthWithin(value, 0, max)
+    ? `must have at most ${max} characters`
+    : undefined;
+}
+
+function enumProblem(spec: InputSpec, text: string): string | undefined {
+  if (spec.enum === undefined) return undefined;
+  const allowed = [...memberTexts(spec.enum).values()];
+  return allowed.some((each) => isSameJson(each, text))
+    ? undefined
+    : `must be one of ${clip(allowed.join(', '), MAX_SHOWN)}`;
+}
 
 /** Before the name of a type that is meant as a label. */
 const LABEL = 'label:';

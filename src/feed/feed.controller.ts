@@ -2,14 +2,19 @@ import { Controller, Get, Headers, Inject, Injectable, Query, Req, Res } from '@
 import { ApiHeader, ApiOkResponse, ApiTags, getSchemaPath } from '@nestjs/swagger';
 import type { Request, Response } from 'express';
 import { AllowScopes } from '../auth/access.js';
-import { JSON_TYPE } from '../common/http/errors/send-error.js';
+import { JSON_TYPE } from '../common/http/errors/error-response.js';
 import { ApiErrors, ApiSwitchedOffError } from '../common/http/errors/error.dto.js';
-import { BoundedReaders, readerQuota } from '../common/http/server/bounded-readers.js';
+import { BoundedReaders } from '../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../common/http/server/held-requests.js';
-import { Refusals } from '../common/quotas/refusals.js';
 import { Settings } from '../config/settings.js';
-import { FeedCursorDto, FeedEventDto, FeedPageDto } from './dto/feed.dto.js';
-import { FeedCursorQueryDto, FeedPageQueryDto, FeedStreamQueryDto } from './dto/feed-query.dto.js';
+import {
+  FeedCursorDto,
+  FeedEventDto,
+  FeedPageDto,
+  FeedCursorQueryDto,
+  FeedPageQueryDto,
+  FeedStreamQueryDto,
+} from './feed.dto.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
 import { FeedNotConfigured } from './feed.errors.js';
@@ -37,9 +42,8 @@ export class FeedReaders extends BoundedReaders {
     @Inject(FEED_LIMITS) limits: FeedLimits,
     metrics: FeedMetrics,
     settings: Settings,
-    refusals: Refusals,
   ) {
-    super(requests, limits, metrics, readerQuota('feeds', settings, refusals));
+    super(requests, settings, 'feeds', limits, metrics);
   }
 }
 

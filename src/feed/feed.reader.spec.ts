@@ -7,10 +7,8 @@ import { DataSource } from 'typeorm';
 import { FeedEpochHeadEntity } from '../database/entities/feed.entity.js';
 import { FeedTails } from './cache/feed-tails.js';
 import { FeedCursors } from './feed-cursors.js';
-import { encodeCursor } from './feed-cursor.fixtures.js';
 import { DEFAULT_FEED_LIMITS } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';
-import { FeedCursorGone, FeedCursorInvalid } from './feed.errors.js';
 import { FeedReader } from './feed.reader.js';
 import {
   FeedRepository,
@@ -99,85 +97,6 @@ test('a thousand readers that wake together share one query', async () => {
   assert.equal(new Set(await Promise.all(reads)).size, 1);
 });
 
-test('readers of another position, topic or size that is not cached have their own query', async () => {
-  const { reader, lists } = setUp(100);
-  const ranges = [
-    RANGE,
-    { ...RANGE, after: 2 },
-    { ...RANGE, topic: 'b' },
-    { ...RANGE, limit: 11 },
-    { ...RANGE, maxBytes: 1001 },
-  ];
-  const reads = ranges.map((range) => reader.readNext(range, 4));
-  await tick();
-  assert.equal(lists.length, ranges.length);
-  for (const { answer } of lists) answer(EMPTY);
-  await Promise.all(reads);
-});
-
-test('a failed query fails the readers that share it, and no later one', async () => {
-  const { reader, lists } = setUp();
-  const reads = Promise.allSettled([reader.readNext(RANGE, 4), reader.readNext(RANGE, 4)]);
-  await tick();
-  lists[0]?.fail(new Error('unavailable'));
-  assert.deepEqual(
-    (await reads).map(({ status }) => status),
-    ['rejected', 'rejected'],
-  );
-  const again = reader.readNext(RANGE, 4);
-  await tick();
-  assert.equal(lists.length, 2);
-  lists[1]?.answer(EMPTY);
-  await again;
-});
-
-test('concurrent pages share a query of bounds', async () => {
-  const { reader, bounds, lists } = setUp();
-  const topics = ['a', 'a', 'b', 'c'];
-  const pages = topics.map((topic) => reader.read({ ...RANGE, topic, after: null }));
-  await tick();
-  assert.deepEqual(
-    bounds.map(({ asked }) => asked),
-    [['a', 'b', 'c']],
-  );
-  bounds[0]?.answer(boundsOf(1, 0));
-  await tick();
-  for (const { answer } of lists) answer({ ...EMPTY, last: 0, end: 0 });
-  await Promise.all(pages);
-});
-
-test('a page reads what was appended since from the database, and nothing if there is nothing', async () => {
-  const { reader, bounds, lists } = setUp();
-  const page = async (last: number, ...found: readonly FeedEventRow[]) => {
-    const queries = lists.length;
-    const reading = reader.read({ ...RANGE, after: null });
-    await tick();
-    bounds.at(-1)?.answer(boundsOf(1, last));
-    await tick();
-    lists[queries]?.answer({ first: 1, last, end: last, entries: found, hasMore: false });
-    const slice = await reading;
-    return { positions: positions(slice), hasMore: slice.hasMore, queries: lists.length - queries };
-  };
-  assert.deepEqual(await page(1, row(1)), { positions: [1], hasMore: false, queries: 1 });
-  assert.deepEqual(await page(1), { positions: [1], hasMore: false, queries: 0 });
-  assert.deepEqual(await page(3, row(2), row(3)), { positions: [1, 2, 3], hasMore: false, queries: 1 });
-  assert.equal(lists.at(-1)?.asked.after, 1, 'only what is not cached');
-});
-
-test('a feed whose newest events were removed by hand ends at the last position, also from the cache', async () => {
-  const { reader, lists } = setUp();
-  for (let reads = 0; reads < 2; reads += 1) {
-    const reading = reader.readNext({ ...RANGE, after: 0 }, 5);
-    await tick();
-    lists[0]?.answer({ first: 1, last: 5, end: 5, entries: [row(1), row(2)], hasMore: false });
-    const slice = await reading;
-    assert.deepEqual([positions(slice), slice.end, slice.hasMore], [[1, 2], 5, false]);
-  }
-  const rest = await reader.readNext({ ...RANGE, after: 3 }, 5);
-  assert.deepEqual([positions(rest), rest.end, rest.hasMore], [[], 5, false]);
-  assert.equal(lists.length, 1);
-});
-
 test('a cached page does not wait for queries of other topics', async () => {
   const { reader, bounds, lists } = setUp(1);
   const first = reader.readNext({ ...RANGE, after: 0 }, 1);
@@ -208,26 +127,5 @@ test('limits concurrent queries and serves every reader', async () => {
   assert.deepEqual(
     outcomes.map(({ status }) => status),
     ['fulfilled', 'rejected', 'fulfilled', 'rejected', 'fulfilled'],
-  );
-});
-
-test('refuses a position behind the end or removed by retention, and accepts both ends of the stored entries', async () => {
-  const { reader, bounds, lists } = setUp();
-  const read = async (after: number | null) => {
-    const reading = reader.read({ ...RANGE, after });
-    reading.catch(() => undefined);
-    await tick();
-    bounds.at(-1)?.answer(boundsOf(5, 9));
-    await tick();
-    lists.at(-1)?.answer({ first: 5, last: 9, end: 9, entries: [], hasMore: false });
-    return reading;
-  };
-  assert.equal((await read(9)).end, 9);
-  assert.equal((await read(4)).end, 9);
-  assert.equal((await read(null)).end, 9);
-  await assert.rejects(read(10), FeedCursorInvalid);
-  await assert.rejects(
-    read(3),
-    (error) => error instanceof FeedCursorGone && error.oldest === encodeCursor('a', 4),
   );
 });

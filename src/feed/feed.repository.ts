@@ -1,13 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { Settings } from '../config/settings.js';
-import { EventEntity } from '../database/entities/event.entity.js';
+import { EventEntity, RunEntity } from '../database/entities/run.entity.js';
 import { FeedEntryEntity, FeedTopicEntity } from '../database/entities/feed.entity.js';
-import { RunEntity } from '../database/entities/run.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { sendTopics, textsOf, type CommitNotice } from '../database/notices/commit-notice.js';
 import { rows, type SqlExecutor } from '../database/sql/sql.js';
-import type { FeedEvent } from './cache/feed-entry.js';
+import type { FeedEvent } from './cache/feed-tail.js';
 
 export interface FeedAppend {
   readonly topic: string;

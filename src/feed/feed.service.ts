@@ -3,8 +3,8 @@ import type { EventStreamResponse } from '../common/http/server/bounded-readers.
 import { CommitNotices } from '../database/notices/commit-notices.js';
 import type { Topics } from '../database/notices/topics.js';
 import { retryWhileUnavailable } from '../database/failover/unavailable.js';
-import { FeedSlice } from './cache/feed-slice.js';
-import type { FeedStreamQueryDto } from './dto/feed-query.dto.js';
+import { FeedSlice } from './cache/feed-tail.js';
+import type { FeedStreamQueryDto } from './feed.dto.js';
 import { FeedCursors } from './feed-cursors.js';
 import { FEED_LIMITS, type FeedLimits } from './feed-limits.js';
 import { FeedMetrics } from './feed-metrics.js';

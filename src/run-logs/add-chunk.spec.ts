@@ -2,9 +2,15 @@ import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import * as fc from 'fast-check';
 import { addChunk, EMPTY_LOG, isKept, type LogRow, type LogState } from './add-chunk.js';
-import { cursorsOf, decodeCursor } from './log-cursor.js';
-import type { LogChunk, LogLine } from './log-line.js';
-import { entriesOf, LOG_START, type LogEntry, type LogPosition } from './log-position.js';
+import { cursorsOf, decodeCursor } from './log-page.js';
+import {
+  type LogChunk,
+  type LogLine,
+  entriesOf,
+  LOG_START,
+  type LogEntry,
+  type LogPosition,
+} from './log-line.js';
 
 const RUN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const cursorOf = cursorsOf(RUN, 3);

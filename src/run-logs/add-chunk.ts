@@ -1,5 +1,4 @@
-import { MAX_BYTES, type LogChunk, type LogLine } from './log-line.js';
-import { LOG_START, type LogPosition } from './log-position.js';
+import { MAX_BYTES, type LogChunk, type LogLine, LOG_START, type LogPosition } from './log-line.js';
 
 /** Bytes of text in a row, unless one line has more: what is unpacked to read one line. */
 const ROW_BYTES = 128 * 1024;

@@ -1,7 +1,6 @@
-import type { LogEntryDto } from './dto/log-entry.dto.js';
-import { continues } from './line-pieces.js';
-import { cursorsOf } from './log-cursor.js';
-import type { LogEntry, LogPosition } from './log-position.js';
+import type { LogEntryDto } from './log.dto.js';
+import { continues, type LogEntry, type LogPosition } from './log-line.js';
+import { createHash } from 'node:crypto';
 
 /** How many lines of a log were printed, and how many of them are not stored, whoever left them out. */
 export interface LogLines {
@@ -67,4 +66,54 @@ function toDtos({ runId, attempt, entries }: LogPage): LogEntryDto[] {
     const time = new Date(t).toISOString();
     return { cursor, line: entry.number, t: time, stream, text, ...(continued && { continued }) };
   });
+}
+
+// Offsets of the fields: attempt (2 bytes), line (6), bytes (7), unknown gaps (4), hash of the run id (5).
+const LINE_AT = 2;
+const BYTES_AT = 8;
+const GAPS_AT = 15;
+const HASH_AT = 19;
+const LENGTH = 24;
+const FORM = /^[A-Za-z0-9_-]{32}$/;
+
+export interface LogCursor {
+  readonly attempt: number;
+  readonly position: LogPosition;
+}
+
+/** Makes cursors of one log. */
+export function cursorsOf(runId: string, attempt: number): (position: LogPosition) => string {
+  const hash = hashOf(runId);
+  return ({ line, bytes, unknownGaps }) => {
+    const buffer = Buffer.alloc(LENGTH);
+    // The number of bytes has 7 bytes: its eighth, which is 0, is overwritten by the line.
+    buffer.writeBigUInt64BE(BigInt(bytes), BYTES_AT - 1);
+    buffer.writeUInt16BE(attempt);
+    buffer.writeUIntBE(line, LINE_AT, BYTES_AT - LINE_AT);
+    buffer.writeUInt32BE(unknownGaps, GAPS_AT);
+    hash.copy(buffer, HASH_AT);
+    return buffer.toString('base64url');
+  };
+}
+
+/** Reads a client's cursor for a run; null if it was not made for this run. */
+export function decodeCursor(runId: string, text: string): LogCursor | null {
+  if (!FORM.test(text)) return null;
+  const buffer = Buffer.from(text, 'base64url');
+  if (!buffer.subarray(HASH_AT).equals(hashOf(runId))) return null;
+  return {
+    attempt: buffer.readUInt16BE(),
+    position: {
+      line: buffer.readUIntBE(LINE_AT, BYTES_AT - LINE_AT),
+      bytes: Number(BigInt.asUintN(56, buffer.readBigUInt64BE(BYTES_AT - 1))),
+      unknownGaps: buffer.readUInt32BE(GAPS_AT),
+    },
+  };
+}
+
+function hashOf(runId: string): Buffer {
+  return createHash('sha256')
+    .update(runId)
+    .digest()
+    .subarray(0, LENGTH - HASH_AT);
 }

@@ -1,17 +1,14 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { Quota } from '../common/quotas/quota.js';
-import { Refusals } from '../common/quotas/refusals.js';
 import { Settings } from '../config/settings.js';
 import { Semaphore } from '@longshore/common/semaphore';
 import { RunNotFound } from '../runs/run.errors.js';
 import { EMPTY_LOG } from './add-chunk.js';
-import { LinePieces } from './line-pieces.js';
-import { decodeCursor, type LogCursor } from './log-cursor.js';
+import { LinePieces, entriesOf, gapBetween, LOG_START, type LogEntry, type LogPosition } from './log-line.js';
+import { decodeCursor, type LogCursor, type LogLines, type LogPage } from './log-page.js';
 import { LogCompleteness } from './log-completeness.js';
-import { LOG_LIMITS, type LogLimits } from './log-limits.js';
+import { LOG_LIMITS } from './log-limits.js';
 import { unpackLines } from './log-packing.js';
-import type { LogLines, LogPage } from './log-page.js';
-import { entriesOf, gapBetween, LOG_START, type LogEntry, type LogPosition } from './log-position.js';
 import { LogRowRepository } from './log-row.repository.js';
 import { AttemptNotFound, LogCursorInvalid } from './run-logs.errors.js';
 import type { LogId } from './run-log.repository.js';
@@ -52,13 +49,13 @@ export class LogSearches {
   readonly #quota: Quota;
   readonly #semaphore = new Semaphore(1);
 
-  constructor({ logSearches, logSearchesPerKey }: Settings, refusals: Refusals) {
-    const limits = {
+  constructor({ logSearches, logSearchesPerKey }: Settings) {
+    this.#quota = new Quota({
       what: 'searches of logs',
-      total: { max: logSearches, setting: 'SERVICE_LOG_SEARCHES' },
-      perKey: { max: logSearchesPerKey, setting: 'SERVICE_LOG_SEARCHES_PER_KEY' },
-    };
-    this.#quota = new Quota(limits, refusals);
+      setting: 'SERVICE_LOG_SEARCHES',
+      total: logSearches,
+      perKey: logSearchesPerKey,
+    });
   }
 
   /** Searches that run or wait. */
@@ -66,7 +63,7 @@ export class LogSearches {
     return this.#quota.held;
   }
 
-  /** @throws KeyOverQuota, ProcessOverQuota when too many wait already */
+  /** @throws OverLimit when too many wait already */
   async run<T>(keyId: string, search: () => Promise<T>): Promise<T> {
     this.#quota.take(keyId);
     try {
@@ -80,16 +77,13 @@ export class LogSearches {
 /** Reads pages of logs, a bounded number at a time. Each unpacks one row after the other. */
 @Injectable()
 export class LogReader {
-  readonly #semaphore: Semaphore;
+  readonly #semaphore = new Semaphore(LOG_LIMITS.maxReading);
 
   constructor(
     private readonly logs: LogCompleteness,
     private readonly rows: LogRowRepository,
     private readonly searches: LogSearches,
-    @Inject(LOG_LIMITS) private readonly limits: LogLimits,
-  ) {
-    this.#semaphore = new Semaphore(limits.maxReading);
-  }
+  ) {}
 
   /** Reads a client's cursor. @throws LogCursorInvalid if it is of another run or attempt */
   readCursor(runId: string, attempt: number | undefined, text: string | undefined): LogCursor | undefined {
@@ -103,8 +97,8 @@ export class LogReader {
   }
 
   /**
-   * @throws RunNotFound, AttemptNotFound; LogCursorInvalid for a position beyond the end of the log; KeyOverQuota and
-   * ProcessOverQuota for a search
+   * @throws RunNotFound, AttemptNotFound; LogCursorInvalid for a position beyond the end of the log; OverLimit for a
+   * search
    */
   read(range: LogRange): Promise<LogPage> {
     const read = (): Promise<LogPage> => this.#semaphore.run(() => this.#read(range));
@@ -139,7 +133,7 @@ export class LogReader {
   }
 
   async #readForwards(log: LogId, from: LogPosition, extent: Extent, range: LogRange): Promise<Picked> {
-    const limits = new PageLimits(range, this.limits.scanBytes);
+    const limits = new PageLimits(range);
     const entries: LogEntry[] = [];
     const pieces = new LinePieces(false);
     let end = from;
@@ -172,7 +166,7 @@ export class LogReader {
   async #readBackwards(log: LogId, extent: Extent, range: LogRange): Promise<Picked> {
     const last = range.before?.position ?? extent.end;
     const hasMore = last.line < extent.end.line;
-    const limits = new PageLimits(range, this.limits.scanBytes);
+    const limits = new PageLimits(range);
     const newestFirst: LogEntry[] = [];
     const pieces = new LinePieces(true);
     let start = last;
@@ -219,11 +213,9 @@ class PageLimits {
   #lines: number;
   #pieces: number;
   #bytes: number;
+  #scanBytes: number = LOG_LIMITS.scanBytes;
 
-  constructor(
-    { limit, maxPieces, maxBytes, contains }: LogRange,
-    private scanBytes: number,
-  ) {
+  constructor({ limit, maxPieces, maxBytes, contains }: LogRange) {
     this.#contains = contains?.toLowerCase();
     this.#lines = limit;
     this.#pieces = maxPieces;
@@ -231,7 +223,7 @@ class PageLimits {
   }
 
   get areReached(): boolean {
-    return this.#lines <= 0 || this.#pieces <= 0 || this.#bytes <= 0 || this.scanBytes <= 0;
+    return this.#lines <= 0 || this.#pieces <= 0 || this.#bytes <= 0 || this.#scanBytes <= 0;
   }
 
   /** Whether the pieces of a line go on the page, or a gap. A gap always does: a search must not hide it. */
@@ -241,7 +233,7 @@ class PageLimits {
     for (const piece of pieces) {
       if ('gap' in piece) continue;
       // Empty lines cost as well.
-      this.scanBytes -= piece.bytes + 1;
+      this.#scanBytes -= piece.bytes + 1;
       bytes += piece.bytes;
       if (this.#contains !== undefined) text += piece.line.text;
     }

@@ -3,7 +3,7 @@ import { DataSource } from 'typeorm';
 import { RunLogRowEntity } from '../database/entities/run-log.entity.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { rows } from '../database/sql/sql.js';
-import type { LogPosition } from './log-position.js';
+import type { LogPosition } from './log-line.js';
 import type { LogId } from './run-log.repository.js';
 
 /** A stored row; its lines are packed. */

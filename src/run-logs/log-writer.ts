@@ -1,4 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Settings } from '../config/settings.js';
@@ -6,7 +6,7 @@ import { Semaphore } from '@longshore/common/semaphore';
 import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/machine/new-id.js';
 import { addChunk, EMPTY_LOG, type LogRow, type LogState } from './add-chunk.js';
-import { LOG_LIMITS, type LogLimits } from './log-limits.js';
+import { LOG_LIMITS } from './log-limits.js';
 import type { LogChunk } from './log-line.js';
 import { LogMetrics } from './log-metrics.js';
 import { packLines } from './log-packing.js';
@@ -26,17 +26,14 @@ export interface ChunkAddress {
 /** Adds chunks to logs, a bounded number at a time; a bounded number of bytes waits. */
 @Injectable()
 export class LogWriter {
-  readonly #semaphore: Semaphore;
+  readonly #semaphore = new Semaphore(LOG_LIMITS.maxWriting);
   #waitingBytes = 0;
 
   constructor(
     private readonly repository: RunLogRepository,
     private readonly metrics: LogMetrics,
     private readonly settings: Settings,
-    @Inject(LOG_LIMITS) private readonly limits: LogLimits,
-  ) {
-    this.#semaphore = new Semaphore(limits.maxWriting);
-  }
+  ) {}
 
   /**
    * Stores a chunk, unless it is stored already, and returns the committed state of the log.
@@ -48,7 +45,7 @@ export class LogWriter {
     }
     if (!isRunId(address.runId)) throw new RunNotFound(address.runId);
     const bytes = chunk.lines.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0);
-    if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > this.limits.maxWaitingBytes) {
+    if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > LOG_LIMITS.maxWaitingBytes) {
       this.metrics.refusedChunks.inc();
       throw new LogStoreOverloaded();
     }
@@ -89,7 +86,7 @@ export class LogWriter {
   }
 
   async #readState({ runId, attempt, workerId }: ChunkAddress): Promise<LogState | null> {
-    const status = await this.repository.findStatus(runId, attempt, this.limits);
+    const status = await this.repository.findStatus(runId, attempt);
     if (status === null) throw new RunNotFound(runId);
     if (status.attempt === null) throw new LogChunkRefused(`OpRun '${runId}' has no attempt ${attempt}`);
     // Only the worker that opened the log writes it, even if an admin assigns the attempt to another one.

@@ -1,4 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import type { EventStreamResponse } from '../common/http/server/bounded-readers.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
@@ -7,9 +7,9 @@ import type { Topics } from '../database/notices/topics.js';
 import { retryWhileUnavailable } from '../database/failover/unavailable.js';
 import { RunNotFound } from '../runs/run.errors.js';
 import { isRunId } from '../runs/machine/new-id.js';
-import type { LogPageQueryDto } from './dto/log-query.dto.js';
-import { LOG_LIMITS, type LogLimits } from './log-limits.js';
-import { topicOf } from './closed-log-check.js';
+import type { LogPageQueryDto } from './log.dto.js';
+import { LOG_LIMITS } from './log-limits.js';
+import { topicOf } from './log-completeness.js';
 import { toEndFrame, toFrames, type LogPage } from './log-page.js';
 import { LogReader, type LogRange } from './log-reader.js';
 
@@ -33,7 +33,6 @@ export class LogService {
   constructor(
     private readonly reader: LogReader,
     notices: CommitNotices,
-    @Inject(LOG_LIMITS) private readonly limits: LogLimits,
   ) {
     this.#topics = notices.topicsOf('logs');
   }
@@ -71,7 +70,7 @@ export class LogService {
     stream: EventStreamResponse,
     signal: AbortSignal,
   ): Promise<void> {
-    const { streamLines, streamBytes } = this.limits;
+    const { streamLines, streamBytes } = LOG_LIMITS;
     const asked = this.#rangeOf({ ...request, limit: streamLines });
     const range = { ...asked, maxPieces: streamLines, maxBytes: streamBytes };
     let page: LogPage | undefined = await this.reader.read(range);
@@ -89,7 +88,7 @@ export class LogService {
         }
         ({ version } = topic);
         const next = rangeBehind(page, range);
-        page = await retryWhileUnavailable(() => this.reader.read(next), this.limits, signal);
+        page = await retryWhileUnavailable(() => this.reader.read(next), LOG_LIMITS, signal);
       }
     } catch (error) {
       // Retention has removed the run: ends the stream.
@@ -115,8 +114,8 @@ export class LogService {
       before: this.reader.readCursor(runId, attempt, before),
       fromEnd: tail !== undefined,
       limit: Math.min(tail ?? Infinity, limit ?? tail ?? DEFAULT_LIMIT),
-      maxPieces: this.limits.pagePieces,
-      maxBytes: this.limits.pageBytes,
+      maxPieces: LOG_LIMITS.pagePieces,
+      maxBytes: LOG_LIMITS.pageBytes,
       contains,
       callerId,
     };

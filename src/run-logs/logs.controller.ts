@@ -1,16 +1,4 @@
-import {
-  Body,
-  Controller,
-  Get,
-  Headers,
-  Inject,
-  Injectable,
-  Param,
-  Put,
-  Query,
-  Req,
-  Res,
-} from '@nestjs/common';
+import { Body, Controller, Get, Headers, Injectable, Param, Put, Query, Req, Res } from '@nestjs/common';
 import {
   ApiExtraModels,
   ApiHeader,
@@ -26,21 +14,25 @@ import { CurrentCaller } from '../auth/api-key.guard.js';
 import { EXAMPLE_WORKER_ID, RUN_ID_PARAM } from '../common/http/api-examples.js';
 import { InvalidRequest } from '../common/errors/domain-error.js';
 import { ApiResource, ApiErrors } from '../common/http/errors/error.dto.js';
-import { BoundedReaders, readerQuota } from '../common/http/server/bounded-readers.js';
+import { BoundedReaders } from '../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../common/http/server/held-requests.js';
-import { Refusals } from '../common/quotas/refusals.js';
 import { Settings } from '../config/settings.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { AllowHolders } from '../runs/http/held-run.guard.js';
 import { FencedBy, RUN_ATTEMPT_HEADER, WORKER_ID_HEADER, type Fence } from '../runs/http/request-headers.js';
-import { LogChunkDto, LogPositionDto, toLogLine } from './dto/log-chunk.dto.js';
-import { LogGapDto, LogLineDto } from './dto/log-entry.dto.js';
-import { LogPageQueryDto, LogStreamQueryDto } from './dto/log-query.dto.js';
-import { cursorsOf } from './log-cursor.js';
-import { LOG_LIMITS, type LogLimits } from './log-limits.js';
+import {
+  LogChunkDto,
+  LogPositionDto,
+  toLogLine,
+  LogGapDto,
+  LogLineDto,
+  LogPageQueryDto,
+  LogStreamQueryDto,
+} from './log.dto.js';
+import { cursorsOf, toJsonLines, toPlainText } from './log-page.js';
+import { LOG_LIMITS } from './log-limits.js';
 import { LAST_CHUNK } from './log-line.js';
 import { LogMetrics } from './log-metrics.js';
-import { toJsonLines, toPlainText } from './log-page.js';
 import { LogService } from './log.service.js';
 import { LogWriter } from './log-writer.js';
 
@@ -78,14 +70,8 @@ function header(description: string, schema: object) {
 /** The long polls and streams of logs. */
 @Injectable()
 export class LogReaders extends BoundedReaders {
-  constructor(
-    requests: HeldRequests,
-    @Inject(LOG_LIMITS) limits: LogLimits,
-    metrics: LogMetrics,
-    settings: Settings,
-    refusals: Refusals,
-  ) {
-    super(requests, limits, metrics, readerQuota('logs', settings, refusals));
+  constructor(requests: HeldRequests, metrics: LogMetrics, settings: Settings) {
+    super(requests, settings, 'logs', LOG_LIMITS, metrics);
   }
 }
 

@@ -1,15 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { AttemptEntity } from '../database/entities/attempt.entity.js';
-import { EventEntity } from '../database/entities/event.entity.js';
+import { AttemptEntity, EventEntity, RunEntity } from '../database/entities/run.entity.js';
 import { RunLogEntity, RunLogRowEntity } from '../database/entities/run-log.entity.js';
-import { RunEntity } from '../database/entities/run.entity.js';
 import { sendLogPosition } from '../database/notices/commit-notice.js';
 import { EntityTable } from '../database/sql/entity-table.js';
 import { inBatches } from '../database/sql/in-batches.js';
 import { execute, rows, unnestRows } from '../database/sql/sql.js';
 import type { LogChange, LogState } from './add-chunk.js';
-import type { LogLimits } from './log-limits.js';
+import { LOG_LIMITS } from './log-limits.js';
 
 /** Rows dropped by one statement at most. */
 const DROP_BATCH = 500;
@@ -39,9 +37,6 @@ export interface LogStatus {
   readonly silentWorker: string | null;
 }
 
-/** See `LogLimits`. */
-export type LogSilence = Pick<LogLimits, 'silenceMs' | 'activeSilenceMs'>;
-
 const RUNS = new EntityTable(RunEntity);
 const ATTEMPTS = new EntityTable(AttemptEntity);
 const EVENTS = new EntityTable(EventEntity);
@@ -70,9 +65,8 @@ export class RunLogRepository {
   /**
    * The status of a log; null for an unknown run.
    * @param attempt null for the current one
-   * @param silence after the end of the attempt and the last chunk
    */
-  async findStatus(runId: string, attempt: number | null, silence: LogSilence): Promise<LogStatus | null> {
+  async findStatus(runId: string, attempt: number | null): Promise<LogStatus | null> {
     const [row] = await rows<StatusRow>(
       this.dataSource,
       `select r.attempt as "currentAttempt",
@@ -88,7 +82,7 @@ export class RunLogRepository {
          left join ${ATTEMPTS.name} a on a.run_id = r.id and a.attempt = asked.attempt
          left join ${LOGS.name} l on l.run_id = r.id and l.attempt = asked.attempt
         where r.id = $1::uuid`,
-      [runId, attempt, silence.silenceMs, silence.activeSilenceMs],
+      [runId, attempt, LOG_LIMITS.silenceMs, LOG_LIMITS.activeSilenceMs],
     );
     if (row === undefined) return null;
     const { openedBy } = row;
@@ -96,10 +90,7 @@ export class RunLogRepository {
   }
 
   /** Those of the logs that are closed, whose run is removed, or to which only `silentWorker` could add lines. */
-  async listSilent(
-    logs: readonly LogId[],
-    { silenceMs, activeSilenceMs }: LogSilence,
-  ): Promise<(LogId & Pick<LogStatus, 'silentWorker'>)[]> {
+  async listSilent(logs: readonly LogId[]): Promise<(LogId & Pick<LogStatus, 'silentWorker'>)[]> {
     const source = unnestRows(
       { run_id: 'uuid', attempt: 'integer' },
       logs.map(({ runId, attempt }) => ({ run_id: runId, attempt })),
@@ -116,7 +107,7 @@ export class RunLogRepository {
         where r.id is null
            or ${isClosed('$2')}
            or ${isSilent('$1')}`,
-      [silenceMs, activeSilenceMs, ...source.params],
+      [LOG_LIMITS.silenceMs, LOG_LIMITS.activeSilenceMs, ...source.params],
     );
   }
 

@@ -1,10 +1,8 @@
 import { Module } from '@nestjs/common';
 import { RunsModule } from '../runs/runs.module.js';
 import { WorkersModule } from '../workers/workers.module.js';
-import { DEFAULT_LOG_LIMITS, LOG_LIMITS } from './log-limits.js';
 import { LogCompleteness } from './log-completeness.js';
 import { LogMetrics } from './log-metrics.js';
-import { ClosedLogCheck } from './closed-log-check.js';
 import { LogReader, LogSearches } from './log-reader.js';
 import { LogRemovalJob } from './log-removal.job.js';
 import { LogRowRepository } from './log-row.repository.js';
@@ -18,13 +16,11 @@ import { RunLogRepository } from './run-log.repository.js';
   imports: [RunsModule, WorkersModule],
   controllers: [LogsController],
   providers: [
-    { provide: LOG_LIMITS, useValue: DEFAULT_LOG_LIMITS },
     RunLogRepository,
     LogRowRepository,
     LogCompleteness,
     LogMetrics,
     LogWriter,
-    ClosedLogCheck,
     LogSearches,
     LogReader,
     LogReaders,

@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { AuditEntryEntity } from '../database/entities/audit-entry.entity.js';
+import { AuditEntryEntity } from '../database/entities/security.entity.js';
 import { FeedModule } from '../feed/feed.module.js';
 import { HealthChecks } from '../health/health-checks.js';
 import { HealthModule } from '../health/health.module.js';

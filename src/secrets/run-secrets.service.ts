@@ -1,16 +1,21 @@
 import { Injectable, Logger } from '@nestjs/common';
+import { recordSecretsRead } from '../auth/audit-log.js';
 import type { Caller } from '../auth/access.js';
-import { assertCovers } from '../auth/api-key.guard.js';
-import type { SecretKind } from '../database/entities/secret.entity.js';
+import { DataSource } from 'typeorm';
+import { EntityTable } from '../database/sql/entity-table.js';
+import { SecretEntity, type SecretKind } from '../database/entities/security.entity.js';
+import { rows } from '../database/sql/sql.js';
 import type { Fence } from '../runs/http/request-headers.js';
+import type { RunRecord } from '../runs/machine/run.js';
+import { REQUIRING_FIELDS, type RequiringRun, requirementsOf } from '../runs/requirements.js';
+import { RUNS } from '../runs/storage/run-columns.js';
+import { assertCovers } from '../auth/api-key.guard.js';
 import { showOptions } from '../runs/options/option-values.js';
 import type { SecretVariables } from '../runs/options/run-options.js';
 import { VARIABLE_NAME } from '../runs/options/names.js';
 import { isInExecution } from '../runs/machine/run-state.js';
-import { requirementsOf } from '../runs/requirements.js';
 import { RunNotFound, RunRejected } from '../runs/run.errors.js';
 import { isRunId } from '../runs/machine/new-id.js';
-import { RunSecretsRepository, type RunSecrets } from './run-secrets.repository.js';
 import type { RegistryLoginDto, RunSecretsDto } from './secret.dto.js';
 import { SecretCipher } from './secret-cipher.js';
 import {
@@ -20,13 +25,45 @@ import {
   SecretVariableRefused,
 } from './secrets.errors.js';
 
+/** Who holds a run, and those of its secrets that exist. */
+interface RunSecrets extends RequiringRun, Pick<RunRecord, 'state' | 'workerId' | 'attempt'> {
+  /** By name; empty unless the worker holds the run at the attempt. */
+  readonly secrets: ReadonlyMap<string, Pick<SecretEntity, 'kind' | 'ciphertext'>>;
+}
+
+interface StoredRunSecrets extends Omit<RunSecrets, 'secrets'> {
+  readonly found: Readonly<
+    Record<string, { readonly kind: SecretEntity['kind']; readonly base64: string }>
+  > | null;
+}
+
+const SECRETS = new EntityTable(SecretEntity);
+const OPTIONS = `r."${RUNS.column('options')}"`;
+
+/** One statement, so that the run is held at the moment at which its secrets are read. */
+const FIND = `select ${RUNS.select('r', ['state', 'workerId', 'attempt', ...REQUIRING_FIELDS])},
+       (select json_object_agg(s.name, json_build_object('kind', s.kind, 'base64', encode(s.ciphertext, 'base64')))
+          from ${SECRETS.name} s
+         where r.state in ('ASSIGNED', 'RUNNING')
+           and r.worker_id = $2::text
+           and r.attempt = $3::integer
+           and s.name in (select value from json_each_text(${OPTIONS} -> 'secrets')
+                           union all
+                          select value ->> 'secret' from json_array_elements(${OPTIONS} -> 'secrets_from')
+                           union all
+                          select value ->> 'secret' from json_each(${OPTIONS} -> 'files')
+                           union all
+                          select ${OPTIONS} ->> 'image_pull_secret')) as found
+  from ${RUNS.name} r
+ where r.id = $1::uuid`;
+
 /** Gives the values of a run's secrets to the worker that holds the run. */
 @Injectable()
 export class RunSecretsService {
   private readonly logger = new Logger('Secrets');
 
   constructor(
-    private readonly runs: RunSecretsRepository,
+    private readonly dataSource: DataSource,
     private readonly cipher: SecretCipher,
   ) {}
 
@@ -38,7 +75,7 @@ export class RunSecretsService {
    * of the database
    */
   async get(runId: string, { workerId, attempt }: Fence, caller: Caller): Promise<RunSecretsDto> {
-    const run = isRunId(runId) ? await this.runs.find(runId, { workerId, attempt }) : null;
+    const run = isRunId(runId) ? await this.#find(runId, { workerId, attempt }) : null;
     if (!run) throw new RunNotFound(runId);
     if (!isInExecution(run.state) || run.workerId !== workerId) {
       throw new RunRejected(runId, { reason: 'other-worker', workerId });
@@ -62,9 +99,21 @@ export class RunSecretsService {
     // It uses all that were found: another one would have been missed above.
     const names = [...run.secrets.keys()];
     if (names.length > 0) {
-      await this.runs.recordRead({ runId, attempt, workerId, names: names.toSorted() }, caller);
+      const read = { runId, attempt, workerId, names: names.toSorted() };
+      await recordSecretsRead(this.dataSource, caller, read);
     }
     return answer;
+  }
+
+  /** Null for an unknown run. */
+  async #find(runId: string, { workerId, attempt }: Fence): Promise<RunSecrets | null> {
+    const [stored] = await rows<StoredRunSecrets>(this.dataSource, FIND, [runId, workerId, attempt]);
+    if (!stored) return null;
+    const { found, ...run } = stored;
+    const secrets = Object.entries(found ?? {}).map(
+      ([name, { kind, base64 }]) => [name, { kind, ciphertext: Buffer.from(base64, 'base64') }] as const,
+    );
+    return { ...run, secrets: new Map(secrets) };
   }
 
   /** @throws SecretVariableRefused when the prefix makes a name that no run may set, or that of the path of a file */

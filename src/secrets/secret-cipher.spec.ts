@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createSecretKey } from 'node:crypto';
 import { describe, it } from 'vitest';
 import { SecretCipher, type SecretIdentity } from './secret-cipher.js';
-import { SecretsNotConfigured, SecretUndecryptable } from './secrets.errors.js';
+import { SecretUndecryptable } from './secrets.errors.js';
 
 const SECRET: SecretIdentity = { name: 'database-password', kind: 'opaque' };
 const VALUE = 'hunter2 \u{1F511} é';
@@ -15,12 +15,6 @@ function cipherOf(...keys: string[]): SecretCipher {
 const CIPHER = cipherOf('one');
 
 describe('the cipher of secrets', () => {
-  it('decrypts what it encrypted, whatever the text', () => {
-    for (const value of [VALUE, '', 'a', 'x'.repeat(65_536)]) {
-      assert.equal(CIPHER.decrypt(SECRET, CIPHER.encrypt(SECRET, value)), value);
-    }
-  });
-
   it('uses another nonce each time, so that equal values cannot be told', () => {
     const made = Array.from({ length: 1000 }, () => CIPHER.encrypt(SECRET, VALUE).subarray(8));
     assert.equal(new Set(made.map((bytes) => bytes.subarray(0, 12).toString('hex'))).size, made.length);
@@ -33,20 +27,6 @@ describe('the cipher of secrets', () => {
     assert.deepEqual(cipherOf('one', 'two').keyId, CIPHER.keyId);
     assert.notDeepEqual(cipherOf('two').keyId, CIPHER.keyId);
     assert.notDeepEqual(CIPHER.keyId, Buffer.alloc(32, 'one').subarray(0, 8));
-  });
-
-  it('decrypts with any of its keys and encrypts with the first', () => {
-    const old = CIPHER.encrypt(SECRET, VALUE);
-    const both = cipherOf('two', 'one');
-    assert.equal(both.decrypt(SECRET, old), VALUE);
-    assert.equal(cipherOf('two').decrypt(SECRET, both.encrypt(SECRET, VALUE)), VALUE);
-  });
-
-  it('refuses what a key encrypted that it does not have', () => {
-    assert.throws(() => cipherOf('two', 'three').decrypt(SECRET, CIPHER.encrypt(SECRET, VALUE)), {
-      name: SecretUndecryptable.name,
-      message: `Secret '${SECRET.name}' cannot be decrypted: its key is not in SERVICE_SECRETS_KEY`,
-    });
   });
 
   it('refuses a value that was moved to another name or kind', () => {
@@ -67,12 +47,5 @@ describe('the cipher of secrets', () => {
       assert.throws(() => CIPHER.decrypt(SECRET, changed), SecretUndecryptable, `byte ${at}`);
       assert.throws(() => CIPHER.decrypt(SECRET, made.subarray(0, at)), SecretUndecryptable, `${at} bytes`);
     }
-  });
-
-  it('without keys does nothing', () => {
-    const none = cipherOf();
-    assert.throws(() => none.encrypt(SECRET, VALUE), SecretsNotConfigured);
-    assert.throws(() => none.decrypt(SECRET, CIPHER.encrypt(SECRET, VALUE)), SecretsNotConfigured);
-    assert.throws(() => none.keyId, SecretsNotConfigured);
   });
 });

@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, hash, randomBytes, type KeyObject } from 'node:crypto';
 import { Inject, Injectable } from '@nestjs/common';
 import { Settings } from '../config/settings.js';
-import type { SecretEntity } from '../database/entities/secret.entity.js';
+import type { SecretEntity } from '../database/entities/security.entity.js';
 import { SecretsNotConfigured, SecretUndecryptable } from './secrets.errors.js';
 
 /** Names a secret; it is authenticated with the value, so that a value moved to another row does not decrypt. */

@@ -1,11 +1,11 @@
 import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/swagger';
-import { IsIn, IsOptional } from 'class-validator';
+import { IsIn } from 'class-validator';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import { Check, IsText } from '../common/http/validation/dto-decorators.js';
 import { QueryInteger, QueryString } from '../common/http/validation/query-decorators.js';
 import { PassByReference } from '../common/http/validation/free-form-json.js';
-import { SECRET_KINDS, type SecretEntity, type SecretKind } from '../database/entities/secret.entity.js';
+import { SECRET_KINDS, type SecretEntity, type SecretKind } from '../database/entities/security.entity.js';
 import { MAX_VARIABLES, SECRET_NAME } from '../runs/options/names.js';
 
 /** Largest and default number of secrets on a page. */
@@ -71,12 +71,10 @@ export class SecretDto {
 
 export class ListSecretsQueryDto {
   /** Secrets of a page; 1,000 unless given. */
-  @IsOptional()
   @QueryInteger({ min: 1, max: MAX_LISTED_SECRETS })
   limit?: number;
 
   /** The page starts after this name. */
-  @IsOptional()
   @QueryString(SECRET_NAME)
   after?: string;
 }

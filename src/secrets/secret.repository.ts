@@ -3,7 +3,7 @@ import { InjectRepository } from '@nestjs/typeorm';
 import { MoreThan, Repository } from 'typeorm';
 import { recordChange, type Author } from '../auth/audit-log.js';
 import { EntityTable } from '../database/sql/entity-table.js';
-import { SecretEntity } from '../database/entities/secret.entity.js';
+import { SecretEntity } from '../database/entities/security.entity.js';
 import { execute, rows } from '../database/sql/sql.js';
 
 /** A row of `secrets` without the ciphertext. */

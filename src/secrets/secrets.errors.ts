@@ -1,5 +1,5 @@
 import { DomainError } from '../common/errors/domain-error.js';
-import type { SecretKind } from '../database/entities/secret.entity.js';
+import type { SecretKind } from '../database/entities/security.entity.js';
 
 /** SERVICE_SECRETS_KEY is unset. */
 export class SecretsNotConfigured extends DomainError {

@@ -7,7 +7,7 @@ import { textMapProblem } from '../common/http/validation/dto-decorators.js';
 import { DtoPlan } from '../common/http/validation/dto-plan.js';
 import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Log } from '../common/logging/logger.js';
-import type { SecretKind } from '../database/entities/secret.entity.js';
+import type { SecretKind } from '../database/entities/security.entity.js';
 import type { Page } from '../database/sql/read-page.js';
 import { MAX_VARIABLES, VARIABLE_NAME, SECRET_NAME } from '../runs/options/names.js';
 import { SecretCipher } from './secret-cipher.js';

@@ -22,11 +22,19 @@ import { answerPage } from '../runs/http/json-stream.js';
 import { Settings } from '../config/settings.js';
 import { ConcurrencySlots } from '../runs/queue/concurrency-slots.js';
 import { HeartbeatDto, HeartbeatQueryDto, toHeartbeat } from './dto/heartbeat.dto.js';
-import { HeartbeatAnswerDto, toLostOpDto } from './dto/heartbeat-answer.dto.js';
-import { ListWorkersQueryDto, toWorkerDto, WorkerDto } from './dto/worker.dto.js';
+import {
+  HeartbeatAnswerDto,
+  toLostOpDto,
+  ListWorkersQueryDto,
+  toWorkerDto,
+  WorkerDto,
+} from './dto/worker.dto.js';
 import { HeldHeartbeats, namedRunsOf, type NamedRuns } from './heartbeats/held-heartbeats.js';
 import type { PooledWorker } from './pool/worker-pool.js';
 import { WorkersService } from './workers.service.js';
+import { BulkRunsService } from '../runs/bulk/bulk-runs.service.js';
+import { ReportEventsDto, ReportEventsResultDto } from '../runs/bulk/bulk-runs.dto.js';
+import { ApiIdempotencyKey, BulkKeysOf, type BulkKeys } from '../runs/http/idempotency.js';
 
 @ApiTags('workers')
 @Controller('workers')
@@ -152,5 +160,37 @@ export class WorkersController {
     // Nest keeps the arguments of the handler until the response.
     delete body.running_ops;
     return { worker, named: namedRunsOf(heartbeat) };
+  }
+}
+
+@ApiTags('bulk')
+@Controller('workers')
+export class ReportsController {
+  constructor(private readonly bulk: BulkRunsService) {}
+
+  /**
+   * Report up to 100 events of the runs of a worker
+   * @remarks Each event is recorded or refused independently, as if it were sent alone with `X-Worker-Id` and, if it has
+   * an attempt, `X-Run-Attempt`. Events of one run are recorded in the order of the list. A key that is bound to workers
+   * must give the attempt. If the service is unavailable and has recorded none, the response is 503.
+   */
+  @Post(':worker_id/events')
+  @HttpCode(200)
+  @AllowScopes('client', 'worker')
+  @AllowBoundKeys()
+  @ApiParam(WORKER_ID_PARAM)
+  @ApiIdempotencyKey(
+    'Each item has its own key, made of this one and its index: it is recorded once, however often it is sent; with ' +
+      'another content it gets 409.',
+  )
+  @ApiOkResponse({ type: ReportEventsResultDto, description: 'One result per event.' })
+  async reportEvents(
+    @Param('worker_id') workerId: string,
+    @Body() { events }: ReportEventsDto,
+    @BulkKeysOf() keys: BulkKeys,
+    @CurrentCaller() caller: Caller,
+  ): Promise<ReportEventsResultDto> {
+    assertActsAs(caller, workerId);
+    return { results: await this.bulk.report(workerId, events, keys, caller) };
   }
 }

@@ -1,4 +1,4 @@
-import { DomainError } from '../common/errors/domain-error.js';
+import { DomainError, OverLimit } from '../common/errors/domain-error.js';
 
 export class WorkerNotFound extends DomainError {
   readonly kind = 'not-found';
@@ -27,25 +27,6 @@ export class TooManyHeartbeats extends DomainError {
 }
 
 /** The pool is full, and the worker is not registered. */
-export class TooManyWorkers extends DomainError {
-  readonly kind = 'unavailable';
-
-  constructor(max: number) {
-    super(`${max} workers are registered already (SERVICE_MAX_WORKERS)`, {
-      retryAfterSeconds: 10,
-      limit: 'SERVICE_MAX_WORKERS',
-    });
-  }
-}
-
-/** The GPUs and tags of a worker exceed the setting SERVICE_MAX_WORKER_BYTES. */
-export class WorkerTooLarge extends DomainError {
-  readonly kind = 'rate-limited';
-
-  constructor(maxBytes: number) {
-    super(`The GPUs and tags are larger than ${maxBytes} bytes (SERVICE_MAX_WORKER_BYTES)`, {
-      retryAfterSeconds: 60,
-      limit: 'SERVICE_MAX_WORKER_BYTES',
-    });
-  }
+export function tooManyWorkers(max: number): OverLimit {
+  return new OverLimit(`${max} workers are registered already`, 'SERVICE_MAX_WORKERS', 10, 'unavailable');
 }

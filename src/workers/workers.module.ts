@@ -5,19 +5,16 @@ import { Settings } from '../config/settings.js';
 import { WorkerDrainEntity } from '../database/entities/worker.entity.js';
 import { HealthModule } from '../health/health.module.js';
 import { RunsModule } from '../runs/runs.module.js';
-import { HeldHeartbeats } from './heartbeats/held-heartbeats.js';
-import { LostRuns } from './heartbeats/lost-runs.js';
+import { HeldHeartbeats, LostRuns } from './heartbeats/held-heartbeats.js';
 import { OverviewController } from './overview/overview.controller.js';
 import { OverviewService } from './overview/overview.service.js';
 import { POOL_PROVIDERS } from './pool/pool.providers.js';
 import { WorkerPool } from './pool/worker-pool.js';
-import { GracePeriod } from './reaper/grace-period.js';
+import { GracePeriod, OutageDetector } from './reaper/grace-period.js';
 import { LostRunSearch } from './reaper/lost-run-search.js';
-import { OutageDetector } from './reaper/outage-detector.js';
 import { ReaperInstrumentation } from './reaper/reaper-instrumentation.js';
 import { Reaper } from './reaper/reaper.js';
-import { ReportsController } from './reports.controller.js';
-import { WorkersController } from './workers.controller.js';
+import { ReportsController, WorkersController } from './workers.controller.js';
 import { WorkersService } from './workers.service.js';
 
 @Module({

@@ -3,6 +3,7 @@ import { stringifyJson } from '@longshore/common/json/json-text';
 import { Subject } from 'rxjs';
 import { DataSource } from 'typeorm';
 import type { Author } from '../auth/audit-log.js';
+import { OverLimit } from '../common/errors/domain-error.js';
 import { MINUTE, ScheduledJob, type JobRun } from '../common/scheduling/scheduled-job.js';
 import { HeldRunRepository } from '../runs/storage/held-run.repository.js';
 import type { HeldRun } from '../runs/scheduling-strategy.js';
@@ -11,7 +12,7 @@ import { readPage, type Page } from '../database/sql/read-page.js';
 import { freeResources, type FreeResources } from './free-resources.js';
 import { bytesOfResources } from './pool/worker-bytes.js';
 import { WorkerPool, type Heartbeat, type PooledWorker } from './pool/worker-pool.js';
-import { WorkerHoldsRuns, WorkerNotFound, WorkerTooLarge } from './workers.errors.js';
+import { WorkerHoldsRuns, WorkerNotFound } from './workers.errors.js';
 
 export interface WorkerStatus {
   readonly worker: PooledWorker;
@@ -36,12 +37,14 @@ export class WorkersService {
 
   /**
    * Registers a worker or refreshes it.
-   * @throws WorkerTooLarge, TooManyWorkers, TooManyHeartbeats
+   * @throws OverLimit, TooManyHeartbeats
    */
   async heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
     const { maxWorkerBytes } = this.settings;
-    if (bytesOfResources(heartbeat.gpus, heartbeat.tags) > maxWorkerBytes)
-      throw new WorkerTooLarge(maxWorkerBytes);
+    if (bytesOfResources(heartbeat.gpus, heartbeat.tags) > maxWorkerBytes) {
+      const detail = `The GPUs and tags are larger than ${maxWorkerBytes} bytes`;
+      throw new OverLimit(detail, 'SERVICE_MAX_WORKER_BYTES', 60);
+    }
     const worker = await this.pool.heartbeat(heartbeat);
     this.reported.next(worker);
     return worker;

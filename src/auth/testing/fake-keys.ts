@@ -1,7 +1,7 @@
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../database/data-source.js';
-import type { ApiKeySetting } from '../../config/api-key-setting.js';
-import { ApiKeyEntity } from '../../database/entities/api-key.entity.js';
+import type { ApiKeySetting } from '../../config/key-settings.js';
+import { ApiKeyEntity } from '../../database/entities/security.entity.js';
 import { ApiKeysRepository, type UsableKey } from '../api-keys.repository.js';
 
 /** A data source that was never connected. */

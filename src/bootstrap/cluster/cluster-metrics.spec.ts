@@ -49,63 +49,6 @@ async function read(metrics: ClusterMetrics): Promise<Record<string, number>> {
 }
 
 describe('the metrics of several processes', () => {
-  it('are their sums, and say how many there are', async () => {
-    const processes = new Set([new CountingProcess(3, 1), new CountingProcess(4, 2)]);
-    const values = await read(new ClusterMetrics(processes));
-    assert.deepEqual(values, {
-      requests_total: 7,
-      open: 3,
-      'seconds_bucket{le="1"}': 0,
-      'seconds_bucket{le="10"}': 7,
-      'seconds_bucket{le="+Inf"}': 7,
-      seconds_sum: 35,
-      seconds_count: 7,
-      longshore_server_processes: 2,
-      longshore_log_lines_dropped_total: 0,
-      longshore_log_waiting_bytes: 0,
-      longshore_server_process_replacements_total: 0,
-    });
-  });
-
-  it('keep the counters of processes that ended, and forget their gauges', async () => {
-    const [first, second, third] = [
-      new CountingProcess(3, 1),
-      new CountingProcess(4, 2),
-      new CountingProcess(5, 4),
-    ];
-    const live = new Set([first, second]);
-    const metrics = new ClusterMetrics(live);
-    await read(metrics);
-    live.add(third);
-    for (const ended of [first, second]) {
-      live.delete(ended);
-      metrics.end(ended);
-      metrics.countReplacement();
-    }
-    const values = await read(metrics);
-    assert.deepEqual(
-      [values['requests_total'], values['seconds_count'], values['seconds_sum']],
-      [12, 12, 60],
-    );
-    assert.equal(values['seconds_bucket{le="10"}'], 12);
-    assert.equal(values['open'], 4);
-    assert.equal(values['longshore_server_process_replacements_total'], 2);
-  });
-
-  it('have the last known counts of a process that does not answer, and its own when it does', async () => {
-    const [silent, other] = [new CountingProcess(3, 1), new CountingProcess(4, 2)];
-    const metrics = new ClusterMetrics(new Set([silent, other]));
-    await read(metrics);
-    silent.isSilent = true;
-    silent.work(10);
-    other.work(1);
-    let values = await read(metrics);
-    assert.deepEqual([values['requests_total'], values['open']], [8, 3]);
-    silent.isSilent = false;
-    values = await read(metrics);
-    assert.deepEqual([values['requests_total'], values['open']], [18, 3]);
-  });
-
   it('go without a process that has never answered', async () => {
     const [silent, other] = [new CountingProcess(3, 1), new CountingProcess(4, 2)];
     silent.isSilent = true;

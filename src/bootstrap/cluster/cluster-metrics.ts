@@ -1,6 +1,6 @@
 import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import { standardOutput } from '@longshore/common/line-output';
-import { measureLog } from '../../common/logging/log-metrics.js';
+import { measureLog } from '../../common/metrics/process-metrics.js';
 import type { Counts } from './messages.js';
 
 /** Kinds of metrics that are kept when their process ends. */

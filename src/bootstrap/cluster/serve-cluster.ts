@@ -1,9 +1,9 @@
 import cluster from 'node:cluster';
 import { join } from 'node:path';
-import { checkScheduler } from '../check-scheduler.js';
 import { abortable, CleanupStack } from '../cleanup-stack.js';
 import type { Extensions } from '../extensions/load-extensions.js';
 import {
+  checkStrategy,
   openDatabase,
   openDatabaseServer,
   prepareDatabase,
@@ -25,8 +25,8 @@ export function serveCluster(context: StartContext, argv: readonly string[]): Pr
   const cleanup = new CleanupStack();
   return cleanup.orClose(log, async () => {
     const { host } = settings;
+    checkStrategy(settings);
     const extensions = await extensionsOf(context);
-    checkScheduler(settings, extensions?.modules ?? []);
     if (extensions !== undefined) log.info('loaded extensions', { extensions: extensions.summary });
     const reservation = new PortReservation(host, settings.port);
     cleanup.add(() => reservation.release());

@@ -1,19 +1,104 @@
-import { realpathSync } from 'node:fs';
-import { resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import type { Type } from '@nestjs/common';
+import type { InjectionToken, ModuleMetadata, Type } from '@nestjs/common';
 import { MODULE_METADATA } from '@nestjs/common/constants.js';
+import { existsSync, realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
+import { packageFolder } from '@longshore/common/settings/package-version';
+import { pathToFileURL } from 'node:url';
 import { RuntimeException } from '@nestjs/core/errors/exceptions/runtime.exception.js';
 import { UnknownDependenciesException } from '@nestjs/core/errors/exceptions/unknown-dependencies.exception.js';
 import { undeclaredRoutes } from '../../auth/access.js';
 import type { EntityClass, MigrationClass, SchemaClasses } from '../../database/data-source.js';
-import { UnknownEntities } from '../../database/known-entities.check.js';
+import { UnknownEntities } from '../../database/database.module.js';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { Settings } from '../../config/settings.js';
 import { exportedStrategies } from '../../claims/strategies/scheduler.js';
 import { collisionOf, entitiesOf, migrationsOf } from './extension-schema.js';
-import { readModuleGraph, type ModuleGraph } from './module-graph.js';
-import { secondCopies } from './shared-packages.js';
+
+/** What modules declare, together with the modules that they import. */
+interface ModuleGraph {
+  readonly controllers: readonly Type[];
+  /** The names by which Nest reports the modules, their controllers and their providers. */
+  readonly names: ReadonlySet<string>;
+}
+
+type Entry = NonNullable<ModuleMetadata['imports']>[number];
+
+/** Reads the metadata of modules, without creating any of them. */
+async function readModuleGraph(modules: readonly Type[]): Promise<ModuleGraph> {
+  const controllers = new Set<Type>();
+  const names = new Set<string>();
+  const read = new Set<Entry>();
+  const pending: (Entry | undefined)[] = [...modules];
+  while (pending.length > 0) {
+    const entry = await pending.shift();
+    // Nest reports an import that is undefined because two files import each other.
+    if (entry === undefined || read.has(entry)) continue;
+    read.add(entry);
+    if ('forwardRef' in entry) {
+      pending.push(entry.forwardRef());
+      continue;
+    }
+    if ('module' in entry) pending.push(entry.module);
+    else names.add(entry.name);
+    const metadata = 'module' in entry ? entry : metadataOf(entry);
+    for (const controller of metadata.controllers ?? []) {
+      controllers.add(controller);
+      names.add(controller.name);
+    }
+    for (const provider of metadata.providers ?? []) {
+      names.add(nameOf('provide' in provider ? provider.provide : provider));
+    }
+    pending.push(...(metadata.imports ?? []));
+  }
+  return { controllers: [...controllers], names };
+}
+
+function nameOf(token: InjectionToken): string {
+  return typeof token === 'function' ? token.name : String(token);
+}
+
+function metadataOf(module: Type): ModuleMetadata {
+  return {
+    imports: Reflect.getMetadata(MODULE_METADATA.IMPORTS, module),
+    controllers: Reflect.getMetadata(MODULE_METADATA.CONTROLLERS, module),
+    providers: Reflect.getMetadata(MODULE_METADATA.PROVIDERS, module),
+  };
+}
+
+/** Packages whose classes or registries the service and its extensions must share. */
+const SHARED_PACKAGES = [
+  '@nestjs/common',
+  '@nestjs/config',
+  '@nestjs/core',
+  '@nestjs/schedule',
+  '@nestjs/typeorm',
+  'class-transformer',
+  'longshore',
+  'typeorm',
+] as const;
+
+/**
+ * The shared packages of which a file would load a second copy, each with the folder of that copy. Nest would not inject
+ * the service's providers by the classes of another copy, and the service would not recognise its exceptions.
+ */
+function secondCopies(file: string): { readonly name: string; readonly folder: string }[] {
+  return SHARED_PACKAGES.flatMap((name) => {
+    const folder = findPackage(name, file);
+    const ours =
+      name === 'longshore'
+        ? realpathSync(packageFolder(import.meta.dirname))
+        : findPackage(name, import.meta.filename);
+    return folder === undefined || folder === ours ? [] : [{ name, folder }];
+  });
+}
+
+/** The folder in which Node.js finds a package for the imports of a file. */
+function findPackage(name: string, file: string): string | undefined {
+  const folders = (createRequire(file).resolve.paths(name) ?? []).map((folder) => join(folder, name));
+  const found = folders.find((folder) => existsSync(join(folder, 'package.json')));
+  return found === undefined ? undefined : realpathSync(found);
+}
 
 /** What one file of SERVICE_EXTENSIONS adds to the service. */
 interface ExtensionFile extends SchemaClasses {

@@ -1,21 +1,7 @@
 import type { INestApplication } from '@nestjs/common';
 import { DocumentBuilder, SwaggerModule, type OpenAPIObject } from '@nestjs/swagger';
 import { eventSchemas } from '../../runs/dto/event-schemas.js';
-import {
-  addBodyExamples,
-  addCommonErrors,
-  addCommonParts,
-  addErrorExamples,
-  allowNullInOptionalInput,
-  closeInputSchemas,
-  declarePublicOperations,
-  describeOptionalExamples,
-  joinLines,
-  removeNeedlessLengths,
-  shortenOperationIds,
-  sortPathsByTag,
-  unwrapSingleAllOf,
-} from './document-rules.js';
+import { applyRules } from './document-rules.js';
 
 const DESCRIPTION = `Longshore queues runs of container images, assigns them to workers that claim work, and stores every
 attempt, event and output.
@@ -47,18 +33,6 @@ export function describeApi(app: INestApplication, version: string): OpenAPIObje
     .build();
   const document = SwaggerModule.createDocument(app, config);
   Object.assign(document.components?.schemas ?? {}, eventSchemas());
-  shortenOperationIds(document);
-  joinLines(document);
-  unwrapSingleAllOf(document);
-  removeNeedlessLengths(document);
-  allowNullInOptionalInput(document);
-  closeInputSchemas(document);
-  declarePublicOperations(document);
-  describeOptionalExamples(document);
-  addBodyExamples(document);
-  addCommonErrors(document);
-  addErrorExamples(document);
-  addCommonParts(document);
-  sortPathsByTag(document);
+  applyRules(document);
   return document;
 }

@@ -14,11 +14,31 @@ type SchemaObject = Exclude<Schema, ReferenceObject>;
 const METHODS = ['get', 'post', 'put', 'patch', 'delete', 'head', 'options'] as const;
 const NULL = { type: 'null' } as const;
 
+/** Completes the document that Nest makes. */
+export function applyRules(document: OpenAPIObject): void {
+  const rules = [
+    shortenOperationIds,
+    joinLines,
+    unwrapSingleAllOf,
+    removeNeedlessLengths,
+    allowNullInOptionalInput,
+    closeInputSchemas,
+    declarePublicOperations,
+    describeOptionalExamples,
+    addBodyExamples,
+    addCommonErrors,
+    addErrorExamples,
+    addCommonParts,
+    sortPathsByTag,
+  ];
+  for (const rule of rules) rule(document);
+}
+
 /**
  * Moves the examples of optional parameters, and of everything that deletes, into their descriptions: Swagger UI fills its
  * form with examples, so that "Execute" would filter by them, or delete what they name.
  */
-export function describeOptionalExamples(document: OpenAPIObject): void {
+function describeOptionalExamples(document: OpenAPIObject): void {
   for (const { method, operation } of operationsOf(document)) {
     if (operation.parameters === undefined) continue;
     operation.parameters = operation.parameters.map((parameter) =>
@@ -38,7 +58,7 @@ function withDescribedExample(parameter: ParameterObject): ParameterObject {
 }
 
 /** Names our own operations, which have tags of the document, by their methods alone; an extension may have the same methods. */
-export function shortenOperationIds(document: OpenAPIObject): void {
+function shortenOperationIds(document: OpenAPIObject): void {
   const own = new Set(document.tags?.map(({ name }) => name));
   for (const { operation } of operationsOf(document)) {
     if (operation.tags?.some((tag) => own.has(tag)) !== true || operation.operationId === undefined) continue;
@@ -47,7 +67,7 @@ export function shortenOperationIds(document: OpenAPIObject): void {
 }
 
 /** Joins the lines of texts that come from comments. */
-export function joinLines(document: OpenAPIObject): void {
+function joinLines(document: OpenAPIObject): void {
   for (const { operation } of operationsOf(document)) {
     if (operation.summary) operation.summary = operation.summary.replaceAll('\n', ' ');
     if (operation.description) operation.description = operation.description.replaceAll('\n', ' ');
@@ -55,7 +75,7 @@ export function joinLines(document: OpenAPIObject): void {
 }
 
 /** Adds the examples of request bodies. */
-export function addBodyExamples(document: OpenAPIObject): void {
+function addBodyExamples(document: OpenAPIObject): void {
   for (const { operation } of operationsOf(document)) {
     const { operationId = '', requestBody } = operation;
     const examples = BODY_EXAMPLES[operationId];
@@ -68,7 +88,7 @@ export function addBodyExamples(document: OpenAPIObject): void {
  * Adds the error responses that routes have by what they take: 400, 503 where a key is read from the database, 413 and 415 with
  * a body. What a route documents itself stays.
  */
-export function addCommonErrors(document: OpenAPIObject): void {
+function addCommonErrors(document: OpenAPIObject): void {
   for (const { operation } of operationsOf(document)) {
     const needsKey = operation.security !== undefined && operation.security.length > 0;
     const ofBody = operation.requestBody === undefined ? [] : ([413, 415] as const);
@@ -79,7 +99,7 @@ export function addCommonErrors(document: OpenAPIObject): void {
 }
 
 /** Gives every error response an example, unless it has one. */
-export function addErrorExamples(document: OpenAPIObject): void {
+function addErrorExamples(document: OpenAPIObject): void {
   for (const { path, operation } of operationsOf(document)) {
     const { operationId = '', responses } = operation;
     for (const [status, response] of Object.entries(responses)) {
@@ -111,7 +131,7 @@ function operationsOf(document: OpenAPIObject): DescribedOperation[] {
 }
 
 /** Replaces `allOf` with one member by that member; OpenAPI 3.1 allows keywords beside a `$ref`. */
-export function unwrapSingleAllOf(document: OpenAPIObject): void {
+function unwrapSingleAllOf(document: OpenAPIObject): void {
   forEachSchema(document, (schema) => {
     const [member, ...others] = schema.allOf ?? [];
     if (member === undefined || others.length > 0) return;
@@ -121,14 +141,14 @@ export function unwrapSingleAllOf(document: OpenAPIObject): void {
 }
 
 /** Removes the minimum length, which a decorator of query parameters declares, from integers and enumerations: generators fail on it. */
-export function removeNeedlessLengths(document: OpenAPIObject): void {
+function removeNeedlessLengths(document: OpenAPIObject): void {
   forEachSchema(document, (schema) => {
     if (schema.type === 'integer' || schema.enum !== undefined) delete schema.minLength;
   });
 }
 
 /** Allows null for optional fields of request bodies: the service treats null as absent. */
-export function allowNullInOptionalInput(document: OpenAPIObject): void {
+function allowNullInOptionalInput(document: OpenAPIObject): void {
   for (const schema of inputSchemas(document)) {
     for (const [name, property] of Object.entries(schema.properties ?? {})) {
       if (schema.required?.includes(name) !== true) allowNull(property);
@@ -137,7 +157,7 @@ export function allowNullInOptionalInput(document: OpenAPIObject): void {
 }
 
 /** Forbids unknown fields in request bodies, except where the service ignores them. */
-export function closeInputSchemas(document: OpenAPIObject): void {
+function closeInputSchemas(document: OpenAPIObject): void {
   for (const schema of inputSchemas(document)) {
     if (schema.properties && !Reflect.has(schema, IGNORES_UNKNOWN_FIELDS)) {
       schema.additionalProperties ??= false;
@@ -149,12 +169,12 @@ export function closeInputSchemas(document: OpenAPIObject): void {
 }
 
 /** Declares that operations without a security requirement need no credentials. */
-export function declarePublicOperations(document: OpenAPIObject): void {
+function declarePublicOperations(document: OpenAPIObject): void {
   for (const { operation } of operationsOf(document)) operation.security ??= [];
 }
 
 /** Documents what every operation has in common: the request id and the 408 response. */
-export function addCommonParts(document: OpenAPIObject): void {
+function addCommonParts(document: OpenAPIObject): void {
   const requestId = { type: 'string', pattern: '^[A-Za-z0-9._-]{1,64}$' };
   document.components = {
     ...document.components,
@@ -191,7 +211,7 @@ export function addCommonParts(document: OpenAPIObject): void {
 }
 
 /** Orders the paths as the document orders its tags; paths of one tag stay in the order of registration. */
-export function sortPathsByTag(document: OpenAPIObject): void {
+function sortPathsByTag(document: OpenAPIObject): void {
   const tags = document.tags?.map(({ name }) => name) ?? [];
   const place = ([, item]: (typeof paths)[number]): number => {
     const tag = METHODS.flatMap((method) => item[method]?.tags ?? [])[0] ?? '';

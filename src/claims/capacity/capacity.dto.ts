@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import { QueryInteger } from '../../common/http/validation/query-decorators.js';
-import { EngineUseDto } from '../../workers/dto/engine.dto.js';
+import { EngineUseDto } from '../../workers/dto/resources.dto.js';
 import type { DemandSum, RunNumbers } from './demand.reader.js';
 
 /** Default number of listed shapes and requirements of runs, and of sizes of workers. */

@@ -1,7 +1,12 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { SchedulingStrategy, HeldRun, Shape } from '../../runs/scheduling-strategy.js';
 import { PacedReading } from '../../workers/overview/paced-reading.js';
-import { takesRuns, WorkerPool, type PooledWorker } from '../../workers/pool/worker-pool.js';
+import {
+  summariseEngines,
+  takesRuns,
+  WorkerPool,
+  type PooledWorker,
+} from '../../workers/pool/worker-pool.js';
 import { SCHEDULER } from '../strategies/scheduler.js';
 import {
   MAX_LISTED,
@@ -29,8 +34,7 @@ import {
 import { offeredBy, requirementList, requirementsOfList } from '../../runs/requirements.js';
 import { unmetWords } from '../explain/explain-summary.js';
 import { freeResources } from '../../workers/free-resources.js';
-import { summariseWorkers, toCores, type Usage } from '../../workers/overview/workers-summary.js';
-import { summariseEngines } from '../../workers/pool/engine-use.js';
+import { summariseWorkers, toCores, type Usage } from '../../workers/overview/overview.service.js';
 
 @Injectable()
 export class CapacityService {

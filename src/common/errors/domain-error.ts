@@ -82,6 +82,19 @@ export class NotFound extends DomainError {
   }
 }
 
+/** The request exceeds the limit of a setting: 429, or 503 where all callers share the limit. */
+export class OverLimit extends DomainError {
+  /** @param limit the setting; the message ends with it */
+  constructor(
+    detail: string,
+    limit: string,
+    retryAfterSeconds: number,
+    readonly kind: 'rate-limited' | 'unavailable' = 'rate-limited',
+  ) {
+    super(`${detail} (${limit})`, { retryAfterSeconds, limit });
+  }
+}
+
 /** The database is unreachable or cannot do its work now: 503. */
 export class DatabaseUnavailable extends DomainError {
   readonly kind = 'unavailable';

@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { Refusals } from '../quotas/refusals.js';
+import { Refusals } from '../quotas/quota.js';
 import { CUT_OFF } from '../http/server/connections.js';
 import { HeldRequests } from '../http/server/held-requests.js';
 import { REFUSED_AT_EDGE } from '../http/server/server-limits.js';

@@ -1,12 +1,10 @@
 import { Global, Module } from '@nestjs/common';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { standardOutput } from '@longshore/common/line-output';
-import { measureLog } from '../logging/log-metrics.js';
-import { Refusals } from '../quotas/refusals.js';
+import { measureLog, measureEventLoopLag, sampleDelays } from './process-metrics.js';
+import { Refusals } from '../quotas/quota.js';
 import { HttpMetrics } from './http-metrics.js';
-import { measureEventLoopLag, sampleDelays } from './event-loop-lag.js';
-import { MetricsController } from './metrics.controller.js';
-import { MetricsPage, ServiceRegistry } from './metrics-page.js';
+import { MetricsController, MetricsPage, ServiceRegistry } from './metrics.controller.js';
 
 /** How often the lag of the event loop is sampled, in milliseconds: the default of 10 costs a process that idles half a percent of a core. */
 const LAG_SAMPLE_MS = 100;

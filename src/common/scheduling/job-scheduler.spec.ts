@@ -5,9 +5,7 @@ import { SchedulerRegistry } from '@nestjs/schedule';
 import { Registry } from 'prom-client';
 import { DatabaseUnreachable } from '../../database/failover/unavailable.js';
 import { createLog } from '../logging/logger.js';
-import { JobMetrics } from './job-metrics.js';
-import { JobScheduler } from './job-scheduler.js';
-import type { Job } from './job-explorer.js';
+import { JobMetrics, JobScheduler, type Job } from './job-scheduler.js';
 import { ManualClock } from '../testing/manual-clock.js';
 
 const JOB: Omit<Job, 'work'> = {

@@ -1,11 +1,117 @@
 import { Injectable } from '@nestjs/common';
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { DiscoveryService, MetadataScanner } from '@nestjs/core';
+import { DataSource } from 'typeorm';
+import { Settings } from '../../config/settings.js';
+import { currentTime } from '../../database/sql/sql.js';
+import { SCHEDULED_JOB, type JobOptions } from './scheduled-job.js';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { isDatabaseUnavailable } from '../../database/failover/unavailable.js';
 import { Clock } from '../clock.js';
 import { DomainError } from '../errors/domain-error.js';
 import { Log } from '../logging/logger.js';
-import { JobMetrics } from './job-metrics.js';
-import type { Job } from './job-explorer.js';
+
+/** Metrics of scheduled jobs. The label is `name`, because Prometheus itself sets a label `job`. */
+@Injectable()
+export class JobMetrics {
+  readonly #seconds: Histogram<'name'>;
+  readonly #failures: Counter<'name'>;
+  readonly #items: Counter<'name'>;
+  readonly #succeededAt: Gauge<'name'>;
+
+  constructor(registry: Registry) {
+    const common = { labelNames: ['name'] as const, registers: [registry] };
+    this.#seconds = new Histogram({
+      ...common,
+      name: 'longshore_job_duration_seconds',
+      help: 'Duration of runs of scheduled jobs, failed ones included',
+      buckets: [0.01, 0.1, 1, 10, 60],
+    });
+    this.#failures = new Counter({
+      ...common,
+      name: 'longshore_job_failures_total',
+      help: 'Failed runs of scheduled jobs',
+    });
+    this.#items = new Counter({
+      ...common,
+      name: 'longshore_job_items_total',
+      help: 'Items that scheduled jobs processed, such as removed rows or reclaimed runs',
+    });
+    this.#succeededAt = new Gauge({
+      ...common,
+      name: 'longshore_job_last_success_timestamp_seconds',
+      help: 'When a scheduled job last succeeded; at first, when the process started it',
+      // One process that succeeds is enough.
+      aggregator: 'max',
+    });
+  }
+
+  /** Creates the series of a job. */
+  add(name: string): void {
+    this.#seconds.zero({ name });
+    this.#failures.inc({ name }, 0);
+    this.#items.inc({ name }, 0);
+    this.#succeededAt.set({ name }, Date.now() / 1000);
+  }
+
+  succeeded(name: string, seconds: number, items: number): void {
+    this.#seconds.observe({ name }, seconds);
+    this.#items.inc({ name }, items);
+    this.#succeededAt.set({ name }, Date.now() / 1000);
+  }
+
+  failed(name: string, seconds: number): void {
+    this.#seconds.observe({ name }, seconds);
+    this.#failures.inc({ name });
+  }
+}
+
+/** A job with its times. */
+export interface Job extends JobOptions {
+  readonly everyMs: number;
+  readonly jitterMs: number;
+  readonly firstDelayMs: number;
+  readonly level: 'debug' | 'info';
+  /** Does the work once. @param stop aborts when the process shuts down @returns how many items it processed */
+  readonly work: (stop: AbortSignal) => number | Promise<number>;
+}
+
+/** Finds the methods of all providers that are scheduled jobs. */
+@Injectable()
+export class JobExplorer {
+  constructor(
+    private readonly discovery: DiscoveryService,
+    private readonly scanner: MetadataScanner,
+    private readonly settings: Settings,
+    private readonly dataSource: DataSource,
+  ) {}
+
+  find(): Job[] {
+    const now = (): Promise<Date> => currentTime(this.dataSource);
+    const instances = this.discovery
+      .getProviders()
+      .filter((wrapper) => wrapper.isDependencyTreeStatic())
+      .map(({ instance }): unknown => instance)
+      .filter((instance) => typeof instance === 'object' && instance !== null);
+    // Several tokens may name one provider.
+    return [...new Set(instances)].flatMap((instance) =>
+      this.scanner.getAllMethodNames(Object.getPrototypeOf(instance)).flatMap((name) => {
+        const method: unknown = Reflect.get(instance, name);
+        if (typeof method !== 'function') return [];
+        const options: JobOptions | undefined = Reflect.getMetadata(SCHEDULED_JOB, method);
+        return options === undefined
+          ? []
+          : [this.#jobOf(options, (stop) => Reflect.apply(method, instance, [{ now, stop }]))];
+      }),
+    );
+  }
+
+  #jobOf(options: JobOptions, work: Job['work']): Job {
+    const { everyMs: every } = options;
+    const everyMs = typeof every === 'number' ? every : every(this.settings);
+    return { jitterMs: everyMs / 10, firstDelayMs: everyMs, level: 'info', ...options, everyMs, work };
+  }
+}
 
 interface Entry {
   readonly job: Job;

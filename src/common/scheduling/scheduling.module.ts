@@ -4,9 +4,7 @@ import { DiscoveryModule, HttpAdapterHost } from '@nestjs/core';
 import { ScheduleModule } from '@nestjs/schedule';
 import { Clock } from '../clock.js';
 import { Drain } from '../http/server/drain.js';
-import { JobExplorer } from './job-explorer.js';
-import { JobMetrics } from './job-metrics.js';
-import { JobScheduler } from './job-scheduler.js';
+import { JobExplorer, JobMetrics, JobScheduler } from './job-scheduler.js';
 
 /** Runs the methods that are scheduled jobs while the server listens. The shutdown waits for the runs in progress. */
 @Global()

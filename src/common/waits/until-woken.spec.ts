@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, type Mock, test, vi } from 'vitest';
-import { STEP_MS } from './long-waits.js';
-import { untilWoken } from './until-woken.js';
+import { STEP_MS, untilWoken } from './until-woken.js';
 
 describe('a wait', () => {
   const { signal } = new AbortController();

@@ -1,56 +1,23 @@
-import { ApiKeyEntity } from './api-key.entity.js';
-import { AttemptEntity } from './attempt.entity.js';
-import { AuditEntryEntity } from './audit-entry.entity.js';
-import { BulkOperationEntity } from './bulk-operation.entity.js';
-import { ConcurrencyKeyEntity, ConcurrencySlotEntity } from './concurrency.entity.js';
-import { DatabaseOriginEntity } from './database-origin.entity.js';
-import { DefinitionEntity } from './definition.entity.js';
-import { EventEntity } from './event.entity.js';
-import { ExecutionEntity } from './execution.entity.js';
-import { FeedEpochEntity, FeedEpochHeadEntity, FeedEntryEntity, FeedTopicEntity } from './feed.entity.js';
-import { IdempotencyKeyEntity } from './idempotency-key.entity.js';
-import { LaneEntity, QueueEntryEntity, RunTimerEntity } from './queue.entity.js';
-import { RunCountsEntity } from './run-counts.entity.js';
-import { RunLogEntity, RunLogRemovalEntity, RunLogRowEntity } from './run-log.entity.js';
-import { RunTermEntity } from './run-term.entity.js';
-import { RunEntity } from './run.entity.js';
-import { SecretEntity } from './secret.entity.js';
-import {
-  WorkerDrainEntity,
-  WorkerPoolEntity,
-  WorkerPoolEpochEntity,
-  WorkerDescriptionEntity,
-} from './worker.entity.js';
+import type { EntityClass } from '../data-source.js';
+import * as bulkOperation from './bulk-operation.entity.js';
+import * as definition from './definition.entity.js';
+import * as feed from './feed.entity.js';
+import * as queue from './queue.entity.js';
+import * as runLog from './run-log.entity.js';
+import * as run from './run.entity.js';
+import * as security from './security.entity.js';
+import * as worker from './worker.entity.js';
 
-/** The entities of all tables of the service. */
-export const ENTITIES = [
-  RunEntity,
-  RunTermEntity,
-  AttemptEntity,
-  EventEntity,
-  ExecutionEntity,
-  QueueEntryEntity,
-  LaneEntity,
-  RunTimerEntity,
-  ConcurrencyKeyEntity,
-  ConcurrencySlotEntity,
-  RunCountsEntity,
-  RunLogEntity,
-  RunLogRowEntity,
-  RunLogRemovalEntity,
-  FeedTopicEntity,
-  FeedEntryEntity,
-  FeedEpochEntity,
-  FeedEpochHeadEntity,
-  DefinitionEntity,
-  IdempotencyKeyEntity,
-  BulkOperationEntity,
-  ApiKeyEntity,
-  AuditEntryEntity,
-  SecretEntity,
-  WorkerDrainEntity,
-  WorkerPoolEntity,
-  WorkerDescriptionEntity,
-  WorkerPoolEpochEntity,
-  DatabaseOriginEntity,
-];
+/** The entities of all tables of the service: the classes of these files. */
+export const ENTITIES: readonly EntityClass[] = [
+  run,
+  queue,
+  runLog,
+  feed,
+  definition,
+  bulkOperation,
+  security,
+  worker,
+]
+  .flatMap((file): unknown[] => Object.values(file))
+  .filter((value): value is EntityClass => typeof value === 'function');

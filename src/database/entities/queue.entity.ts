@@ -1,4 +1,4 @@
-import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
+import { Check, Column, Entity, Index, PrimaryColumn, PrimaryGeneratedColumn } from 'typeorm';
 
 /** A row of `queue`: a pending run that may be claimed. */
 @Entity('queue')
@@ -51,4 +51,52 @@ export class LaneEntity {
 export class RunTimerEntity {
   @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'run_timers_pkey' }) runId: string;
   @Column({ type: 'timestamptz', precision: 3, name: 'due_at' }) dueAt: Date;
+}
+
+/** A row of `executions`: a run that is ASSIGNED or RUNNING. */
+@Entity('executions')
+@Index('executions_by_key', ['concurrencyKey'], { where: '(concurrency_key IS NOT NULL)' })
+export class ExecutionEntity {
+  /** Empty for a run whose state an admin set. */
+  @PrimaryColumn('text', { name: 'worker_id', primaryKeyConstraintName: 'executions_pkey' }) workerId: string;
+  @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'executions_pkey' }) runId: string;
+  /** When the run was created. */
+  @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
+  @Column({ type: 'timestamptz', precision: 3, name: 'assigned_at', nullable: true }) assignedAt: Date | null;
+  @Column('integer') attempt: number;
+  /** Thousandths of a core. A bigint as decimal string. */
+  @Column('bigint', { name: 'cpu_millis' }) cpuMillis: string;
+  @Column('integer', { name: 'ram_mb' }) ramMb: number;
+  @Column('integer', { name: 'vram_mb' }) vramMb: number;
+  /** GPUs that no other run may use. */
+  @Column('smallint', { default: 0 }) gpus: number;
+  @Column('integer', { name: 'gpu_id', nullable: true }) gpuId: number | null;
+  @Column('text', { name: 'gpu_ids', nullable: true }) gpuIds: string | null;
+  @Column('uuid', { name: 'requirement_id', nullable: true }) requirementId: string | null;
+  @Column('text', { name: 'concurrency_key', nullable: true }) concurrencyKey: string | null;
+}
+
+/** A row of `concurrency_keys`. */
+@Entity('concurrency_keys')
+export class ConcurrencyKeyEntity {
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'concurrency_keys_pkey' }) key: string;
+  /** Runs with the key that are assigned or running, and its slots; changes in the same transaction as these. */
+  @Column('integer') executing: number;
+}
+
+/** A row of `concurrency_slots`: a container that may still be executed after its run was taken from its worker. */
+@Entity('concurrency_slots')
+export class ConcurrencySlotEntity {
+  @PrimaryGeneratedColumn('identity', {
+    type: 'bigint',
+    generatedIdentity: 'ALWAYS',
+    primaryKeyConstraintName: 'concurrency_slots_pkey',
+  })
+  id: string;
+  @Column('uuid', { name: 'run_id' }) runId: string;
+  @Column('text') key: string;
+  @Column('text', { name: 'worker_id' }) workerId: string;
+  @Column({ type: 'timestamptz', precision: 3, name: 'assigned_at' }) assignedAt: Date;
+  /** From then on the slot is free, whatever the worker says. */
+  @Column({ type: 'timestamptz', precision: 3, name: 'ends_at' }) endsAt: Date;
 }

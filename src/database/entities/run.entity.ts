@@ -1,4 +1,4 @@
-import { Check, Column, Entity, Index, PrimaryColumn } from 'typeorm';
+import { Check, Column, Entity, Index, PrimaryColumn, ForeignKey } from 'typeorm';
 import type { JsonObject } from '@longshore/common/json/json-value';
 
 /** Labels by key. */
@@ -162,4 +162,112 @@ export class RunEntity {
   @Column('text', { name: 'ended_worker', nullable: true }) endedWorker: string | null;
   /** Never before the time of the newest timeline entry. */
   @Column({ type: 'timestamptz', precision: 3, name: 'updated_at' }) updatedAt: Date;
+}
+
+/** A row of `run_terms`: a tag of a run's selector or a label, with what lists need of the run. Triggers on `runs` keep it. */
+@Entity('run_terms')
+@Index('run_terms_in_lists', { synchronize: false })
+export class RunTermEntity {
+  @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'run_terms_pkey' }) runId: string;
+  /** `selector:TAG`, `label:KEY` or `label:KEY=VALUE`. */
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'run_terms_pkey' }) term: string;
+  @Column('text') outcome: string;
+  @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
+}
+
+/** A row of `attempts`: an attempt that ended and was followed by another. */
+@Entity('attempts')
+@Check('attempts_check', 'end_event >= first_event')
+@Check('attempts_progress_check', 'progress between 0 and 100')
+@Check(
+  'attempts_state_check',
+  "state in ('PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED')",
+)
+export class AttemptEntity {
+  @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'attempts_pkey' })
+  @ForeignKey(() => RunEntity, { name: 'attempts_run_id_fkey', onDelete: 'CASCADE' })
+  runId: string;
+  @PrimaryColumn('integer', { primaryKeyConstraintName: 'attempts_pkey' }) attempt: number;
+  @Column('uuid') id: string;
+  @Column('text') state: string;
+  @Column('smallint') progress: number;
+  /** null: the run's template. */
+  @Column('json', { nullable: true }) outputs: JsonObject | null;
+  /** Bytes of the outputs as JSON. */
+  @Column('integer') size: number;
+  /** null: that of the run, which never grows. */
+  @Column('integer', { name: 'ram_mb', nullable: true }) ramMb: number | null;
+  @Column('integer', { name: 'gpu_id', nullable: true }) gpuId: number | null;
+  @Column('text', { name: 'gpu_ids', nullable: true }) gpuIds: string | null;
+  @Column('text', { name: 'worker_id', nullable: true }) workerId: string | null;
+  @Column('text', { name: 'error_message', nullable: true }) errorMessage: string | null;
+  /** See the columns of `runs`. */
+  @Column('text', { nullable: true }) cause: string | null;
+  @Column('smallint', { name: 'exit_code', nullable: true }) exitCode: number | null;
+  @Column('text', { name: 'cancel_reason', nullable: true }) cancelReason: string | null;
+  @Column('integer', { name: 'first_event' }) firstEvent: number;
+  /** Index after the attempt's last timeline entry. */
+  @Column('integer', { name: 'end_event' }) endEvent: number;
+  @Column({ type: 'timestamptz', precision: 3, name: 'queued_at' }) queuedAt: Date;
+  @Column({ type: 'timestamptz', precision: 3, name: 'assigned_at', nullable: true }) assignedAt: Date | null;
+  @Column({ type: 'timestamptz', precision: 3, name: 'started_at', nullable: true }) startedAt: Date | null;
+  @Column({ type: 'timestamptz', precision: 3, name: 'finished_at' }) finishedAt: Date;
+}
+
+/** A row of `events`: an entry of a run's timeline. */
+@Entity('events')
+@Check('events_index_check', '"index" >= 0')
+@Check('events_size_check', 'size >= 0')
+@Index('events_by_commit', ['commitOrder', 'runId', 'index'])
+export class EventEntity {
+  @PrimaryColumn('uuid', { name: 'run_id', primaryKeyConstraintName: 'events_pkey' }) runId: string;
+  @PrimaryColumn('integer', { primaryKeyConstraintName: 'events_pkey' }) index: number;
+  @Column('integer') attempt: number;
+  @Column('text') type: string;
+  /** State of the run after the command that recorded the entry. */
+  @Column('text') state: string;
+  @Column({ type: 'timestamptz', precision: 3 }) t: Date;
+  @Column('json') msg: string | number;
+  @Column('json') payload: JsonObject;
+  /** Bytes of message and payload as JSON. */
+  @Column('integer') size: number;
+  /** Place in the order of all events, see the function `next_commit_order` of the schema. A bigint as decimal string. */
+  @Column('bigint', { name: 'commit_order', default: () => 'next_commit_order()' }) commitOrder: string;
+  /** Id of the API key that sent it (`Caller.keyId`); null for events that the service records by itself. */
+  @Column('uuid', { nullable: true }) sender: string | null;
+}
+
+/**
+ * A row of `run_counts`: changes of the counts of runs that one connection committed in one second, or a sum of such
+ * rows. Each count is a bigint as decimal string.
+ */
+@Entity('run_counts')
+export class RunCountsEntity {
+  @PrimaryColumn('timestamptz', { primaryKeyConstraintName: 'run_counts_pkey' }) since: Date;
+  /** Process id of the connection's backend; 0 for sums. */
+  @PrimaryColumn('integer', { primaryKeyConstraintName: 'run_counts_pkey' }) slot: number;
+  @Column('bigint') created: string;
+  @Column('bigint', { name: 'ended_cancelled' }) endedCancelled: string;
+  @Column('bigint', { name: 'ended_completed' }) endedCompleted: string;
+  @Column('bigint', { name: 'ended_failed' }) endedFailed: string;
+  @Column('bigint') pending: string;
+  @Column('bigint') assigned: string;
+  @Column('bigint') running: string;
+  @Column('bigint') cancelled: string;
+  @Column('bigint') completed: string;
+  @Column('bigint') failed: string;
+}
+
+/** A row of `idempotency_keys`: the result of a request that carried a key. */
+@Entity('idempotency_keys')
+@Index('idempotency_keys_by_created', ['createdAt'])
+export class IdempotencyKeyEntity {
+  /** Digest of the key and of what it applies to. */
+  @PrimaryColumn('text', { primaryKeyConstraintName: 'idempotency_keys_pkey' }) scope: string;
+  @Column('text', { name: 'request_hash' }) requestHash: string;
+  /** The run that the request created or changed, or the bulk operation that it started; null for a claim. */
+  @Column('uuid', { name: 'run_id', nullable: true }) runId: string | null;
+  @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
+  /** Runs that a claim returned; null for other requests. */
+  @Column('uuid', { array: true, nullable: true }) claimed: string[] | null;
 }

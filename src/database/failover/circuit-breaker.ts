@@ -1,23 +1,50 @@
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
+import type { DatabaseServers } from './service-client.js';
 import { AsyncResource } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { OpenItems } from '@longshore/common/open-items';
 import type { Client } from 'pg';
-import { probeDatabase, ProbeTimeout } from './database-probe.js';
-import type { DatabaseServers } from './service-client.js';
 import { codeOf, DatabaseUnreachable, isDatabaseUnavailable } from './unavailable.js';
 
-/** In milliseconds. */
-export interface CircuitBreakerTimes {
-  /** A statement or connection attempt that takes longer than this triggers a probe. */
-  readonly suspectAfter: number;
-  /** Timeout of a probe. */
-  readonly probeTimeout: number;
-  /** Pause between probes while the database is unreachable. */
-  readonly probePause: number;
+/** The database did not answer a probe in time. */
+class ProbeTimeout extends Error {
+  readonly code = 'ETIMEDOUT';
+
+  constructor(timeoutMs: number) {
+    super(`no answer within ${timeoutMs} ms`);
+  }
 }
 
-const DEFAULT_TIMES: CircuitBreakerTimes = { suspectAfter: 1_000, probeTimeout: 1_500, probePause: 200 };
+/**
+ * Connects to the database, independently of all pools.
+ * @returns undefined on success, otherwise a ProbeTimeout or the driver's error
+ */
+async function probeDatabase(servers: DatabaseServers, timeoutMs: number): Promise<unknown> {
+  const giveUp = new AbortController();
+  const timeout = async (): Promise<ProbeTimeout> => {
+    await sleep(timeoutMs, undefined, { signal: giveUp.signal });
+    // After a stall of this process the timer fires before the answer in the socket is read.
+    await nextTurn();
+    await nextTurn();
+    return new ProbeTimeout(timeoutMs);
+  };
+  const failure: unknown = await Promise.race([servers.probe(giveUp.signal), timeout()]).catch(
+    (error: unknown) => error,
+  );
+  giveUp.abort();
+  return failure;
+}
+
+/** In milliseconds. */
+const DEFAULT_TIMES = {
+  /** A statement or connection attempt that takes longer than this triggers a probe. */
+  suspectAfter: 1_000,
+  /** Timeout of a probe. */
+  probeTimeout: 1_500,
+  /** Pause between probes while the database is unreachable. */
+  probePause: 200,
+};
+type CircuitBreakerTimes = Readonly<typeof DEFAULT_TIMES>;
 
 const WATCHDOG_MS = 250;
 
@@ -128,7 +155,7 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
 
   async #check(): Promise<boolean> {
     const started = performance.now();
-    const failure = await this.#probe();
+    const failure = await probeDatabase(this.servers, this.times.probeTimeout);
     if (failure === undefined) {
       // The probe found another server; a connection to the one before may be silent.
       for (const client of this.#clients) {
@@ -141,10 +168,6 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
     if (codeOf(failure) === TOO_MANY_CONNECTIONS) return this.#clients.size > 0;
     if (isDatabaseUnavailable(failure)) this.#open(failure);
     return false;
-  }
-
-  #probe(): Promise<unknown> {
-    return probeDatabase(this.servers, this.times.probeTimeout);
   }
 
   #open(cause: unknown): void {
@@ -162,7 +185,7 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
     this.emit('open', cause);
     while (!signal.aborted) {
       await sleep(this.times.probePause, undefined, { signal }).catch(() => undefined);
-      const failure = signal.aborted ? undefined : await this.#probe();
+      const failure = signal.aborted ? undefined : await probeDatabase(this.servers, this.times.probeTimeout);
       if (!isDatabaseUnavailable(failure) || codeOf(failure) === TOO_MANY_CONNECTIONS) break;
     }
     this.#error = undefined;

@@ -3,8 +3,7 @@ import { Pool, types } from 'pg';
 import type { ClientConfig, PoolClient, PoolConfig } from 'pg';
 import { lazyJson } from '@longshore/common/json/json-text';
 import type { CircuitBreaker } from './circuit-breaker.js';
-import type { ConnectionOptions } from './connection-options.js';
-import type { OriginGate } from './origin-gate.js';
+import type { ConnectionOptions, OriginGate } from './connection-options.js';
 import { ServiceClient } from './service-client.js';
 import { isReadOnly } from './unavailable.js';
 

@@ -1,7 +1,6 @@
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
-import { readOptions } from './connection-options.js';
-import type { OriginGate } from './origin-gate.js';
+import { readOptions, type OriginGate } from './connection-options.js';
 import type { SessionSettings } from './service-client.js';
 
 interface ReservedOptions {

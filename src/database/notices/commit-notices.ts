@@ -8,8 +8,7 @@ import { Backoff } from '@longshore/common/backoff';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { Log } from '../../common/logging/logger.js';
 import { COUNT_DEPLOYMENT, JOIN_DEPLOYMENT } from '../advisory-locks.js';
-import { readOptions } from '../failover/connection-options.js';
-import type { OriginGate } from '../failover/origin-gate.js';
+import { readOptions, type OriginGate } from '../failover/connection-options.js';
 import { endClient, ServiceClient } from '../failover/service-client.js';
 import { CHANNEL, type CommitNotice } from './commit-notice.js';
 import { Topics, type NamingPart } from './topics.js';
@@ -26,22 +25,16 @@ export type NoticeSource = Pick<CommitNotices, 'subscribe' | 'isListening'> &
   Partial<Pick<CommitNotices, 'isAlone'>>;
 
 /** In milliseconds. */
-export interface NotificationTimes {
+const DEFAULT_TIMES = {
   /** Pause before the first reconnection; it doubles up to the longest. */
-  readonly firstPause: number;
-  readonly longestPause: number;
-  /** Interval of the check that a silent connection still works. */
-  readonly check: number;
-  /** Timeout of an answer of the server. */
-  readonly answer: number;
-}
-
-const DEFAULT_TIMES: NotificationTimes = {
   firstPause: 100,
   longestPause: 5_000,
+  /** Interval of the check that a silent connection still works. */
   check: 60_000,
+  /** Timeout of an answer of the server. */
   answer: 10_000,
 };
+export type NotificationTimes = Readonly<typeof DEFAULT_TIMES>;
 
 /**
  * The notices of all commits, by one connection per process that is opened with the first subscription and replaced when

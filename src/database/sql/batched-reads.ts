@@ -1,26 +1,27 @@
 import DataLoader from 'dataloader';
 
-/** Statements of one `BatchedReads` that may be under way at the same time. */
-const CONCURRENT_STATEMENTS = 2;
-
 /** Keys that one statement reads. */
 const MAX_KEYS = 200;
 
 /**
  * Answers reads of concurrent requests with few statements. The keys of one turn of the event loop form a batch; while
- * two statements are under way, the next batch collects keys. A key is read by a statement that begins after `load` was
- * called, so a request sees every commit that was acknowledged before it arrived; loads of one key until then share its
- * value. Nothing is cached.
+ * as many statements as allowed are under way, the next batch collects keys. A key is read by a statement that begins after
+ * `load` was called, so a request sees every commit that was acknowledged before it arrived; loads of one key until then
+ * share its value. Nothing is cached.
  */
 export class BatchedReads<K, V> {
   readonly #loader: DataLoader<K, V | undefined>;
   /** The keys of statements that have not begun. */
   readonly #collected = new Map<K, Promise<V | undefined>>();
   readonly #waiting: (() => void)[] = [];
-  #free = CONCURRENT_STATEMENTS;
+  #free: number;
 
-  /** @param read the values by key, without keys that have none; when it fails, all loads of its keys fail with its error */
-  constructor(read: (keys: readonly K[]) => Promise<ReadonlyMap<K, V>>) {
+  /**
+   * @param read the values by key, without keys that have none; when it fails, all loads of its keys fail with its error
+   * @param concurrent how many statements may be under way at the same time
+   */
+  constructor(read: (keys: readonly K[]) => Promise<ReadonlyMap<K, V>>, concurrent = 2) {
+    this.#free = concurrent;
     const readAndRelease = async (keys: readonly K[]): Promise<(V | undefined)[]> => {
       for (const key of keys) this.#collected.delete(key);
       try {

@@ -18,7 +18,7 @@ import {
   IMAGE_REFERENCE,
 } from '../../runs/dto/run-options.dto.js';
 import { GrowsFromConstraints, RetryPolicyInputDto } from '../../runs/dto/retry-policy.dto.js';
-import type { Argument } from '../templates/argument.js';
+import type { Argument } from '../templates/template-text.js';
 import { IsArgumentList } from './argument.dto.js';
 import { InputSpecInputDto, OutputSpecInputDto } from './specs.dto.js';
 

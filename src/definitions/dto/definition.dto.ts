@@ -1,6 +1,5 @@
 import type { Type } from '@nestjs/common';
 import { ApiProperty, ApiSchema, getSchemaPath, ApiExtraModels } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
 import type { DefinitionEntity } from '../../database/entities/definition.entity.js';
 import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import { ExecutionOptionsDto, toExecutionOptionsDto } from '../../runs/dto/execution-options.dto.js';
@@ -12,7 +11,7 @@ import {
   toTimeoutsDto,
 } from '../../runs/dto/run-options.dto.js';
 import { RetryPolicyDto, toRetryPolicyDto } from '../../runs/dto/retry-policy.dto.js';
-import type { Argument } from '../templates/argument.js';
+import type { Argument } from '../templates/template-text.js';
 import { ApiArgumentList } from './argument.dto.js';
 import { InputSpecDto, OutputSpecDto } from './specs.dto.js';
 
@@ -64,65 +63,54 @@ export class LatestDefinitionDto extends DefinitionDto {
 
 export class DefinitionVersionQueryDto {
   /** The latest, by time of creation, unless given. */
-  @IsOptional()
   @QueryString({ max: 128 })
   version?: string;
 }
 
 export class CreateDefinitionRunQueryDto extends DefinitionVersionQueryDto {
   /** `true` creates nothing: the answer, 200, is the run that would be created. No idempotency key is used. */
-  @IsOptional()
   @QueryBoolean()
   dry_run?: boolean;
 }
 
 export class DeleteDefinitionQueryDto {
   /** The version to delete. Either this or `all` is required. */
-  @IsOptional()
   @QueryString({ max: 128 })
   version?: string;
 
   /** `true` deletes all versions. Not together with `version`. */
-  @IsOptional()
   @QueryBoolean()
   all?: boolean;
 }
 
 export class ListDefinitionsQueryDto {
   /** Versions of a page; all of them unless given. A page without the header `Link` is the last. */
-  @IsOptional()
   @QueryInteger({ min: 1, max: 1000 })
   limit?: number;
 
   /** Id and version of the last entry of the page before, as `id/version`; the page continues after it. */
-  @IsOptional()
   @QueryString({ max: 257 })
   after?: string;
 }
 
 class PageQueryDto {
   /** Entries of a page; 100 unless given. A page without the header `Link` is the last. */
-  @IsOptional()
-  @QueryInteger({ min: 1, max: 1000 })
-  @ApiProperty({ required: false, default: DEFAULT_LIMIT })
+  @QueryInteger({ min: 1, max: 1000, default: DEFAULT_LIMIT })
   limit?: number;
 }
 
 export class ListVersionsQueryDto extends PageQueryDto {
   /** Version of the last entry of the page before; the page continues with older ones. */
-  @IsOptional()
   @QueryString({ max: 128 })
   after?: string;
 }
 
 export class ListLatestQueryDto extends PageQueryDto {
   /** Id of the last entry of the page before; the page continues after it. */
-  @IsOptional()
   @QueryString({ max: 128 })
   after?: string;
 
   /** Only definitions with this text in their id, ignoring case. @example count */
-  @IsOptional()
   @QueryString({ max: 128 })
   search?: string;
 }

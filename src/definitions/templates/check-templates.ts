@@ -1,10 +1,10 @@
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { fieldPath, itemPath, keyPath } from '../../common/http/validation/problems.js';
 import type { InputSpec } from '../../database/entities/definition.entity.js';
-import { checkedTypeOf, typeProblem } from '../input-types.js';
-import { readArgument, type FlagArgument } from './argument.js';
-import { codeProblems, type Alternatives, type Word } from './code-words.js';
+import { checkedTypeOf, typeProblem } from '../input-specs.js';
 import {
+  readArgument,
+  type FlagArgument,
   inputOf,
   inputReference,
   isKnown,
@@ -13,6 +13,7 @@ import {
   showReference,
   type Reference,
 } from './template-text.js';
+import { codeProblems, type Alternatives, type Word } from './code-words.js';
 
 type Specs = ReadonlyMap<string, InputSpec>;
 

@@ -2,9 +2,15 @@ import { memberTexts, readExactly } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
 import { fieldPath, itemPath } from '../../common/http/validation/problems.js';
 import { InvalidInputs } from '../definitions.errors.js';
-import { readArgument, textOf, type FlagArgument } from './argument.js';
+import {
+  readArgument,
+  textOf,
+  type FlagArgument,
+  inputOf,
+  inputReference,
+  parseTemplate,
+} from './template-text.js';
 import { codeProblems, type Word } from './code-words.js';
-import { inputOf, inputReference, parseTemplate } from './template-text.js';
 
 /** What references stand for in one run. */
 export interface TemplateValues {

@@ -1,4 +1,5 @@
 import { clip } from '@longshore/common/json/text';
+import { isJsonObject, type JsonValue } from '@longshore/common/json/json-value';
 
 /** What a text refers to. */
 export interface Reference {
@@ -67,3 +68,27 @@ export function isKnown(reference: Reference): boolean {
 
 /** What texts may refer to, for messages. */
 export const KNOWN_REFERENCES = '${inputs.NAME} and ${run.id}';
+
+/** An entry of `args` that stands for the words of an input. */
+export interface FlagArgument {
+  readonly flag: string;
+  /** The input's name. */
+  readonly input: string;
+  /** Joins flag and value to one word. */
+  readonly join?: string;
+}
+
+/** An entry of a definition's `args`. */
+export type Argument = string | FlagArgument;
+
+/** Reads a stored entry of `command` or `args`. */
+export function readArgument(entry: JsonValue): Argument {
+  if (!isJsonObject(entry)) return textOf(entry);
+  const { flag, input, join } = entry;
+  return { flag: textOf(flag), input: textOf(input), ...(typeof join === 'string' && { join }) };
+}
+
+/** A stored text. */
+export function textOf(value: JsonValue | undefined): string {
+  return typeof value === 'string' ? value : '';
+}

@@ -1,4 +1,123 @@
-import type { FeedEntry } from './feed-entry.js';
+/** What a feed shows of an event. */
+export interface FeedEvent {
+  readonly runId: string;
+  readonly attempt: number;
+  readonly type: string;
+  /** JSON text. */
+  readonly msg: string;
+  readonly t: Date;
+  /** State of the run after the event. */
+  readonly state: string;
+  /** JSON text. */
+  readonly payload: string;
+  /** JSON text of the attributes of the run's event_delivery; null if it has none. */
+  readonly attributes: string | null;
+}
+
+/** Estimated bytes of an entry's objects and of its JSON, besides message, payload and attributes. */
+const FIXED_BYTES = 500;
+
+interface EntryText {
+  readonly cursor: string;
+  readonly json: string;
+}
+
+/** An event at its position in a feed. All readers of a process share its JSON, which is built once. */
+export class FeedEntry {
+  readonly t: Date;
+  /** Bytes of message, payload and attributes. */
+  readonly bytes: number;
+  #content: FeedEvent | EntryText;
+
+  constructor(
+    readonly position: number,
+    event: FeedEvent,
+    private readonly toCursor: (position: number) => string,
+  ) {
+    const { msg, payload, attributes, t } = event;
+    this.t = t;
+    this.bytes = Buffer.byteLength(msg) + Buffer.byteLength(payload) + Buffer.byteLength(attributes ?? '');
+    this.#content = event;
+  }
+
+  /** Estimated bytes of memory. */
+  get memory(): number {
+    return FIXED_BYTES + this.bytes;
+  }
+
+  get cursor(): string {
+    return this.#text.cursor;
+  }
+
+  /** A FeedEvent of the API, in one line. */
+  get json(): string {
+    return this.#text.json;
+  }
+
+  get #text(): EntryText {
+    if ('json' in this.#content) return this.#content;
+    const text = textOf(this.#content, this.toCursor(this.position));
+    this.#content = text;
+    return text;
+  }
+}
+
+function textOf(event: FeedEvent, cursor: string): EntryText {
+  const { runId, attempt, type, msg, t, state, payload, attributes } = event;
+  const json =
+    `{"cursor":"${cursor}","run_id":"${runId}","attempt":${attempt},"type":${JSON.stringify(type)},` +
+    `"msg":${msg},"t":"${t.toISOString()}","state":"${state}","payload":${payload}` +
+    (attributes === null ? '}' : `,"attributes":${attributes}}`);
+  return { cursor, json };
+}
+
+/** Consecutive events of a topic's feed. Readers share one object, and with it its JSON. */
+export class FeedSlice {
+  /** Estimated bytes of memory. */
+  readonly memory: number;
+  #page: Buffer | undefined;
+  #frames: Buffer | undefined;
+
+  /**
+   * @param end position after which the feed continues; it may have no entry
+   * @param entries oldest first
+   * @param last position of the feed's newest entry, as far as it is known
+   * @param epoch token of the epoch in which its positions are valid
+   */
+  constructor(
+    readonly end: number,
+    readonly entries: readonly FeedEntry[],
+    readonly hasMore: boolean,
+    readonly last: number,
+    readonly epoch: string | null,
+  ) {
+    this.memory = entries.reduce((sum, { memory }) => sum + memory, 0);
+  }
+
+  static empty(end: number, epoch: string | null): FeedSlice {
+    return new FeedSlice(end, [], false, end, epoch);
+  }
+
+  /** A FeedPage of the API as JSON; all readers at this place are sent the same bytes. */
+  get page(): Buffer {
+    this.#page ??= Buffer.from(this.#buildPage());
+    return this.#page;
+  }
+
+  /** The events in the format of Server-Sent Events. */
+  get frames(): Buffer {
+    this.#frames ??= Buffer.from(
+      this.entries.map(({ cursor, json }) => `id: ${cursor}\ndata: ${json}\n\n`).join(''),
+    );
+    return this.#frames;
+  }
+
+  #buildPage(): string {
+    const next = this.entries.at(-1)?.cursor ?? null;
+    const events = this.entries.map(({ json }) => json).join();
+    return `{"events":[${events}],"next_cursor":${JSON.stringify(next)},"has_more":${this.hasMore}}`;
+  }
+}
 
 /** Estimated bytes of a tail without entries. */
 const EMPTY_BYTES = 500;

@@ -5,9 +5,9 @@ import { jsonText } from '@longshore/common/json/json-text';
 import { readJson } from '@longshore/common/json/read-json';
 import fc from 'fast-check';
 import { Registry } from 'prom-client';
-import { cursorsOf } from '../feed-cursor.js';
+import { cursorsOf } from '../feed-cursors.js';
 import { FeedMetrics } from '../feed-metrics.js';
-import { FeedEntry, type FeedEvent } from './feed-entry.js';
+import { FeedEntry, type FeedEvent } from './feed-tail.js';
 import { FeedTails } from './feed-tails.js';
 
 const TOPICS = ['a', 'b', 'c'] as const;
@@ -197,12 +197,6 @@ describe('the cache of feeds', () => {
     assert.deepEqual(rangeOf(scene, 'a'), [0, 7]);
   });
 
-  test('does not cache commits to topics that are not read', () => {
-    const scene = new Scene();
-    scene.commit('a', 3, 10, true);
-    assert.equal(scene.tails.find('a'), undefined);
-  });
-
   test('forgets the oldest events of a topic and the topics that were not read for longest', () => {
     const scene = new Scene();
     for (const topic of TOPICS) scene.query(topic, 0, 10);
@@ -233,17 +227,6 @@ describe('the cache of feeds', () => {
     const kept = heapAfterCollection() - before;
     assert.deepEqual(scene.tails.find('a')?.to, 10);
     assert.ok(kept < 4e6, `${kept} bytes`);
-  });
-
-  test('shows nothing of a topic from before it was forgotten', () => {
-    const scene = new Scene();
-    for (const size of [1, 2]) {
-      scene.feed('a').length = 0;
-      scene.commit('a', 3, size, false);
-      scene.tails.forget('a');
-      scene.query('a', 0, 10);
-      assert.ok(scene.check('a', 0, 10, 1_000));
-    }
   });
 
   test('keeps the newest event whatever its size, and shares a slice among its readers', () => {

@@ -4,9 +4,14 @@ import { ownText } from '@longshore/common/json/json-text';
 import { FeedCursors } from '../feed-cursors.js';
 import { FEED_LIMITS, type FeedLimits } from '../feed-limits.js';
 import { FeedMetrics } from '../feed-metrics.js';
-import { FeedEntry, type FeedEvent } from './feed-entry.js';
-import { FeedSlice } from './feed-slice.js';
-import { FeedTail, type FeedPart, type PageLimits } from './feed-tail.js';
+import {
+  FeedEntry,
+  type FeedEvent,
+  FeedSlice,
+  FeedTail,
+  type FeedPart,
+  type PageLimits,
+} from './feed-tail.js';
 
 /** The share of the cached bytes for JSON of whole pages. */
 const SLICE_SHARE = 1 / 4;

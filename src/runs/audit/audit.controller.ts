@@ -5,7 +5,7 @@ import { jsonText } from '@longshore/common/json/json-text';
 import type { Response } from 'express';
 import { LessThan, Repository } from 'typeorm';
 import { AllowScopes } from '../../auth/access.js';
-import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
+import { AuditEntryEntity } from '../../database/entities/security.entity.js';
 import { ApiPage } from '../../common/http/next-page.js';
 import { Settings } from '../../config/settings.js';
 import { readPage } from '../../database/sql/read-page.js';

@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
-import { AUDIT_ACTIONS, type AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
+import { AUDIT_ACTIONS, type AuditEntryEntity } from '../../database/entities/security.entity.js';
 import { QueryInteger } from '../../common/http/validation/query-decorators.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 

@@ -1,7 +1,7 @@
 import type { EntityManager } from 'typeorm';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { AuditEntryEntity } from '../../database/entities/audit-entry.entity.js';
+import { AuditEntryEntity } from '../../database/entities/security.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';

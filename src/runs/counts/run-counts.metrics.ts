@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
-import { ServiceRegistry } from '../../common/metrics/metrics-page.js';
+import { ServiceRegistry } from '../../common/metrics/metrics.controller.js';
 import { SharedReading } from '../../common/metrics/shared-reading.js';
 import { RUN_STATES } from '../machine/run-state.js';
 import { RunCountsRepository } from './run-counts.repository.js';

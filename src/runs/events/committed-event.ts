@@ -1,5 +1,5 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
-import { EventEntity } from '../../database/entities/event.entity.js';
+import { EventEntity } from '../../database/entities/run.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, type SqlExecutor } from '../../database/sql/sql.js';
 import type { TimelineRow } from './event.repository.js';

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { EventEntity } from '../../database/entities/event.entity.js';
+import { EventEntity } from '../../database/entities/run.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows } from '../../database/sql/sql.js';
 import { jsonText } from '@longshore/common/json/json-text';

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { StreamableFile } from '@nestjs/common';
 import type { Response } from 'express';
 import { stringifyJson } from '@longshore/common/json/json-text';
-import { JSON_TYPE } from '../../common/http/errors/send-error.js';
+import { JSON_TYPE } from '../../common/http/errors/error-response.js';
 import { linkNextPage } from '../../common/http/next-page.js';
 import type { Page } from '../../database/sql/read-page.js';
 import type { PolledEventDto, PolledEventsDto } from '../dto/event.dto.js';

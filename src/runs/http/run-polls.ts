@@ -1,14 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import type { Response } from 'express';
-import { BoundedReaders, READER_LIMITS, readerQuota } from '../../common/http/server/bounded-readers.js';
+import { BoundedReaders } from '../../common/http/server/bounded-readers.js';
 import { HeldRequests } from '../../common/http/server/held-requests.js';
-import { Refusals } from '../../common/quotas/refusals.js';
 import type { WaitEnds } from '../../common/waits/until-woken.js';
 import { Settings } from '../../config/settings.js';
 import { shortRunId } from '../../database/notices/commit-notice.js';
 import { CommitNotices } from '../../database/notices/commit-notices.js';
-import type { Topic } from '../../database/notices/topic.js';
-import type { Topics } from '../../database/notices/topics.js';
+import type { Topic, Topics } from '../../database/notices/topics.js';
 import { SharedRunReads, type RunVersion } from '../reading/shared-run-reads.js';
 import { RunNotFound } from '../run.errors.js';
 
@@ -24,15 +22,14 @@ export class RunPolls extends BoundedReaders {
     private readonly shared: SharedRunReads,
     requests: HeldRequests,
     settings: Settings,
-    refusals: Refusals,
   ) {
-    super(requests, READER_LIMITS, {}, readerQuota('runs and timelines', settings, refusals));
+    super(requests, settings, 'runs and timelines');
     this.#topics = notices.topicsOf('runs');
   }
 
   /**
    * Waits until a version of the run is due, or for so long.
-   * @throws RunNotFound, KeyOverQuota, ProcessOverQuota
+   * @throws RunNotFound, OverLimit
    */
   wait(response: Response, id: string, isDue: (run: RunVersion) => boolean, forMs: number): Promise<void> {
     return this.hold(response, (signal) => this.waitUntil(id, isDue, { forMs, signal }));

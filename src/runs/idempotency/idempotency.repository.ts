@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { IdempotencyKeyEntity } from '../../database/entities/idempotency-key.entity.js';
+import { IdempotencyKeyEntity } from '../../database/entities/run.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows } from '../../database/sql/sql.js';
 import { IdempotencyMismatch } from '../run.errors.js';

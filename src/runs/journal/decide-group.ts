@@ -1,5 +1,5 @@
 import { jsonText } from '@longshore/common/json/json-text';
-import type { FeedEvent } from '../../feed/cache/feed-entry.js';
+import type { FeedEvent } from '../../feed/cache/feed-tail.js';
 import type { FeedAppend } from '../../feed/feed.repository.js';
 import type { AuditRecord } from '../audit/audit.repository.js';
 import { StateCountDelta } from '../counts/run-counts.repository.js';

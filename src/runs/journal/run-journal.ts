@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { Refusals } from '../../common/quotas/refusals.js';
+import { Refusals } from '../../common/quotas/quota.js';
 import { Settings } from '../../config/settings.js';
 import { JournalDataSource } from '../../database/failover/reserved-connection.js';
 import {

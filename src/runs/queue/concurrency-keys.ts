@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
-import { ConcurrencyKeyEntity, ConcurrencySlotEntity } from '../../database/entities/concurrency.entity.js';
+import { ConcurrencyKeyEntity, ConcurrencySlotEntity } from '../../database/entities/queue.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows, unnestRows } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';

@@ -1,5 +1,5 @@
 import type { EntityManager } from 'typeorm';
-import { RunTermEntity } from '../../database/entities/run-term.entity.js';
+import { RunTermEntity } from '../../database/entities/run.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, type Statement } from '../../database/sql/sql.js';
 import type { RunRecord } from '../machine/run.js';

@@ -1,5 +1,5 @@
 import type { EntityManager } from 'typeorm';
-import { AttemptEntity } from '../../database/entities/attempt.entity.js';
+import { AttemptEntity } from '../../database/entities/run.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows } from '../../database/sql/sql.js';
 import type { EndedAttempt, RunRecord } from '../machine/run.js';

@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { AttemptEntity } from '../../database/entities/attempt.entity.js';
-import { EventEntity } from '../../database/entities/event.entity.js';
+import { AttemptEntity, EventEntity } from '../../database/entities/run.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql/sql.js';
 import { readGpuIds } from '../machine/run.js';

@@ -1,5 +1,4 @@
-import { ExecutionEntity } from '../../database/entities/execution.entity.js';
-import { QueueEntryEntity } from '../../database/entities/queue.entity.js';
+import { ExecutionEntity, QueueEntryEntity } from '../../database/entities/queue.entity.js';
 import { RunEntity } from '../../database/entities/run.entity.js';
 import { EntityTable, type Field } from '../../database/sql/entity-table.js';
 import { CHANGING_FIELDS, FIXED_FIELDS, type Run } from '../machine/run.js';

@@ -1,5 +1,4 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import {
@@ -22,8 +21,7 @@ import {
   type NotClaiming,
   type RunningOp,
 } from '../pool/worker-pool.js';
-import { EngineJobsInputDto } from './engine.dto.js';
-import { ResourcesInputDto } from './resources.dto.js';
+import { EngineJobsInputDto, ResourcesInputDto } from './resources.dto.js';
 
 @ApiSchema({
   name: 'NotClaiming',
@@ -115,9 +113,7 @@ export class HeartbeatDto {
 
 export class HeartbeatQueryDto {
   /** Seconds to wait for the loss of a run before the response. */
-  @IsOptional()
-  @QueryInteger({ min: 0, max: 30 })
-  @ApiProperty({ required: false, default: 0 })
+  @QueryInteger({ min: 0, max: 30, default: 0 })
   wait?: number;
 }
 
@@ -145,6 +141,7 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
   };
 }
 
-function toRunningOp({ id, image, inputs, constraints, attempt }: RunningOpDto): RunningOp {
+/** A run in execution without what else the object has: a body may have unknown fields. */
+export function toRunningOp({ id, image, inputs, constraints, attempt }: RunningOp) {
   return { id, image, inputs, constraints, ...(attempt !== undefined && { attempt }) };
 }

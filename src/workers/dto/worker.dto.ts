@@ -1,19 +1,17 @@
 import { ApiProperty, ApiPropertyOptional, ApiSchema } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
 import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import type { WorkerStatus } from '../workers.service.js';
-import { EngineJobsDto } from './engine.dto.js';
-import { NotClaimingDto, RunningOpDto, toNotClaimingDtos } from './heartbeat.dto.js';
-import { FreeResourcesDto, ResourcesDto } from './resources.dto.js';
+import { EngineJobsDto, FreeResourcesDto, ResourcesDto } from './resources.dto.js';
+import { NotClaimingDto, RunningOpDto, toNotClaimingDtos, toRunningOp } from './heartbeat.dto.js';
+import { RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
+import type { LostRun } from '../../runs/storage/held-run.repository.js';
 
 export class ListWorkersQueryDto {
   /** Largest number of workers in the page; all of them unless given. */
-  @IsOptional()
   @QueryInteger({ min: 1, max: 1000 })
   limit?: number;
 
   /** Id of a worker: the page starts after it. */
-  @IsOptional()
   @QueryString({ max: 128 })
   after?: string;
 }
@@ -74,13 +72,7 @@ export function toWorkerDto({
     },
     tags: [...worker.tags],
     capabilities: [...worker.capabilities],
-    running_ops: worker.runningOps.map(({ id, image, inputs, constraints, attempt }) => ({
-      id,
-      image,
-      inputs,
-      constraints,
-      ...(attempt !== undefined && { attempt }),
-    })),
+    running_ops: worker.runningOps.map(toRunningOp),
     created_at: worker.createdAt.toISOString(),
     last_heartbeat_at: worker.lastHeartbeatAt.toISOString(),
     is_active: worker.isActive,
@@ -95,4 +87,30 @@ export function toWorkerDto({
   }
   if (assigned) dto.assigned = { count: assigned.length, ids: assigned.slice(0, ASSIGNED_IDS) };
   return dto;
+}
+
+@ApiSchema({
+  name: 'LostOp',
+  description: 'A reported run that is not assigned to the worker any more, or not at the reported attempt.',
+})
+export class LostOpDto {
+  id: string;
+  @ApiProperty({ enum: RUN_STATES, enumName: 'RunState' }) state: RunState;
+  /** The current attempt, from 1. */
+  @ApiProperty({ type: 'integer' }) attempt: number;
+  /** The worker of the current attempt; null: none. */
+  @ApiProperty({ type: 'string', nullable: true }) worker_id: string | null;
+}
+
+@ApiSchema({ name: 'HeartbeatResponse', description: 'A worker, and the runs that it has lost.' })
+export class HeartbeatAnswerDto extends WorkerDto {
+  /**
+   * Those of `running_ops` in the request that the worker does not hold any more; unknown runs are not named. Absent when the
+   * service could not find out, which says nothing about the runs.
+   */
+  @ApiPropertyOptional({ type: [LostOpDto] }) lost_ops?: LostOpDto[];
+}
+
+export function toLostOpDto({ id, state, attempt, workerId }: LostRun): LostOpDto {
+  return { id, state, attempt, worker_id: workerId };
 }

@@ -1,16 +1,75 @@
 import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import type { WaitEnds } from '../../common/waits/until-woken.js';
+import { CommitNotices } from '../../database/notices/commit-notices.js';
+import type { Topics } from '../../database/notices/topics.js';
+import { HeldRunRepository, type LostRun, type ReportedRun } from '../../runs/storage/held-run.repository.js';
+import { BatchedReads } from '../../database/sql/batched-reads.js';
+import { withTimeout } from '@longshore/common/timeout';
 import { currentSpan } from '@longshore/common/tracing/current-span';
 import type { Response } from 'express';
 import { Gauge, Registry } from 'prom-client';
 import { isBound, type Caller } from '../../auth/access.js';
 import { HELD, HeldRequests, type HeldRequest } from '../../common/http/server/held-requests.js';
 import { Quota } from '../../common/quotas/quota.js';
-import { Refusals } from '../../common/quotas/refusals.js';
 import { Settings } from '../../config/settings.js';
 import { isRunId } from '../../runs/machine/new-id.js';
-import type { LostRun, ReportedRun } from '../../runs/storage/held-run.repository.js';
 import type { Heartbeat } from '../pool/worker-pool.js';
-import { LostRuns } from './lost-runs.js';
+
+/** Timeout of a query, in milliseconds; it then finds nothing. */
+const TIMEOUT_MS = 2_000;
+
+/** Pause after a query that failed, in milliseconds. */
+const RETRY_MS = 500;
+
+type Report = readonly ReportedRun[];
+
+/**
+ * Finds the runs that workers report and do not hold any more. The commit that takes a run from a worker notifies every process.
+ */
+@Injectable()
+export class LostRuns {
+  readonly #queries: BatchedReads<Report, readonly LostRun[]>;
+  /** By worker. */
+  readonly #losses: Topics;
+
+  constructor(heldRuns: HeldRunRepository, dataSource: DataSource, notices: CommitNotices) {
+    this.#losses = notices.topicsOf('freedWorkers');
+    this.#queries = new BatchedReads((reports) => heldRuns.findLost(dataSource, reports));
+  }
+
+  /** Those of the runs that are lost now; null: not known, as the database is unavailable or slow. */
+  async find(report: Report): Promise<readonly LostRun[] | null> {
+    if (report.length === 0) return [];
+    const query = this.#queries.load(report).catch(() => undefined);
+    return (await withTimeout(TIMEOUT_MS, query, undefined)) ?? null;
+  }
+
+  /** Waits until the worker loses one of the runs. After the timeout or an abort, what the last look has found. */
+  async wait(
+    workerId: string,
+    report: Report,
+    { signal, forMs }: Required<WaitEnds>,
+  ): Promise<readonly LostRun[] | null> {
+    const endsAt = performance.now() + forMs;
+    const losses = this.#losses.subscribe(workerId);
+    try {
+      for (;;) {
+        const { version } = losses;
+        const lost = await this.find(report);
+        if (lost !== null && lost.length > 0) return lost;
+        const leftMs = endsAt - performance.now();
+        if (leftMs <= 0 || signal.aborted) return lost;
+        const ends = { signal, forMs: lost === null ? Math.min(leftMs, RETRY_MS) : leftMs };
+        const isWoken = await losses.waitForChange(0, version, ends);
+        // The next heartbeat queries again.
+        if (!isWoken && (signal.aborted || performance.now() >= endsAt)) return lost;
+      }
+    } finally {
+      this.#losses.unsubscribe(losses);
+    }
+  }
+}
 
 /** The runs that a heartbeat names, each attempt once. */
 export interface NamedRuns {
@@ -39,27 +98,20 @@ export class HeldHeartbeats {
     private readonly lostRuns: LostRuns,
     private readonly requests: HeldRequests,
     { waitingClaims, waitingClaimsPerKey }: Settings,
-    refusals: Refusals,
     registry: Registry,
   ) {
-    const quota = new Quota(
-      {
-        what: 'waiting heartbeats',
-        total: { max: waitingClaims, setting: 'SERVICE_WAITING_CLAIMS' },
-        perKey: { max: waitingClaimsPerKey, setting: 'SERVICE_WAITING_CLAIMS_PER_KEY' },
-      },
-      refusals,
-    );
-    this.#quota = quota;
-    const waiting = new Gauge({
+    this.#quota = new Quota({
+      what: 'waiting heartbeats',
+      setting: 'SERVICE_WAITING_CLAIMS',
+      total: waitingClaims,
+      perKey: waitingClaimsPerKey,
+    });
+    const waiting: Gauge = new Gauge({
       name: 'longshore_waiting_heartbeats',
       help: 'Heartbeats that wait for the loss of a run',
-      registers: [],
-      collect() {
-        this.set(quota.held);
-      },
+      registers: [registry],
+      collect: () => waiting.set(this.#quota.held),
     });
-    registry.registerMetric(waiting);
   }
 
   /**
@@ -76,15 +128,7 @@ export class HeldHeartbeats {
     const boundKey = isBound(caller) ? caller.keyId : null;
     const report = runs.map(({ id, attempt }) => ({ id, workerId, attempt, boundKey }));
     const held = waitMs > 0 ? this.requests.tryOpen(response, this.#quota) : null;
-    if (held === null) {
-      if (report.length === 0) return [];
-      const request = this.requests.open(response, null);
-      try {
-        return await this.lostRuns.find(report, request.signal);
-      } finally {
-        request.close();
-      }
-    }
+    if (held === null) return this.lostRuns.find(report);
     currentSpan()?.set(HELD);
     this.#byWorker.set(workerId, held);
     try {

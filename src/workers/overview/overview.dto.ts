@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import type { RunState } from '../../runs/machine/run-state.js';
-import { EngineUseDto } from '../dto/engine.dto.js';
+import { EngineUseDto } from '../dto/resources.dto.js';
 
 @ApiSchema({ name: 'RunsByState', description: 'The number of runs in each state.' })
 export class RunsByStateDto implements Record<RunState, number> {

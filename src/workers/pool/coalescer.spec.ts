@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { describe, it, onTestFinished, vi } from 'vitest';
+import { describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Coalescer, CoalescerFull, type CoalescerOptions } from './coalescer.js';
 
@@ -42,83 +42,6 @@ function make(
 }
 
 describe('Coalescer', () => {
-  it('commits the items of one turn of the event loop together, each with its own result', async () => {
-    const commits = new Commits();
-    const coalescer = make(commits, { pauseMs: ENDLESS });
-    const answers = Promise.all(['a', 'b'].map((item) => coalescer.submit(item)));
-    await commits.end();
-    assert.deepEqual(await answers, ['a!', 'b!']);
-    assert.deepEqual(commits.batches, [['a', 'b']]);
-  });
-
-  it('resolves after the commit, and collects later items meanwhile', async () => {
-    const commits = new Commits();
-    const coalescer = make(commits);
-    const answered: string[] = [];
-    const note = (answer: string): void => void answered.push(answer);
-    void coalescer.submit('a').then(note);
-    await sleep(0);
-    for (const item of ['b', 'c']) void coalescer.submit(item).then(note);
-    await sleep(0);
-    assert.deepEqual([answered, commits.batches], [[], [['a']]]);
-    await commits.end();
-    assert.deepEqual([answered, commits.batches], [['a!'], [['a'], ['b', 'c']]]);
-    await commits.end();
-    assert.deepEqual(answered, ['a!', 'b!', 'c!']);
-  });
-
-  it('waits for the pause between the starts of two commits', async () => {
-    const clock = vi.spyOn(performance, 'now');
-    onTestFinished(() => clock.mockRestore());
-    const submitAfter = async (ms: number) => {
-      const commits = new Commits();
-      const coalescer = make(commits, { pauseMs: ENDLESS });
-      clock.mockReturnValue(ENDLESS);
-      const first = coalescer.submit('a');
-      await commits.end();
-      await first;
-      clock.mockReturnValue(ENDLESS + ms);
-      const others = Promise.all(['b', 'c'].map((item) => coalescer.submit(item)));
-      await sleep(20);
-      return { commits, coalescer, others };
-    };
-    const early = await submitAfter(0);
-    assert.deepEqual(early.commits.batches, [['a']]);
-    const late = await submitAfter(ENDLESS - 1);
-    while (late.commits.batches.length === 1) await sleep(1);
-    assert.deepEqual(late.commits.batches, [['a'], ['b', 'c']]);
-    await late.commits.end();
-    await late.others;
-    const closed = early.coalescer.close();
-    while (early.commits.batches.length === 1) await sleep(1);
-    await early.commits.end();
-    await Promise.all([closed, early.others]);
-  });
-
-  it('fails the items of a failed commit, and continues with the next', async () => {
-    const commits = new Commits();
-    const coalescer = make(commits);
-    const failing = Promise.allSettled(['a', 'b'].map((item) => coalescer.submit(item)));
-    await sleep(0);
-    const next = coalescer.submit('c');
-    await commits.end(new Error('no database'));
-    await commits.end();
-    assert.deepEqual(
-      (await failing).map((outcome) => outcome.status === 'rejected' && outcome.reason.message),
-      ['no database', 'no database'],
-    );
-    assert.equal(await next, 'c!');
-  });
-
-  it('fails every item when a result is missing', async () => {
-    const coalescer = make(new Commits(), { commit: () => Promise.resolve(['only one']) });
-    const outcomes = await Promise.allSettled(['a', 'b'].map((item) => coalescer.submit(item)));
-    assert.deepEqual(
-      outcomes.map(({ status }) => status),
-      ['rejected', 'rejected'],
-    );
-  });
-
   it('limits the waiting items by number and by bytes, and accepts one large item alone', async () => {
     const commits = new Commits();
     const coalescer = make(commits, { maxBatch: 3, maxWaiting: 3, maxWaitingBytes: 10, maxBatchBytes: 4 });

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
-import { TooManyHeartbeats, TooManyWorkers } from '../workers.errors.js';
+import { TooManyHeartbeats, tooManyWorkers } from '../workers.errors.js';
 import { Coalescer, CoalescerFull } from './coalescer.js';
-import { MAX_DEPARTED } from './run-reports.js';
+import { MAX_DEPARTED } from './memory-worker-pool.js';
 import { fitRunningRuns } from './worker-bytes.js';
 import {
   FORGET_AFTER_MS,
@@ -91,19 +91,11 @@ export class HeartbeatWriter {
     });
   }
 
-  /** @throws TooManyHeartbeats, TooManyWorkers, or an error of the database */
+  /** @throws TooManyHeartbeats, OverLimit, or an error of the database */
   async write(heartbeat: Heartbeat): Promise<PooledWorker> {
-    const { cpuCores, ramMb, gpus, tags, capabilities, engine, notClaiming, runningOps } = heartbeat;
+    const { id: _id, runningOps, ...described } = heartbeat;
     const ops = runningOps && fitRunningRuns(runningOps, this.limits.maxWorkerBytes);
-    const description = JSON.stringify({
-      cpuCores,
-      ramMb,
-      gpus,
-      tags,
-      capabilities,
-      engine,
-      notClaiming,
-    } satisfies WorkerDescription);
+    const description = JSON.stringify(described satisfies WorkerDescription);
     const text = ops && stringifyJson(ops);
     const ids = runningOps?.map(({ id }) => id);
     const running = ops && ids && text !== undefined ? { ops, ids, text, hash: hashOf(text, ids) } : null;
@@ -111,7 +103,7 @@ export class HeartbeatWriter {
     const worker = await this.#writes.submit(written).catch((error: unknown) => {
       throw error instanceof CoalescerFull ? new TooManyHeartbeats() : error;
     });
-    if (!worker) throw new TooManyWorkers(this.limits.maxWorkers);
+    if (!worker) throw tooManyWorkers(this.limits.maxWorkers);
     return worker;
   }
 

@@ -3,7 +3,7 @@ import { withTimeout } from '@longshore/common/timeout';
 import { Gauge } from 'prom-client';
 import { DataSource } from 'typeorm';
 import { Log } from '../../common/logging/logger.js';
-import { ServiceRegistry } from '../../common/metrics/metrics-page.js';
+import { ServiceRegistry } from '../../common/metrics/metrics.controller.js';
 import { SharedReading } from '../../common/metrics/shared-reading.js';
 import { Settings } from '../../config/settings.js';
 import { DatabaseMetrics } from '../../database/database-metrics.js';

@@ -3,17 +3,8 @@ import type { Author } from '../../auth/audit-log.js';
 import { isAloneInDeployment } from '../../database/advisory-locks.js';
 import { inBatches } from '../../database/sql/in-batches.js';
 import { currentTime, execute, rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
-import type { EngineUse } from './engine-use.js';
 import {
-  CLOCK,
-  FORGET_AFTER,
-  POOL_BATCH,
-  removeSilent,
-  type HeartbeatWriter,
-  type WorkerDescription,
-} from './heartbeat-writer.js';
-import type { WorkerDrainsRepository } from './worker-drains.repository.js';
-import {
+  type EngineUse,
   FORGET_AFTER_MS,
   type Heartbeat,
   type Holding,
@@ -23,6 +14,15 @@ import {
   type WorkerCounts,
   type WorkerPool,
 } from './worker-pool.js';
+import {
+  CLOCK,
+  FORGET_AFTER,
+  POOL_BATCH,
+  removeSilent,
+  type HeartbeatWriter,
+  type WorkerDescription,
+} from './heartbeat-writer.js';
+import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 
 /** When the worker timeout began, with the timeout as parameter 1. */
 const TIMEOUT_START = `c.now - $1::double precision * interval '1 millisecond'`;

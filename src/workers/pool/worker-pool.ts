@@ -2,7 +2,6 @@ import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Author } from '../../auth/audit-log.js';
 import type { SqlExecutor } from '../../database/sql/sql.js';
 import type { ClaimingWorker } from '../../runs/scheduling-strategy.js';
-import type { EngineUse } from './engine-use.js';
 
 /** Milliseconds without a heartbeat after which a worker is removed. */
 export const FORGET_AFTER_MS = 24 * 60 * 60 * 1000;
@@ -99,7 +98,7 @@ export function takesRuns(worker: Standing): boolean {
 
 /** The registered workers: not durable, and not part of a backup. Drains are durable. */
 export abstract class WorkerPool {
-  /** Registers a worker or refreshes it. @throws TooManyWorkers if the pool is full and the worker is not registered */
+  /** Registers a worker or refreshes it. @throws OverLimit if the pool is full and the worker is not registered */
   abstract heartbeat(heartbeat: Heartbeat): Promise<PooledWorker>;
   abstract find(id: string): Promise<PooledWorker | null>;
   /** The registered ones of the workers, by id. @param executor connection for a pool in the database */
@@ -122,4 +121,31 @@ export abstract class WorkerPool {
   abstract findUnreported(holdings: readonly Holding[]): Promise<Holding[]>;
   /** Removes workers without a heartbeat for 24 hours, and their drains, in batches. @returns their number */
   abstract forget(stop?: AbortSignal): Promise<number>;
+}
+
+/** The jobs of all active launchers with one kind of engine. */
+export interface EngineUse extends EngineJobs {
+  readonly launchers: number;
+}
+
+/** The engines of active workers, those with the most jobs first, then by name. */
+export function summariseEngines(
+  workers: Iterable<Pick<PooledWorker, 'engine' | 'isActive'>>,
+  limit: number,
+): EngineUse[] {
+  const uses = new Map<string, EngineUse>();
+  for (const { engine, isActive } of workers) {
+    if (!isActive || engine === null) continue;
+    const { name } = engine;
+    const { launchers, pending, running } = uses.get(name) ?? { launchers: 0, pending: 0, running: 0 };
+    uses.set(name, {
+      name,
+      launchers: launchers + 1,
+      pending: pending + engine.pending,
+      running: running + engine.running,
+    });
+  }
+  const jobsOf = ({ pending, running }: EngineUse): number => pending + running;
+  const byJobs = (a: EngineUse, b: EngineUse): number => jobsOf(b) - jobsOf(a) || (a.name < b.name ? -1 : 1);
+  return [...uses.values()].toSorted(byJobs).slice(0, limit);
 }

@@ -51,19 +51,6 @@ describe('the grace period of the reaper', () => {
     assert.equal(grace.remainingMs(), Infinity);
   });
 
-  test('ends one timeout after the server began to listen', () => {
-    const made = scene();
-    made.pass(3 * TIMEOUT);
-    made.grace.start();
-    checkAnew(made);
-  });
-
-  test('restarts after a pause of the process', () => {
-    const made = settled();
-    made.clock.advance(TIMEOUT / 2);
-    checkAnew(made);
-  });
-
   test('detects a pause when it is read, before the next check', () => {
     const { clock, grace } = settled();
     clock.advance(3 * TIMEOUT);
@@ -81,21 +68,6 @@ describe('the grace period of the reaper', () => {
     clock.jump(-10 * TIMEOUT);
     pass(TIMEOUT / 2);
     assert.ok(grace.isOver());
-  });
-
-  test('restarts when an outage ends, not when it was detected', () => {
-    const made = settled();
-    made.grace.databaseFailed();
-    made.pass(5 * TIMEOUT);
-    assert.equal(made.grace.isOver(), false);
-    made.grace.databaseAnswered(new Date(0), made.clock.now());
-    checkAnew(made);
-  });
-
-  test('restarts after an outage that only the listening connection detected', () => {
-    const made = settled();
-    made.grace.restart();
-    checkAnew(made);
   });
 
   test('restarts after a slow answer of the database', () => {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { makeApiKey } from '../../../src/auth/api-key.js';
 import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
-import { MetricsPage } from '../../../src/common/metrics/metrics-page.js';
-import { encodeCursor } from '../../../src/feed/feed-cursor.fixtures.js';
+import { MetricsPage } from '../../../src/common/metrics/metrics.controller.js';
+import { cursorsOf } from '../../../src/feed/feed-cursors.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
 import { createRun, note } from '../../support/app/feed-app.js';
@@ -150,7 +150,7 @@ describe('the example of an error response is what the service answers', () => {
       `with d as (delete from feed_entries where topic = 'word-counts' and position <= 2)
        update feed_topics set first_position = 3 where topic = 'word-counts'`,
     );
-    const query = `?topic=word-counts&after=${encodeCursor('word-counts', 1)}`;
+    const query = `?topic=word-counts&after=${cursorsOf('word-counts', null)(1)}`;
     for (const operation of withStatus(410)) assertExample(operation, 410, await send(operation, { query }));
   });
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { encodeCursor } from '../../../src/feed/feed-cursor.fixtures.js';
+import { cursorsOf } from '../../../src/feed/feed-cursors.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { createRun, note } from '../../support/app/feed-app.js';
 import { beforeTimeOut } from '../../support/app/passing-time.js';
@@ -142,20 +142,20 @@ describe('GET /feed', () => {
       cursor.toLowerCase() + '=',
       'A'.repeat(5000),
       // In the form of a cursor after a restore, of which there was none.
-      encodeCursor('cursors', 1, 'AbCdEf12'),
+      cursorsOf('cursors', 'AbCdEf12')(1),
     ]) {
       assert.deepEqual(await refusal(text), { detail: 'Malformed cursor' });
     }
-    assert.deepEqual(await refusal(encodeCursor('other', 1)), {
+    assert.deepEqual(await refusal(cursorsOf('other', null)(1)), {
       detail: 'The cursor belongs to the feed of another topic',
     });
-    assert.deepEqual(await refusal(encodeCursor('cursors', 2)), {
+    assert.deepEqual(await refusal(cursorsOf('cursors', null)(2)), {
       detail: 'The cursor is ahead of the feed',
     });
-    assert.deepEqual(await refusal(encodeCursor('cursors', Number.MAX_SAFE_INTEGER)), {
+    assert.deepEqual(await refusal(cursorsOf('cursors', null)(Number.MAX_SAFE_INTEGER)), {
       detail: 'The cursor is ahead of the feed',
     });
-    assert.equal((await get(`topic=unused&after=${encodeCursor('unused', 1)}`)).status, 400);
+    assert.equal((await get(`topic=unused&after=${cursorsOf('unused', null)(1)}`)).status, 400);
   });
 
   test('returns 410 for events that retention has removed, with the oldest valid cursor', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { DEFAULT_FEED_LIMITS } from '../../../src/feed/feed-limits.js';
-import { encodeCursor } from '../../../src/feed/feed-cursor.fixtures.js';
+import { cursorsOf } from '../../../src/feed/feed-cursors.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { EventStreamReader, type StreamOptions } from '../../support/runs/event-stream.js';
 import { createRun, note, startFeedApp } from '../../support/app/feed-app.js';
@@ -136,9 +136,9 @@ describe('GET /feed/stream', () => {
       ['?topic=refused&limit=1', {}, KEYS.client, 400],
       ['?topic=refused&after=x', {}, KEYS.client, 400],
       ['?topic=refused', { 'Last-Event-ID': 'x' }, KEYS.client, 400],
-      ['?topic=refused', { 'Last-Event-ID': encodeCursor('other', 1) }, KEYS.client, 400],
-      ['?topic=refused', { 'Last-Event-ID': encodeCursor('refused', 4) }, KEYS.client, 400],
-      ['?topic=refused', { 'Last-Event-ID': encodeCursor('refused', 1) }, KEYS.client, 410],
+      ['?topic=refused', { 'Last-Event-ID': cursorsOf('other', null)(1) }, KEYS.client, 400],
+      ['?topic=refused', { 'Last-Event-ID': cursorsOf('refused', null)(4) }, KEYS.client, 400],
+      ['?topic=refused', { 'Last-Event-ID': cursorsOf('refused', null)(1) }, KEYS.client, 410],
       ['?topic=refused', {}, KEYS.worker, 403],
       ['?topic=refused', {}, null, 401],
     ];
@@ -148,7 +148,7 @@ describe('GET /feed/stream', () => {
       assert.match(answer.headers.get('content-type') ?? '', /^application\/json/);
       assert.equal(typeof answer.body.detail, 'string');
     }
-    const reader = await open(service, `topic=refused&after=${encodeCursor('refused', 2)}`);
+    const reader = await open(service, `topic=refused&after=${cursorsOf('refused', null)(2)}`);
     await reader.count(1);
     reader.close();
   });
@@ -311,7 +311,7 @@ describe('GET /feed/stream within its limits', () => {
     assert.equal(resumed.status, 410);
     // Otherwise a browser would answer the next request from its cache, with any id.
     assert.equal(resumed.headers.get('cache-control'), 'no-store');
-    assert.ok(resumed.body.detail.includes(encodeCursor('overtaken', 23)));
+    assert.ok(resumed.body.detail.includes(cursorsOf('overtaken', null)(23)));
     await service.close();
   });
 

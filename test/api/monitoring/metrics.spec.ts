@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { MetricsPage } from '../../../src/common/metrics/metrics-page.js';
+import { MetricsPage } from '../../../src/common/metrics/metrics.controller.js';
 import { RunTimeoutsJob } from '../../../src/runs/run-timeouts.job.js';
 import { RawWorker } from '../../support/workers/raw-worker.js';
 import { RunSteps } from '../../support/runs/run-steps.js';

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
 import { CommitNotices } from '../../../src/database/notices/commit-notices.js';
-import { LostRuns } from '../../../src/workers/heartbeats/lost-runs.js';
+import { LostRuns } from '../../../src/workers/heartbeats/held-heartbeats.js';
 import { beforeTimeOut } from '../../support/app/passing-time.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
@@ -272,7 +272,7 @@ describe('a heartbeat that names runs', () => {
     const reported = workers.map(({ id, ops }) =>
       ops.map((run) => ({ ...run, workerId: id, attempt: 1, boundKey: null })),
     );
-    const found = await Promise.all(reported.map((runs) => lostRuns.find(runs, signal)));
+    const found = await Promise.all(reported.map((runs) => lostRuns.find(runs)));
     assert.deepEqual(
       found,
       reported.map(() => []),

@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'vitest';
 import { gzipSync } from 'node:zlib';
-import { DASHBOARD_FOLDER as SITE } from '../../../src/dashboard/dashboard-files.js';
+import { DASHBOARD_FOLDER as SITE } from '../../../src/dashboard/dashboard.controller.js';
 
 const MOST_BYTES = 250 * 1024;
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execute, rows } from '../../../src/database/sql/sql.js';
-import { detectRestore } from '../../../src/database/failover/detect-restore.js';
+import { detectRestore } from '../../../src/database/failover/promotion-check.js';
 import { createRun, note } from '../../support/app/feed-app.js';
 import { until } from '../../support/service-process.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';

@@ -3,7 +3,7 @@ import { describe, test, vi } from 'vitest';
 import { isDeepStrictEqual } from 'node:util';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { FeedTails } from '../../../src/feed/cache/feed-tails.js';
-import { decodeCursor } from '../../../src/feed/feed-cursor.js';
+import { decodeCursor } from '../../../src/feed/feed-cursors.js';
 import { EventStreamReader } from '../../support/runs/event-stream.js';
 import { createRun, note, startFeedApp } from '../../support/app/feed-app.js';
 import { logStatements } from '../../support/postgres/statement-log.js';

@@ -5,8 +5,8 @@ import type { DataSource } from 'typeorm';
 import { connectDatabase } from '../../../src/database/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
-import { detectRestore } from '../../../src/database/failover/detect-restore.js';
-import { encodeCursor } from '../../../src/feed/feed-cursor.fixtures.js';
+import { detectRestore } from '../../../src/database/failover/promotion-check.js';
+import { cursorsOf } from '../../../src/feed/feed-cursors.js';
 import { createRun, note } from '../../support/app/feed-app.js';
 import { startTestApp, type Send, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
@@ -156,7 +156,7 @@ describe('a feed whose database is restored from a backup', () => {
     assert.deepEqual((await twice.read(of1)).messages, ['g']);
     assert.deepEqual((await twice.read(await twice.cursorOfRefusal(ahead[1] ?? ''))).messages, ['f', 'g']);
     // A cursor of an unknown epoch: continue from the oldest event, so that nothing is skipped.
-    const unknown = encodeCursor(TOPIC, 4, 'AbCdEf12');
+    const unknown = cursorsOf(TOPIC, 'AbCdEf12')(4);
     assert.deepEqual((await twice.read(await twice.cursorOfRefusal(unknown))).messages, [
       'a',
       'b',
@@ -183,10 +183,10 @@ describe('a feed whose database is restored from a backup', () => {
     await again.stop();
     const restarted = new Deployment(first.database);
     assert.equal(await restarted.start(), 1);
-    const { status } = await restarted.send('GET', `/feed?topic=other&after=${encodeCursor('other', 1)}`);
+    const { status } = await restarted.send('GET', `/feed?topic=other&after=${cursorsOf('other', null)(1)}`);
     assert.equal(status, 410);
     assert.equal(
-      (await restarted.send('GET', `/feed?topic=other&after=${encodeCursor('other', 0)}`)).status,
+      (await restarted.send('GET', `/feed?topic=other&after=${cursorsOf('other', null)(0)}`)).status,
       200,
     );
     await restarted.stop();

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, it } from 'vitest';
 import { Registry } from 'prom-client';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { execute, rows } from '../../../src/database/sql/sql.js';
-import { detectRestore } from '../../../src/database/failover/detect-restore.js';
+import { detectRestore } from '../../../src/database/failover/promotion-check.js';
 import type { CommittedEvent } from '../../../src/runs/events/committed-event.js';
 import { encodeEventCursor, FIRST_PLACE, RunEvents } from '../../../src/runs/run-events.js';
 import { JournalMetrics } from '../../../src/runs/journal/journal-metrics.js';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import type { Scope } from '../../../src/config/api-key-setting.js';
+import type { Scope } from '../../../src/config/key-settings.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import type { CommandOptions } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { Registry } from 'prom-client';
-import type { Scope } from '../../../src/config/api-key-setting.js';
+import type { Scope } from '../../../src/config/key-settings.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { TooManyWaiting } from '../../../src/runs/run.errors.js';

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { SchedulerRegistry } from '@nestjs/schedule';
-import { JobExplorer, type Job } from '../../../src/common/scheduling/job-explorer.js';
+import { JobExplorer, type Job } from '../../../src/common/scheduling/job-scheduler.js';
 import { PROJECT } from '../../support/service-process.js';
 import { logStatements } from '../../support/postgres/statement-log.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';

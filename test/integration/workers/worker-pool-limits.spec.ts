@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
-import { TooManyWorkers } from '../../../src/workers/workers.errors.js';
+import { OverLimit } from '../../../src/common/errors/domain-error.js';
 import type { RunningOp } from '../../../src/workers/pool/worker-pool.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { beat, memoryBench, sharedBench, type PoolBench } from '../../support/workers/worker-pools.js';
@@ -39,7 +39,7 @@ for (const [kind, open] of [
     const listed = async (): Promise<string[]> => (await bench.pool.list()).map(({ id }) => id);
 
     test('refuses another worker, and goes on with those it knows', async () => {
-      await assert.rejects(bench.pool.heartbeat(beat('new')), TooManyWorkers);
+      await assert.rejects(bench.pool.heartbeat(beat('new')), OverLimit);
       assert.deepEqual(await listed(), ['w0', 'w1', 'w2']);
       const { tags } = await bench.pool.heartbeat(beat('w1', [], { tags: ['changed'] }));
       assert.deepEqual(tags, ['changed']);
@@ -57,7 +57,7 @@ for (const [kind, open] of [
     test('when full, forgets workers that were silent for two timeouts', async () => {
       await bench.pass(1.5 * TIMEOUT_MS);
       await bench.pool.heartbeat(beat('w2'));
-      await assert.rejects(bench.pool.heartbeat(beat('new')), TooManyWorkers, 'not yet silent for so long');
+      await assert.rejects(bench.pool.heartbeat(beat('new')), OverLimit, 'not yet silent for so long');
       await bench.pass(0.6 * TIMEOUT_MS);
       // The shared pool makes room for the next try.
       await bench.pool.heartbeat(beat('new')).catch(() => undefined);

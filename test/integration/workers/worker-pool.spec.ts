@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
-import { MAX_DEPARTED } from '../../../src/workers/pool/run-reports.js';
+import { MAX_DEPARTED } from '../../../src/workers/pool/memory-worker-pool.js';
 import { FORGET_AFTER_MS, type Holding, type RunningOp } from '../../../src/workers/pool/worker-pool.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { ADMIN, beat, memoryBench, sharedBench, type PoolBench } from '../../support/workers/worker-pools.js';

@@ -17,7 +17,7 @@ import {
 import type { CanActivate, ExecutionContext, INestApplication } from '@nestjs/common';
 import { APP_GUARD, NestFactory } from '@nestjs/core';
 import { Registry } from 'prom-client';
-import { Refusals } from '../../../src/common/quotas/refusals.js';
+import { Refusals } from '../../../src/common/quotas/quota.js';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import type { Request, Response } from 'express';

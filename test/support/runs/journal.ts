@@ -1,12 +1,12 @@
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
-import { Refusals } from '../../../src/common/quotas/refusals.js';
+import { Refusals } from '../../../src/common/quotas/quota.js';
 import type { Settings } from '../../../src/config/settings.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
 import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { FeedTails } from '../../../src/feed/cache/feed-tails.js';
-import { cursorsOf } from '../../../src/feed/feed-cursor.js';
+import { cursorsOf } from '../../../src/feed/feed-cursors.js';
 import { DEFAULT_FEED_LIMITS } from '../../../src/feed/feed-limits.js';
 import { FeedMetrics } from '../../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../../src/feed/feed.repository.js';

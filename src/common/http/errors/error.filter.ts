@@ -2,12 +2,11 @@ import { Catch, Inject, Logger } from '@nestjs/common';
 import type { ArgumentsHost, ExceptionFilter } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { Settings } from '../../../config/settings.js';
-import { Refusals } from '../../quotas/refusals.js';
-import { ClientGone, isBodyRefused } from '../request/body-reader.js';
+import { Refusals } from '../../quotas/quota.js';
+import { bodyStates, ClientGone } from '../request/body-reader.js';
 import { requestIdOf } from '../request/request-id.js';
 import { DomainError } from '../../errors/domain-error.js';
-import { toErrorResponse } from './error-response.js';
-import { sendError } from './send-error.js';
+import { toErrorResponse, sendError } from './error-response.js';
 
 /** Sends the response to an error; logs faults of the service, counts what a limit refused. */
 @Catch()
@@ -38,6 +37,7 @@ export class ErrorFilter implements ExceptionFilter {
     }
     const { headers } = request;
     const isTooLong = Number(headers['content-length'] ?? 0) > this.settings.maxBodyBytes;
-    sendError(request, response, isTooLong || isBodyRefused(request) ? { ...answer, close: true } : answer);
+    const isUnwanted = isTooLong || bodyStates.get(request) === 'refused';
+    sendError(request, response, isUnwanted ? { ...answer, close: true } : answer);
   }
 }

@@ -2,7 +2,6 @@ import { Injectable } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { Settings } from '../../../config/settings.js';
 import { Quota } from '../../quotas/quota.js';
-import { Refusals } from '../../quotas/refusals.js';
 
 /** Bytes of a body that are not counted, so that small requests cost nothing. */
 const UNCOUNTED_BYTES = 16 * 1024;
@@ -14,15 +13,15 @@ export class BodyQuota {
   /** Give the bytes of a request's body back. */
   readonly #releases = new WeakMap<Request, () => void>();
 
-  constructor({ bodyBytes, bodyBytesPerKey, maxBodyBytes }: Settings, refusals: Refusals) {
+  constructor({ bodyBytes, bodyBytesPerKey, maxBodyBytes }: Settings) {
     // Each key can always send one body of the largest size, in whatever pieces.
     const least = 2 * maxBodyBytes;
-    const limits = {
+    this.#quota = new Quota({
       what: 'bytes of request bodies in progress',
-      total: { max: Math.max(bodyBytes, least), setting: 'SERVICE_BODY_BYTES' },
-      perKey: { max: Math.max(bodyBytesPerKey, least), setting: 'SERVICE_BODY_BYTES_PER_KEY' },
-    };
-    this.#quota = new Quota(limits, refusals);
+      setting: 'SERVICE_BODY_BYTES',
+      total: Math.max(bodyBytes, least),
+      perKey: Math.max(bodyBytesPerKey, least),
+    });
   }
 
   /** Bytes that are reserved now. */
@@ -30,7 +29,7 @@ export class BodyQuota {
     return this.#quota.held;
   }
 
-  /** @returns a function that reserves the bytes of a growing body and throws KeyOverQuota or ProcessOverQuota */
+  /** @returns a function that reserves the bytes of a growing body and throws OverLimit */
   reservation(request: Request, response: Response): (bytes: number) => void {
     const keyId = request.user?.id ?? '';
     let reserved = 0;

@@ -12,29 +12,11 @@ export class ClientGone extends Error {
   }
 }
 
-const reading = new WeakSet<IncomingMessage>();
-const heldBack = new WeakSet<IncomingMessage>();
-const refused = new WeakSet<IncomingMessage>();
-
-/** Whether the body of the request is being read. */
-export function isReadingBody(request: IncomingMessage): boolean {
-  return reading.has(request);
-}
-
-/** Whether the body was refused while it was read, so that its rest is not wanted. */
-export function isBodyRefused(request: IncomingMessage): boolean {
-  return refused.has(request);
-}
-
-/** Notes that the client waits for `100 Continue` before it sends the body. */
-export function holdBackBody(request: IncomingMessage): void {
-  heldBack.add(request);
-}
-
-/** Whether the client still waits for `100 Continue`. */
-export function isBodyHeldBack(request: IncomingMessage): boolean {
-  return heldBack.has(request);
-}
+/**
+ * What happens to the body of a request: the client waits for `100 Continue` before it sends it; it is being read; it was
+ * refused while it was read, so that its rest is not wanted. A body of none of these has no entry.
+ */
+export const bodyStates = new WeakMap<IncomingMessage, 'held-back' | 'reading' | 'refused'>();
 
 /**
  * Reads the body of a request; sends `100 Continue` if the client waits for it.
@@ -48,12 +30,12 @@ export function readBody(
   maxBytes: number,
   reserve: (bytes: number) => void,
 ): Promise<Uint8Array> {
-  if (heldBack.delete(request)) response.writeContinue();
+  if (bodyStates.get(request) === 'held-back') response.writeContinue();
   return new Promise((resolve, reject) => {
     const chunks: Uint8Array[] = [];
     let size = 0;
     const stop = (): void => {
-      reading.delete(request);
+      bodyStates.delete(request);
       request.off('data', onData).off('end', onEnd).off('close', onClose);
     };
     const onData = (chunk: Uint8Array): void => {
@@ -64,7 +46,7 @@ export function readBody(
         reserve(size + chunks.length * CHUNK_OVERHEAD);
       } catch (error) {
         stop();
-        refused.add(request);
+        bodyStates.set(request, 'refused');
         request.resume();
         reject(error);
       }
@@ -84,7 +66,7 @@ export function readBody(
       onClose();
       return;
     }
-    reading.add(request);
+    bodyStates.set(request, 'reading');
     request.on('data', onData).on('end', onEnd).on('close', onClose);
   });
 }

@@ -1,15 +1,39 @@
-import { Inject, Injectable } from '@nestjs/common';
-import type { CanActivate, ExecutionContext } from '@nestjs/common';
+import { UnsupportedMediaType, BodyTooLarge, InvalidRequest, NotFound } from '../../errors/domain-error.js';
+import { Inject, Injectable, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import type { Request, Response } from 'express';
 import { changeable } from '@longshore/common/json/json-text';
 import { JsonRefused, readJson } from '@longshore/common/json/read-json';
 import { Settings } from '../../../config/settings.js';
-import { BodyTooLarge, InvalidRequest, NotFound } from '../../errors/domain-error.js';
 import { Problems, unknownParameter } from '../validation/problems.js';
 import { BodyQuota } from './body-quota.js';
 import { readBody } from './body-reader.js';
 import { inputsOf, type HandlerInputs } from './handler-inputs.js';
-import { isJson, requireJson } from './media-type.js';
+
+const CHARSET = /^charset\s*=\s*"?utf-?8"?$/i;
+const PARAMETER = /^[\w!#$%&'*+.^`|~-]+\s*=\s*(?:[\w!#$%&'*+.^`|~-]+|"[^"]*")$/;
+
+/** Requires that a body is declared as JSON in plain UTF-8. @throws UnsupportedMediaType */
+export function requireJson(contentType: string | undefined, contentEncoding: string | undefined): void {
+  if (!isPlain(contentEncoding)) {
+    throw new UnsupportedMediaType('Request body must not have a content encoding');
+  }
+  if (!isJson(contentType, contentEncoding)) throw new UnsupportedMediaType();
+}
+
+/** Whether a body is declared as JSON in plain UTF-8. */
+export function isJson(contentType: string | undefined, contentEncoding: string | undefined): boolean {
+  if (contentType === undefined || !isPlain(contentEncoding)) return false;
+  if (contentType === 'application/json') return true;
+  const [type, ...parameters] = contentType.split(';').map((part) => part.trim());
+  return (
+    type?.toLowerCase() === 'application/json' &&
+    parameters.every((parameter) => (/^charset\b/i.test(parameter) ? CHARSET : PARAMETER).test(parameter))
+  );
+}
+
+function isPlain(contentEncoding: string | undefined): boolean {
+  return contentEncoding === undefined || contentEncoding.trim().toLowerCase() === 'identity';
+}
 
 /**
  * Reads the body and the query that the handler of a route takes, and refuses bodies that are too large (413), not JSON

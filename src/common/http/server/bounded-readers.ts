@@ -3,61 +3,52 @@ import type { Response } from 'express';
 import type { Counter, Gauge } from 'prom-client';
 import type { Settings } from '../../../config/settings.js';
 import { Quota } from '../../quotas/quota.js';
-import type { Refusals } from '../../quotas/refusals.js';
 import { HELD, type HeldRequests } from './held-requests.js';
 
 /** Limits of the long polls and event streams of one kind, per process. */
-export interface ReaderLimits {
+export const READER_LIMITS = {
   /** Bytes of text in one page; at least one entry. */
-  readonly pageBytes: number;
-  /** Bytes of text written to a stream at once, and so buffered for a slow reader; at least one entry. */
-  readonly streamBytes: number;
-  /** Interval of the comments on a stream. */
-  readonly commentMs: number;
-  /** First pause after a database error on an open stream; it doubles up to the longest. */
-  readonly retryMs: number;
-  readonly longestRetryMs: number;
-}
-
-export const READER_LIMITS: ReaderLimits = {
   pageBytes: 4 * 1024 * 1024,
+  /** Bytes of text written to a stream at once, and so buffered for a slow reader; at least one entry. */
   streamBytes: 256 * 1024,
+  /** Interval of the comments on a stream. */
   commentMs: 15_000,
+  /** First pause after a database error on an open stream; it doubles up to the longest. */
   retryMs: 500,
   longestRetryMs: 10_000,
 };
+type ReaderLimits = Readonly<typeof READER_LIMITS>;
 
-/** The quota of the streams and waiting polls of one kind. @param what the kind, for refusals */
-export function readerQuota(what: string, { readers, readersPerKey }: Settings, refusals: Refusals): Quota {
-  return new Quota(
-    {
-      what: `streams and waiting polls of ${what}`,
-      total: { max: readers, setting: 'SERVICE_READERS' },
-      perKey: { max: readersPerKey, setting: 'SERVICE_READERS_PER_KEY' },
-    },
-    refusals,
-  );
-}
-
-/** Serves long polls and event streams, within a quota. Both methods throw KeyOverQuota and ProcessOverQuota. */
+/** Serves long polls and event streams, within a quota. Both methods throw OverLimit. */
 export class BoundedReaders {
+  readonly #quota: Quota;
+
+  /** @param what the kind of polls and streams, for refusals */
   constructor(
     private readonly requests: HeldRequests,
-    private readonly limits: ReaderLimits,
-    private readonly metrics: { readonly openReaders?: Gauge; readonly stalledStreams?: Counter },
-    private readonly quota: Quota,
-  ) {}
+    { readers, readersPerKey }: Settings,
+    what: string,
+    private readonly limits: ReaderLimits = READER_LIMITS,
+    private readonly metrics: { readonly openReaders?: Gauge; readonly stalledStreams?: Counter } = {},
+  ) {
+    this.#quota = new Quota({
+      what: `streams and waiting polls of ${what}`,
+      setting: 'SERVICE_READERS',
+      total: readers,
+      perKey: readersPerKey,
+    });
+  }
 
   /** Runs a long poll. Its signal aborts when the client disconnects or the service stops. */
   async hold<T>(response: Response, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const request = this.requests.open(response, this.quota);
+    const request = this.requests.open(response, this.#quota);
     currentSpan()?.set(HELD);
-    this.metrics.openReaders?.set(this.quota.held);
+    this.metrics.openReaders?.set(this.#quota.held);
     try {
       return await work(request.signal);
     } finally {
       request.close();
-      this.metrics.openReaders?.set(this.quota.held);
+      this.metrics.openReaders?.set(this.#quota.held);
     }
   }
 

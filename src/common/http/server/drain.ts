@@ -4,14 +4,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Injectable, type BeforeApplicationShutdown } from '@nestjs/common';
 import { OpenItems } from '@longshore/common/open-items';
 
-export interface DrainLimits {
+const DRAIN_LIMITS = {
   /** Requests still in progress after this long are cut off. */
-  readonly limitMs: number;
+  limitMs: 10_000,
   /** Idle connections are closed after this long, so that requests already on the wire are still answered. */
-  readonly graceMs: number;
-}
+  graceMs: 100,
+};
+type DrainLimits = Readonly<typeof DRAIN_LIMITS>;
 
-const DRAIN_LIMITS: DrainLimits = { limitMs: 10_000, graceMs: 100 };
 const STEP_MS = 25;
 
 /**

@@ -41,7 +41,7 @@ export class HeldRequests implements OnModuleDestroy {
 
   /**
    * @param quota of which the request takes a place; null: the request is answered as soon as the service can
-   * @throws KeyOverQuota, ProcessOverQuota
+   * @throws OverLimit
    */
   open(response: Response, quota: Quota | null): HeldRequest {
     quota?.take(keyOf(response));

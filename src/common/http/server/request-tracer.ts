@@ -17,8 +17,6 @@ type RoutedRequest = IncomingMessage & { readonly route?: { readonly path?: unkn
  * trace of the request's `traceparent` and is named after the route.
  */
 export class RequestTracer {
-  readonly #templates = new Map<string, string>();
-
   constructor(private readonly tracing: Tracing) {}
 
   /** Begins the span of a request, which ends with the response. @returns undefined for an untraced request */
@@ -49,7 +47,8 @@ export class RequestTracer {
     const { statusCode, headersSent, writableFinished } = response;
     const route = request.route?.path;
     if (typeof route === 'string') {
-      const template = this.#templateOf(route);
+      // `/runs/{id}` for `/runs/:id`.
+      const template = route.replaceAll(/:(\w+)/g, '{$1}');
       span.rename(`${request.method ?? 'HTTP'} ${template}`);
       span.set({ 'http.route': template });
     }
@@ -57,14 +56,5 @@ export class RequestTracer {
     if (!writableFinished) span.set({ 'longshore.broken_off': true });
     if (headersSent && statusCode >= 500) span.fail(String(statusCode));
     span.end();
-  }
-
-  /** `/runs/{id}` for `/runs/:id`. */
-  #templateOf(path: string): string {
-    const known = this.#templates.get(path);
-    if (known !== undefined) return known;
-    const template = path.replaceAll(/:(\w+)/g, '{$1}');
-    this.#templates.set(path, template);
-    return template;
   }
 }

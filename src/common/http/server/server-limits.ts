@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { holdBackBody, isReadingBody } from '../request/body-reader.js';
-import { JSON_TYPE, sendError } from '../errors/send-error.js';
+import { bodyStates } from '../request/body-reader.js';
+import { JSON_TYPE, sendError } from '../errors/error-response.js';
 
 /** Event of a server: a client was refused, with this status, before there was a request that could be handled. */
 export const REFUSED_AT_EDGE = 'refusedAtEdge';
@@ -33,7 +33,7 @@ export function respondInJson(server: Server): void {
     refused.add(socket);
   });
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
-    holdBackBody(request);
+    bodyStates.set(request, 'held-back');
     server.emit('request', request, response);
   });
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
@@ -63,7 +63,7 @@ function refuseConnection(
   }
   // oxlint-disable-next-line no-underscore-dangle -- see above
   const current = socket._httpMessage;
-  if (current && !isReadingBody(current.req)) {
+  if (current && bodyStates.get(current.req) !== 'reading') {
     // An earlier request is in progress: the refusal must not replace its response.
     if (current.headersSent) current.once('close', () => socket.destroySoon());
     else current.shouldKeepAlive = false;

@@ -1,5 +1,5 @@
 import type { IncomingMessage, Server } from 'node:http';
-import { isReadingBody } from '../request/body-reader.js';
+import { bodyStates } from '../request/body-reader.js';
 
 /** The slowest upload that is read, in bytes per second; workers wait as long. */
 export const MIN_BYTES_PER_SECOND = 4096;
@@ -52,7 +52,7 @@ export class SlowBodies {
       }
       if (now - body.startedAtMs < this.windowMs) continue;
       const least = ((now - body.startedAtMs) / 1000) * MIN_BYTES_PER_SECOND;
-      if (isReadingBody(request) && socket.bytesRead - body.startedAtBytes >= least) {
+      if (bodyStates.get(request) === 'reading' && socket.bytesRead - body.startedAtBytes >= least) {
         body.startedAtMs = now;
         body.startedAtBytes = socket.bytesRead;
         continue;

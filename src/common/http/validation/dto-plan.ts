@@ -2,12 +2,17 @@ import { TransformationType } from 'class-transformer';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { InvalidRequest } from '../../errors/domain-error.js';
 import { allowsUnknownFields } from './dto-decorators.js';
-import { declaredFields, UnsupportedByPlan } from './field-checks.js';
-import type { DeclaredField, DtoClass } from './field-checks.js';
+import {
+  declaredFields,
+  UnsupportedByPlan,
+  type DeclaredField,
+  type DtoClass,
+  declaredTransform,
+  requirePlainClass,
+  type DeclaredTransform,
+} from './field-checks.js';
 import { copyJson, roundedNumbers } from './free-form-json.js';
 import { fieldPath, itemPath, keyPath, outOfRange, Problems, VALIDATION_FAILED } from './problems.js';
-import { declaredTransform, requirePlainClass } from './transform-metadata.js';
-import type { DeclaredTransform } from './transform-metadata.js';
 
 type Fields = Record<string, unknown>;
 

@@ -1,18 +1,17 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { IsOptional } from 'class-validator';
 import { InvalidRequest } from '../../errors/domain-error.js';
 import { QueryBoolean, QueryInteger, QueryString } from './query-decorators.js';
 import { DtoValidationPipe } from './validation.pipe.js';
 
 class QueryDto {
-  @IsOptional() @QueryInteger({ min: 1, max: 100 }) limit?: number = 10;
-  @IsOptional() @QueryInteger() after?: number;
-  @IsOptional() @QueryBoolean() deep?: boolean;
-  @IsOptional() @QueryString({ max: 4 }) image?: string;
-  @IsOptional() @QueryString({ oneOf: ['A', 'B'] }) state?: string;
-  @IsOptional() @QueryInteger() 'created[gte]'?: number;
+  @QueryInteger({ min: 1, max: 100 }) limit?: number = 10;
+  @QueryInteger() after?: number;
+  @QueryBoolean() deep?: boolean;
+  @QueryString({ max: 4 }) image?: string;
+  @QueryString({ oneOf: ['A', 'B'] }) state?: string;
+  @QueryInteger() 'created[gte]'?: number;
 }
 
 const pipe = new DtoValidationPipe();

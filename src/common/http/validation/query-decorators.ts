@@ -1,7 +1,7 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { Transform } from 'class-transformer';
-import { IsBoolean, IsIn } from 'class-validator';
+import { IsBoolean, IsIn, IsOptional } from 'class-validator';
 import {
   IsJsonInteger,
   IsText,
@@ -15,6 +15,13 @@ import {
 /** A query parameter's text, and the values it is limited to. */
 interface QueryText extends TextShape {
   readonly oneOf?: readonly string[];
+  /** Whether requests must have it. */
+  readonly required?: boolean;
+}
+
+/** The range of an integer, and what counts if it is not given. */
+interface QueryNumber extends IntegerRange {
+  readonly default?: number;
 }
 
 /** Names of the query parameters that may be given several times. */
@@ -33,23 +40,30 @@ export function QueryTextList(
   };
 }
 
-/** A query parameter that is a plain decimal integer (`10`, never `1.5`, `1e2`, `0x1`, ` 1`). */
-export function QueryInteger(range: IntegerRange = {}): PropertyDecorator {
-  return applyDecorators(Transform(readDecimal), IsJsonInteger(range));
+/** An optional query parameter that is a plain decimal integer (`10`, never `1.5`, `1e2`, `0x1`, ` 1`). */
+export function QueryInteger({ default: initial, ...range }: QueryNumber = {}): PropertyDecorator {
+  return applyDecorators(
+    ...(initial === undefined ? [] : [ApiProperty({ required: false, default: initial })]),
+    IsOptional(),
+    Transform(readDecimal),
+    IsJsonInteger(range),
+  );
 }
 
-/** A query parameter that is `true` or `false`. */
+/** An optional query parameter that is `true` or `false`. */
 export function QueryBoolean(): PropertyDecorator {
   return applyDecorators(
+    IsOptional(),
     Transform(readBoolean),
     IsBoolean({ message: '$property must be true or false' }),
     ApiProperty({ type: 'boolean' }),
   );
 }
 
-/** A query parameter that is text of the given shape. It is never empty: `name=` is refused before. */
-export function QueryString({ oneOf, ...shape }: QueryText = {}): PropertyDecorator {
+/** A query parameter that is text of the given shape, optional unless `required`. It is never empty: `name=` is refused before. */
+export function QueryString({ oneOf, required = false, ...shape }: QueryText = {}): PropertyDecorator {
   return applyDecorators(
+    ...(required ? [] : [IsOptional()]),
     IsText(shape),
     ...(oneOf === undefined
       ? []

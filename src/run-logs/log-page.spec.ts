@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import * as fc from 'fast-check';
-import { cursorsOf, decodeCursor } from './log-cursor.js';
+import { cursorsOf, decodeCursor } from './log-page.js';
 
 const RUN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 

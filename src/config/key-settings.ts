@@ -1,4 +1,5 @@
 import { ValidateBy } from 'class-validator';
+import { createSecretKey, type KeyObject } from 'node:crypto';
 
 /** What an API key permits. `admin` includes the others. */
 export const SCOPES = ['admin', 'client', 'worker', 'metrics'] as const;
@@ -76,10 +77,10 @@ function readBinding(bindings: readonly string[]): BindingSetting {
   };
 }
 
-/** Checks the entries. The message names the position of an entry, never its text. */
-export function HasApiKeys(): PropertyDecorator {
+/** Checks keys. @param faultsOf names entries by their position, never by their text */
+function HasKeys(faultsOf: (entries: readonly never[]) => readonly string[]): PropertyDecorator {
   return ValidateBy({
-    name: 'hasApiKeys',
+    name: 'hasKeys',
     validator: {
       validate: (entries) => faultsOf(entries).length === 0,
       defaultMessage: (context) => faultsOf(context?.value).join('; '),
@@ -87,7 +88,18 @@ export function HasApiKeys(): PropertyDecorator {
   });
 }
 
-function faultsOf(entries: readonly ApiKeySetting[]): string[] {
+export function HasApiKeys(): PropertyDecorator {
+  return HasKeys(apiKeyFaults);
+}
+
+export function HasSecretsKeys(): PropertyDecorator {
+  return HasKeys((keys: readonly unknown[]) => {
+    const wrong = keys.indexOf(undefined);
+    return wrong < 0 ? [] : [`entry ${wrong + 1} is not 32 bytes in Base64`];
+  });
+}
+
+function apiKeyFaults(entries: readonly ApiKeySetting[]): string[] {
   return entries.flatMap(({ scope, key, name, ...binding }, index) => {
     const place = `entry ${index + 1}`;
     if (!SCOPES.includes(scope)) {
@@ -124,5 +136,17 @@ function faultsOf(entries: readonly ApiKeySetting[]): string[] {
     return entries.some((other, place2) => place2 !== index && other.key === key)
       ? [`the key of ${place} is bound to workers and listed twice`]
       : [];
+  });
+}
+
+/** 32 bytes in Base64, as `openssl rand -base64 32` prints them. */
+const KEY = /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
+
+/** Splits the text of SERVICE_SECRETS_KEY into its keys; an entry that is not a key becomes undefined. */
+export function parseSecretsKeys(text: unknown): readonly (KeyObject | undefined)[] {
+  if (typeof text !== 'string') return [];
+  return text.split(',').map((entry) => {
+    const key = entry.trim();
+    return KEY.test(key) ? createSecretKey(key, 'base64') : undefined;
   });
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { UnsupportedMediaType } from '../../errors/domain-error.js';
-import { requireJson } from './media-type.js';
+import { requireJson } from './request.guard.js';
 
 describe('the media type of a body', () => {
   const taken = [

@@ -1,17 +1,16 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { IsOptional } from 'class-validator';
-import { Check, IsText, IsTextList, OptionalField } from '../../common/http/validation/dto-decorators.js';
-import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
-import { IsTimeOrSpan } from '../../common/http/validation/time-field.js';
+import { Check, IsText, IsTextList, OptionalField } from '../common/http/validation/dto-decorators.js';
+import { QueryInteger, QueryString } from '../common/http/validation/query-decorators.js';
+import { IsTimeOrSpan } from '../common/http/validation/time-field.js';
 import {
   LONGEST_NAME,
   SCOPES,
   WORKER_ID_OR_PREFIX,
   type KeyBinding,
   type Scope,
-} from '../../config/api-key-setting.js';
-import type { Caller } from '../access.js';
-import type { ApiKeyRow } from '../api-keys.repository.js';
+} from '../config/key-settings.js';
+import type { Caller } from './access.js';
+import type { ApiKeyRow } from './api-keys.repository.js';
 import { readTime } from '@longshore/common/json/read-time';
 
 /** Tags, and as many capabilities, to which a key may be bound: those that a worker may have. */
@@ -119,12 +118,10 @@ export class CreatedApiKeyDto extends ApiKeyDto {
 
 export class ListApiKeysQueryDto {
   /** Keys of a page; 1,000 unless given. */
-  @IsOptional()
   @QueryInteger({ min: 1, max: MAX_LISTED_KEYS })
   limit?: number;
 
   /** Id of the last key of the page before; the page continues with older ones. */
-  @IsOptional()
   @QueryString()
   after?: string;
 }

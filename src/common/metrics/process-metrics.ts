@@ -1,5 +1,6 @@
 import { monitorEventLoopDelay, type IntervalHistogram } from 'node:perf_hooks';
-import { Gauge, type Registry } from 'prom-client';
+import { Gauge, type Registry, Counter } from 'prom-client';
+import type { LineOutput } from '@longshore/common/line-output';
 
 /** Nanoseconds per second. */
 const NANO = 1e9;
@@ -66,4 +67,24 @@ export function sampleDelays(everyMs: number): IntervalHistogram {
   const delays = monitorEventLoopDelay({ resolution: everyMs });
   delays.enable();
   return delays;
+}
+
+/** Adds the metrics of this process's log. */
+export function measureLog(registry: Registry, output: Pick<LineOutput, 'dropped' | 'waitingBytes'>): void {
+  const registers = [registry];
+  const dropped: Counter = new Counter({
+    name: 'longshore_log_lines_dropped_total',
+    help: 'Log lines dropped because standard output could not be written',
+    registers,
+    collect: (): void => {
+      dropped.reset();
+      dropped.inc(output.dropped);
+    },
+  });
+  const waiting: Gauge = new Gauge({
+    name: 'longshore_log_waiting_bytes',
+    help: 'Bytes of log lines that wait until standard output can be written',
+    registers,
+    collect: (): void => waiting.set(output.waitingBytes),
+  });
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHistogram } from 'node:perf_hooks';
 import { describe, it } from 'vitest';
 import { Registry } from 'prom-client';
-import { measureEventLoopLag } from './event-loop-lag.js';
+import { measureEventLoopLag } from './process-metrics.js';
 
 describe('the lag of the event loop', () => {
   it('keeps its values where a scrape finds no sample, and forgets samples that were read', async () => {
