@@ -17,6 +17,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Docker from 'dockerode';
 import { connectEngine } from '@longshore/worker/runtime/docker/engine/docker-engine';
 import { processStamp } from '@longshore/worker/runtime/process/process-table';
+import { atEndOfFile } from '../clean-up.js';
 import { cleanEngineFolder, sweepEngineFolders } from './engine-leftovers.js';
 import { SmallDisk } from '../postgres/small-disk.js';
 import { freePort } from '../programs/free-port.js';
@@ -48,8 +49,15 @@ export interface EngineOptions {
   readonly hasGpus?: boolean;
 }
 
+const started = new Set<TestEngine>();
+
+atEndOfFile(async () => {
+  for (const engine of started) await engine.stop();
+  started.clear();
+});
+
 /**
- * Starts an engine and a registry for this test file. Where that is impossible the tests skip with the reason, except
+ * Starts an engine and a registry until the end of this test file. Where that is impossible the tests skip with the reason, except
  * when CI=true or LONGSHORE_REQUIRE_ENGINE=1 say that they must run.
  * @throws Error with the reason when an engine is required and cannot be started
  */
@@ -59,6 +67,7 @@ export async function startTestEngine(options: EngineOptions = {}): Promise<Engi
   if (reason === null) {
     try {
       engine = await TestEngine.start(options);
+      started.add(engine);
     } catch (error) {
       reason = `no container engine: ${error instanceof Error ? error.message : String(error)}`;
     }
