@@ -8,6 +8,14 @@ const PATH_FORM =
 const PATH_RULE = `must have as name ${PATH_FORM}`;
 const SUB_PATH_RULE =
   'mounts[0].sub_path must be a relative path of at most 512 characters without control characters and parts that are empty, . or ..';
+const NO_PATHS = ['', 'a', './a', '/', '//a', '/a/', '/a//b', '/a/./b', '/..', '/a/..', '/a\n'].concat([
+  '/longshore',
+  '/longshore/input.json',
+  '/proc/1',
+  '/sys',
+  '/dev/null',
+  '/a:b',
+]);
 const OVERLAP_RULE = 'must not be, be in or contain another path';
 const PREFIX_RULE =
   'secrets_from[1].prefix must be letters, digits and _, not starting with a digit or SERVICE_, of at most 128 characters';
@@ -113,10 +121,7 @@ export const OBJECTS_REFUSED: readonly (readonly [title: string, sent: object, e
     ),
     ...refused('files must be an object', { files: 'x' }, { files: [] }),
     ...refused('files must be an object of at most 20 entries', files(numbered(21, '/a'))),
-    ...[
-      ...['', 'a', './a', '/', '//a', '/a/', '/a//b', '/a/./b', '/..', '/a/..', '/a\n'],
-      ...['/longshore', '/longshore/input.json', '/proc/1', '/sys', '/dev/null', '/a:b'],
-    ].flatMap((path) => refused(`files${pathOf(path)} ${PATH_RULE}`, fileAt(path))),
+    ...NO_PATHS.flatMap((path) => refused(`files${pathOf(path)} ${PATH_RULE}`, fileAt(path))),
     ...refused(`files["/${'a'.repeat(63)}..."] ${PATH_RULE}`, files([`/${'a'.repeat(512)}`])),
     ...refused('files["/a/b/c/d"] must not be in another path', files(['/a/b', '/a/b/c/d'])),
     ...refused('files["/a"] must be an object', file('text')),
