@@ -13,7 +13,6 @@ const SLOW = [
   'test/api/monitoring/outage.spec.ts',
   'test/api/races.spec.ts',
   'test/api/runs/shared-reads.spec.ts',
-  'test/history/check-history-mutations.spec.ts',
   'test/integration/database/migrate.spec.ts',
   'test/integration/database/promotion.spec.ts',
   'test/integration/database/promotion-check.spec.ts',

@@ -36,11 +36,6 @@ describe('the TCP proxy', () => {
 
   const ask = (timeoutMs?: number): Promise<Answer> => askAt(route.port, timeoutMs);
 
-  it('passes everything on', async () => {
-    assert.equal(await ask(), 1000);
-    assert.equal(arrived, 1);
-  });
-
   it('cuts before the request has arrived', async () => {
     await route.misbehave({ cutBefore: 100 });
     assert.equal(await ask(), 'cut');
@@ -66,24 +61,11 @@ describe('the TCP proxy', () => {
     assert.equal(arrived, 1);
   });
 
-  it('delays', async () => {
-    await route.misbehave({ latencyMs: [150, 150] });
-    const began = performance.now();
-    assert.equal(await ask(), 1000);
-    assert.ok(performance.now() - began >= 150);
-  });
-
   it('leads to another target, and says at once that nobody is there', async () => {
     await route.lead({ path: '/nowhere/socket' });
     assert.equal(await ask(), 'cut');
     await route.lead({ port: portOf(server) });
     assert.equal(await ask(), 1000);
-  });
-
-  it('draws the same faults from the same seed', async () => {
-    const first = await drawnFrom(7, portOf(server));
-    assert.equal(await drawnFrom(7, portOf(server)), first);
-    assert.notEqual(await drawnFrom(8, portOf(server)), first);
   });
 });
 
@@ -91,20 +73,6 @@ function portOf(server: Server): number {
   const address = server.address();
   assert.ok(typeof address === 'object' && address !== null);
   return address.port;
-}
-
-/** How 20 requests end of which half are cut. */
-async function drawnFrom(seed: number, port: number): Promise<string> {
-  const proxy = await TcpProxy.start(seed);
-  try {
-    const route = await proxy.open({ port });
-    await route.misbehave({ cutBefore: 50 });
-    const outcomes: Answer[] = [];
-    for (let i = 0; i < 20; i += 1) outcomes.push(await askAt(route.port));
-    return outcomes.join(' ');
-  } finally {
-    await proxy.close();
-  }
 }
 
 /** Sends a request. */

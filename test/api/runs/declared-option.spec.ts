@@ -6,6 +6,7 @@ import type { TestApp } from '../../support/app/test-app.js';
 
 const DECLARATIONS = '../../../src/runs/options/run-options.js';
 const DESCRIBED = '@longshore/client/constants';
+const DOCUMENT = '../../support/fuzz/api-document.js';
 
 /** The schemas of requests, of answers, and of the answer of a claim. */
 const SCHEMAS = {
@@ -47,11 +48,21 @@ describe('an option that is declared once', () => {
       return { ...declared, RUN_OPTIONS: { ...declared.RUN_OPTIONS, colour, memo } };
     });
     const app = await import('../../support/app/test-app.js');
-    const { RunSteps: Steps } = await import('../../support/runs/run-steps.js');
     service = await app.startTestApp();
-    steps = new Steps(service.send);
     const { RUN_OPTIONS } = await import('../../../src/runs/options/run-options.js');
     const { body: document } = await service.send('GET', '/docs-json');
+    // The steps check answers by the description of the build, which does not have the options.
+    vi.doMock(DOCUMENT, async (importOriginal) => {
+      const original = await importOriginal<typeof import('../../support/fuzz/api-document.js')>();
+      const built = original.readApiDocument();
+      for (const name of [...SCHEMAS.answer, ...SCHEMAS.claim]) {
+        const { colour, memo } = document.components.schemas[name].properties;
+        Object.assign(built.components.schemas[name]?.properties ?? {}, { colour, ...(memo && { memo }) });
+      }
+      return { ...original, readApiDocument: () => built };
+    });
+    const { RunSteps: Steps } = await import('../../support/runs/run-steps.js');
+    steps = new Steps(service.send);
     const { describeOptions } = await load<DescribeOptions>('../../../scripts/describe-constants.mjs');
     vi.doMock(DESCRIBED, async (importOriginal) => ({
       ...(await importOriginal<typeof import('@longshore/client/constants')>()),
@@ -62,6 +73,7 @@ describe('an option that is declared once', () => {
   afterAll(async () => {
     vi.doUnmock(DECLARATIONS);
     vi.doUnmock(DESCRIBED);
+    vi.doUnmock(DOCUMENT);
     vi.resetModules();
     await service.close();
   });

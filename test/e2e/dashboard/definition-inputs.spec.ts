@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
@@ -15,7 +15,6 @@ describe('the form that starts a run of a definition', skipFor(NO_BROWSER), () =
     service = await startService({ env: { SERVICE_API_KEYS: `client:${KEY}` } });
     send = senderTo(service.url, KEY);
   });
-  afterAll(() => service?.stop());
 
   test('shows the command that the entered inputs make, and starts it', async () => {
     const body = {
@@ -31,8 +30,7 @@ describe('the form that starts a run of a definition', skipFor(NO_BROWSER), () =
       },
     };
     assert.equal((await send('POST', '/definitions', { body })).status, 201);
-    const opened = await openPage({ url: service.url, path: '/definitions/convert', apiKey: KEY });
-    const { page } = opened;
+    const { page } = await openPage({ url: service.url, path: '/definitions/convert', apiKey: KEY });
     await page.getByRole('row', { name: 'mode string, one of "fast", "slow"' }).waitFor();
     await page.getByRole('button', { name: 'Start a run' }).click();
     await page.getByText('What to read. · string · required').waitFor();
@@ -47,6 +45,5 @@ describe('the form that starts a run of a definition', skipFor(NO_BROWSER), () =
     await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
     const run = (await send('GET', `/runs/${page.url().split('/').at(-1)}`)).body;
     assert.deepEqual(run.args, ['--in', 'a "b" $(c)', '--mode=slow']);
-    await opened.close();
   });
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
@@ -34,13 +34,10 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
 
   beforeAll(async () => {
     service = await startService({
-      env: {
-        SERVICE_API_KEYS: `admin:definitions-admin-key-of-the-tests,client:${KEY},worker:definitions-worker-key-of-the-tests`,
-      },
+      env: { SERVICE_API_KEYS: `admin:definitions-admin-key-of-the-tests,client:${KEY}` },
     });
     send = senderTo(service.url, KEY);
   });
-  afterAll(() => service?.stop());
 
   const show = (path: string, options: Partial<PageOptions> = {}) =>
     openPage({ url: service.url, path, apiKey: KEY, ...options });
@@ -69,12 +66,10 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
     await page.waitForURL('**/definitions/made-here?version=1.0');
     await page.getByText('None declared: all inputs are accepted.').waitFor();
     opened.expectErrors(/400/);
-    await opened.close();
   });
 
   test('stores a definition with an unknown type of an input, and shows the warning of the service', async () => {
-    const opened = await show('/definitions');
-    const { page } = opened;
+    const { page } = await show('/definitions');
     await page.getByRole('main').getByRole('button', { name: 'New definition' }).last().click();
     const dialog = page.getByRole('dialog', { name: 'New definition' });
     await dialog.getByRole('button', { name: 'Edit as JSON' }).click();
@@ -89,15 +84,13 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
       .getByText(`Warning: ${warning.replaceAll(String.raw`\"`, '"')}`, { exact: true })
       .waitFor();
     await page.waitForURL('**/definitions/warned?version=1');
-    await opened.close();
   });
 
   test('lists every definition once, by name, with its newest version, and finds them by name', async () => {
     await store(TRAIN);
     await store({ ...TRAIN, version: '1.1' });
     for (let n = 100; n < 160; n += 1) await store({ id: `many-${n}`, version: '1', image: 'i' });
-    const opened = await show('/definitions');
-    const { page } = opened;
+    const { page } = await show('/definitions');
     await page.getByRole('link', { name: 'many-100' }).waitFor();
     await page.getByRole('button', { name: 'Next' }).click();
     const row = page.getByRole('row').filter({ hasText: 'registry.example/train:1' });
@@ -117,12 +110,10 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
     await page.getByLabel('Search definitions').fill('nothing like it');
     await page.getByRole('button', { name: 'Show all' }).click();
     await page.getByRole('link', { name: 'many-100' }).waitFor();
-    await opened.close();
   });
 
   test('shows everything that a version says, and goes from version to version', async () => {
-    const opened = await show('/definitions/train');
-    const { page } = opened;
+    const { page } = await show('/definitions/train');
     const inputs = page.getByRole('table', { name: 'Inputs' });
     await inputs.getByRole('row').filter({ hasText: 'epochs' }).getByText('10').waitFor();
     const facts = (await page.getByRole('main').locator('dl').innerText()).replaceAll(/\s+/g, ' ');
@@ -145,7 +136,6 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
     await page.waitForURL('**/definitions/train?version=1.1');
     await page.getByRole('link', { name: 'training' }).click();
     await page.waitForURL('**/feed?topic=training');
-    await opened.close();
   });
 
   test('shows what changed between two versions that one chooses', async () => {
@@ -156,8 +146,7 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
       image: 'registry.example/train:2',
       input_specs: { ...specs, epochs: { type: 'integer', default: 20 }, seed: { type: 'integer' } },
     });
-    const opened = await show('/definitions/train?tab=compare');
-    const { page } = opened;
+    const { page } = await show('/definitions/train?tab=compare');
     const changes = async (label: string): Promise<string[]> => {
       const rows = page.getByRole('table', { name: label }).locator('tbody tr');
       await rows.first().waitFor();
@@ -173,7 +162,6 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
     await page.getByLabel('To', { exact: true }).selectOption('1.1');
     await page.getByText('1.0 and 1.1 say the same.').waitFor();
     assert.match(page.url(), /version=1\.1&?.*base=1\.0|base=1\.0.*version=1\.1/);
-    await opened.close();
   });
 
   test('starts a run by a form made of the inputs: checks, the refusal at its input, then the run', async () => {
@@ -231,7 +219,6 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
       warmth: { celsius: 20 },
     });
     opened.expectErrors(/400/);
-    await opened.close();
   });
 
   test('shows what the service refuses at the input that it is about', async () => {
@@ -246,12 +233,10 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
     await page.getByText('inputs.list must be an array').waitFor();
     assert.equal(await page.getByLabel('list').getAttribute('aria-invalid'), 'true');
     opened.expectErrors(/400/);
-    await opened.close();
   });
 
   test('takes any inputs where none are declared, and starts by keyboard alone', async () => {
-    const opened = await show('/definitions/made-here?tab=start');
-    const { page } = opened;
+    const { page } = await show('/definitions/made-here?tab=start');
     await page.getByLabel('Inputs as JSON').focus();
     await page.keyboard.press('ControlOrMeta+a');
     await page.keyboard.type('{"anything": 1}');
@@ -260,12 +245,10 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
     await page.waitForURL(/\/runs\/[0-9a-f-]{36}$/);
     const run = (await send('GET', `/runs/${page.url().split('/').at(-1)}`)).body;
     assert.deepEqual(run.inputs, { anything: 1 });
-    await opened.close();
   });
 
   test('makes a new version out of the shown one, and says when it replaces one', async () => {
-    const opened = await show('/definitions/train');
-    const { page } = opened;
+    const { page } = await show('/definitions/train');
     await page.getByRole('button', { name: 'New version' }).click();
     const dialog = page.getByRole('dialog', { name: 'New version of train' });
     await dialog.getByText('This version exists and will be replaced.').waitFor();
@@ -284,7 +267,6 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
     for (const field of ['input_specs', 'constraints', 'retry_policy', 'timeouts', 'event_delivery']) {
       assert.deepEqual(made[field], old[field], field);
     }
-    await opened.close();
   });
 
   test('says that a definition or a version is not there', async () => {
@@ -298,13 +280,6 @@ describe('the pages of definitions', skipFor(NO_BROWSER), () => {
     await page.getByText('There is no version 9').waitFor();
     await page.getByRole('button', { name: 'Show the newest' }).click();
     await page.getByRole('table', { name: 'Inputs' }).waitFor();
-    await opened.close();
-  });
-
-  test('is not for keys of workers', async () => {
-    const opened = await show('/definitions/train', { apiKey: 'definitions-worker-key-of-the-tests' });
-    await opened.page.getByText('It needs a key with the scope client or admin.').waitFor();
-    await opened.close();
   });
 
   test('works for everybody: both themes, three widths, every tab', async () => {

@@ -58,8 +58,7 @@ describe('the page of the feed', skipFor(NO_BROWSER), () => {
       body: { id: 'd', version: '1', image: 'i', event_delivery: delivery },
     });
     await createRun(send, 'of a run');
-    const opened = await show('/feed');
-    const { page } = opened;
+    const { page } = await show('/feed');
     await page.getByText('Which topic?').waitFor();
     for (const hasText of ['offered', 'of a run']) {
       await page.locator('datalist option', { hasText }).waitFor({ state: 'attached' });
@@ -73,7 +72,6 @@ describe('the page of the feed', skipFor(NO_BROWSER), () => {
     await page.waitForURL('**/feed?topic=other');
     await page.goBack();
     assert.equal(await page.getByLabel('Topic').inputValue(), 'offered & more');
-    await opened.close();
   });
 
   test('shows events as they happen, newest first, with everything about each', async () => {
@@ -99,14 +97,12 @@ describe('the page of the feed', skipFor(NO_BROWSER), () => {
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
     assert.ok((await opened.layoutShift()) < 0.01, String(await page.evaluate('window.layoutShifts.join()')));
-    await opened.close();
   });
 
   test('begins with the newest 100, with new ones only, or with the first one', async () => {
     const id = await createRun(send, 'begin');
     await notes(id, 1, 105);
-    const opened = await show('/feed?topic=begin');
-    const { page } = opened;
+    const { page } = await show('/feed?topic=begin');
     await count(page, '100');
     await page.getByLabel('Begin with').selectOption('oldest');
     await page.waitForURL('**/feed?topic=begin&from=oldest');
@@ -117,13 +113,11 @@ describe('the page of the feed', skipFor(NO_BROWSER), () => {
     await note(id, 106);
     await count(page, '1');
     assert.deepEqual(await messages(page), ['106']);
-    await opened.close();
   });
 
   test('pauses and goes on, by mouse and by key, without missing or doubling an event', async () => {
     const id = await createRun(send, 'pause');
-    const opened = await show('/feed?topic=pause&from=new');
-    const { page } = opened;
+    const { page } = await show('/feed?topic=pause&from=new');
     await page.getByText('Live', { exact: true }).waitFor();
     await notes(id, 1, 3);
     await count(page, '3');
@@ -140,7 +134,6 @@ describe('the page of the feed', skipFor(NO_BROWSER), () => {
     await page.keyboard.press('p');
     await count(page, '7');
     assert.deepEqual(await messages(page), numbers(7, 1));
-    await opened.close();
   });
 
   test('filters by type and run, in the address', async () => {
@@ -149,8 +142,7 @@ describe('the page of the feed', skipFor(NO_BROWSER), () => {
       await note(id, 'a', 'ALPHA');
       await note(id, 'b', 'BETA');
     }
-    const opened = await show('/feed?topic=filter');
-    const { page } = opened;
+    const { page } = await show('/feed?topic=filter');
     await count(page, '4');
     await page.keyboard.press('/');
     await page.keyboard.type('alp');
@@ -164,7 +156,6 @@ describe('the page of the feed', skipFor(NO_BROWSER), () => {
     await page.getByLabel('Search events').fill('beta');
     await page.getByRole('button', { name: 'Clear', exact: true }).click();
     await count(page, '4');
-    await opened.close();
   });
 
   test('keeps the newest 2,000, says so, and lets rows rest while one reads', async () => {
@@ -182,8 +173,7 @@ describe('the page of the feed', skipFor(NO_BROWSER), () => {
        select 'many', index + 1, $1::uuid, index, clock_timestamp() from grown`,
       [id],
     );
-    const opened = await show('/feed?topic=many&from=oldest');
-    const { page } = opened;
+    const { page } = await show('/feed?topic=many&from=oldest');
     await page.getByText('the newest 2,000 are kept, 8,000 older ones are left out').waitFor();
     assert.ok((await page.getByRole('row').count()) < 80);
     await page.evaluate('scrollTo(0, 3000)');
@@ -197,7 +187,6 @@ describe('the page of the feed', skipFor(NO_BROWSER), () => {
     assert.equal(await top(), place);
     await page.getByRole('button', { name: '3 new' }).click();
     await page.getByText('20003', { exact: true }).waitFor();
-    await opened.close();
   });
 
   test('goes on after a restart of the service: nothing missed, nothing doubled', async () => {
@@ -219,7 +208,6 @@ describe('the page of the feed', skipFor(NO_BROWSER), () => {
     await count(page, '21');
     assert.deepEqual(await messages(page), numbers(21, 1));
     opened.expectErrors(/ERR_|status of 503/);
-    await opened.close();
   });
 
   test('says that retention was faster and goes on with what is kept', async () => {
@@ -242,7 +230,6 @@ describe('the page of the feed', skipFor(NO_BROWSER), () => {
     await note(id, 7);
     await count(page, '5');
     opened.expectErrors(/410/);
-    await opened.close();
   });
 
   test('says that the feed is switched off, and offers to try again', async () => {

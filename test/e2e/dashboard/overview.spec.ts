@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startService, until, type ServiceProcess } from '../../support/service-process.js';
@@ -15,22 +15,19 @@ describe('the overview', skipFor(NO_BROWSER), () => {
     service = await startService({ env: { SERVICE_SCHEDULER: 'fit' } });
     steps = new RunSteps(senderTo(service.url, service.adminKey));
   });
-  afterAll(() => service?.stop());
 
   const show = (options: Partial<PageOptions> = {}) =>
     openPage({ url: service.url, apiKey: service.adminKey, ...options });
 
   test('tells who comes first how to get a worker and a run', async () => {
     await checkLooks(show, (page) => page.getByText('Nothing here yet').waitFor());
-    const opened = await show();
-    const { page } = opened;
+    const { page } = await show();
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
     await page.getByText(`SERVICE_URL=${service.url}`).waitFor();
     await page.getByRole('button', { name: 'Copy the command that creates a run' }).click();
     await page.getByRole('button', { name: 'Copied' }).waitFor();
     const copied = await page.evaluate<string>('navigator.clipboard.readText()');
     assert.ok(copied.startsWith(`curl -sS ${service.url}/runs`), copied);
-    await opened.close();
   });
 
   test('follows a worker and its runs from the first to the last, and does not move', async () => {
@@ -67,13 +64,11 @@ describe('the overview', skipFor(NO_BROWSER), () => {
       /failed 1 .*created 2 failure rate 50 %/,
     );
     assert.ok((await opened.layoutShift()) - known < 0.01, await page.evaluate('window.layoutShifts.join()'));
-    await opened.close();
     await endWorker(worker);
   });
 
   test('says what happened in a minute, by pointer and by keyboard', async () => {
-    const opened = await show({ width: 1920 });
-    const { page } = opened;
+    const { page } = await show({ width: 1920 });
     const chart = page.getByRole('slider', { name: 'Runs by minute over the last hour' });
     const words = async (): Promise<string> => (await chart.getAttribute('aria-valuetext')) ?? '';
     await chart.focus();
@@ -96,13 +91,11 @@ describe('the overview', skipFor(NO_BROWSER), () => {
     assert.equal(await chart.getAttribute('aria-valuenow'), '30');
     await page.mouse.move(box.x + box.width / 2, box.y - 100);
     assert.match(await words(), /^Last hour/);
-    await opened.close();
   });
 
   test('leads to the runs of each state, to the one that waits longest, and to the workers', async () => {
     const oldest = await steps.create({ image: 'never', constraints: { cpu: 100_000 } });
-    const opened = await show();
-    const { page } = opened;
+    const { page } = await show();
     for (const state of ['pending', 'assigned', 'running', 'completed', 'failed', 'cancelled']) {
       await page.getByRole('link', { name: new RegExp(`^${state} \\d`) }).click();
       await page.waitForURL(`**/ui/runs?state=${state.toUpperCase()}`);
@@ -127,7 +120,6 @@ describe('the overview', skipFor(NO_BROWSER), () => {
     }
     await page.getByRole('link', { name: '1 pending' }).click();
     await page.waitForURL('**/ui/runs?state=PENDING');
-    await opened.close();
   });
 
   test('adds up the jobs of launchers by engine, and leads to them', async () => {
@@ -139,7 +131,6 @@ describe('the overview', skipFor(NO_BROWSER), () => {
     await engines.getByRole('link', { name: 'kubernetes' }).click();
     await opened.page.waitForURL('**/ui/workers?q=kubernetes');
     await opened.page.getByRole('button', { name: /^k-2/ }).waitFor();
-    await opened.close();
   });
 
   test('works for everybody: both themes, three widths', async () => {

@@ -76,7 +76,6 @@ describe('the dashboard with work going on', skipFor(NO_BROWSER), () => {
       await page.getByRole('log').getByText('writing checkpoint 7 of 10').waitFor();
       await opened.checkAccessibility();
       await opened.screenshot(FOLDER, 'run');
-      await opened.close();
     });
   }
 });

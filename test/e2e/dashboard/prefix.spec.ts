@@ -55,8 +55,7 @@ describe('behind a proxy that serves the service under a prefix', skipFor(NO_BRO
     const logs = new LogSteps(steps);
     await logs.print({ run: id, lines: ['the first line'], isLast: false });
 
-    const opened = await openPage({ url, path: '', apiKey: service.adminKey });
-    const { page } = opened;
+    const { page } = await openPage({ url, path: '', apiKey: service.adminKey });
     await page.getByRole('heading', { name: 'Overview', exact: true }).waitFor();
     assert.equal(new URL(page.url()).pathname, `${PREFIX}/ui/`);
     await page.getByRole('link', { name: 'Runs', exact: true }).click();
@@ -74,12 +73,10 @@ describe('behind a proxy that serves the service under a prefix', skipFor(NO_BRO
     await page.goto(`${url}/ui/definitions`);
     await page.getByText(`curl ${url}/definitions`).waitFor();
     assert.deepEqual(outside, []);
-    await opened.close();
   });
 
   test('Swagger UI calls the API', async () => {
-    const opened = await openPage({ url, path: '/' });
-    const { page } = opened;
+    const { page } = await openPage({ url, path: '/' });
     await page.goto(`${url}/docs`);
     const operation = page.locator('#operations-operations-getHealth');
     await operation.locator('.opblock-summary-control').click();
@@ -87,6 +84,5 @@ describe('behind a proxy that serves the service under a prefix', skipFor(NO_BRO
     await operation.getByRole('button', { name: 'Execute' }).click();
     await operation.locator('.live-responses-table .response-col_status', { hasText: '200' }).waitFor();
     assert.deepEqual(outside, []);
-    await opened.close();
   });
 });

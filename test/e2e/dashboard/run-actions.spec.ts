@@ -32,8 +32,7 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
 
   test('is cancelled after a question, by mouse and by key', async () => {
     const { id } = await steps.running();
-    const opened = await show(id, CLIENT);
-    const { page } = opened;
+    const { page } = await show(id, CLIENT);
     await page.getByRole('button', { name: 'Cancel', exact: true }).click();
     const dialog = page.getByRole('dialog', { name: 'Cancel this run?' });
     await dialog.getByText('stops the container').waitFor();
@@ -50,14 +49,12 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
     assert.equal(await page.getByRole('button', { name: 'Cancel', exact: true }).isDisabled(), true);
     await page.keyboard.press('c');
     assert.equal(await page.getByRole('dialog').count(), 0);
-    await opened.close();
   });
 
   test('is retried after saying that it opens another attempt', async () => {
     const { id } = await steps.running();
     await steps.event(id, 'FAILED', { error_message: 'no' });
-    const opened = await show(id);
-    const { page } = opened;
+    const { page } = await show(id);
     await page.getByRole('button', { name: 'Cancel', exact: true }).waitFor();
     await page.keyboard.press('r');
     const dialog = page.getByRole('dialog', { name: 'Retry this run?' });
@@ -67,7 +64,6 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
     await page.getByRole('button', { name: /^Attempt 2/ }).waitFor();
     await page.getByRole('button', { name: /^Attempt 1.*no/s }).waitFor();
     assert.equal((await steps.get(id)).current_attempt, 2);
-    await opened.close();
   });
 
   test('starts another run with other inputs, which are checked first, and goes there', async () => {
@@ -100,7 +96,6 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
     for (const field of ['image', 'constraints', 'retry_policy', 'timeouts', 'event_delivery']) {
       assert.deepEqual(made[field], run[field], field);
     }
-    await opened.close();
   });
 
   test('starts another run of the definition that the run came from', async () => {
@@ -116,8 +111,7 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
       body: { inputs: { text: 'a' } },
     });
     assert.equal(made.status, 201, made.text);
-    const opened = await show(made.body.id);
-    const { page } = opened;
+    const { page } = await show(made.body.id);
     await page.getByRole('button', { name: 'Run again' }).click();
     const dialog = page.getByRole('dialog', { name: 'Run again' });
     await dialog.getByText('come from there').waitFor();
@@ -128,7 +122,6 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
     const again = await steps.get(new URL(page.url()).pathname.split('/').at(-1) ?? '');
     assert.equal(again.op_definition, made.body.op_definition);
     assert.deepEqual(again.inputs, { text: 'b' });
-    await opened.close();
   });
 
   test('is changed by an admin, who is told what that does', async () => {
@@ -152,7 +145,6 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
     const changed = await steps.get(id);
     assert.deepEqual([changed.state, changed.priority, changed.outputs], ['COMPLETED', 8, { by: 'hand' }]);
     await page.getByText('set by an admin').waitFor();
-    await opened.close();
   });
 
   test('shows no button that the key may not press, and lists its keys in the help', async () => {
@@ -171,7 +163,6 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
     assert.equal(await worker.page.getByRole('button', { name: 'Retry', exact: true }).count(), 0);
     await worker.page.keyboard.press('r');
     assert.equal(await worker.page.getByRole('dialog').count(), 0);
-    await worker.close();
   });
 
   test('says so when the run is removed while it is open', async () => {
@@ -182,7 +173,6 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
     await execute(database.dataSource, 'delete from runs where id = $1::uuid', [id]);
     await page.getByText('This run has been removed').waitFor();
     opened.expectErrors(/404/);
-    await opened.close();
   });
 
   test('finds out by the first thing that is done that a run which had ended is gone', async () => {
@@ -196,6 +186,5 @@ describe('what may be done to a run on its page', skipFor(NO_BROWSER), () => {
     await page.getByRole('button', { name: 'Open attempt 2' }).click();
     await page.getByText('This run has been removed').waitFor();
     opened.expectErrors(/404/);
-    await opened.close();
   });
 });

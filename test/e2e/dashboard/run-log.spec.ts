@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { LogSteps, numbered } from '../../support/browser/run-page-scene.js';
 import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
@@ -25,7 +25,6 @@ describe('the log on the page of a run', skipFor(NO_BROWSER), () => {
     steps = new RunSteps(send);
     logs = new LogSteps(steps);
   });
-  afterAll(() => service?.stop());
 
   const show = (id: string, query = '') =>
     openPage({ url: service.url, path: `/runs/${id}${query}`, apiKey: KEY });
@@ -40,8 +39,7 @@ describe('the log on the page of a run', skipFor(NO_BROWSER), () => {
     const worker = await images.startWorker({ url: service.url, key: KEY, id: 'printer' });
     const runs = new RunViews(senderTo(service.url, KEY));
     const id = await runs.create('printer');
-    const opened = await show(id);
-    const { page } = opened;
+    const { page } = await show(id);
     const log = page.getByRole('log');
     await log.getByText('hello from here').waitFor();
     await log.locator('[data-stream=stderr]').getByText('to the other stream').waitFor();
@@ -51,14 +49,12 @@ describe('the log on the page of a run', skipFor(NO_BROWSER), () => {
     await page.getByText('3 lines printed, complete').waitFor();
     await page.getByRole('status').getByText('Completed').waitFor();
     await endWorker(worker);
-    await opened.close();
   });
 
   test('begins at the end, loads what is older as one scrolls, and jumps', async () => {
     const { id } = await steps.running();
     await logs.print({ run: id, lines: numbered(12_000) });
-    const opened = await show(id);
-    const { page } = opened;
+    const { page } = await show(id);
     const log = page.getByRole('log');
     await log.getByText('line 11999', { exact: true }).waitFor();
     assert.equal(await page.getByRole('button', { name: 'Jump to end' }).count(), 0);
@@ -76,7 +72,6 @@ describe('the log on the page of a run', skipFor(NO_BROWSER), () => {
     await page.getByText(/^lines 1 to/).waitFor();
     await page.keyboard.press('End');
     await log.getByText('line 11999', { exact: true }).waitFor();
-    await opened.close();
   });
 
   test('tries a read of older lines that failed again after a pause, and until then says so', async () => {
@@ -99,14 +94,12 @@ describe('the log on the page of a run', skipFor(NO_BROWSER), () => {
     assert.equal(askedAt.length, 3);
     assert.ok(third - first > 3000, `${third - first} ms for two pauses`);
     opened.expectErrors(/500/);
-    await opened.close();
   });
 
   test('keeps in place what somebody reads while more is printed', async () => {
     const { id } = await steps.running();
     await logs.print({ run: id, lines: numbered(3000), isLast: false });
-    const opened = await show(id);
-    const { page } = opened;
+    const { page } = await show(id);
     const log = page.getByRole('log');
     await log.getByText('line 2999', { exact: true }).waitFor();
     await inLog(page, 'box.scrollTop -= 5000');
@@ -117,15 +110,13 @@ describe('the log on the page of a run', skipFor(NO_BROWSER), () => {
     assert.equal(await topLine(page), top);
     await page.getByRole('button', { name: 'Jump to end' }).click();
     await log.getByText('line 3499', { exact: true }).waitFor();
-    await opened.close();
   });
 
   test('finds lines in the whole log, and shows one of them where it stands', async () => {
     const { id } = await steps.running();
     const lines = numbered(9000).map((line, n) => (n % 3000 === 7 ? `${line} NEEDLE in hay` : line));
     await logs.print({ run: id, lines });
-    const opened = await show(id);
-    const { page } = opened;
+    const { page } = await show(id);
     const log = page.getByRole('log');
     await log.getByText('line 8999').waitFor();
     await page.keyboard.press('/');
@@ -142,7 +133,6 @@ describe('the log on the page of a run', skipFor(NO_BROWSER), () => {
     await page.getByText('No line contains this text').waitFor();
     await page.keyboard.press('Escape');
     await log.getByText('line 8999').waitFor();
-    await opened.close();
   });
 
   test('names gaps, wraps, shows times and colours, and strips the rest', async () => {
@@ -189,7 +179,6 @@ describe('the log on the page of a run', skipFor(NO_BROWSER), () => {
     assert.equal(saved.suggestedFilename(), `run-${id}-attempt-1.log`);
     const text = await readFile((await saved.path()) ?? '', 'utf8');
     assert.equal(text.split('\n')[2], '[... 12000 lines left out ...]');
-    await opened.close();
   });
 
   test('misses nothing and doubles nothing when the service goes away while it follows', async () => {
@@ -208,14 +197,12 @@ describe('the log on the page of a run', skipFor(NO_BROWSER), () => {
     await page.getByText('600 lines printed, complete').waitFor();
     assert.deepEqual(await allLines(page), numbered(600));
     opened.expectErrors(/ERR_|status of 503/);
-    await opened.close();
   });
 
   test('goes on with the next attempt when the run is retried', async () => {
     const { id } = await steps.running();
     await logs.print({ run: id, lines: ['the first attempt'] });
-    const opened = await show(id);
-    const { page } = opened;
+    const { page } = await show(id);
     await page.getByRole('log').getByText('the first attempt').waitFor();
     assert.equal((await steps.send('POST', `/runs/${id}/retry`)).status, 200);
     await page.getByText('The log begins when a worker starts the container.').waitFor();
@@ -224,7 +211,6 @@ describe('the log on the page of a run', skipFor(NO_BROWSER), () => {
     await page.getByRole('log').getByText('the second attempt').waitFor();
     await page.getByRole('button', { name: /^Attempt 1/ }).click();
     await page.getByRole('log').getByText('the first attempt').waitFor();
-    await opened.close();
   });
 });
 

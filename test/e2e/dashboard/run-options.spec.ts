@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import type { Locator } from 'playwright-core';
 import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -58,7 +58,6 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     send = senderTo(service.url, service.adminKey);
     steps = new RunSteps(send);
   });
-  afterAll(() => service?.stop());
 
   const show = (path: string, options: Partial<PageOptions> = {}) =>
     openPage({ url: service.url, path, apiKey: service.adminKey, ...options });
@@ -89,12 +88,10 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     const { body } = await send('GET', '/runs?image=made%2Fhere');
     assertOptions(body.data[0], ['oom', 'exit:75']);
     assert.equal(body.data[0].start_at, new Date('2001-02-03T04:05:06').toISOString());
-    await opened.close();
   });
 
   test('have a start whose offset is shown; a time that the clocks skip is refused', async () => {
-    const opened = await show('/runs', { timezone: 'Europe/Berlin' });
-    const { page } = opened;
+    const { page } = await show('/runs', { timezone: 'Europe/Berlin' });
     await page.getByRole('button', { name: 'New run' }).first().click();
     const dialog = page.getByRole('dialog', { name: 'New run' });
     await dialog.getByLabel('Image', { exact: true }).fill('made/in-berlin');
@@ -112,7 +109,6 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     await page.getByText(/^Created run/).waitFor();
     const { body } = await send('GET', '/runs?image=made%2Fin-berlin');
     assert.equal(body.data[0].start_at, '2027-03-28T01:30:00.000Z');
-    await opened.close();
   });
 
   test('are entered in the form of a definition, as fields or as JSON', async () => {
@@ -147,7 +143,6 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     assert.deepEqual(body.event_delivery, { topic: 'orders', attributes: { team: 'blue' } });
     await page.getByText('disk, at most 2').waitFor();
     await page.getByRole('heading', { name: 'Container' }).waitFor();
-    await opened.close();
   });
 
   test('are entered for a run of a definition, where they win over its own', async () => {
@@ -171,7 +166,6 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     assert.deepEqual(run.selector, OPTIONS.selector);
     // Of the start and, unless it was started before that, of the preview of the command.
     opened.expectErrors(/400/);
-    await opened.close();
   });
 
   test('are shown on the page of a run, with the other runs that hold its key, and copied by Run again', async () => {
@@ -206,7 +200,6 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
       assert.deepEqual(again[field], run[field], field);
     }
     assert.equal(again.start_at, null);
-    await opened.close();
   });
 
   test('let the RAM grow as the form says, and each attempt is shown with its own', async () => {
@@ -238,7 +231,6 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
     const attempts = shown.page.getByRole('region', { name: 'Attempts' });
     for (const text of ['1 GB RAM', '1.5 GB RAM']) await attempts.getByText(text).waitFor();
     await shown.checkAccessibility();
-    await shown.close();
   });
 
   test('filter the list of runs by selector and concurrency key', async () => {
@@ -247,8 +239,7 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
       concurrency: { key: 'filter', limit: 1 },
     });
     await steps.create({ selector: ['filter-a'] });
-    const opened = await show('/runs');
-    const { page } = opened;
+    const { page } = await show('/runs');
     await page.getByRole('row').nth(2).waitFor();
     await page.keyboard.press('f');
     await page.getByLabel('Selector').fill('filter-a,filter-b');
@@ -262,7 +253,6 @@ describe('what runs say of their container, worker, key and start', skipFor(NO_B
       .waitFor();
     await page.waitForFunction(`document.querySelectorAll('[role=row]').length === 2`);
     assert.equal(new URL(page.url()).search, '?selector=filter-a%2Cfilter-b&concurrency_key=filter');
-    await opened.close();
   });
 
   test('can be entered by everybody: both themes, three widths', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { LogSteps, numbered } from '../../support/browser/run-page-scene.js';
 import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
@@ -20,7 +20,6 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
     steps = new RunSteps(senderTo(service.url, service.adminKey));
     logs = new LogSteps(steps);
   });
-  afterAll(() => service?.stop());
 
   const show = (id: string, options: Partial<PageOptions> & { query?: string } = {}) =>
     openPage({
@@ -55,8 +54,7 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
 
   test('tells a failed run at one glance: why, the end of its log, its attempts', async () => {
     const id = await failedTwice();
-    const opened = await show(id, { width: 1920 });
-    const { page } = opened;
+    const { page } = await show(id, { width: 1920 });
     await page.getByRole('alert').getByText('the disk is broken').waitFor();
     await page.getByRole('log').getByText('Traceback: it is over').waitFor();
     await page.getByText('3 lines printed, complete').waitFor();
@@ -78,13 +76,11 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
       .waitFor();
     assert.equal(await events.getByText('#1').count(), 3);
     assert.equal(await events.getByText('#2').count(), 0);
-    await opened.close();
   });
 
   test('says where the job of a launcher waits and why, as it changes, and that it is executed', async () => {
     const { id } = await steps.assigned({ timeouts: { start_within_s: 3600 } });
-    const opened = await show(id, { query: '?tab=timeline' });
-    const { page } = opened;
+    const { page } = await show(id, { query: '?tab=timeline' });
     const standing = page.getByRole('status').filter({ hasText: 'Handed to' });
     await standing.waitFor();
     const job = { engine: 'kubernetes', engine_id: 'b6f1c0de-8a5d-4f0e-9d53-2f1f7a0c4e11' };
@@ -104,13 +100,11 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
       .getByRole('status')
       .getByText(`It is executed by kubernetes as job ${job.engine_id}.`)
       .waitFor();
-    await opened.close();
   });
 
   test('unfolds payloads, filters the timeline by type, and turns it around', async () => {
     const id = await failedTwice();
-    const opened = await show(id, { query: '?tab=timeline' });
-    const { page } = opened;
+    const { page } = await show(id, { query: '?tab=timeline' });
     const events = page.getByRole('list', { name: 'Events' });
     await events.getByText('PROGRESS').waitFor();
     assert.equal(await page.getByRole('tab', { name: 'Timeline (6)' }).count(), 1);
@@ -124,13 +118,11 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
     await page.keyboard.press('Escape');
     await page.getByRole('checkbox', { name: 'Newest first' }).check();
     assert.match(await events.getByRole('listitem').first().innerText(), /FAILED/);
-    await opened.close();
   });
 
   test('shows inputs and outputs as JSON that folds', async () => {
     const id = await failedTwice();
-    const opened = await show(id);
-    const { page } = opened;
+    const { page } = await show(id);
     await page.getByRole('log').waitFor();
     await page.keyboard.press('i');
     const inputs = page.getByRole('tree', { name: 'inputs' });
@@ -145,7 +137,6 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
     await page.getByRole('tab', { name: 'Inputs and outputs' }).focus();
     await page.keyboard.press('ArrowLeft');
     await page.getByRole('list', { name: 'Events' }).waitFor();
-    await opened.close();
   });
 
   test('says why a run waits, in plain words, until it does not', async () => {
@@ -167,7 +158,6 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
     await dialog.getByText('It does not wait any more.').waitFor();
     await page.keyboard.press('Escape');
     await page.getByText('The attempt ended before a worker had it').waitFor();
-    await opened.close();
   });
 
   test('follows a run without moving, and rests when it has ended', async () => {
@@ -201,14 +191,12 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
       asked.filter((url) => url.includes(id)),
       [],
     );
-    await opened.close();
   });
 
   test('says that a run is not there, or no longer', async () => {
     const nowhere = await show(UNKNOWN);
     await nowhere.page.getByText('There is no such run').waitFor();
     nowhere.expectErrors(/404/);
-    await nowhere.close();
   });
 
   test('is for everybody: both themes, three widths, every part', async () => {

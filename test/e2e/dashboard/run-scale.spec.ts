@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { LogSteps } from '../../support/browser/run-page-scene.js';
 import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
@@ -27,7 +27,6 @@ describe('the page of a large run', skipFor(NO_BROWSER), () => {
     });
     steps = new RunSteps(senderTo(service.url, service.adminKey));
   });
-  afterAll(() => service?.stop());
 
   const show = (path: string) => openPage({ url: service.url, path, apiKey: service.adminKey, width: 1920 });
 
@@ -56,7 +55,6 @@ describe('the page of a large run', skipFor(NO_BROWSER), () => {
     await list.getByText('note 9999').waitFor();
     await page.getByRole('searchbox').fill('note 777');
     await page.getByText('11 of 10,000 events').waitFor();
-    await warm.close();
   });
 
   test('shows a log of 100 MB, follows it, and holds a bounded part of it', async (t) => {
@@ -95,7 +93,6 @@ describe('the page of a large run', skipFor(NO_BROWSER), () => {
       `heap ${heapMb.toFixed(0)} MB after following, ${scrolledMb.toFixed(0)} MB after scrolling`,
     );
     assert.ok(heapMb < 100 && scrolledMb < 100, `${heapMb} MB and ${scrolledMb} MB`);
-    await again.close();
   });
 });
 

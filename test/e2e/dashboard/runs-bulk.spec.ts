@@ -72,7 +72,6 @@ describe('many runs at once, in the list of runs', skipFor(NO_BROWSER), () => {
     await count('50 selected');
     await page.getByRole('button', { name: 'Clear the selection' }).click();
     await page.getByRole('region', { name: 'Selected runs' }).waitFor({ state: 'detached' });
-    await opened.close();
   });
 
   test('cancels and retries many runs, with what will happen before and what has happened after', async () => {
@@ -114,7 +113,6 @@ describe('many runs at once, in the list of runs', skipFor(NO_BROWSER), () => {
       const { state, current_attempt: attempt } = await steps.get(id);
       assert.deepEqual([state, attempt], ['PENDING', 2]);
     }
-    await opened.close();
   });
 
   test('changes all runs that match the filters, on every page, with their number before and the progress after', async () => {
@@ -155,7 +153,6 @@ describe('many runs at once, in the list of runs', skipFor(NO_BROWSER), () => {
     await cancelled.getByRole('button', { name: 'Done' }).click();
     for (const { id } of [...ids, late]) assert.equal((await steps.get(id)).state, 'CANCELLED');
     opened.expectErrors(/409/);
-    await opened.close();
   });
 
   test('does nothing twice when an answer is lost and the person tries again', async () => {
@@ -177,6 +174,5 @@ describe('many runs at once, in the list of runs', skipFor(NO_BROWSER), () => {
     await page.getByRole('dialog', { name: '1 run retried' }).waitFor();
     opened.expectErrors(/ERR_FAILED/);
     assert.equal((await steps.get(run.id)).current_attempt, 2);
-    await opened.close();
   });
 });

@@ -50,7 +50,6 @@ describe('the list of runs', skipFor(NO_BROWSER), () => {
     const [first] = await rowIds(opened);
     await page.keyboard.press('n');
     await untilFirst(opened, (id) => id !== first);
-    await opened.close();
   });
 
   test('says everything about a run in its row, and leads to it', async () => {
@@ -74,7 +73,6 @@ describe('the list of runs', skipFor(NO_BROWSER), () => {
     await line.getByText('completed', { exact: true }).waitFor();
     await line.getByRole('link', { name: 'one-worker' }).click();
     await opened.page.waitForURL('**/ui/workers?worker=one-worker');
-    await opened.close();
   });
 
   test('filters by everything the API filters by, in the address, with chips to remove', async () => {
@@ -130,7 +128,6 @@ describe('the list of runs', skipFor(NO_BROWSER), () => {
     opened.expectErrors(/400/);
     await page.getByRole('button', { name: /^All/ }).click();
     await page.getByRole('row').nth(1).waitFor();
-    await opened.close();
   });
 
   test('finds runs by labels and names, shows both, changes them, and keeps a view under a name', async () => {
@@ -166,7 +163,6 @@ describe('the list of runs', skipFor(NO_BROWSER), () => {
     await until(async () => (await steps.get(run.id)).labels.team === 'audio', 'the change');
     const changed = await steps.get(run.id);
     assert.deepEqual([changed.name, changed.labels], [null, { team: 'audio' }]);
-    await opened.close();
   });
 
   test('pages both ways, and keeps the place over reloads, back and forward', async () => {
@@ -197,7 +193,6 @@ describe('the list of runs', skipFor(NO_BROWSER), () => {
     await newer.click();
     await untilFirst(opened, (id) => id === first);
     assert.equal(new URL(page.url()).search, '', 'the newest page needs no cursor');
-    await opened.close();
   });
 
   test('shows new runs on the newest page, and only their number on others', async () => {
@@ -223,7 +218,6 @@ describe('the list of runs', skipFor(NO_BROWSER), () => {
     await button.click();
     await row(opened, last.id).waitFor();
     assert.equal(new URL(page.url()).search, '');
-    await opened.close();
   });
 
   test('creates a run, and shows what is wrong with it at its fields', async () => {
@@ -284,7 +278,6 @@ describe('the list of runs', skipFor(NO_BROWSER), () => {
     );
     await page.getByRole('region', { name: 'Messages' }).getByRole('link').click();
     await page.waitForURL(`**/ui/runs/${run.id}`);
-    await opened.close();
   });
 
   test('says what to do where there is nothing', async () => {
@@ -298,7 +291,6 @@ describe('the list of runs', skipFor(NO_BROWSER), () => {
     opened.expectErrors(/400/);
     await opened.page.getByRole('button', { name: 'Newest runs' }).click();
     await opened.page.getByRole('row').nth(5).waitFor();
-    await opened.close();
   });
 
   test('works for everybody: both themes, three widths, filters and selection open', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { checkLooks, NO_BROWSER, openPage } from '../../support/browser/browser.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
 import { senderTo } from '../../support/app/test-app.js';
@@ -11,7 +11,6 @@ describe('signing in to the dashboard', skipFor(NO_BROWSER), () => {
   beforeAll(async () => {
     service = await startService();
   });
-  afterAll(() => service?.stop());
 
   async function makeKey(...scopes: string[]): Promise<{ id: string; key: string }> {
     const body = { name: `${scopes.join('-')} key`, scopes };
@@ -20,8 +19,7 @@ describe('signing in to the dashboard', skipFor(NO_BROWSER), () => {
 
   test('leads to where one wanted to go, and lasts as long as the tab', async () => {
     const { key } = await makeKey('client');
-    const opened = await openPage({ url: service.url, path: '/workers?q=gpu' });
-    const { page } = opened;
+    const { page } = await openPage({ url: service.url, path: '/workers?q=gpu' });
     await page.getByLabel('API key').fill(` ${key} `);
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Workers', exact: true }).waitFor();
@@ -35,7 +33,6 @@ describe('signing in to the dashboard', skipFor(NO_BROWSER), () => {
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     await page.reload();
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
-    await opened.close();
   });
 
   test('says what is wrong with a key, and keeps it out of sight unless asked', async () => {
@@ -56,7 +53,6 @@ describe('signing in to the dashboard', skipFor(NO_BROWSER), () => {
     await page.getByRole('button', { name: 'Show the key' }).click();
     assert.equal(await field.getAttribute('type'), 'text');
     assert.equal(await page.evaluate('sessionStorage.length'), 0);
-    await opened.close();
   });
 
   test('is asked for again when the key is revoked, with the reason and the way back', async () => {
@@ -71,27 +67,22 @@ describe('signing in to the dashboard', skipFor(NO_BROWSER), () => {
     await page.keyboard.press('Enter');
     await page.getByText('No worker matches these filters').waitFor();
     assert.equal(new URL(page.url()).search, '?state=stale');
-    await opened.close();
   });
 
-  test('shows only what the scopes of the key may do', async () => {
-    const worker = await openPage({
-      url: service.url,
-      path: '/workers',
-      apiKey: (await makeKey('worker')).key,
+  for (const [name, path, scope, needed] of [
+    ['Workers', '/workers', 'worker', 'client or admin'],
+    ['Definitions', '/definitions/any', 'worker', 'client or admin'],
+    ['Audit', '/audit', 'client', 'admin'],
+    ['Keys', '/keys', 'client', 'admin'],
+    ['Secrets', '/secrets', 'client', 'admin'],
+  ] as const) {
+    test(`shows ${name} only to a key that may see it: else no link, and the address says which one is needed`, async () => {
+      const { page } = await openPage({ url: service.url, path, apiKey: (await makeKey(scope)).key });
+      await page.getByText('Your key has no access to this page').waitFor();
+      await page.getByText(`It needs a key with the scope ${needed}.`).waitFor();
+      assert.equal(await page.getByRole('link', { name }).count(), 0);
     });
-    await worker.page.getByText('Your key has no access to this page').waitFor();
-    assert.equal(await worker.page.getByRole('link', { name: 'Workers' }).count(), 0);
-    await worker.close();
-
-    const client = await openPage({
-      url: service.url,
-      path: '/workers',
-      apiKey: (await makeKey('client')).key,
-    });
-    await client.page.getByRole('link', { name: 'Workers' }).waitFor();
-    await client.close();
-  });
+  }
 
   test('works for everybody: both themes, three widths', async () => {
     await checkLooks(
@@ -116,6 +107,5 @@ describe('signing in to the dashboard', skipFor(NO_BROWSER), () => {
     await page.reload();
     assert.equal(await ground(), dark);
     opened.expectErrors(/ERR_FAILED/);
-    await opened.close();
   });
 });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { registerWorkers, reportRuns } from '../../support/browser/browser-workers.js';
 import { checkLooks, NO_BROWSER, openPage, type PageOptions } from '../../support/browser/browser.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
@@ -19,14 +19,12 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
     steps = new RunSteps(senderTo(service.url, service.adminKey));
     await registerWorkers(steps, 500);
   });
-  afterAll(() => service?.stop());
 
   const show = (options: Partial<PageOptions> = {}) =>
     openPage({ url: service.url, path: '/workers', apiKey: service.adminKey, ...options });
 
   test('shows what a worker has, what is used and what runs on it, without being asked', async () => {
-    const opened = await show({ path: '/workers?q=busy', width: 1920 });
-    const { page } = opened;
+    const { page } = await show({ path: '/workers?q=busy', width: 1920 });
     await page.getByText('No worker matches these filters').waitFor();
     await reportRuns(steps, 'busy', []);
     await page.getByRole('button', { name: /^busy/ }).waitFor();
@@ -43,7 +41,6 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
     assert.equal(await meter('RAM').getAttribute('aria-valuetext'), '8 GB of 32 GB used');
     assert.equal(await meter('GPU 0 a100').getAttribute('aria-valuetext'), '10 GB of 40 GB used');
     await steps.event(run.id, 'COMPLETED');
-    await opened.close();
   });
 
   test('shows a silent worker without the runs that others have, and in grey what it last reported', async () => {
@@ -88,12 +85,10 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
         .waitFor();
     }
     assert.ok((await opened.layoutShift()) < 0.01, String(await page.evaluate('window.layoutShifts.join()')));
-    await opened.close();
   });
 
   test('drains a worker and lets it go on, after a question', async () => {
-    const opened = await show({ path: '/workers?q=worker-77' });
-    const { page } = opened;
+    const { page } = await show({ path: '/workers?q=worker-77' });
     await page.getByRole('button', { name: 'Drain worker-77' }).click();
     const dialog = page.getByRole('dialog', { name: 'Drain worker-77?' });
     await dialog.getByText('It finishes its current runs').waitFor();
@@ -113,7 +108,6 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
     await page.getByRole('button', { name: 'Drain worker-77' }).waitFor();
     assert.equal((await steps.heartbeat('worker-77')).draining, false);
     await page.getByRole('button', { name: 'Dismiss' }).first().click();
-    await opened.close();
   });
 
   test('offers no drain to a key that may not', async () => {
@@ -123,12 +117,10 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
     await opened.page.getByRole('button', { name: /^worker-1\b/ }).click();
     await opened.page.getByRole('dialog', { name: 'worker-1' }).getByText('First heartbeat').waitFor();
     assert.equal(await opened.page.getByRole('button', { name: /^Drain|^Resume/ }).count(), 0);
-    await opened.close();
   });
 
   test('filters by text and state, and keeps the filters in the address', async () => {
-    const opened = await show();
-    const { page } = opened;
+    const { page } = await show();
     await page.getByRole('button', { name: /^worker-1\b/ }).waitFor();
     await page.getByLabel('Search workers').fill('worker-49');
     await page.getByRole('button', { name: /^worker-499/ }).waitFor();
@@ -144,12 +136,10 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
     await page.getByLabel('Search workers').fill('x');
     await page.getByRole('button', { name: 'Clear', exact: true }).click();
     await page.waitForURL('**/workers');
-    await opened.close();
   });
 
   test('goes by keyboard alone: search, rows, opening, closing, help', async () => {
-    const opened = await show();
-    const { page } = opened;
+    const { page } = await show();
     const focused = (): Promise<string> => page.evaluate('document.activeElement.innerText');
     await page.getByRole('button', { name: /^worker-1\b/ }).waitFor();
     await page.keyboard.press('Tab');
@@ -180,12 +170,10 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
     await page.keyboard.press('g');
     await page.keyboard.press('w');
     assert.match(page.url(), /\/ui\/workers/);
-    await opened.close();
   });
 
   test('holds 500 workers in a few rows, and scrolls through them', async () => {
-    const opened = await show({ width: 1920 });
-    const { page } = opened;
+    const { page } = await show({ width: 1920 });
     await page.getByRole('button', { name: /^worker-1\b/ }).waitFor();
     assert.ok(Number(await page.getByRole('table').getAttribute('aria-rowcount')) > 500);
     assert.ok((await page.getByRole('row').count()) < 60);
@@ -198,7 +186,6 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
       requestAnimationFrame(frame);
     })`);
     await page.getByRole('button', { name: /^worker-500/ }).waitFor();
-    await opened.close();
   });
 
   test('says that a worker of a link is gone', async () => {
@@ -206,14 +193,12 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
     await opened.page.getByRole('dialog', { name: 'nobody' }).getByText('Worker not found').waitFor();
     await opened.page.getByRole('button', { name: 'Close' }).click();
     await opened.page.waitForURL('**/workers');
-    await opened.close();
   });
 
   test('shows why a worker does not claim, until it does again', async () => {
     const reasons = [{ reason: 'disk_full', message: "the engine's disk is full" }];
     await steps.heartbeat('full-1', { not_claiming: reasons });
-    const opened = await show({ path: '/workers?q=full-1', width: 1920 });
-    const { page } = opened;
+    const { page } = await show({ path: '/workers?q=full-1', width: 1920 });
     const row = page.getByRole('row').filter({ hasText: 'full-1' });
     await row.getByText('not claiming').waitFor();
     await page.getByRole('button', { name: /^full-1/ }).click();
@@ -222,12 +207,10 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
     await steps.heartbeat('full-1');
     await dialog.getByText('Does not claim').waitFor({ state: 'detached' });
     await dialog.getByText('active', { exact: true }).waitFor();
-    await opened.close();
   });
 
   test('shows the jobs of a launcher in its engine, and finds it by that', async () => {
-    const opened = await show({ width: 1920 });
-    const { page } = opened;
+    const { page } = await show({ width: 1920 });
     await page.getByRole('button', { name: /^worker-1\b/ }).waitFor();
     const engine = { name: 'kubernetes', pending: 3, running: 1200 };
     await steps.heartbeat('launcher-1', { engine });
@@ -242,7 +225,6 @@ describe('the page of workers', skipFor(NO_BROWSER), () => {
     const dialog = page.getByRole('dialog', { name: 'launcher-1' });
     await dialog.getByText('Jobs in kubernetes').waitFor();
     await dialog.getByText('0 pending, 1,200 running').waitFor();
-    await opened.close();
   });
 
   test('works for everybody: both themes, three widths, dialog open or not', async () => {

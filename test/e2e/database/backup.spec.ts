@@ -6,27 +6,18 @@ import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { cutHistory, differsAt } from '../../support/backup/cut-history.js';
 import { InstalledPostgres, installedPrograms } from '../../support/backup/installed-postgres.js';
 import { DocBlocks } from '../../support/docs/doc-blocks.js';
-import { CHAOS_SETTINGS } from '../../support/history/chaos-deployment.js';
-import { checkHistory } from '../../support/history/check-history.js';
-import { FeedTail } from '../../support/history/feed-tail.js';
-import { countLive, readFinalState } from '../../support/history/final-state.js';
-import type { Call, FinalState } from '../../support/history/history.js';
-import { LoadClient, TOPICS } from '../../support/history/load-client.js';
-import { evenQuota, waitFor } from '../../support/history/load-pace.js';
+import { CHAOS_ENV, CHAOS_SETTINGS } from '../../support/history/chaos-deployment.js';
+import { brokenPromises } from '../../support/history/broken-promises.js';
+import { readFinalState } from '../../support/history/final-state.js';
+import { Load } from '../../support/history/load.js';
 import { RecordedService } from '../../support/history/recorded-service.js';
-import { SeededRandom } from '../../support/history/seeded-random.js';
 import { Wire } from '../../support/history/wire.js';
-import { WorkerCrew } from '../../support/history/worker-crew.js';
 import { launch, makeDataDir, startService, type ServiceProcess } from '../../support/service-process.js';
 import { TcpProxy } from '../../support/postgres/tcp-proxy.js';
 import { skipFor } from '../../support/skip.js';
 
 const KEY = 'backup-admin-key-of-the-tests';
 const SEED = 11;
-const RULES = {
-  workerTimeoutMs: CHAOS_SETTINGS.workerTimeout * 1000,
-  maxReclaims: CHAOS_SETTINGS.maxReclaims,
-};
 const BEFORE_BACKUP_MS = 4_000;
 const BETWEEN_BACKUP_AND_LOSS_MS = 1_500;
 const RUNS_A_SECOND = 40;
@@ -36,24 +27,14 @@ const programs = await installedPrograms();
 const skip =
   programs === undefined ? 'the system has no PostgreSQL with pg_dump (.ci/install-test-tools.sh)' : false;
 
-function found(history: readonly Call[], state: FinalState, ignored: readonly string[] = []): string[] {
-  return checkHistory(history, state, RULES)
-    .filter(({ name }) => !ignored.includes(name))
-    .slice(0, 20)
-    .map(({ name, detail }) => `${name}: ${detail}`);
-}
-
 /** A service over a database. @param workerTimeout seconds */
 function serve(url: string, workerTimeout: number = CHAOS_SETTINGS.workerTimeout): Promise<ServiceProcess> {
   return startService({
     env: {
       DATABASE_URL: url,
       SERVICE_API_KEYS: `admin:${KEY}`,
-      SERVICE_WORKER_POOL: 'shared',
+      ...CHAOS_ENV,
       SERVICE_WORKER_TIMEOUT: String(workerTimeout),
-      SERVICE_REAPER_INTERVAL: String(CHAOS_SETTINGS.reaperInterval),
-      SERVICE_MAX_RECLAIMS: String(CHAOS_SETTINGS.maxReclaims),
-      SERVICE_LOSS_PATIENCE: '0',
       SERVICE_LOG_LEVEL: 'warning',
     },
   });
@@ -93,15 +74,10 @@ describe('a backup that is made under load and restored into a new cluster', ski
     const service = new RecordedService([wire]);
 
     // Load, a backup in its midst, and then the loss.
-    const beganAt = performance.now();
-    const total = RUNS_A_SECOND * SECONDS_OF_LOAD;
-    const quota = evenQuota(total, () => (performance.now() - beganAt) / (SECONDS_OF_LOAD * 1000));
-    const crew = new WorkerCrew(service, SEED, 8);
-    const clients = Array.from(
-      { length: 6 },
-      (_, i) => new LoadClient(`client-${i}`, service, SeededRandom.for(SEED, `client-${i}`), quota),
-    );
-    const tails = TOPICS.map((topic) => new FeedTail(service, topic));
+    const runs = RUNS_A_SECOND * SECONDS_OF_LOAD;
+    const options = { seed: SEED, runs, seconds: SECONDS_OF_LOAD, clients: 6, workers: 8 };
+    const load = new Load(service, options);
+    const { tails } = load;
     await sleep(BEFORE_BACKUP_MS);
     const began = RecordedService.now();
     await shell('backup', { DATABASE_URL: lostCluster.url }, folder);
@@ -129,7 +105,7 @@ describe('a backup that is made under load and restored into a new cluster', ski
       service.history.filter(({ endedAt }) => endedAt <= lost),
       { began, ended, lost },
     );
-    assert.deepEqual(found(cut, held, ['run-not-ended']), []);
+    assert.deepEqual(brokenPromises(cut, held, 'run-not-ended'), []);
     const overview = await direct.ask(0, { method: 'GET', path: '/overview' });
     for (const [state, count] of Object.entries<number>(overview?.body.runs)) {
       assert.equal(count, held.runs.filter((run) => run.state === state).length, state);
@@ -166,14 +142,8 @@ describe('a backup that is made under load and restored into a new cluster', ski
     // The same workers and clients go on, and everything comes to its end.
     const again = await serve(restored.toString());
     await route.lead(portOf(again));
-    const laterTails = TOPICS.map((topic) => new FeedTail(service, topic));
-    await waitFor(() => quota.taken >= total, 60_000);
-    await Promise.all(clients.map((client) => client.stop()));
-    await waitFor(async () => (await countLive(service)) === 0, 60_000);
-    await crew.stop();
-    await Promise.all(laterTails.map((tail) => tail.stop()));
-    const final = await readFinalState(service, laterTails);
-    assert.deepEqual(found(cutHistory(service.history, { began, ended, lost }), final), []);
+    const final = await load.end(load.follow());
+    assert.deepEqual(brokenPromises(cutHistory(service.history, { began, ended, lost }), final), []);
     const reclaimed = new Set(
       final.runs
         .filter(({ timeline }) => timeline.some(({ type }) => type === 'RECLAIMED'))

@@ -9,7 +9,8 @@ import {
   type Services,
 } from '../../support/failover/failover-scene.js';
 import { reasonToSkip } from '../../support/failover/patroni-cluster.js';
-import { brokenPromises, type Load } from '../../support/failover/watched-service.js';
+import type { Load } from '../../support/failover/watched-service.js';
+import { brokenPromises } from '../../support/history/broken-promises.js';
 import { RecordedService } from '../../support/history/recorded-service.js';
 import { skipFor } from '../../support/skip.js';
 

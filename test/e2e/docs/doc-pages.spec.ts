@@ -89,8 +89,7 @@ describe('whoever follows a page in a fresh checkout', () => {
   test('gets started by dashboard', skipFor(NO_BROWSER), async () => {
     const [shell] = shells.slice(-1);
     assert.ok(shell !== undefined);
-    const opened = await openPage({ url: shell.url });
-    const { page } = opened;
+    const { page } = await openPage({ url: shell.url });
     const text = (await readPage('docs/getting-started.md')).text;
     const steps = text.slice(text.indexOf('## By dashboard'), text.indexOf('## Go on'));
     const names = [...steps.matchAll(/\*\*(.+?)\*\*/g)].map(([, name = '']) => name);
@@ -108,7 +107,6 @@ describe('whoever follows a page in a fresh checkout', () => {
     await page.getByRole('row').filter({ hasText: 'progress' }).first().getByRole('link').first().click();
     for (const name of names.slice(5, 8)) await page.getByRole('button', { name, exact: true }).waitFor();
     await page.getByText('COMPLETED').first().waitFor();
-    await opened.close();
   });
 
   test('writes an image, in a shell and in Python', async () => {
@@ -218,8 +216,6 @@ describe('whoever follows a page in a fresh checkout', () => {
 const found = await startTestEngine();
 
 describe('whoever follows a page beside a container engine', skipFor(found.skip), () => {
-  afterAll(() => found.engine.stop());
-
   test('builds the image of docs/writing-images.md and runs it', async () => {
     // The image that it starts from comes from the network, and another way here.
     await found.engine.buildScript('base', 'true');

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
@@ -7,10 +8,20 @@ import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { readApiDocument, type ApiDocument } from '../../support/fuzz/api-document.js';
 import { INVALID_CALLS, playMainScenario, sendCall } from '../../support/openapi/main-scenario.js';
-import { NO_OPENAPI_TOOLS, OPENAPI_BIN, OPENAPI_TOOLS } from '../../support/openapi/openapi-tools.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { PROJECT } from '../../support/service-process.js';
+import { skipFor } from '../../support/skip.js';
 
 const run = promisify(execFile);
+
+/** Folder of the tools that users of the API description have, with a package.json of its own. */
+const OPENAPI_TOOLS = join(PROJECT, 'test', 'openapi-tools');
+const OPENAPI_BIN = join(OPENAPI_TOOLS, 'node_modules', '.bin');
+/** In the gate they have to be there. */
+const skip =
+  !existsSync(OPENAPI_BIN) &&
+  process.env['CI'] !== 'true' &&
+  'no tools for OpenAPI: npm ci --prefix test/openapi-tools';
 
 /** A validator that is generated while the test runs. */
 interface Validator {
@@ -18,7 +29,7 @@ interface Validator {
   safeParse(value: unknown): { readonly success: boolean };
 }
 
-describe('tools for OpenAPI, on the API description', { ...NO_OPENAPI_TOOLS, concurrent: true }, () => {
+describe('tools for OpenAPI, on the API description', { ...skipFor(skip), concurrent: true }, () => {
   let service: TestApp;
   let document: ApiDocument;
   let folder: string;

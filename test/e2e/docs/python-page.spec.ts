@@ -8,7 +8,7 @@ import { DocBlocks } from '../../support/docs/doc-blocks.js';
 import { Cli } from '../../support/programs/cli.js';
 import { PROJECT, type TestProcess } from '../../support/service-process.js';
 import { skipFor } from '../../support/skip.js';
-import { whyNoPython } from '../../support/workers/worker-mutants.js';
+import { whyNoPython } from '../../support/workers/example-worker.js';
 
 const PAGE = 'docs/python.md';
 const WRITTEN_URL = 'http://127.0.0.1:5555';

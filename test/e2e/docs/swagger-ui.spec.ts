@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Locator, Page, Response } from 'playwright-core';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { NO_BROWSER, openPage, type TestPage } from '../../support/browser/browser.js';
+import { describe, test } from 'vitest';
+import { NO_BROWSER, openPage } from '../../support/browser/browser.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
 import { ApiDescription, readApiDocument, type Operation } from '../../support/fuzz/api-document.js';
 import { startService, type ServiceProcess } from '../../support/service-process.js';
@@ -42,28 +42,24 @@ describe('Swagger UI', { ...skipFor(NO_BROWSER), timeout: 1_200_000 }, () => {
   const { operations } = new ApiDescription(readApiDocument());
   const inOrder = operations.toSorted((a, b) => place(a) - place(b));
   let service: ServiceProcess;
-  let opened: TestPage;
   let page: Page;
 
-  beforeAll(async () => {
+  /** Opens the page with the key of an admin. */
+  async function open(): Promise<void> {
     service = await startService({
       // Nobody sends heartbeats while a person reads.
       env: { SERVICE_SECRETS_KEY: newSecretsKey(), SERVICE_WORKER_TIMEOUT: '3600' },
     });
-    opened = await openPage({ url: service.url, width: 1920 });
-    page = opened.page;
+    ({ page } = await openPage({ url: service.url, width: 1920 }));
+    // What the console says of refused requests is no error of the page.
+    page.removeAllListeners('console');
     await page.goto(`${service.url}/docs`);
     await page.getByRole('button', { name: 'Authorize' }).first().click();
     const dialog = page.locator('.modal-ux');
     await dialog.locator('input').first().fill(service.adminKey);
     await dialog.getByRole('button', { name: 'Apply credentials' }).first().click();
     await dialog.getByRole('button', { name: 'Close' }).first().click();
-  });
-  afterAll(async () => {
-    // What the console says of refused requests is no error of the page.
-    await opened?.page.context().close();
-    await service?.stop();
-  });
+  }
 
   /** Opens an operation, ready to be executed. */
   async function tryOut({ id, path, method }: Operation): Promise<Locator> {
@@ -91,6 +87,7 @@ describe('Swagger UI', { ...skipFor(NO_BROWSER), timeout: 1_200_000 }, () => {
   }
 
   test('executes every operation with the defaults as they are; what deletes needs a name first', async () => {
+    await open();
     const problems: string[] = [];
     let run = '';
     for (const operation of inOrder) {

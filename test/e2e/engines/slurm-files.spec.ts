@@ -12,20 +12,28 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
-import type { JobSpec, JobStatus } from '@longshore/launchers/launcher/engine';
+import type { JobSpec } from '@longshore/launchers/launcher/engine';
 import type { SlurmEngine } from '@longshore/launchers/slurm/slurm.engine';
 import type { ContainerFile } from '@longshore/worker/runtime/runtime';
 import { makeImageFolder } from '../../support/images/image-folders.js';
 import { until } from '../../support/service-process.js';
 import { skipFor } from '../../support/skip.js';
 import { skipWithoutSlurm } from '../../support/workers/slurm-cluster.js';
-import { linesOf, SlurmEngines, untilKind } from '../../support/workers/slurm-engines.js';
+import { SlurmEngines, untilKind } from '../../support/workers/slurm-engines.js';
 
 const VALUE = 'value-of-a-secret';
 const skip = skipWithoutSlurm();
 
 function file(path: string, fields: Partial<ContainerFile> = {}): ContainerFile {
   return { path, content: 'content', mode: 0o444, isSecret: false, ...fields };
+}
+
+function fieldsOf(
+  script: string,
+  files: readonly ContainerFile[],
+  more: Partial<JobSpec> = {},
+): Partial<JobSpec> {
+  return { files, args: [script], ...more };
 }
 
 describe('files of runs on a real Slurm', skipFor(skip), () => {
@@ -57,29 +65,10 @@ describe('files of runs on a real Slurm', skipFor(skip), () => {
   });
   afterAll(() => engines?.stop());
 
-  async function end(
-    engine: SlurmEngine,
-    script: string,
-    files: readonly ContainerFile[],
-    more: Partial<JobSpec> = {},
-  ): Promise<{ status: JobStatus; lines: readonly string[] }> {
-    const job = await engine.submit(engines.spec({ files, args: [script], ...more }));
-    const { status } = await untilKind(engine, job, 'exited', 'failed');
-    const lines = await linesOf(engine, job);
-    await engine.remove(job);
-    return { status, lines };
-  }
-
-  /** What the script prints in a container with the files, which ends with 0. */
-  async function printed(...given: Parameters<typeof end>): Promise<readonly string[]> {
-    const { status, lines } = await end(...given);
-    assert.deepEqual(
-      status,
-      { kind: 'exited', exitCode: 0, outOfMemory: false },
-      JSON.stringify([status, lines]),
-    );
-    return lines;
-  }
+  const end = (engine: SlurmEngine, ...given: Parameters<typeof fieldsOf>) =>
+    engines.end(engine, fieldsOf(...given));
+  const printed = (engine: SlurmEngine, ...given: Parameters<typeof fieldsOf>) =>
+    engines.printed(engine, fieldsOf(...given));
 
   for (const tool of ['charliecloud', 'runc'] as const) {
     describe(tool, () => {
@@ -147,7 +136,10 @@ describe('files of runs on a real Slurm', skipFor(skip), () => {
           file('/etc/text', { content: 'a-plain-text' }),
         ];
         const job = await engine.submit(
-          engines.spec({ files, args: ['cat /run/key /etc/text; while :; do sleep 0.1; done'] }),
+          engines.spec({
+            files,
+            args: ['cat /run/key /etc/text; while :; do sleep 0.1; done'],
+          }),
         );
         await untilKind(engine, job, 'running');
         const path = join(engines.shared, 'test', `${job.runId}.1`);

@@ -14,13 +14,13 @@ import {
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, test } from 'vitest';
-import type { JobSpec, JobStatus } from '@longshore/launchers/launcher/engine';
+import type { JobSpec } from '@longshore/launchers/launcher/engine';
 import type { SlurmEngine } from '@longshore/launchers/slurm/slurm.engine';
 import { makeImageFolder } from '../../support/images/image-folders.js';
 import { skipFor } from '../../support/skip.js';
 import { until } from '../../support/service-process.js';
 import { skipWithoutSlurm } from '../../support/workers/slurm-cluster.js';
-import { linesOf, SlurmEngines, untilKind } from '../../support/workers/slurm-engines.js';
+import { SlurmEngines, untilKind } from '../../support/workers/slurm-engines.js';
 
 type Mount = JobSpec['mounts'][number];
 
@@ -57,29 +57,15 @@ describe('mounts of runs on a real Slurm', skipFor(skip), () => {
     });
   }
 
-  async function end(
-    engine: SlurmEngine,
-    script: string,
-    mounts: readonly Mount[],
-  ): Promise<{ status: JobStatus; lines: readonly string[] }> {
-    const job = await engine.submit(engines.spec({ mounts, args: [script] }));
-    const { status } = await untilKind(engine, job, 'exited', 'failed');
-    const lines = await linesOf(engine, job);
-    assert.ok(!JSON.stringify([status, lines]).includes(base), 'no path of the node is shown');
-    await engine.remove(job);
-    return { status, lines };
-  }
-
-  /** What the script prints in a container with the mounts, which ends with 0. */
-  async function printed(...given: Parameters<typeof end>): Promise<readonly string[]> {
-    const { status, lines } = await end(...given);
-    assert.deepEqual(status, { kind: 'exited', exitCode: 0, outOfMemory: false }, lines.join('\n'));
-    return lines;
-  }
+  const end = (engine: SlurmEngine, script: string, mounts: readonly Mount[]) =>
+    engines.end(engine, { mounts, args: [script] });
+  const printed = (engine: SlurmEngine, script: string, mounts: readonly Mount[]) =>
+    engines.printed(engine, { mounts, args: [script] });
 
   async function failure(...given: Parameters<typeof end>): Promise<readonly [string, string]> {
     const { status, lines } = await end(...given);
     assert.ok(status.kind === 'failed', JSON.stringify(status));
+    assert.ok(!status.message.includes(base), 'no path of the node is shown');
     assert.deepEqual(lines, []);
     return [status.cause, status.message];
   }

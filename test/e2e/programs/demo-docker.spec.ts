@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { cp, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, describe, it } from 'vitest';
+import { describe, it } from 'vitest';
 import { assertNothingLeft, childPids, startDemo } from '../../support/programs/demo-process.js';
 import { startTestEngine, type TestEngine } from '../../support/images/docker-engine.js';
 import { makeDataDir, PROJECT } from '../../support/service-process.js';
@@ -14,8 +14,6 @@ function useEngine({ host }: TestEngine): Record<string, string> {
 }
 
 describe('a demo beside a container engine', skipFor(found.skip), () => {
-  afterAll(() => found.engine.stop());
-
   it('runs nothing, and says why, when the engine can neither build nor find the images', async () => {
     const imagesDir = await makeDataDir();
     const examples = join(PROJECT, 'examples', 'images');

@@ -4,14 +4,12 @@ import { chmod } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { BuildContext } from '../../support/images/build-context.js';
-import { BuiltImage } from '../../support/images/built-image.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
 import { startTestEngine } from '../../support/images/docker-engine.js';
 import { freePort } from '../../support/programs/free-port.js';
 import { ImageBuild, sizeOf } from '../../support/images/image-build.js';
 import { ImageContainer, ImagesInEngine } from '../../support/images/images-in-engine.js';
-import { ordinaryUser } from '@longshore/worker/testing/ordinary-user';
-import { makeDataDir, PROJECT, until, type TestProcess } from '../../support/service-process.js';
+import { makeDataDir, PROJECT, until } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { skipFor } from '../../support/skip.js';
@@ -38,7 +36,6 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  if (forTests.skip === false) await forTests.engine.stop();
   await proxy.refuse();
   await database.close();
 });
@@ -54,73 +51,6 @@ async function execute(send: Send, image: string, text: string): Promise<any> {
 }
 
 describe('the steps of the Dockerfile, executed here', () => {
-  const account = ordinaryUser();
-  const user = typeof account === 'string' ? undefined : account;
-  let service: BuiltImage;
-  let worker: BuiltImage;
-  let serviceProcess: TestProcess;
-  let workerProcess: TestProcess;
-  let serviceEnv: Record<string, string>;
-  let workerEnv: Record<string, string>;
-  let send: Send;
-
-  beforeAll(async () => {
-    service = new BuiltImage(build.stage('service'), user);
-    worker = new BuiltImage(build.stage('worker'), user);
-    const port = String(await freePort());
-    serviceEnv = {
-      SERVICE_API_KEYS,
-      DATABASE_URL: proxy.url,
-      SERVICE_PORT: port,
-      SERVICE_WORKER_TIMEOUT: '5',
-    };
-    const folder = await makeDataDir(user);
-    workerEnv = {
-      SERVICE_URL: `http://127.0.0.1:${port}`,
-      SERVICE_API_KEY: KEYS.worker,
-      SERVICE_WORKER_ID: 'tree-worker',
-      SERVICE_WORKER_STATE_DIR: join(folder, 'state'),
-      SERVICE_WORKER_RUNTIME: 'process',
-      SERVICE_WORKER_IMAGES_DIR: join(PROJECT, 'examples', 'images'),
-      SERVICE_WORKER_HEALTH_FILE: join(folder, 'healthy-until'),
-      TMPDIR: folder,
-    };
-    serviceProcess = await service.start(serviceEnv);
-    await serviceProcess.untilOutput(/listening on/);
-    workerProcess = await worker.start(workerEnv);
-    await workerProcess.untilOutput(/registered at the service/);
-    send = senderTo(`http://127.0.0.1:${port}`, KEYS.admin);
-  });
-
-  test('leave a service that is healthy, with its dashboard and the command line', async () => {
-    const { code, output } = await service.healthcheck(serviceEnv);
-    assert.equal(code, 0, output);
-    assert.match(output, /"status":"ok"/);
-    assert.equal((await send('GET', '/ui/')).status, 200);
-    for (const image of [service, worker]) {
-      const help = await image.run(['longshore', '--help']);
-      assert.equal(help.code, 0, help.output);
-      assert.match(help.output, /Start with: longshore login/);
-    }
-    const version = await service.run(['longshore', 'serve', '--version']);
-    const { version: expected } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'));
-    assert.equal(version.output, `${expected}\n`);
-    assert.ok(
-      readFileSync(DOCKERFILE, 'utf8').includes(`\nARG VERSION=${expected}\n`),
-      'the version in the label',
-    );
-  });
-
-  test('leave a worker that executes a run, which the command line lists', async () => {
-    const run = await execute(send, 'word-count', 'to be or not to be');
-    assert.deepEqual([run.state, run.outputs?.words], ['COMPLETED', 6], JSON.stringify(run));
-    const { code, output } = await worker.healthcheck(workerEnv);
-    assert.equal(code, 0, output);
-    const env = { SERVICE_URL: workerEnv['SERVICE_URL'] ?? '', SERVICE_API_KEY: KEYS.admin };
-    const list = await worker.run(['longshore', 'run', 'list'], env);
-    assert.deepEqual([list.code, list.output.includes(run.id.slice(0, 8))], [0, true], list.output);
-  });
-
   test('hold what runs them and nothing else', (context) => {
     const lock: { packages: Record<string, { dev?: boolean; devOptional?: boolean }> } = JSON.parse(
       readFileSync(join(PROJECT, 'package-lock.json'), 'utf8'),
@@ -164,35 +94,6 @@ describe('the steps of the Dockerfile, executed here', () => {
       );
       assert.ok(size < 160 * MB, `${name} is ${(size / MB).toFixed(0)} MB`);
     }
-  });
-
-  test('leave a service that is unhealthy while its database is away, and says why', async () => {
-    await proxy.refuse();
-    await until(async () => (await service.healthcheck(serviceEnv)).code === 1, 'the service is unhealthy');
-    assert.match((await service.healthcheck(serviceEnv)).output, /unavailable/);
-    await proxy.allow();
-    await until(
-      async () => (await service.healthcheck(serviceEnv)).code === 0,
-      'the service is healthy again',
-    );
-  });
-
-  test('leave a service that says what it lacks without a database', async () => {
-    const { DATABASE_URL: _, ...env } = serviceEnv;
-    const data = await makeDataDir(user);
-    const failed = await service.start({ ...env, SERVICE_PORT: '0', SERVICE_DATA_DIR: data });
-    assert.deepEqual(await failed.exited, { code: 1, signal: null });
-    assert.match(failed.output, /Set DATABASE_URL/);
-  });
-
-  test('end in order on SIGTERM; a worker without its service becomes unhealthy', async () => {
-    serviceProcess.signal('SIGTERM');
-    assert.deepEqual(await serviceProcess.exited, { code: 0, signal: null }, serviceProcess.output);
-    assert.equal((await service.healthcheck(serviceEnv)).code, 1);
-    await until(async () => (await worker.healthcheck(workerEnv)).code === 1, 'the worker is unhealthy');
-    workerProcess.signal('SIGTERM');
-    assert.deepEqual(await workerProcess.exited, { code: 0, signal: null }, workerProcess.output);
-    assert.equal((await worker.healthcheck(workerEnv)).code, 1);
   });
 });
 
@@ -263,6 +164,26 @@ describe('the images in an engine', skipFor(forTests.skip), () => {
     );
   });
 
+  test('have the dashboard, the command line and the version of this checkout', async () => {
+    assert.equal((await send('GET', '/ui/')).status, 200);
+    const help = await service.run(['longshore', '--help']);
+    assert.equal(help.code, 0, help.output);
+    assert.match(help.output, /Start with: longshore login/);
+    const version = await service.run(['longshore', 'serve', '--version']);
+    const { version: expected } = JSON.parse(readFileSync(join(PROJECT, 'package.json'), 'utf8'));
+    assert.ok(version.output.endsWith(`${expected}\n`), version.output);
+    assert.ok(
+      readFileSync(DOCKERFILE, 'utf8').includes(`\nARG VERSION=${expected}\n`),
+      'the version in the label',
+    );
+  });
+
+  test('have a service that says what it lacks without a database', async () => {
+    const failed = await start(references.service, { SERVICE_API_KEYS });
+    assert.equal(await failed.ended(), 1);
+    assert.match(await failed.output(), /Set DATABASE_URL/);
+  });
+
   test('have a worker without root that executes runs in containers of the same engine', async () => {
     const socket = forTests.engine.host.replace('unix://', '');
     worker = await start(
@@ -286,8 +207,6 @@ describe('the images in an engine', skipFor(forTests.skip), () => {
     assert.deepEqual([run.state, run.outputs?.words], ['COMPLETED', 3], JSON.stringify(run));
     const list = await worker.run(['longshore', 'run', 'list'], { SERVICE_API_KEY: KEYS.admin });
     assert.deepEqual([list.code, list.output.includes(run.id.slice(0, 8))], [0, true], list.output);
-    assert.equal(await worker.stop(60), 0, await worker.output());
-    assert.match(await worker.output(), /the worker has ended/);
   });
 
   test('have a service that makes and keeps an admin key when none is given', async () => {
@@ -309,5 +228,11 @@ describe('the images in an engine', skipFor(forTests.skip), () => {
     await service.until('healthy');
     assert.equal(await service.stop(30), 0, await service.output());
     assert.match(await service.output(), /stopping[^]*stopped/);
+  });
+
+  test('have a worker that is unhealthy without its service, and ends in order on SIGTERM', async () => {
+    await worker.until('unhealthy');
+    assert.equal(await worker.stop(60), 0, await worker.output());
+    assert.match(await worker.output(), /the worker has ended/);
   });
 });

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, test } from 'vitest';
 import { withClient } from '../../support/programs/python.js';
 import { skipFor } from '../../support/skip.js';
-import { whyNoPython } from '../../support/workers/worker-mutants.js';
+import { whyNoPython } from '../../support/workers/example-worker.js';
 
 interface Received {
   readonly method: string;

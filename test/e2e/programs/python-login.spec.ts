@@ -5,7 +5,7 @@ import { describe, test } from 'vitest';
 import { runPython } from '../../support/programs/python.js';
 import { makeDataDir } from '../../support/service-process.js';
 import { skipFor } from '../../support/skip.js';
-import { whyNoPython } from '../../support/workers/worker-mutants.js';
+import { whyNoPython } from '../../support/workers/example-worker.js';
 
 /** A folder of configuration that holds a saved login. */
 async function saved(url: string, mode = 0o600): Promise<string> {

@@ -8,7 +8,7 @@ import {
   type TestProcess,
 } from '../../support/service-process.js';
 import { skipFor } from '../../support/skip.js';
-import { whyNoPython } from '../../support/workers/worker-mutants.js';
+import { whyNoPython } from '../../support/workers/example-worker.js';
 import { endWorker, ScriptImages } from '../../support/workers/worker-process.js';
 
 const ADMIN = 'e2e-admin-key-of-the-tests';

@@ -12,9 +12,6 @@ const TOO_LONG = 'Attempt ran longer than 2 s';
 const FOR_EVER = 'while :; do sleep 0.2; done';
 
 const forTests = await startTestEngine();
-afterAll(async () => {
-  if (forTests.skip === false) await forTests.engine.stop();
-});
 
 describe('an attempt that runs longer than its budget', () => {
   let service: ServiceProcess;

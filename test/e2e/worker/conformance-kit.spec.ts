@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { ConformanceKit } from '@longshore/conformance/kit';
 import { SCENARIOS } from '@longshore/conformance/scenarios/all';
 import { makeDataDir } from '../../support/service-process.js';
-import { MUTANTS, whyNoPython, writeWorker, type Mutant } from '../../support/workers/worker-mutants.js';
+import { whyNoPython, writeWorker } from '../../support/workers/example-worker.js';
+import { MUTANTS, type Mutant } from '../../support/workers/worker-mutants.js';
 import { skipFor } from '../../support/skip.js';
 
 /** Most of a scenario is waiting: so many kits go on side by side, each with its share of the mutants. */

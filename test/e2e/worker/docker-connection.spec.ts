@@ -1,26 +1,17 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, onTestFinished, test } from 'vitest';
-import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
+import { onTestFinished, test } from 'vitest';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
-import { ANY_IMAGE, containerSpec, MemoryLog, textsOf } from '@longshore/worker/testing/container-spec';
+import { containerSpec, textsOf } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
+import { runtimeFor } from '../../support/images/docker-runtime.js';
 import { TcpProxy } from '../../support/postgres/tcp-proxy.js';
 import { skipFor } from '../../support/skip.js';
 
 const forTests = await startTestEngine();
-afterAll(async () => {
-  if (forTests.skip === false) await forTests.engine.stop();
-});
 
 async function start(host: string, image: string): Promise<RunningContainer> {
-  const container = await new DockerRuntime({
-    env: { DOCKER_HOST: host },
-    workerId: 'e2e-worker',
-    instance: '1f3a90cc',
-    log: new MemoryLog(),
-    policy: ANY_IMAGE,
-  }).start(containerSpec(image));
+  const container = await runtimeFor({ host }).start(containerSpec(image));
   onTestFinished(() => container.remove());
   return container;
 }

@@ -4,23 +4,14 @@ import { createHash } from 'node:crypto';
 import { copyFileSync, createReadStream, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { once } from 'node:events';
-import { afterAll, afterEach, describe, it } from 'vitest';
-import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
+import { afterEach, describe, it } from 'vitest';
 import type { ContainerFile, ContainerSpec } from '@longshore/worker/runtime/runtime';
-import {
-  ANY_IMAGE,
-  containerSpec,
-  MemoryLog,
-  readToEnd,
-  textsOf,
-} from '@longshore/worker/testing/container-spec';
+import { containerSpec, readToEnd, textsOf } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
+import { runtimeFor } from '../../support/images/docker-runtime.js';
 import { skipFor } from '../../support/skip.js';
 
 const forTests = await startTestEngine();
-afterAll(async () => {
-  if (forTests.skip === false) await forTests.engine.stop();
-});
 
 /** An image with links where files of runs may be put. */
 const LINKS = [
@@ -117,7 +108,7 @@ async function printed(
 }
 
 async function lines(spec: ContainerSpec): Promise<string[]> {
-  const container = await runtime().start(spec);
+  const container = await runtimeFor(forTests.engine, { network: 'none' }).start(spec);
   try {
     const { lines: all, exit } = await readToEnd(container);
     assert.equal(exit.exitCode, 0, JSON.stringify(all));
@@ -133,15 +124,4 @@ function file(path: string, more: Partial<ContainerFile> = {}): ContainerFile {
 
 function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex');
-}
-
-function runtime(): DockerRuntime {
-  return new DockerRuntime({
-    env: { DOCKER_HOST: forTests.engine.host },
-    workerId: 'w-1',
-    instance: '1f3a90cc',
-    log: new MemoryLog(),
-    policy: ANY_IMAGE,
-    network: 'none',
-  });
 }

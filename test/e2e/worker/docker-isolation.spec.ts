@@ -3,8 +3,7 @@ import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, afterEach, describe, it, onTestFinished, test } from 'vitest';
-import { CONTAINER_TIMING } from '@longshore/worker/runtime/docker/container/docker.container';
+import { afterEach, describe, it, onTestFinished, test } from 'vitest';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import { ImagePolicy } from '@longshore/worker/runtime/docker/images/image-policy';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
@@ -13,19 +12,16 @@ import {
   containerSpec,
   MemoryLog,
   readToEnd,
-  runtimeOn,
   textsOf,
 } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
+import { runtimeFor } from '../../support/images/docker-runtime.js';
 import { parseOutputs } from '@longshore/worker/runtime/outputs';
 import { skipFor } from '../../support/skip.js';
 
 const NEVER = new AbortController().signal;
 
 const forTests = await startTestEngine();
-afterAll(async () => {
-  if (forTests.skip === false) await forTests.engine.stop();
-});
 
 describe('a container on a real engine', skipFor(forTests.skip), () => {
   const started: RunningContainer[] = [];
@@ -90,8 +86,7 @@ describe('a container on a real engine', skipFor(forTests.skip), () => {
     const own = await forTests.engine.buildScript('rootless', 'id -u', ['USER 4711']);
     const root = await forTests.engine.buildScript('root', 'id -u');
     const named = await forTests.engine.buildScript('named', 'id -u', ['USER nobody-knows-me']);
-    const { host } = forTests.engine;
-    const rootless = runtimeOn({ host }, { timing: CONTAINER_TIMING, user: 'nonroot' });
+    const rootless = runtimeFor(forTests.engine, { user: 'nonroot' });
     for (const [image, user, uid] of [
       [own, null, '4711'],
       [root, '12:0', '12'],
@@ -184,29 +179,17 @@ describe('an engine that maps the users of containers', () => {
       return;
     }
     const { engine } = remapped;
-    try {
-      const script = 'cat /proc/self/uid_map; cat "$SERVICE_INPUT_PATH" >"$SERVICE_OUTPUT_PATH"';
-      const image = await engine.buildScript('mapped', script);
-      const container = await runtime(new MemoryLog(), ANY_IMAGE, engine).start(
-        containerSpec(image, { a: 1 }),
-      );
-      const { lines, exit } = await readToEnd(container);
-      assert.equal(exit.exitCode, 0, JSON.stringify(lines));
-      assert.match(lines[0]?.text ?? '', /^\s*0\s+2000000\s+65536$/);
-      assert.deepEqual(parseOutputs(await container.readOutputs())?.outputs, { a: 1 });
-      await container.remove();
-    } finally {
-      await engine.stop();
-    }
+    const script = 'cat /proc/self/uid_map; cat "$SERVICE_INPUT_PATH" >"$SERVICE_OUTPUT_PATH"';
+    const image = await engine.buildScript('mapped', script);
+    const container = await runtime(new MemoryLog(), ANY_IMAGE, engine).start(containerSpec(image, { a: 1 }));
+    const { lines, exit } = await readToEnd(container);
+    assert.equal(exit.exitCode, 0, JSON.stringify(lines));
+    assert.match(lines[0]?.text ?? '', /^\s*0\s+2000000\s+65536$/);
+    assert.deepEqual(parseOutputs(await container.readOutputs())?.outputs, { a: 1 });
+    await container.remove();
   });
 });
 
 function runtime(log = new MemoryLog(), policy = ANY_IMAGE, engine = forTests.engine): DockerRuntime {
-  return new DockerRuntime({
-    env: { DOCKER_HOST: engine.host },
-    workerId: 'e2e-worker',
-    instance: '1f3a90cc',
-    log,
-    policy,
-  });
+  return runtimeFor(engine, { log, policy });
 }

@@ -13,24 +13,16 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, it } from 'vitest';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import type { ContainerSpec } from '@longshore/worker/runtime/runtime';
 import { parseVolumes } from '@longshore/worker/settings/volumes';
-import {
-  ANY_IMAGE,
-  containerSpec,
-  MemoryLog,
-  readToEnd,
-  textsOf,
-} from '@longshore/worker/testing/container-spec';
+import { containerSpec, readToEnd, textsOf } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
+import { runtimeFor } from '../../support/images/docker-runtime.js';
 import { skipFor } from '../../support/skip.js';
 
 const forTests = await startTestEngine();
-afterAll(async () => {
-  if (forTests.skip === false) await forTests.engine.stop();
-});
 
 type Mount = ContainerSpec['mounts'][number];
 
@@ -305,15 +297,7 @@ describe('mounts of runs on a real engine', skipFor(forTests.skip), () => {
 });
 
 function runtime(volumes: string): DockerRuntime {
-  return new DockerRuntime({
-    env: { DOCKER_HOST: forTests.engine.host },
-    workerId: 'w-1',
-    instance: '1f3a90cc',
-    log: new MemoryLog(),
-    policy: ANY_IMAGE,
-    network: 'none',
-    volumes: parseVolumes(volumes) ?? new Map(),
-  });
+  return runtimeFor(forTests.engine, { network: 'none', volumes: parseVolumes(volumes) ?? new Map() });
 }
 
 async function volumeNames(): Promise<string[]> {

@@ -1,24 +1,16 @@
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, describe, it } from 'vitest';
+import { afterEach, describe, it } from 'vitest';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
-import {
-  ANY_IMAGE,
-  containerSpec,
-  MemoryLog,
-  readToEnd,
-  textsOf,
-} from '@longshore/worker/testing/container-spec';
+import { containerSpec, readToEnd, textsOf } from '@longshore/worker/testing/container-spec';
 import { blocksOf, readPages } from '../../support/docs/doc-pages.js';
 import { startTestEngine } from '../../support/images/docker-engine.js';
+import { runtimeFor } from '../../support/images/docker-runtime.js';
 import { skipFor } from '../../support/skip.js';
 
 const HOST = '198.51.100.1';
 
 const forTests = await startTestEngine({ hostAddress: HOST });
-afterAll(async () => {
-  if (forTests.skip === false) await forTests.engine.stop();
-});
 
 describe('the network of runs on a real engine', skipFor(forTests.skip), () => {
   const started: RunningContainer[] = [];
@@ -115,16 +107,5 @@ function ask(address: string): string {
 }
 
 function runtime(network: string): DockerRuntime {
-  const env = { DOCKER_HOST: forTests.engine.host };
-  const log = new MemoryLog();
-  const networks = new Map([['db', 'backend']]);
-  return new DockerRuntime({
-    env,
-    workerId: 'w-1',
-    instance: '1f3a90cc',
-    log,
-    policy: ANY_IMAGE,
-    network,
-    networks,
-  });
+  return runtimeFor(forTests.engine, { network, networks: new Map([['db', 'backend']]) });
 }

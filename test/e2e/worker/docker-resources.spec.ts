@@ -1,17 +1,11 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { afterAll, afterEach, describe, it } from 'vitest';
-import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
+import { afterEach, describe, it } from 'vitest';
 import type { ContainerLimits, RunningContainer } from '@longshore/worker/runtime/runtime';
-import {
-  ANY_IMAGE,
-  containerSpec,
-  MemoryLog,
-  readToEnd,
-  textsOf,
-} from '@longshore/worker/testing/container-spec';
+import { containerSpec, readToEnd, textsOf } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
+import { runtimeFor } from '../../support/images/docker-runtime.js';
 import { skipFor } from '../../support/skip.js';
 
 const MB = 1024 * 1024;
@@ -21,9 +15,6 @@ const IS_V1 = existsSync('/sys/fs/cgroup/cpu');
 const NO_QUOTA = IS_V1 ? '-1' : 'max';
 
 const forTests = await startTestEngine();
-afterAll(async () => {
-  if (forTests.skip === false) await forTests.engine.stop();
-});
 
 describe('the resources of a container on a real engine', skipFor(forTests.skip), () => {
   const started: RunningContainer[] = [];
@@ -34,7 +25,7 @@ describe('the resources of a container on a real engine', skipFor(forTests.skip)
     limits: Partial<ContainerLimits>,
   ): Promise<RunningContainer> {
     const image = await forTests.engine.buildScript(name, script);
-    const container = await runtime().start(containerSpec(image, {}, limits));
+    const container = await runtimeFor(forTests.engine).start(containerSpec(image, {}, limits));
     started.push(container);
     return container;
   }
@@ -98,20 +89,12 @@ describe('the resources of a container on a real engine', skipFor(forTests.skip)
   it('explains why limits that this machine cannot have are refused, and leaves nothing behind', async () => {
     const image = await forTests.engine.buildScript('greedy', 'true');
     await assert.rejects(
-      runtime().start(containerSpec(image, {}, { cpuMillis: 4_096_000, cpuLimitMillis: 4_096_000 })),
+      runtimeFor(forTests.engine).start(
+        containerSpec(image, {}, { cpuMillis: 4_096_000, cpuLimitMillis: 4_096_000 }),
+      ),
       /could not be created:.* CPUs/,
     );
-    const gpu = runtime().start(containerSpec(image, {}, { gpuIds: [0, 1] }));
+    const gpu = runtimeFor(forTests.engine).start(containerSpec(image, {}, { gpuIds: [0, 1] }));
     await assert.rejects(gpu, /could not be started:.*GPU/);
   });
 });
-
-function runtime(): DockerRuntime {
-  return new DockerRuntime({
-    env: { DOCKER_HOST: forTests.engine.host },
-    workerId: 'e2e-worker',
-    instance: '1f3a90cc',
-    log: new MemoryLog(),
-    policy: ANY_IMAGE,
-  });
-}

@@ -1,19 +1,14 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, describe, it } from 'vitest';
+import { afterEach, describe, it } from 'vitest';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { RESTART_LINE } from '@longshore/worker/runtime/docker/container/container-output';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import { engineProblem } from '@longshore/worker/runtime/docker/engine/docker-engine';
 import type { RunningContainer } from '@longshore/worker/runtime/runtime';
 import { startTestEngine } from '../../support/images/docker-engine.js';
-import {
-  ANY_IMAGE,
-  containerSpec,
-  MemoryLog,
-  readToEnd,
-  textsOf,
-} from '@longshore/worker/testing/container-spec';
+import { runtimeFor } from '../../support/images/docker-runtime.js';
+import { containerSpec, MemoryLog, readToEnd, textsOf } from '@longshore/worker/testing/container-spec';
 import { parseOutputs } from '@longshore/worker/runtime/outputs';
 import { skipFor } from '../../support/skip.js';
 
@@ -21,9 +16,6 @@ const NEVER = new AbortController().signal;
 const MB = 1024 * 1024;
 
 const forTests = await startTestEngine();
-afterAll(async () => {
-  if (forTests.skip === false) await forTests.engine.stop();
-});
 
 /** Processes of a container. */
 const PIDS = 512;
@@ -275,13 +267,7 @@ describe('docker runtime on a real engine', skipFor(forTests.skip), () => {
     await runtime().probe();
     assert.deepEqual(await forTests.engine.containerIds(), []);
     assert.equal((await forTests.engine.docker.listImages({ all: true })).length, images.length);
-    const away = new DockerRuntime({
-      env: { DOCKER_HOST: 'unix:///nowhere/docker.sock' },
-      workerId: 'w',
-      instance: '1f3a90cc',
-      log: new MemoryLog(),
-      policy: ANY_IMAGE,
-    });
+    const away = runtimeFor({ host: 'unix:///nowhere/docker.sock' });
     await assert.rejects(away.probe(), /ENOENT/);
   });
 
@@ -313,15 +299,8 @@ function memory(): number {
   return heapUsed + external;
 }
 
-function runtime(log = new MemoryLog(), workerId = 'e2e-worker', instance = '1f3a90cc'): DockerRuntime {
-  return new DockerRuntime({
-    env: { DOCKER_HOST: forTests.engine.host },
-    workerId,
-    instance,
-    log,
-    policy: ANY_IMAGE,
-    pids: PIDS,
-  });
+function runtime(log = new MemoryLog(), workerId = 'e2e-worker'): DockerRuntime {
+  return runtimeFor(forTests.engine, { workerId, log, pids: PIDS });
 }
 
 /** Reads nothing for a while: the container must not get further meanwhile, so it is still there afterwards. */

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import type { Schemas } from '@longshore/client';
 import { startTestEngine } from '../../support/images/docker-engine.js';
+import { startDockerWorker } from '../../support/images/docker-runtime.js';
 import {
-  launch,
   makeDataDir,
   startService,
   until,
@@ -15,7 +15,6 @@ import {
   type TestProcess,
 } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
-import { WORKER_MAIN } from '../../support/workers/worker-process.js';
 import { skipFor } from '../../support/skip.js';
 
 const ADMIN_KEY = 'e2e-admin-key-of-the-tests';
@@ -43,9 +42,6 @@ const cores = (wanted: number): number => Math.min(wanted, availableParallelism(
 type Attempt = Schemas['OpAttempt'];
 
 const forTests = await startTestEngine({ hasGpus: true });
-afterAll(async () => {
-  if (forTests.skip === false) await forTests.engine.stop();
-});
 
 describe('jobs that people published for other systems run as they are meant', skipFor(forTests.skip), () => {
   let service: ServiceProcess;
@@ -68,26 +64,23 @@ describe('jobs that people published for other systems run as they are meant', s
       },
     });
     send = senderTo(service.url, ADMIN_KEY);
-    worker = await launch(WORKER_MAIN, {
-      env: {
-        PATH: `${join(folder, 'bin')}:${process.env['PATH'] ?? ''}`,
-        SERVICE_URL: service.url,
-        SERVICE_API_KEY: WORKER_KEY,
-        SERVICE_WORKER_ID: 'e2e-jobs',
-        SERVICE_WORKER_TICK: '0.2',
-        SERVICE_WORKER_RUNTIME: 'docker',
-        SERVICE_WORKER_RAM_MB: '200000',
-        SERVICE_WORKER_TAGS: 'x86_64,gpu',
-        SERVICE_WORKER_VOLUMES: ['nas', 'archive', 'projects']
-          .map((name) => `${name}=${join(folder, name)}${name === 'archive' ? ':ro' : ''}`)
-          .join(','),
-        DOCKER_HOST: forTests.engine.host,
-        SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
-        SERVICE_WORKER_NETWORK: 'none',
-        SERVICE_WORKER_STATE_DIR: join(folder, 'state'),
-        TMPDIR: folder,
+    worker = await startDockerWorker(
+      forTests.engine.host,
+      {
+        url: service.url,
+        key: WORKER_KEY,
+        id: 'e2e-jobs',
+        env: {
+          PATH: `${join(folder, 'bin')}:${process.env['PATH'] ?? ''}`,
+          SERVICE_WORKER_RAM_MB: '200000',
+          SERVICE_WORKER_TAGS: 'x86_64,gpu',
+          SERVICE_WORKER_VOLUMES: ['nas', 'archive', 'projects']
+            .map((name) => `${name}=${join(folder, name)}${name === 'archive' ? ':ro' : ''}`)
+            .join(','),
+        },
       },
-    });
+      folder,
+    );
   });
 
   afterAll(async () => {

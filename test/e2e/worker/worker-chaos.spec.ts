@@ -3,18 +3,18 @@ import { writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, test } from 'vitest';
+import { test } from 'vitest';
 import { MAY_BE_MISSING } from '@longshore/worker/runtime/docker/container/container-output';
 import { atDepth, testSeed } from '../../support/depth.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
 import { SeededRandom } from '../../support/history/seeded-random.js';
 import { ContainerStarts } from '../../support/images/container-starts.js';
 import { startTestEngine, type TestEngine } from '../../support/images/docker-engine.js';
-import { launch, makeDataDir, startService, until, type TestProcess } from '../../support/service-process.js';
+import { startDockerWorker } from '../../support/images/docker-runtime.js';
+import { startService, until, type TestProcess } from '../../support/service-process.js';
 import { TcpProxy, type ProxyRoute } from '../../support/postgres/tcp-proxy.js';
 import { skipFor } from '../../support/skip.js';
 import { ChaosProxy } from '../../support/workers/chaos-proxy.js';
-import { WORKER_MAIN } from '../../support/workers/worker-process.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -37,9 +37,6 @@ until cat "$SERVICE_INPUT_PATH" >"$SERVICE_OUTPUT_PATH"; do sleep 0.5; done
 if grep -q '"fails": *true' "$SERVICE_INPUT_PATH"; then exit 7; fi`;
 
 const forTests = await startTestEngine({ diskMb: 300 });
-afterAll(async () => {
-  if (forTests.skip === false) await forTests.engine.stop();
-});
 
 test(
   'a worker among faults executes each attempt once, and fails no run for another reason than its own',
@@ -62,21 +59,11 @@ test(
     });
     const engineProxy = await TcpProxy.start(seed);
     const engineRoute = await engineProxy.open({ path: engine.host.replace('unix://', '') });
-    const state = await makeDataDir();
-    const worker = await launch(WORKER_MAIN, {
-      env: {
-        SERVICE_URL: proxy.url,
-        SERVICE_API_KEY: WORKER,
-        SERVICE_WORKER_ID: 'chaos',
-        SERVICE_WORKER_TICK: '0.2',
-        SERVICE_WORKER_MAX_RUNS: '4',
-        SERVICE_WORKER_CPU: '8',
-        DOCKER_HOST: `tcp://127.0.0.1:${engineRoute.port}`,
-        SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
-        SERVICE_WORKER_NETWORK: 'none',
-        SERVICE_WORKER_STATE_DIR: join(state, 'state'),
-        TMPDIR: state,
-      },
+    const worker = await startDockerWorker(`tcp://127.0.0.1:${engineRoute.port}`, {
+      url: proxy.url,
+      key: WORKER,
+      id: 'chaos',
+      env: { SERVICE_WORKER_MAX_RUNS: '4', SERVICE_WORKER_CPU: '8' },
     });
     try {
       const send = senderTo(service.url, ADMIN);

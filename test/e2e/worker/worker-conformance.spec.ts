@@ -3,8 +3,13 @@ import { join } from 'node:path';
 import { describe, test } from 'vitest';
 import { SCENARIOS } from '@longshore/conformance/scenarios/all';
 import { launch, makeDataDir, PROJECT } from '../../support/service-process.js';
-import { OLDER_WORKER } from '../../support/workers/upgrade-mutants.js';
-import { EXAMPLE_WORKER, whyNoPython, writeWorker } from '../../support/workers/worker-mutants.js';
+
+import {
+  EXAMPLE_WORKER,
+  OLDER_WORKER,
+  whyNoPython,
+  writeWorker,
+} from '../../support/workers/example-worker.js';
 import { WORKER_MAIN } from '../../support/workers/worker-process.js';
 import { skipFor } from '../../support/skip.js';
 

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { startTestEngine } from '../../support/images/docker-engine.js';
+import { startDockerWorker } from '../../support/images/docker-runtime.js';
 import {
-  launch,
   makeDataDir,
   startService,
   until,
@@ -12,7 +11,6 @@ import {
   type TestProcess,
 } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
-import { WORKER_MAIN } from '../../support/workers/worker-process.js';
 import { skipFor } from '../../support/skip.js';
 
 const KEYS = { SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-worker-key-of-the-tests' };
@@ -21,9 +19,6 @@ const KEYS = { SERVICE_API_KEYS: 'admin:e2e-admin-key-of-the-tests,worker:e2e-wo
 const typesOf = (run: any): string[] => run.events.map(({ type }: { type: string }) => type);
 
 const forTests = await startTestEngine();
-afterAll(async () => {
-  if (forTests.skip === false) await forTests.engine.stop();
-});
 
 describe('a worker with a container engine', skipFor(forTests.skip), () => {
   let service: ServiceProcess;
@@ -31,22 +26,12 @@ describe('a worker with a container engine', skipFor(forTests.skip), () => {
   let send: Send;
   let tmp: string;
 
-  const startWorker = (env: Record<string, string> = {}): Promise<TestProcess> =>
-    launch(WORKER_MAIN, {
-      env: {
-        SERVICE_URL: service.url,
-        SERVICE_API_KEY: 'e2e-worker-key-of-the-tests',
-        SERVICE_WORKER_ID: 'e2e.worker:1',
-        SERVICE_WORKER_TICK: '0.2',
-        SERVICE_WORKER_RUNTIME: 'docker',
-        DOCKER_HOST: forTests.engine.host,
-        SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
-        SERVICE_WORKER_NETWORK: 'none',
-        SERVICE_WORKER_STATE_DIR: join(tmp, 'state'),
-        TMPDIR: tmp,
-        ...env,
-      },
-    });
+  const startWorker = (): Promise<TestProcess> =>
+    startDockerWorker(
+      forTests.engine.host,
+      { url: service.url, key: 'e2e-worker-key-of-the-tests', id: 'e2e.worker:1' },
+      tmp,
+    );
 
   beforeAll(async () => {
     tmp = await makeDataDir();
@@ -119,15 +104,6 @@ describe('a worker with a container engine', skipFor(forTests.skip), () => {
     );
   });
 
-  test('reports exit code and the end of the log of a container that fails', async () => {
-    const image = await forTests.engine.publishExample('fail');
-    const { id } = await create({ image, inputs: { exit_code: 7, message: 'out of luck' } });
-    const run = await untilState(id, 'COMPLETED', 'FAILED');
-    assert.equal(run.state, 'FAILED');
-    assert.match(run.execution_summary.error_message, /exit code 7/);
-    assert.match(run.execution_summary.error_message, /error: out of luck/);
-  });
-
   test('keeps the log of a container, each stream in its order', async () => {
     const image = await forTests.engine.publishScript(
       'prints',
@@ -166,36 +142,6 @@ describe('a worker with a container engine', skipFor(forTests.skip), () => {
     const { text, headers } = await send('GET', `/runs/${id}/logs?tail=1`);
     assert.equal(JSON.parse(text).text, 'a line of an example 199999');
     assert.deepEqual([headers.get('X-Log-Lines'), headers.get('X-Log-Lines-Left-Out')], ['200000', '0']);
-  });
-
-  test('repeats a failing run as its retry policy says', async () => {
-    const image = await forTests.engine.publishExample('fail');
-    const { id } = await create({ image, retry_policy: { max_attempts: 3 } });
-    const run = await untilState(id, 'FAILED');
-    assert.equal(run.current_attempt, 3);
-    assert.equal(typesOf(run).join(' '), 'STARTED FAILED RETRIED STARTED FAILED RETRIED STARTED FAILED');
-  });
-
-  test('keeps a container within its memory', async () => {
-    const image = await forTests.engine.publishScript('hog', 'x=x; while :; do x="$x$x"; done');
-    const { id } = await create({ image, constraints: { ram_mb: 32 } });
-    const run = await untilState(id, 'COMPLETED', 'FAILED');
-    assert.equal(run.state, 'FAILED');
-    assert.match(run.execution_summary.error_message, /137|memory/);
-  });
-
-  test('stops the container of a cancelled run though it ignores SIGTERM', async () => {
-    const image = await forTests.engine.publishScript(
-      'stubborn',
-      'trap "" TERM; while :; do sleep 0.2; done',
-    );
-    const { id } = await create({ image });
-    await untilState(id, 'RUNNING');
-    await until(async () => (await forTests.engine.containerIds()).length === 1, 'the container runs');
-    assert.equal((await send('POST', `/runs/${id}/cancel`)).status, 200);
-    await until(async () => (await forTests.engine.containerIds()).length === 0, 'the container is gone');
-    const run = await untilState(id, 'CANCELLED');
-    assert.deepEqual(typesOf(run).slice(-1), ['CANCELLED']);
   });
 
   test('pre-writes the outputs template, and refuses outputs that are no JSON object', async () => {
@@ -269,21 +215,6 @@ describe('a worker with a container engine', skipFor(forTests.skip), () => {
     }
   });
 
-  test('fails a run whose image is to be had nowhere, and says so', async () => {
-    const { id } = await create({ image: `${forTests.engine.registry}/examples/nowhere:latest` });
-    const run = await untilState(id, 'FAILED');
-    assert.match(run.execution_summary.error_message, /nowhere/);
-    assert.deepEqual(typesOf(run), ['FAILED']);
-  });
-
-  test('goes on with a local image while the registry is away', async () => {
-    const image = await forTests.engine.buildScript('local-only', 'true');
-    await forTests.engine.stopRegistry();
-    const { id } = await create({ image });
-    assert.equal((await untilState(id, 'COMPLETED', 'FAILED')).state, 'COMPLETED');
-    await forTests.engine.startRegistry();
-  });
-
   test('removes what a killed worker left behind when it comes back under the same id', async () => {
     const image = await forTests.engine.publishScript(
       'endless',
@@ -298,18 +229,6 @@ describe('a worker with a container engine', skipFor(forTests.skip), () => {
     worker = await startWorker();
     await until(async () => (await forTests.engine.containerIds()).length === 0, 'the leftover is gone');
     await send('POST', `/runs/${id}/cancel`);
-  });
-
-  test('runs several at once within its resources', async () => {
-    const image = await forTests.engine.publishExample('progress');
-    const runs = await Promise.all(
-      Array.from({ length: 4 }, () => create({ image, inputs: { steps: 2, seconds: 1 } })),
-    );
-    const ended = await Promise.all(runs.map(({ id }) => untilState(id, 'COMPLETED', 'FAILED')));
-    assert.deepEqual(
-      ended.map(({ state }) => state),
-      runs.map(() => 'COMPLETED'),
-    );
   });
 });
 

@@ -4,13 +4,12 @@ import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, onTestFinished, test } from 'vitest';
-import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
-import { ANY_IMAGE, containerSpec, MemoryLog } from '@longshore/worker/testing/container-spec';
+import { beforeAll, describe, onTestFinished, test } from 'vitest';
+import { containerSpec } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
+import { runtimeFor, startDockerWorker } from '../../support/images/docker-runtime.js';
 import { PrivateRegistry, REGISTRY_LOGIN } from '../../support/images/private-registry.js';
 import {
-  launch,
   makeDataDir,
   processesNaming,
   startService,
@@ -19,7 +18,6 @@ import {
   type TestProcess,
 } from '../../support/service-process.js';
 import { senderTo, type Send } from '../../support/app/test-app.js';
-import { WORKER_MAIN } from '../../support/workers/worker-process.js';
 import { skipFor } from '../../support/skip.js';
 
 const ADMIN_KEY = 'e2e-admin-key-of-the-tests';
@@ -38,9 +36,6 @@ printf '{"type":"SEEN","msg":"%s","payload":{"token":"%s"}}\\n' "$TOKEN" "$TOKEN
 exit 7`;
 
 const forTests = await startTestEngine();
-afterAll(async () => {
-  if (forTests.skip === false) await forTests.engine.stop();
-});
 
 describe('secrets with a container engine', skipFor(forTests.skip), () => {
   let registry: PrivateRegistry;
@@ -63,21 +58,11 @@ describe('secrets with a container engine', skipFor(forTests.skip), () => {
       },
     });
     send = senderTo(service.url, ADMIN_KEY);
-    worker = await launch(WORKER_MAIN, {
-      env: {
-        SERVICE_URL: service.url,
-        SERVICE_API_KEY: WORKER_KEY,
-        SERVICE_WORKER_ID: 'e2e-secrets',
-        SERVICE_WORKER_TICK: '0.2',
-        SERVICE_WORKER_RUNTIME: 'docker',
-        SERVICE_LOG_LEVEL: 'debug',
-        DOCKER_HOST: engine.host,
-        SERVICE_WORKER_LOCAL_REGISTRIES: 'true',
-        SERVICE_WORKER_NETWORK: 'none',
-        SERVICE_WORKER_STATE_DIR: join(tmp, 'state'),
-        TMPDIR: tmp,
-      },
-    });
+    worker = await startDockerWorker(
+      engine.host,
+      { url: service.url, key: WORKER_KEY, id: 'e2e-secrets', env: { SERVICE_LOG_LEVEL: 'debug' } },
+      tmp,
+    );
     await put('api-token', 'opaque', TOKEN);
     await put('login', 'registry', JSON.stringify({ server: registry.address, ...REGISTRY_LOGIN }));
     await put(
@@ -172,9 +157,7 @@ describe('secrets with a container engine', skipFor(forTests.skip), () => {
 
   test('an image that was pulled with a login is not used without it while its registry is away', async () => {
     const { engine } = forTests;
-    const env = { DOCKER_HOST: engine.host };
-    const log = new MemoryLog();
-    const runtime = new DockerRuntime({ env, workerId: 'w-1', instance: '1f3a90cc', log, policy: ANY_IMAGE });
+    const runtime = runtimeFor(engine);
     const login = { server: registry.address, ...REGISTRY_LOGIN };
     await runtime.pull(image, NEVER, login);
     const [older = ''] = (await engine.docker.getImage(image).inspect()).RepoDigests;
@@ -195,9 +178,7 @@ describe('secrets with a container engine', skipFor(forTests.skip), () => {
 
   test('a registry whose manifest names the private image by its id does not get it', async () => {
     const { engine } = forTests;
-    const env = { DOCKER_HOST: engine.host };
-    const log = new MemoryLog();
-    const runtime = new DockerRuntime({ env, workerId: 'w-1', instance: '1f3a90cc', log, policy: ANY_IMAGE });
+    const runtime = runtimeFor(engine);
     const login = { server: registry.address, ...REGISTRY_LOGIN };
     const id = await runtime.pull(image, NEVER, login);
     const foreign = await foreignRegistry(id);

@@ -4,7 +4,7 @@ import { mkdir, readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
-import { atEndOfFile } from '../clean-up.js';
+import { onTestFinished } from 'vitest';
 
 const CHROMIUM = '/usr/bin/chromium';
 const PATIENCE_MS = 120_000;
@@ -51,19 +51,13 @@ export interface TestPage {
   checkWidth(): Promise<void>;
   /** Writes `FOLDER/NAME-THEME-WIDTH.png` of what is in sight. */
   screenshot(folder: string, name: string): Promise<void>;
-  /** Closes it. @throws AssertionError when it had an error that was not expected */
+  /** Closes it, before the end of the test. @throws AssertionError when it had an error that was not expected */
   close(): Promise<void>;
 }
 
 let launched: Promise<Browser> | undefined;
-const open = new Set<TestPage>();
 
-atEndOfFile(async () => {
-  for (const page of open) await page.page.context().close();
-  open.clear();
-});
-
-/** Opens a page of the dashboard in a tab of its own, with a session of its own. */
+/** Opens a page of the dashboard in a tab of its own, with a session of its own, until the test ends or closes it. */
 export async function openPage({
   url,
   path = '/',
@@ -91,7 +85,7 @@ export async function openPage({
   }
   const page = await context.newPage();
   const opened = new OpenPage(page, context, `${theme}-${width}`);
-  open.add(opened);
+  onTestFinished(() => opened.close());
   await page.goto(`${url}/ui${path}`);
   return opened;
 }
@@ -203,7 +197,6 @@ class OpenPage implements TestPage {
   }
 
   async close(): Promise<void> {
-    open.delete(this);
     await this.context.close();
     assert.deepEqual(this.errors, [], this.look);
   }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { CHAOS_SETTINGS } from '../history/chaos-deployment.js';
-import { checkHistory } from '../history/check-history.js';
+import { CHAOS_ENV } from '../history/chaos-deployment.js';
 import { countLive, readFinalState } from '../history/final-state.js';
 import type { Call, FinalState } from '../history/history.js';
 import { LoadClient, TOPICS, type Quota } from '../history/load-client.js';
@@ -17,11 +16,6 @@ const SERVER_PROCESSES = 2;
 const WORKERS = 8;
 /** Longer than an answer takes, shorter than any failover. */
 const UNDER_WAY_MS = 1000;
-const VIOLATIONS_SHOWN = 20;
-const RULES = {
-  workerTimeoutMs: CHAOS_SETTINGS.workerTimeout * 1000,
-  maxReclaims: CHAOS_SETTINGS.maxReclaims,
-};
 
 /** Who uses a service. */
 export interface Load {
@@ -67,10 +61,7 @@ export class WatchedService {
         env: {
           DATABASE_URL: url,
           SERVICE_API_KEYS: `admin:${KEY}`,
-          SERVICE_WORKER_TIMEOUT: String(CHAOS_SETTINGS.workerTimeout),
-          SERVICE_REAPER_INTERVAL: String(CHAOS_SETTINGS.reaperInterval),
-          SERVICE_MAX_RECLAIMS: String(CHAOS_SETTINGS.maxReclaims),
-          SERVICE_LOSS_PATIENCE: '0',
+          ...CHAOS_ENV,
         },
       },
       SERVER_PROCESSES,
@@ -132,13 +123,6 @@ export class WatchedService {
     const statuses = Object.fromEntries(this.wire.statuses);
     return JSON.stringify({ acknowledgedWrites: this.acknowledged, silenceS: this.silences, statuses });
   }
-}
-
-/** What a history and the final state have against each other. */
-export function brokenPromises(history: readonly Call[], final: FinalState): string[] {
-  return checkHistory(history, final, RULES)
-    .slice(0, VIOLATIONS_SHOWN)
-    .map(({ name, detail }) => `${name}: ${detail}`);
 }
 
 /** So many runs a second; what was not taken in its second is gone. */

@@ -20,6 +20,7 @@ export interface Schema {
   readonly minimum?: number;
   readonly maximum?: number;
   readonly minItems?: number;
+  readonly minProperties?: number;
   readonly uniqueItems?: boolean;
   readonly items?: Schema;
   readonly properties?: Readonly<Record<string, Schema>>;
@@ -124,10 +125,7 @@ export class ApiDescription {
         secured: documented.security.length > 0,
       })),
     );
-    // OpenAPI's own keywords (example, discriminator ...) are no errors.
-    this.#ajv = new Ajv2020({ strict: false });
-    formats.default(this.#ajv);
-    this.#ajv.addSchema(closed({ ...document, $id: 'closed' }), 'closed');
+    this.#ajv = schemasOf(document);
     this.#ajv.addSchema({ ...document, $id: 'open' }, 'open');
   }
 
@@ -188,6 +186,14 @@ export class ApiDescription {
     assert.ok(validate, `${place.join(' ')} has a schema`);
     return validate;
   }
+}
+
+/** The schemas of the document below `closed#`, where objects hold nothing but the fields that they declare. */
+export function schemasOf(document: ApiDocument): Ajv2020 {
+  // OpenAPI's own keywords (example, discriminator ...) are no errors.
+  const ajv = new Ajv2020({ strict: false });
+  formats.default(ajv);
+  return ajv.addSchema(closed({ ...document, $id: 'closed' }), 'closed');
 }
 
 /** What a reference of the document stands for, or the thing itself. */

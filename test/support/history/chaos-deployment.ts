@@ -14,6 +14,15 @@ import { Wire } from './wire.js';
 /** Settings of every server, in seconds where they are times. */
 export const CHAOS_SETTINGS = { workerTimeout: 4, reaperInterval: 0.5, maxReclaims: 1 } as const;
 
+/** The same as the environment of a server process, with what else a load needs. */
+export const CHAOS_ENV = {
+  SERVICE_WORKER_POOL: 'shared',
+  SERVICE_WORKER_TIMEOUT: String(CHAOS_SETTINGS.workerTimeout),
+  SERVICE_REAPER_INTERVAL: String(CHAOS_SETTINGS.reaperInterval),
+  SERVICE_MAX_RECLAIMS: String(CHAOS_SETTINGS.maxReclaims),
+  SERVICE_LOSS_PATIENCE: '0',
+} as const;
+
 const ADMIN_KEY = 'chaos-admin-key-of-the-tests';
 
 const RESTART_PAUSE_MS = 300;
@@ -168,17 +177,12 @@ export class ChaosDeployment {
   }
 
   async #bringUp(server: Server): Promise<void> {
-    const { workerTimeout, reaperInterval, maxReclaims } = CHAOS_SETTINGS;
     const { username, pathname } = new URL(this.postgres.url);
     const started = await startService({
       env: {
         DATABASE_URL: `postgres://${username}@127.0.0.1:${server.database.port}${pathname}?sslmode=disable`,
         SERVICE_API_KEYS: `admin:${ADMIN_KEY}`,
-        SERVICE_WORKER_POOL: 'shared',
-        SERVICE_WORKER_TIMEOUT: String(workerTimeout),
-        SERVICE_REAPER_INTERVAL: String(reaperInterval),
-        SERVICE_MAX_RECLAIMS: String(maxReclaims),
-        SERVICE_LOSS_PATIENCE: '0',
+        ...CHAOS_ENV,
         SERVICE_LOG_LEVEL: 'error',
       },
     });

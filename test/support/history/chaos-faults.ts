@@ -3,16 +3,6 @@ import { CHAOS_SETTINGS, type ChaosDeployment } from './chaos-deployment.js';
 import { RecordedService } from './recorded-service.js';
 import type { SeededRandom } from './seeded-random.js';
 
-/** A fault that was injected, and when; milliseconds since 1970. */
-export interface Injected {
-  readonly name: string;
-  readonly from: number;
-  /** When the fault itself was over. */
-  readonly to: number;
-  /** When the first acknowledgement of a write arrived after that. */
-  readonly recoveredAt: number;
-}
-
 type Fault = (deployment: ChaosDeployment, random: SeededRandom) => Promise<void>;
 
 /** Longest wait for a recovery. */
@@ -65,25 +55,20 @@ export async function injectFaults(
   service: RecordedService,
   random: SeededRandom,
   goesOn: () => boolean,
-): Promise<readonly Injected[]> {
-  const injected: Injected[] = [];
+): Promise<void> {
   while (goesOn()) {
-    for (const [name, inject] of shuffled(Object.entries(FAULTS), random)) {
+    for (const inject of shuffled(Object.values(FAULTS), random)) {
       await sleep(random.int(200, 1200));
       if (!goesOn()) break;
-      const from = RecordedService.now();
       await inject(deployment, random);
-      const to = RecordedService.now();
-      injected.push({ name, from, to, recoveredAt: await nextAcknowledgement(service, to) });
+      await nextAcknowledgement(service, RecordedService.now());
     }
   }
-  return injected;
 }
 
 /** Waits for a write that is acknowledged after the time; gives up after a while. */
-async function nextAcknowledgement(service: RecordedService, time: number): Promise<number> {
+async function nextAcknowledgement(service: RecordedService, time: number): Promise<void> {
   while (service.lastAcknowledgedAt < time && RecordedService.now() < time + PATIENCE_MS) await sleep(5);
-  return RecordedService.now();
 }
 
 async function during(

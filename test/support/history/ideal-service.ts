@@ -12,9 +12,9 @@ import type {
 } from './history.js';
 
 /** What a run is created with. */
-export type Options = Partial<
+type Options = Partial<
   Pick<FinalRun, 'topic' | 'maxAttempts' | 'retryOn' | 'selector' | 'concurrency' | 'growth' | 'startAt'>
-> & { hears?: Hears };
+>;
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -24,8 +24,8 @@ interface IdealRun extends Omit<Mutable<FinalRun>, 'timeline' | 'attempts'> {
   failures: number;
 }
 
-/** Whether the one who asked hears the answer. */
-export type Hears = 'hears' | 'does not hear';
+/** Part of an entry of a timeline. */
+type NewEntry = Partial<FinalEntry> & { readonly type: string };
 
 /**
  * A service that keeps every promise, in memory, with a clock that goes on by a second with each request; it writes
@@ -44,27 +44,14 @@ export class IdealService {
     return this.#now;
   }
 
-  get runs(): readonly FinalRun[] {
-    return [...this.#runs.values()];
-  }
-
   /** Lets time pass, in milliseconds. */
   pass(ms: number): void {
     this.#now += ms;
   }
 
-  create({ hears, ...options }: Options = {}): string {
+  create(options: Options = {}): string {
     const mark = this.#unique('create');
     const id = this.#unique('run');
-    const attempt: FinalAttempt = {
-      attempt: 1,
-      state: 'PENDING',
-      worker: null,
-      assignedAt: null,
-      finishedAt: null,
-      ramMb: options.growth?.ramMb ?? 0,
-      cause: null,
-    };
     this.#runs.set(id, {
       id,
       mark,
@@ -81,56 +68,30 @@ export class IdealService {
       reclaims: 0,
       failures: 0,
       timeline: [],
-      attempts: [attempt],
+      attempts: [newAttempt(1, options.growth?.ramMb ?? 0)],
     });
-    this.history.push({
-      kind: 'create',
-      mark,
-      key: mark,
-      ...this.#sent('client', heard({ runId: id }, hears)),
-    });
+    this.history.push({ kind: 'create', mark, key: mark, ...this.#sent('client', { runId: id }) });
     return id;
   }
 
-  /** Hands the oldest pending run that the worker may have to it; undefined when there is none. */
-  claim(
-    worker: string,
-    hears?: Hears,
-    tags: readonly string[] = [],
-  ): { runId: string; attempt: number } | undefined {
+  /** Hands the oldest pending run that the worker may have to it. */
+  claim(worker: string, tags: readonly string[] = []): void {
     const run = [...this.#runs.values()].find((each) => this.#isClaimable(each, tags));
-    const handed = run && [{ runId: run.id, attempt: run.attempt }];
-    const sent = this.#sent(worker, heard(handed ?? [], hears));
+    if (!run) throw new Error(`there is no run for ${worker}`);
+    const sent = this.#sent(worker, [{ runId: run.id, attempt: run.attempt }]);
     this.history.push({ kind: 'claim', worker, tags, key: this.#unique('claim'), ...sent });
-    if (!run) return undefined;
     this.#become(run, 'ASSIGNED');
     Object.assign(this.#current(run), { worker, assignedAt: this.#now });
-    return handed?.[0];
   }
 
   /** Reports an event as the worker; refused when it does not have the attempt. Answers the event's mark. */
-  report(
-    worker: string,
-    runId: string,
-    attempt: number,
-    type: string,
-    hears?: Hears,
-    cause = 'error',
-  ): string {
+  report(worker: string, runId: string, attempt: number, type: string, cause = 'error'): string {
     const run = this.#get(runId);
     const holds = run.attempt === attempt && this.#current(run).worker === worker && isInExecution(run.state);
     const mark = this.#unique('event');
-    const outcome: Outcome<null> = holds ? heard(null, hears) : { kind: 'refused', status: 409 };
-    const reporter = { worker, attempt };
-    this.history.push({
-      kind: 'event',
-      runId,
-      type,
-      mark,
-      key: mark,
-      reporter,
-      ...this.#sent(worker, outcome),
-    });
+    const call = { kind: 'event', runId, type, mark, key: mark, reporter: { worker, attempt } } as const;
+    const sent = this.#sent(worker, null);
+    this.history.push({ ...call, ...sent, ...(!holds && { outcome: { kind: 'refused', status: 409 } }) });
     if (!holds) return mark;
     if (type === 'STARTED') this.#become(run, 'RUNNING');
     if (type === 'COMPLETED') this.#become(run, 'COMPLETED');
@@ -147,64 +108,49 @@ export class IdealService {
     return mark;
   }
 
-  /** Notes something as a client; refused when the run has ended. */
-  note(runId: string, hears?: Hears): string {
-    const run = this.#get(runId);
+  /** Notes something as a client. @param outcome what the client hears of it */
+  note(runId: string, outcome: Outcome<null> = { kind: 'answered', value: null }): string {
     const mark = this.#unique('note');
-    const outcome: Outcome<null> = isEnded(run.state) ? { kind: 'refused', status: 400 } : heard(null, hears);
     const call = { kind: 'event', runId, type: 'NOTE', mark, key: mark, reporter: null } as const;
-    this.history.push({ ...call, ...this.#sent('client', outcome) });
-    if (!isEnded(run.state)) this.#append(run, { type: 'NOTE', mark });
+    this.history.push({ ...call, ...this.#sent('client', null), outcome });
+    this.#append(this.#get(runId), { type: 'NOTE', mark });
     return mark;
   }
 
-  cancel(runId: string, hears?: Hears): void {
+  cancel(runId: string): void {
     const run = this.#get(runId);
-    const outcome: Outcome<null> = isEnded(run.state) ? { kind: 'refused', status: 400 } : heard(null, hears);
-    this.history.push({ kind: 'cancel', runId, ...this.#sent('client', outcome) });
-    if (isEnded(run.state)) return;
+    this.history.push({ kind: 'cancel', runId, ...this.#sent('client', null) });
     this.#become(run, 'CANCELLED');
     this.#append(run, { type: 'CANCELLED', msg: 'Cancelled by user' });
   }
 
-  retry(runId: string, hears?: Hears): void {
-    const run = this.#get(runId);
-    this.history.push({ kind: 'retry', runId, ...this.#sent('client', heard(null, hears)) });
-    if (!isEnded(run.state)) Object.assign(this.#current(run), { state: 'CANCELLED', finishedAt: this.#now });
-    Object.assign(run, { failures: 0, reclaims: 0 });
-    this.#open(run, { type: 'RETRIED', msg: 'Manual retry', force: true });
-  }
-
   /** Sets the priority. */
-  patch(runId: string, hears?: Hears): void {
-    this.history.push({ kind: 'patch', runId, state: null, ...this.#sent('admin', heard(null, hears)) });
+  patch(runId: string): void {
+    this.history.push({ kind: 'patch', runId, state: null, ...this.#sent('admin', null) });
     this.#audit.push({ runId });
   }
 
-  heartbeat(worker: string, running: readonly string[], hears?: Hears): void {
-    this.history.push({ kind: 'heartbeat', worker, running, ...this.#sent(worker, heard(null, hears)) });
+  heartbeat(worker: string, running: readonly string[]): void {
+    this.history.push({ kind: 'heartbeat', worker, running, ...this.#sent(worker, null) });
   }
 
   read(runId: string): void {
     const entries = this.#get(runId).timeline.map(({ id, type, t, mark }) => ({ id, type, t, mark }));
-    this.history.push({ kind: 'read', runId, ...this.#sent('client', heard(entries)) });
+    this.history.push({ kind: 'read', runId, ...this.#sent('client', entries) });
   }
 
-  /** Takes the run from its worker. */
+  /** Takes the run from its worker; it goes on in another attempt. */
   reclaim(runId: string): void {
     const run = this.#get(runId);
-    const { worker } = this.#current(run);
     run.reclaims += 1;
     this.#become(run, 'FAILED');
-    const loss = { type: 'RECLAIMED', msg: 'lost', worker } as const;
-    if (run.reclaims > this.rules.maxReclaims) this.#append(run, loss);
-    else this.#open(run, loss);
+    this.#open(run, { type: 'RECLAIMED', msg: 'lost', worker: this.#current(run).worker });
   }
 
   /** Everything as it is now; each topic was also followed by one reader. */
   final(): FinalState {
     return structuredClone({
-      runs: this.runs,
+      runs: [...this.#runs.values()],
       audit: this.#audit,
       feeds: this.#feeds,
       tails: [...this.#feeds].map(([topic, events]) => ({ reader: 'reader', topic, events: [...events] })),
@@ -213,11 +159,11 @@ export class IdealService {
 
   #sent<T>(
     actor: string,
-    outcome: Outcome<T>,
+    value: T,
   ): { actor: string; startedAt: number; endedAt: number; outcome: Outcome<T> } {
     const startedAt = this.#now;
     this.#now += 1000;
-    return { actor, startedAt, endedAt: startedAt + 500, outcome };
+    return { actor, startedAt, endedAt: startedAt + 500, outcome: { kind: 'answered', value } };
   }
 
   #unique(what: string): string {
@@ -239,7 +185,7 @@ export class IdealService {
 
   #isClaimable({ state, selector, startAt, concurrency }: IdealRun, tags: readonly string[]): boolean {
     if (state !== 'PENDING' || !selector.every((tag) => tags.includes(tag))) return false;
-    const executing = this.runs.filter(
+    const executing = [...this.#runs.values()].filter(
       (run) => isInExecution(run.state) && run.concurrency?.key === concurrency?.key,
     );
     return (startAt ?? 0) <= this.#now && (concurrency === null || executing.length < concurrency.limit);
@@ -247,53 +193,36 @@ export class IdealService {
 
   #become(run: IdealRun, state: State): void {
     run.state = state;
-    Object.assign(this.#current(run), { state, finishedAt: isEnded(state) ? this.#now : null });
+    const hasEnded = state === 'COMPLETED' || state === 'FAILED' || state === 'CANCELLED';
+    Object.assign(this.#current(run), { state, finishedAt: hasEnded ? this.#now : null });
   }
 
-  #append(run: IdealRun, given: Partial<FinalEntry> & { readonly type: string }): void {
-    const place = { id: run.timeline.length, t: this.#now, attempt: run.attempt };
-    const entry: FinalEntry = {
-      mark: null,
-      msg: '',
-      worker: null,
-      force: null,
-      cause: null,
-      ...given,
-      ...place,
-    };
+  #append(run: IdealRun, given: NewEntry): void {
+    const unset = { mark: null, msg: '', worker: null, force: null, cause: null };
+    const { attempt } = run;
+    const entry: FinalEntry = { ...unset, ...given, id: run.timeline.length, t: this.#now, attempt };
     run.timeline.push(entry);
     if (run.topic === null) return;
     const feed = this.#feeds.get(run.topic) ?? [];
-    const { attempt, type, t, mark } = entry;
+    const { type, t, mark } = entry;
     feed.push({ cursor: this.#unique('cursor'), runId: run.id, attempt, type, t, mark });
     this.#feeds.set(run.topic, feed);
   }
 
-  #open(run: IdealRun, ending: Partial<FinalEntry> & { readonly type: string }): void {
+  /** The next attempt of a run, after an entry of the one before. */
+  #open(run: IdealRun, ending: NewEntry): void {
     this.#append(run, ending);
-    const { ramMb, cause: failedBy } = this.#current(run);
+    const { ramMb, cause } = this.#current(run);
     const { growth } = run;
-    const grows = growth !== null && growth.on.includes(failedBy ?? '');
+    const grows = growth !== null && growth.on.includes(cause ?? '');
     run.attempt += 1;
     run.state = 'PENDING';
-    run.attempts.push({
-      attempt: run.attempt,
-      state: 'PENDING',
-      worker: null,
-      assignedAt: null,
-      finishedAt: null,
-      ramMb: grows ? Math.min(growth.max, ramMb * growth.factor) : ramMb,
-      cause: null,
-    });
+    run.attempts.push(newAttempt(run.attempt, grows ? Math.min(growth.max, ramMb * growth.factor) : ramMb));
   }
 }
 
-function heard<T>(value: T, hears: Hears = 'hears'): Outcome<T> {
-  return hears === 'hears' ? { kind: 'answered', value } : { kind: 'maybe' };
-}
-
-function isEnded(state: State): boolean {
-  return state === 'COMPLETED' || state === 'FAILED' || state === 'CANCELLED';
+function newAttempt(attempt: number, ramMb: number): Mutable<FinalAttempt> {
+  return { attempt, state: 'PENDING', worker: null, assignedAt: null, finishedAt: null, ramMb, cause: null };
 }
 
 function isInExecution(state: State): boolean {

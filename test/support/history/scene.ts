@@ -33,14 +33,14 @@ export function scene(): {
   service.heartbeat('w1', [lost]);
   service.pass(11_000);
   service.reclaim(lost);
-  service.note(lost, 'does not hear');
+  service.note(lost, { kind: 'maybe' });
   service.cancel(lost);
   const options = { concurrency: { key: 'k', limit: 1 }, selector: ['gpu'], startAt: service.now } as const;
   const first = service.create({ ...options, maxAttempts: 2, retryOn: ['oom'] });
   const second = service.create(options);
-  service.claim('w3', 'hears', ['gpu']);
-  service.report('w3', first, 1, 'FAILED', 'hears', 'exit');
-  service.claim('w3', 'hears', ['gpu']);
+  service.claim('w3', ['gpu']);
+  service.report('w3', first, 1, 'FAILED', 'exit');
+  service.claim('w3', ['gpu']);
   service.report('w3', second, 1, 'COMPLETED');
   return { story: storyOf(service), failing, lost, note, started, first, second };
 }

@@ -19,6 +19,11 @@ export interface Story {
   readonly rules: Rules;
 }
 
+type CallOf<K extends Call['kind'], C = Story['history'][number]> = C extends { kind: infer Kind }
+  ? K extends Kind
+    ? C
+    : never
+  : never;
 type LooseRun = Story['final']['runs'][number];
 type LooseEvent = Story['final']['tails'][number]['events'][number];
 
@@ -32,6 +37,18 @@ export function storyOf(service: IdealService): Story {
 /** A run of the story. */
 export function runOf({ final }: Story, id: string): LooseRun {
   return final.runs.find((run) => run.id === id) ?? assert.fail(`no run ${id}`);
+}
+
+/** The first call of a kind. */
+export function callOf<K extends Call['kind']>({ history }: Story, kind: K): CallOf<K> {
+  return history.find((call): call is CallOf<K> => call.kind === kind) ?? assert.fail(`no ${kind}`);
+}
+
+/** The report of the event with the mark. */
+export function eventOf({ history }: Story, mark: string): CallOf<'event'> {
+  const isWanted = (call: Story['history'][number]): call is CallOf<'event'> =>
+    call.kind === 'event' && call.mark === mark;
+  return history.find(isWanted) ?? assert.fail(`no event ${mark}`);
 }
 
 /** The entry with the mark, and its run. */
@@ -49,15 +66,11 @@ export function feedOf({ final }: Story, topic: string): LooseEvent[] {
   return final.feeds.get(topic) ?? assert.fail(`no feed ${topic}`);
 }
 
-/** Gives every entry of the run the index of its place again, so that nothing but the change itself shows. */
-export function renumber(run: LooseRun): void {
-  run.timeline.forEach((entry, i) => {
+/** Gives the entries of the run the indexes of their places, and its feed and reader what they say: nothing but the change itself shows. */
+export function settle({ final }: Story, { id, topic, timeline }: LooseRun): void {
+  timeline.forEach((entry, i) => {
     entry.id = i;
   });
-}
-
-/** Makes the run's feed and its reader agree with its timeline, in the places that its events had. */
-export function mirrorAgain({ final }: Story, { id, topic, timeline }: LooseRun): void {
   if (topic === null) return;
   const feed = final.feeds.get(topic) ?? [];
   const others = feed.filter((event) => event.runId !== id);

@@ -10,7 +10,23 @@ export type HostileRequest = readonly [
 ];
 
 export const JSON_HEADER = { 'Content-Type': 'application/json' };
-export const VALIDATION = 'Request validation failed';
+
+/** Requests, by their titles, that are refused alike. */
+export function refused(
+  status: number,
+  detail: string | RegExp,
+  requests: Readonly<Record<string, string | Uint8Array>>,
+  errors?: readonly string[],
+): HostileRequest[] {
+  return Object.entries(requests).map(([title, request]) =>
+    errors ? [title, request, status, detail, errors] : [title, request, status, detail],
+  );
+}
+
+/** Requests that break the same rule of a field. */
+export function invalid(error: string, requests: Readonly<Record<string, string>>): HostileRequest[] {
+  return refused(400, 'Request validation failed', requests, [error]);
+}
 
 /** A POST of a JSON text to the route that takes a body. */
 export function post(body: string, headers: Record<string, string> = {}): string {

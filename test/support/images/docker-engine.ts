@@ -1,11 +1,15 @@
 import { execFileSync, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { accessSync, constants, createReadStream, existsSync, mkdirSync, openSync, closeSync } from 'node:fs';
 import {
   chmodSync,
+  closeSync,
   copyFileSync,
+  createReadStream,
+  existsSync,
+  mkdirSync,
   mkdtempSync,
+  openSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -17,17 +21,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Docker from 'dockerode';
 import { connectEngine } from '@longshore/worker/runtime/docker/engine/docker-engine';
 import { processStamp } from '@longshore/worker/runtime/process/process-table';
+import { atEndOfFile } from '../clean-up.js';
 import { cleanEngineFolder, sweepEngineFolders } from './engine-leftovers.js';
+import { BUSYBOX, missingForEngine, PATH } from './engine-programs.js';
 import { SmallDisk } from '../postgres/small-disk.js';
 import { freePort } from '../programs/free-port.js';
 
 const READY_MS = 120_000;
 const STOP_MS = 30_000;
-const BUSYBOX = '/bin/busybox';
 const BUSYBOX_IMAGE = 'busybox:stable';
-
-/** Where Debian puts daemons, which an ordinary PATH leaves out. */
-const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin:/usr/bin:/bin`;
 
 /** A container engine for tests, or why there is none. */
 export interface EngineForTests {
@@ -48,8 +50,15 @@ export interface EngineOptions {
   readonly hasGpus?: boolean;
 }
 
+const started = new Set<TestEngine>();
+
+atEndOfFile(async () => {
+  for (const engine of started) await engine.stop();
+  started.clear();
+});
+
 /**
- * Starts an engine and a registry for this test file. Where that is impossible the tests skip with the reason, except
+ * Starts an engine and a registry until the end of this test file. Where that is impossible the tests skip with the reason, except
  * when CI=true or LONGSHORE_REQUIRE_ENGINE=1 say that they must run.
  * @throws Error with the reason when an engine is required and cannot be started
  */
@@ -59,6 +68,7 @@ export async function startTestEngine(options: EngineOptions = {}): Promise<Engi
   if (reason === null) {
     try {
       engine = await TestEngine.start(options);
+      started.add(engine);
     } catch (error) {
       reason = `no container engine: ${error instanceof Error ? error.message : String(error)}`;
     }
@@ -73,16 +83,6 @@ export async function startTestEngine(options: EngineOptions = {}): Promise<Engi
       return engine;
     },
   };
-}
-
-/** What this machine lacks to start an engine, in one sentence; null when nothing is missing. */
-function missingForEngine(): string | null {
-  if (process.platform !== 'linux') return 'no container engine: the tests start one on Linux only';
-  const missing = ['dockerd', 'docker-registry', 'iptables', 'tar'].filter((command) => !isCommand(command));
-  if (!existsSync(BUSYBOX)) missing.push('a static busybox');
-  if (missing.length > 0)
-    return `no container engine: ${missing.join(', ')} not installed (see .ci/install-test-tools.sh)`;
-  return process.getuid?.() === 0 ? null : 'no container engine: starting dockerd needs root';
 }
 
 /**
@@ -386,15 +386,4 @@ async function end(child: ChildProcess | null, signal: NodeJS.Signals): Promise<
   const force = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
   await ended;
   clearTimeout(force);
-}
-
-function isCommand(name: string): boolean {
-  return PATH.split(':').some((folder) => {
-    try {
-      accessSync(join(folder, name), constants.X_OK);
-      return folder !== '';
-    } catch {
-      return false;
-    }
-  });
 }

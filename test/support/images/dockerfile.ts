@@ -22,11 +22,10 @@ export interface Stage {
   /** What it says about the container; null where it says nothing. */
   readonly command: readonly string[] | null;
   readonly healthcheck: readonly string[] | null;
-  readonly user: string | null;
 }
 
 /** Instructions that only describe the image. */
-const DESCRIPTIONS = new Set(['ARG', 'LABEL', 'EXPOSE', 'ENTRYPOINT', 'STOPSIGNAL']);
+const DESCRIPTIONS = new Set(['ARG', 'LABEL', 'EXPOSE', 'ENTRYPOINT', 'STOPSIGNAL', 'USER']);
 
 /**
  * Reads the stages of a Dockerfile, in order.
@@ -44,7 +43,6 @@ export function readStages(path: string): Stage[] {
         steps: [],
         command: null,
         healthcheck: null,
-        user: null,
       };
       stages.push(open);
       continue;
@@ -56,7 +54,6 @@ export function readStages(path: string): Stage[] {
     else if (instruction instanceof Env) open.steps.push(...envSteps(instruction));
     else if (keyword === 'RUN') open.steps.push({ kind: 'run', script: text });
     else if (keyword === 'WORKDIR') open.steps.push({ kind: 'workdir', path: text });
-    else if (keyword === 'USER') open.user = text;
     else if (keyword === 'CMD') open.command = listIn(text);
     else if (keyword === 'HEALTHCHECK') open.healthcheck = listIn(text);
     else if (!DESCRIPTIONS.has(keyword)) throw new Error(`nobody here knows ${keyword}`);

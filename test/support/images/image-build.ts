@@ -19,9 +19,6 @@ export interface BuiltStage {
   readonly workdir: string;
   /** What ENV said, here and in the stages that this one comes from. */
   readonly env: Readonly<Record<string, string>>;
-  readonly command: readonly string[];
-  readonly healthcheck: readonly string[];
-  readonly user: string;
 }
 
 /**
@@ -76,10 +73,7 @@ export class ImageBuild {
         await run('/bin/sh', ['-ec', step.script], options);
       }
     }
-    const command = stage.command ?? parent?.command ?? [];
-    const healthcheck = stage.healthcheck ?? parent?.healthcheck ?? [];
-    const user = stage.user ?? parent?.user ?? 'root';
-    this.built.set(stage.name, { stage, root, workdir, env, command, healthcheck, user });
+    this.built.set(stage.name, { stage, root, workdir, env });
   }
 
   private async copy(

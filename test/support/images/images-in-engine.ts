@@ -166,8 +166,4 @@ export class ImageContainer {
     await this.container.stop({ t: seconds });
     return (await this.inspect()).State.ExitCode;
   }
-
-  async remove(): Promise<void> {
-    await this.container.remove({ force: true });
-  }
 }

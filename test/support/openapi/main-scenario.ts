@@ -117,7 +117,7 @@ export const INVALID_CALLS: readonly (readonly [string, Call])[] = [
 ];
 
 /** The method and the path template of an operation. */
-export function findOperation(document: ApiDocument, id: string): { method: string; template: string } {
+function findOperation(document: ApiDocument, id: string): { method: string; template: string } {
   for (const [template, methods] of Object.entries(document.paths)) {
     for (const [method, { operationId }] of Object.entries(methods)) {
       if (operationId === id) return { method: method.toUpperCase(), template };

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '@longshore/embedded-postgres';
-import { CHAOS_SETTINGS } from '../history/chaos-deployment.js';
+import { CHAOS_ENV } from '../history/chaos-deployment.js';
 import { Wire } from '../history/wire.js';
 import { SERVICE_MAIN, startService, type ServiceProcess } from '../service-process.js';
 import { TcpProxy, type ProxyRoute } from '../postgres/tcp-proxy.js';
@@ -85,11 +85,7 @@ export class RollingDeployment {
       env: {
         DATABASE_URL: this.postgres.url,
         SERVICE_API_KEYS: `admin:${UPGRADE_KEY}`,
-        SERVICE_WORKER_POOL: 'shared',
-        SERVICE_WORKER_TIMEOUT: String(CHAOS_SETTINGS.workerTimeout),
-        SERVICE_REAPER_INTERVAL: String(CHAOS_SETTINGS.reaperInterval),
-        SERVICE_MAX_RECLAIMS: String(CHAOS_SETTINGS.maxReclaims),
-        SERVICE_LOSS_PATIENCE: '0',
+        ...CHAOS_ENV,
         SERVICE_LOG_LEVEL: 'warning',
       },
     });

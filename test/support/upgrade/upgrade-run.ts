@@ -5,25 +5,14 @@ import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { dataSourceOptions, type MigrationClass } from '../../../src/database/data-source.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { migrate } from '../../../src/database/migrate.js';
-import { CHAOS_SETTINGS } from '../history/chaos-deployment.js';
-import { sumUp, type ChaosFigures } from '../history/chaos-figures.js';
-import { checkHistory } from '../history/check-history.js';
-import { FeedTail } from '../history/feed-tail.js';
-import { countLive, readFinalState } from '../history/final-state.js';
-import { STATES, type FinalState, type State, type Violation } from '../history/history.js';
-import { LoadClient, TOPICS } from '../history/load-client.js';
-import { evenQuota, waitFor } from '../history/load-pace.js';
+import { brokenPromises } from '../history/broken-promises.js';
+import { STATES, type FinalState, type State } from '../history/history.js';
+import { Load, sumUp, type LoadFigures, type LoadOptions } from '../history/load.js';
 import { RecordedService } from '../history/recorded-service.js';
 import { SeededRandom } from '../history/seeded-random.js';
-import { tellStory } from '../history/tell-story.js';
-import { WorkerCrew } from '../history/worker-crew.js';
 import type { RollingDeployment, Version } from './rolling-deployment.js';
 
 const SEED = 7;
-const CLIENTS = 8;
-const WORKERS = 8;
-const STORIES = 3;
-const PATIENCE_MS = 120_000;
 
 /** TypeORM orders migrations by the last 13 digits of their names; those of the service come before. */
 const FIRST_EXPANSION = 1_799_999_999_000;
@@ -62,75 +51,33 @@ function expansionOf(table: string, nth: number): MigrationClass {
   };
 }
 
-/** How much. */
-export interface UpgradeOptions {
-  readonly seconds: number;
-  readonly runsASecond: number;
-}
-
 /** What was found. */
 export interface UpgradeReport {
-  readonly violations: readonly Violation[];
-  readonly stories: readonly string[];
+  readonly broken: readonly string[];
   /** Runs by state: as the runs themselves say, and as each place counts them in its overview. */
   readonly counts: {
     readonly found: Record<State, number>;
     readonly overviews: readonly Record<State, number>[];
   };
-  readonly figures: ChaosFigures & {
-    readonly replacements: number;
-    readonly statuses: Readonly<Record<string, number>>;
-    /** Longest time without an acknowledged write while places changed, in milliseconds. */
-    readonly longestSilenceMs: number;
-    readonly mishaps: Readonly<Record<string, number>>;
-  };
+  readonly figures: LoadFigures & { readonly replacements: number };
 }
 
 /** Load on both places while they change their versions, again and again until the time is over; then everything is checked. */
 export async function runUpgrade(
   deployment: RollingDeployment,
-  { seconds, runsASecond }: UpgradeOptions,
+  { seconds, runs }: Pick<LoadOptions, 'seconds' | 'runs'>,
 ): Promise<UpgradeReport> {
   const service = new RecordedService(deployment.wires);
-  const runs = Math.round(seconds * runsASecond);
-  const began = performance.now();
-  const share = (): number => (performance.now() - began) / (seconds * 1000);
-  const quota = evenQuota(runs, share);
-  const tails = TOPICS.map((topic) => new FeedTail(service, topic));
-  const crew = new WorkerCrew(service, SEED, WORKERS);
-  const clients = Array.from({ length: CLIENTS }, (_, i) => {
-    const name = `client-${i}`;
-    return new LoadClient(name, service, SeededRandom.for(SEED, name), quota);
-  });
+  const load = new Load(service, { seed: SEED, seconds, runs, clients: 8, workers: 8 });
   const [replacements] = await Promise.all([
-    rollOn(deployment, share),
-    crew.suffer(SeededRandom.for(SEED, 'mishaps'), () => share() < 0.95),
+    rollOn(deployment, () => load.share),
+    load.crew.suffer(SeededRandom.for(SEED, 'mishaps'), () => load.share < 0.95),
   ]);
-  await waitFor(() => quota.taken >= runs, PATIENCE_MS);
-  await Promise.all(clients.map((client) => client.stop()));
-  crew.heal();
-  await waitFor(async () => (await countLive(service)) === 0, PATIENCE_MS);
-  await crew.stop();
-  await Promise.all(tails.map((tail) => tail.stop()));
-  const final = await readFinalState(service, tails);
-  const { workerTimeout, maxReclaims } = CHAOS_SETTINGS;
-  const violations = checkHistory(service.history, final, {
-    workerTimeoutMs: workerTimeout * 1000,
-    maxReclaims,
-  });
+  const final = await load.end();
   return {
-    violations,
-    stories: violations
-      .slice(0, STORIES)
-      .flatMap((violation) => tellStory(violation, service.history, final) ?? []),
+    broken: brokenPromises(service.history, final),
     counts: { found: countStates(final), overviews: await readOverviews(service) },
-    figures: {
-      ...sumUp(service.history, final, []),
-      replacements,
-      statuses: statusesOf(deployment),
-      longestSilenceMs: longestSilence(service),
-      mishaps: crew.mishaps,
-    },
+    figures: { ...sumUp(service.history, final, load, deployment.wires), replacements },
   };
 }
 
@@ -191,20 +138,4 @@ function zeroes(): Record<State, number> {
     (typeof STATES)[number],
     number
   >;
-}
-
-function longestSilence({ history }: RecordedService): number {
-  const ends = history
-    .filter(({ kind, outcome }) => outcome.kind === 'answered' && ['create', 'event'].includes(kind))
-    .map(({ endedAt }) => endedAt)
-    .toSorted((a, b) => a - b);
-  return Math.round(Math.max(0, ...ends.map((at, i) => at - (ends[i - 1] ?? at))));
-}
-
-function statusesOf({ wires }: RollingDeployment): Record<string, number> {
-  const sum: Record<string, number> = {};
-  for (const [status, count] of wires.flatMap(({ statuses }) => [...statuses])) {
-    sum[status] = (sum[status] ?? 0) + count;
-  }
-  return sum;
 }

@@ -72,6 +72,26 @@ export class SlurmEngines {
     });
   }
 
+  /** Executes an attempt to its end, and removes it. */
+  async end(
+    engine: SlurmEngine,
+    fields: Partial<JobSpec>,
+  ): Promise<{ status: JobStatus; lines: readonly string[] }> {
+    const job = await engine.submit(this.spec(fields));
+    const { status } = await untilKind(engine, job, 'exited', 'failed');
+    const lines = await linesOf(engine, job);
+    await engine.remove(job);
+    return { status, lines };
+  }
+
+  /** What an attempt prints that ends with 0. */
+  async printed(engine: SlurmEngine, fields: Partial<JobSpec>): Promise<readonly string[]> {
+    const { status, lines } = await this.end(engine, fields);
+    const succeeded = { kind: 'exited', exitCode: 0, outOfMemory: false };
+    assert.deepEqual(status, succeeded, JSON.stringify([status, lines]));
+    return lines;
+  }
+
   /** Ends all jobs and engines, and asserts that the shared folder has nothing of them. */
   async clear(): Promise<void> {
     const [first] = this.opened;

@@ -1,4 +1,31 @@
+import { CHAOS_SETTINGS } from './chaos-deployment.js';
+import { checkHistory } from './check-history.js';
 import type { Call, FinalState, Violation } from './history.js';
+
+const RULES = {
+  workerTimeoutMs: CHAOS_SETTINGS.workerTimeout * 1000,
+  maxReclaims: CHAOS_SETTINGS.maxReclaims,
+};
+const SHOWN = 40;
+/** Violations that are told at length. */
+const STORIES = 3;
+
+/**
+ * What a history and the final state have against each other, a line each, and everything about the runs of the first ones.
+ * @param ignored names of violations
+ */
+export function brokenPromises(
+  history: readonly Call[],
+  final: FinalState,
+  ...ignored: readonly Violation['name'][]
+): string[] {
+  const violations = checkHistory(history, final, RULES).filter(({ name }) => !ignored.includes(name));
+  const lines = violations.slice(0, SHOWN).map(({ name, detail }) => `${name}: ${detail}`);
+  const told = violations
+    .slice(0, STORIES)
+    .flatMap((violation) => tellStory(violation, history, final) ?? []);
+  return [...lines, ...told];
+}
 
 const RUN_ID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
 
@@ -6,7 +33,7 @@ const RUN_ID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
  * What was sent and recorded of the run that a violation is about, a line each in order of time, for whoever has to
  * find the cause; undefined when it is about no run.
  */
-export function tellStory(
+function tellStory(
   { name, detail }: Violation,
   history: readonly Call[],
   { runs }: FinalState,

@@ -1,0 +1,28 @@
+import { accessSync, constants, existsSync } from 'node:fs';
+import { join } from 'node:path';
+
+export const BUSYBOX = '/bin/busybox';
+
+/** Where Debian puts daemons, which an ordinary PATH leaves out. */
+export const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin:/usr/bin:/bin`;
+
+/** What this machine lacks to start an engine, in one sentence; null when nothing is missing. */
+export function missingForEngine(): string | null {
+  if (process.platform !== 'linux') return 'no container engine: the tests start one on Linux only';
+  const missing = ['dockerd', 'docker-registry', 'iptables', 'tar'].filter((command) => !isCommand(command));
+  if (!existsSync(BUSYBOX)) missing.push('a static busybox');
+  if (missing.length > 0)
+    return `no container engine: ${missing.join(', ')} not installed (see .ci/install-test-tools.sh)`;
+  return process.getuid?.() === 0 ? null : 'no container engine: starting dockerd needs root';
+}
+
+function isCommand(name: string): boolean {
+  return PATH.split(':').some((folder) => {
+    try {
+      accessSync(join(folder, name), constants.X_OK);
+      return folder !== '';
+    } catch {
+      return false;
+    }
+  });
+}
