@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { TIME_FORM } from '@longshore/common/json/read-time';
-import { afterAll, beforeAll, describe, onTestFinished, test, vi } from 'vitest';
+import { describe, onTestFinished, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hashApiKey, isApiKey } from '../../../src/auth/api-key.js';
 import { ApiKeysRepository } from '../../../src/auth/api-keys.repository.js';
@@ -17,7 +17,8 @@ import {
   revokeKey,
 } from '../../support/app/api-keys.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, settingsName } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -36,12 +37,7 @@ const FIELDS = [
 ] as const;
 
 describe('API keys', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
 
   const list = async (query = '') => {
     const answer = await service.send('GET', `/api-keys${query}`);

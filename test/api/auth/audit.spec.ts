@@ -1,37 +1,26 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import {
-  KEYS,
-  settingsName,
-  startTestApp,
-  type TestAnswer,
-  type TestApp,
-} from '../../support/app/test-app.js';
+import { KEYS, settingsName, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const SECOND_ADMIN = 'second-admin-key-of-the-tests';
 const NAMED_ADMIN = 'named-admin-key-of-the-tests';
 
 describe('the audit log', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    const keys = Object.entries(KEYS).map(([scope, key]) => `${scope}:${key}`);
-    service = await startTestApp({
-      env: {
-        SERVICE_API_KEYS: [
-          ...keys,
-          `admin:${SECOND_ADMIN}`,
-          `client:${SECOND_ADMIN}`,
-          `admin:night-shift=${NAMED_ADMIN}`,
-        ].join(','),
-      },
-    });
-    steps = new RunSteps(service.send);
+  const keys = Object.entries(KEYS).map(([scope, key]) => `${scope}:${key}`);
+  const service = useTestApp({
+    env: {
+      SERVICE_API_KEYS: [
+        ...keys,
+        `admin:${SECOND_ADMIN}`,
+        `client:${SECOND_ADMIN}`,
+        `admin:night-shift=${NAMED_ADMIN}`,
+      ].join(','),
+    },
   });
-  afterAll(() => service.close());
+  const steps = new RunSteps(service.send);
 
   const patch = async (id: string, body: object, key: string = KEYS.admin): Promise<Json> => {
     const answer = await service.send('PATCH', `/runs/${id}`, { body, key });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, onTestFinished, test, vi } from 'vitest';
+import { describe, onTestFinished, test, vi } from 'vitest';
 import { MIGRATIONS } from '../../../migrations/all.js';
 import { hashApiKey, makeApiKey } from '../../../src/auth/api-key.js';
 import { KeyUsage } from '../../../src/auth/key-usage.js';
@@ -15,27 +15,18 @@ import {
   openStream,
   revokeKey,
 } from '../../support/app/api-keys.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, startTestApp } from '../../support/app/test-app.js';
 import { startTestCluster } from '../../support/test-cluster.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import type { TestDatabase } from '../../support/test-database.js';
+import { useTestApp, useTestDatabase } from '../../support/app/use-test-app.js';
 
 /** Within this time a revocation, a new key and an end must be known everywhere. */
 const EVERYWHERE_MS = 5_000;
 
 describe('API keys of two processes on one database', () => {
-  let database: TestDatabase;
-  let one: TestApp;
-  let other: TestApp;
-
-  beforeAll(async () => {
-    database = await openTestDatabase();
-    one = await startTestApp({ database });
-    other = await startTestApp({ database });
-  });
-  afterAll(async () => {
-    await Promise.all([one.close(), other.close()]);
-    await database.close();
-  });
+  const database = useTestDatabase();
+  const one = useTestApp({ database });
+  const other = useTestApp({ database });
 
   test('work in the other process at once', async () => {
     for (let n = 0; n < 20; n += 1) {

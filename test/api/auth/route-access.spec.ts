@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { readPage } from '../../support/docs/doc-pages.js';
 import {
   FOR_BOUND_KEYS,
@@ -7,7 +7,8 @@ import {
   documentedRoutes,
   type DocumentedRoute,
 } from '../../support/app/route-access.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const WRONG_KEY = 'a-key-that-nobody-was-given';
 const MISSING = { status: 401, body: { detail: 'Missing API key' } };
@@ -22,15 +23,13 @@ interface Verdict {
 }
 
 describe('access to the routes of the OpenAPI document', () => {
-  let service: TestApp;
+  const service = useTestApp();
   let routes: DocumentedRoute[];
 
-  beforeAll(async () => {
-    service = await startTestApp();
+  beforeAll(() => {
     routes = documentedRoutes();
     assert.ok(routes.length >= 13);
   });
-  afterAll(() => service.close());
 
   async function knock(route: string, headers: Headers, method?: string): Promise<Verdict> {
     const [verb = '', path = ''] = route.split(' ');

@@ -1,26 +1,23 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeAll, beforeEach, describe, test } from 'vitest';
 import { assertInvalid } from '../../support/http/answer-shapes.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const idsOf = (ops: readonly { id: string }[]): string[] => ops.map(({ id }) => id);
 
 describe('a claim of several runs', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
+  const steps = new RunSteps(service.send);
   let bulk: BulkSteps;
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
-    steps = new RunSteps(service.send);
     bulk = new BulkSteps(service.send);
     await steps.heartbeat('w');
     await steps.heartbeat('v');
   });
   beforeEach(() => steps.emptyQueue());
-  afterAll(() => service.close());
 
   test('gets as many as it asks for from the head of the queue, in order', async () => {
     const [low = '', high = '', middle = ''] = [
@@ -133,17 +130,14 @@ describe('a claim of several runs', () => {
 });
 
 describe('a claim of several runs by the strategy fit', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp({ env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '600' } });
+  const steps = new RunSteps(service.send);
   let bulk: BulkSteps;
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '600' } });
-    steps = new RunSteps(service.send);
     bulk = new BulkSteps(service.send);
     await steps.heartbeat('w', { resources: { cpu_cores: 4, ram_mb: 100, gpus: [] } });
   });
-  afterAll(() => service.close());
 
   test('gets at most that many, though more would fit, and the rest with the next', async () => {
     const ids = await bulk.ids(6, { constraints: { cpu: 1 } });

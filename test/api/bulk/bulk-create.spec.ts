@@ -1,31 +1,21 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { since } from '../../support/monitoring/metrics.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const OTHER_BODY = 'Idempotency-Key was used with another request body';
 const LENGTH_RULE = 'runs must be a list of 1 to 100 items';
 
 describe('creating many runs at once', () => {
-  let service: TestApp;
-  let twin: TestApp;
-  let steps: RunSteps;
-  let bulk: BulkSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_MAX_BODY_BYTES: '65536' } });
-    twin = await startTestApp({ database: service.database });
-    steps = new RunSteps(service.send);
-    bulk = new BulkSteps(service.send);
-  });
-  afterAll(async () => {
-    await twin.close();
-    await service.close();
-  });
+  const service = useTestApp({ env: { SERVICE_MAX_BODY_BYTES: '65536' } });
+  const twin = useTestApp(() => ({ database: service.database }));
+  const steps = new RunSteps(service.send);
+  const bulk = new BulkSteps(service.send);
 
   const count = async (table: 'runs' | 'queue' | 'idempotency_keys'): Promise<number> => {
     const [row] = await rows<{ n: number }>(

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { since } from '../../support/monitoring/metrics.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const DONE = { status: 204 };
 const AGAIN = { status: 204, replayed: true };
@@ -22,22 +23,15 @@ const story = (run_id: string, worker = 'w'): object[] => [
 const note = (run_id: string, msg: string): object => ({ run_id, type: 'NOTE', msg });
 
 describe('reporting many events at once', () => {
-  let service: TestApp;
-  let twin: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
+  const twin = useTestApp(() => ({ database: service.database, env: { SERVICE_WORKER_TIMEOUT: '600' } }));
+  const steps = new RunSteps(service.send);
   let bulk: BulkSteps;
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
-    twin = await startTestApp({ database: service.database, env: { SERVICE_WORKER_TIMEOUT: '600' } });
-    steps = new RunSteps(service.send);
     bulk = new BulkSteps(service.send);
     await steps.heartbeat('w');
     await steps.heartbeat('v');
-  });
-  afterAll(async () => {
-    await twin.close();
-    await service.close();
   });
 
   let standing = 0;

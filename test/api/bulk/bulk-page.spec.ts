@@ -7,7 +7,8 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { promisify } from 'node:util';
 import { DocBlocks } from '../../support/docs/doc-blocks.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g;
 
@@ -16,13 +17,12 @@ const asOnPage = (text: string): unknown =>
   JSON.parse(text.replaceAll(UUID, '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b'));
 
 describe('the commands of docs/bulk.md', () => {
-  let service: TestApp;
+  const service = useTestApp();
   let folder: string;
   let commands: readonly string[];
   let answers: unknown[];
 
   beforeAll(async () => {
-    service = await startTestApp();
     folder = await mkdtemp(join(tmpdir(), 'bulk-page-'));
     const blocks = await DocBlocks.read('docs/bulk.md');
     commands = blocks.all();
@@ -31,7 +31,6 @@ describe('the commands of docs/bulk.md', () => {
   });
   afterAll(async () => {
     await rm(folder, { recursive: true, force: true });
-    await service.close();
   });
 
   const run = async (command = ''): Promise<string> => {

@@ -1,19 +1,15 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { variables } from '../../support/runs/run-options.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { startTestApp, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const KIB_32 = 32 * 1024;
 
 describe('the options of a definition', () => {
-  let service: TestApp;
+  const service = useTestApp();
   let made = 0;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
 
   const define = async (options: object): Promise<string> => {
     made += 1;

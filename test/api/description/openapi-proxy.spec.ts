@@ -8,12 +8,13 @@ import { middleware } from 'express-openapi-validator';
 import { readApiDocument, type ApiDocument } from '../../support/fuzz/api-document.js';
 import { INVALID_CALLS, playMainScenario, sendCall } from '../../support/openapi/main-scenario.js';
 import { PROJECT } from '../../support/service-process.js';
-import { KEYS, senderTo, startTestApp, type Send, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, senderTo, type Send } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const RUN_ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
 describe('a proxy that validates by the API description, in front of the service', () => {
-  let service: TestApp;
+  const service = useTestApp();
   let document: ApiDocument;
   let proxy: Server;
   let send: Send;
@@ -22,7 +23,6 @@ describe('a proxy that validates by the API description, in front of the service
   let answerProblems: string[] = [];
 
   beforeAll(async () => {
-    service = await startTestApp();
     document = readApiDocument();
     const apiSpec = join(PROJECT, 'openapi.json');
     const app = express();
@@ -69,7 +69,6 @@ describe('a proxy that validates by the API description, in front of the service
   });
   afterAll(async () => {
     proxy.close();
-    await service.close();
   });
 
   const takeProblems = (): { requests: string[]; answers: string[] } => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import {
   ApiDescription,
   readApiDocument,
@@ -8,7 +8,8 @@ import {
 } from '../../support/fuzz/api-document.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, startTestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -46,16 +47,14 @@ const TEXTS = [
 ];
 
 describe('the API description', () => {
-  let service: TestApp;
+  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
   let document: ApiDocument;
   let api: ApiDescription;
 
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
+  beforeAll(() => {
     document = readApiDocument();
     api = new ApiDescription(document);
   });
-  afterAll(() => service.close());
 
   test('names the schemas of the specification, describes every schema and uses it', () => {
     const { schemas } = document.components;

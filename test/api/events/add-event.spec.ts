@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const TYPE_RULE = 'type must be 1 to 64 characters of A-Z, 0-9 and _, starting with a letter';
 const TYPE_LENGTH = 'type must be a string of 1 to 64 characters';
@@ -88,16 +88,13 @@ const TAKEN: readonly (readonly [type: string, msg: string | number, sent: unkno
 ];
 
 describe('reporting an event', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
   let running: { readonly id: string };
 
   beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
     running = await steps.running({ event_delivery: { topic: 't' } });
   });
-  afterAll(() => service.close());
 
   for (const [body, errors] of REFUSED) {
     test(`refuses ${JSON.stringify(body)} and records nothing`, async () => {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp, type TestRequest } from '../../support/app/test-app.js';
+import { KEYS, type TestRequest } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const MAX_BYTES = 4096;
@@ -10,14 +11,8 @@ const WORKER_HEADER = 'header X-Worker-Id must be a worker id';
 const ATTEMPT_HEADER = 'header X-Run-Attempt must be an integer from 1 to 1000';
 
 describe('a reporter that says who it is', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_MAX_BODY_BYTES: String(MAX_BYTES) } });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_MAX_BODY_BYTES: String(MAX_BYTES) } });
+  const steps = new RunSteps(service.send);
 
   const note = { type: 'NOTE', msg: '' };
 

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { letTimePass, until } from '../../support/app/passing-time.js';
 import { RunSteps, type Fence } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -13,15 +14,10 @@ const JOB = { engine: 'kubernetes', engine_id: 'uid-1' };
 const NO_ROOM = { ...JOB, reason: '0/3 nodes are available: 3 Insufficient cpu.' };
 
 describe('SUBMITTED', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
-    steps = new RunSteps(service.send);
-  });
   beforeEach(() => steps.emptyQueue());
-  afterAll(() => service.close());
 
   const submit = (id: string, payload: unknown = JOB, fence: Fence = HOLDER): Promise<TestAnswer> =>
     steps.report(id, { type: 'SUBMITTED', msg: 'submitted', payload }, fence);

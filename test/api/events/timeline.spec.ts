@@ -1,28 +1,25 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { RunReader } from '../../../src/runs/reading/run.reader.js';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { eventCommand } from '../../support/runs/journal.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const LONG = 2500;
 
 describe('the timeline', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp({ env: { SERVICE_MAX_ATTEMPT_EVENT_BYTES: '20000000' } });
+  const steps = new RunSteps(service.send);
   let long: string;
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_MAX_ATTEMPT_EVENT_BYTES: '20000000' } });
-    steps = new RunSteps(service.send);
     const { id } = await steps.running();
     long = id;
     // STARTED was the first.
     await appendNotes(id, LONG - 1);
   });
-  afterAll(() => service.close());
 
   /** Appends notes by way of the journal, which takes them in groups. */
   async function appendNotes(id: string, count: number): Promise<void> {

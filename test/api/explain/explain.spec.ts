@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -31,15 +32,10 @@ function fillQueue({ dataSource }: TestApp, count: number): Promise<number> {
 const NONE = { not_claiming: 0, stale: 0 };
 
 describe('an explanation', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
   beforeEach(() => steps.emptyQueue());
-  afterAll(() => service.close());
 
   async function explain(id: string, key: string = KEYS.client): Promise<any> {
     return bodyOf(await service.send('GET', `/runs/${id}/explain`, { key }), 'RunExplanation');
@@ -207,16 +203,10 @@ describe('an explanation', () => {
 });
 
 describe('an explanation of workers', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({
-      env: { SERVICE_SCHEDULER: 'fit', SERVICE_FIT_RESERVE_AFTER: '0', SERVICE_WORKER_TIMEOUT: '600' },
-    });
-    steps = new RunSteps(service.send);
+  const service = useTestApp({
+    env: { SERVICE_SCHEDULER: 'fit', SERVICE_FIT_RESERVE_AFTER: '0', SERVICE_WORKER_TIMEOUT: '600' },
   });
-  afterAll(() => service.close());
+  const steps = new RunSteps(service.send);
 
   async function explain(id: string): Promise<any> {
     return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');

@@ -1,20 +1,15 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { note } from '../../support/app/feed-app.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('an event on a feed', () => {
-  let service: TestApp;
+  const service = useTestApp();
   const createLabelled = (given: object) =>
     service.send('POST', '/runs', {
       body: { image: 'i', event_delivery: { topic: 'labelled', ...given } },
     });
   const get = (query: string) => service.send('GET', `/feed?${query}`);
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
 
   test('shows the attributes of the run, and counts them as bytes of the page', async () => {
     const attributes = { tenant: 'a', note: 'x'.repeat(500_000) };

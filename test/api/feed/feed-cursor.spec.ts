@@ -1,16 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { createRun, note } from '../../support/app/feed-app.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('GET /feed/cursor', () => {
-  let service: TestApp;
+  const service = useTestApp();
   const get = (query: string) => service.send('GET', `/feed?${query}`);
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
 
   test('returns a cursor for the newest or for future events', async () => {
     const cursor = async (query: string): Promise<string> => {

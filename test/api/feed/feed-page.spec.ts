@@ -6,15 +6,11 @@ import { Drain } from '../../../src/common/http/server/drain.js';
 import { createRun, note } from '../../support/app/feed-app.js';
 import { beforeTimeOut } from '../../support/app/passing-time.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('GET /feed', () => {
-  let service: TestApp;
+  const service = useTestApp();
   const get = (query: string, key: string = KEYS.client) => service.send('GET', `/feed?${query}`, { key });
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
 
   test('mirrors every event of a run on its topic as in the timeline, oldest first', async () => {
     const id = await createRun(service.send, 'mirror me');
@@ -229,12 +225,7 @@ describe('GET /feed?wait=', () => {
 });
 
 describe('a service without a feed', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_FEED_ENABLED: 'false' } });
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_FEED_ENABLED: 'false' } });
 
   test('refuses readers with 503 and accepts runs with topics', async () => {
     const id = await createRun(service.send, 'off');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { DEFAULT_FEED_LIMITS } from '../../../src/feed/feed-limits.js';
 import { encodeCursor } from '../../../src/feed/feed-cursor.fixtures.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
@@ -7,6 +7,7 @@ import { EventStreamReader, type StreamOptions } from '../../support/runs/event-
 import { createRun, note, startFeedApp } from '../../support/app/feed-app.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 function open(service: TestApp, query: string, options?: StreamOptions): Promise<EventStreamReader> {
   return EventStreamReader.open(service.url, `/feed/stream?${query}`, options);
@@ -35,12 +36,7 @@ async function untilMetric(service: TestApp, name: string, value: number): Promi
 }
 
 describe('GET /feed/stream', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
 
   test('sends events as Server-Sent Events whose id is the cursor and whose data is the event of the page', async () => {
     const id = await createRun(service.send, 'framing');

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { putChunk, readLog, readWhole, told } from '../../support/runs/run-log.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
@@ -13,16 +14,14 @@ function refused({ status }: { readonly status: number }): void {
 }
 
 describe('PUT /runs/{id}/logs/{chunk}', () => {
-  let service: TestApp;
+  const service = useTestApp();
   let steps: RunSteps;
   let send: TestApp['send'];
 
-  beforeAll(async () => {
-    service = await startTestApp();
+  beforeAll(() => {
     ({ send } = service);
     steps = new RunSteps(send);
   });
-  afterAll(() => service.close());
 
   test('stores consecutive chunks and returns the next expected chunk and line', async () => {
     const { id: run } = await steps.running();

@@ -1,17 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('attempts of a run', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   test('begin with the first, which exists from the creation', async () => {
     const run = await steps.create({ inputs: { a: 1 }, outputs: { u: 2 }, constraints: { cpu: 3 } });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeTimeOut, letTimePass, until } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const FIRST = 2 ** 31 - 1;
 const PATIENT = { priority: FIRST, retry_policy: { max_attempts: 100, backoff_s: 60 } };
@@ -12,15 +12,10 @@ const QUIET_MS = 150;
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
 describe('a run in back-off', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
   beforeEach(() => steps.emptyQueue());
-  afterAll(() => service.close());
 
   const pass = (id: string, seconds: number): Promise<void> => letTimePass(service.dataSource, [id], seconds);
   const claimed = async (): Promise<string[]> => (await steps.claim()).map((op) => op.id);

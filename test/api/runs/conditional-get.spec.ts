@@ -1,18 +1,13 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import fc from 'fast-check';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp, type TestAnswer } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('a conditional GET', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   function get(path: string, etag?: string): Promise<TestAnswer> {
     return service.send('GET', path, etag === undefined ? {} : { headers: { 'If-None-Match': etag } });

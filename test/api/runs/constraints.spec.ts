@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const LARGEST = 2 ** 31 - 1;
 const NONE = { ram_mb: 0, vram_mb: 0, cpu: 0, gpu_id: null };
@@ -63,14 +64,8 @@ const REFUSED: readonly (readonly [title: string, sent: object, problem: string]
 ];
 
 describe('constraints', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   for (const [title, sent, shown, needed] of TAKEN) {
     test(`may be ${title}, which only workers that can do it get, and are shown as they were given`, async () => {

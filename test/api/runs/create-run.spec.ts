@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { showOptions } from '../../../src/runs/options/option-values.js';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const NO_CONSTRAINTS = { ram_mb: 0, vram_mb: 0, cpu: 0, gpu_id: null };
 const ONE_ATTEMPT = { max_attempts: 1 };
@@ -159,14 +159,8 @@ const FAITHFUL = [
 ] as const;
 
 describe('creating a run', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   test('answers the whole run with every default', async () => {
     const now = Date.now();

@@ -1,22 +1,19 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 function afterAssignment(summary: Record<string, string>, ms: number): string {
   return new Date(Date.parse(summary['assigned_at'] ?? '') + ms).toISOString();
 }
 
 describe('the execution summary', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
     await steps.heartbeat();
   });
-  afterAll(() => service.close());
 
   test('gains each field when it becomes known, in the run and in its attempt alike', async () => {
     const created = await steps.create({ priority: 2 ** 31 - 1 });

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { afterEach, describe, test } from 'vitest';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { eventCommand } from '../../support/runs/journal.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -88,13 +89,9 @@ const has = (ramMb: number): Record<string, unknown> => ({
 });
 
 describe('a run that grows', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp({ env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '3600' } });
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '3600' } });
-    steps = new RunSteps(service.send);
-  });
   afterEach(async () => {
     for (const state of ['PENDING', 'ASSIGNED', 'RUNNING']) {
       for (const { id } of (await service.send('GET', `/runs?limit=100&state=${state}`)).body.data)
@@ -103,7 +100,6 @@ describe('a run that grows', () => {
     for (const { id } of (await service.send('GET', '/workers')).body)
       await service.send('DELETE', `/workers/${id}`);
   });
-  afterAll(() => service.close());
 
   /** Fails the current attempt of a run, which the worker claims first. */
   async function fail(id: string, payload: object = OOM, worker = 'large'): Promise<any> {

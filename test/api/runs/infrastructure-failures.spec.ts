@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { afterEach, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { letTimePass, until } from '../../support/app/passing-time.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -12,21 +12,16 @@ const LOST = { error_message: 'engine away', cause: 'infrastructure' };
 
 for (const scheduler of ['direct', 'fit']) {
   describe(`after a failure of the infrastructure, with the strategy ${scheduler}`, () => {
-    let service: TestApp;
-    let steps: RunSteps;
-
-    beforeAll(async () => {
-      service = await startTestApp({
-        env: {
-          SERVICE_SCHEDULER: scheduler,
-          SERVICE_WORKER_TIMEOUT: '600',
-          SERVICE_MAX_RECLAIMS: '2',
-          SERVICE_LOSS_PATIENCE: '1',
-        },
-      });
-      steps = new RunSteps(service.send);
+    const service = useTestApp({
+      env: {
+        SERVICE_SCHEDULER: scheduler,
+        SERVICE_WORKER_TIMEOUT: '600',
+        SERVICE_MAX_RECLAIMS: '2',
+        SERVICE_LOSS_PATIENCE: '1',
+      },
     });
-    afterAll(() => service.close());
+    const steps = new RunSteps(service.send);
+
     afterEach(async () => {
       // No run of the test comes back from its pause.
       await execute(service.dataSource, 'delete from run_timers');

@@ -7,23 +7,21 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { promisify } from 'node:util';
 import { DocBlocks } from '../../support/docs/doc-blocks.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('the commands of docs/mounts-and-files.md', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
   let folder: string;
   let blocks: DocBlocks;
 
   beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
     folder = await mkdtemp(join(tmpdir(), 'mounts-page-'));
     blocks = await DocBlocks.read('docs/mounts-and-files.md');
   });
   afterAll(async () => {
     await rm(folder, { recursive: true, force: true });
-    await service.close();
   });
 
   /** Runs the block with the name. @returns the id of the run that it creates */

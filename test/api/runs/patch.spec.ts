@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const STATES = ['PENDING', 'ASSIGNED', 'RUNNING', 'CANCELLED', 'COMPLETED', 'FAILED'] as const;
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
@@ -35,14 +36,8 @@ const REFUSED: readonly (readonly [body: unknown, detail: string, errors?: reado
 ];
 
 describe('PATCH of a run', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   const patch = (id: string, body: unknown, key: string = KEYS.admin): Promise<TestAnswer> =>
     service.send('PATCH', `/runs/${id}`, { body, key });

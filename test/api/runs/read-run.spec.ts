@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
@@ -37,14 +37,8 @@ const ROUTES: readonly (readonly [method: string, path: string, body?: object])[
 ];
 
 describe('reading a run', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   for (const [title, path, id] of UNKNOWN_IDS) {
     test(`says of ${title} on every route that there is no such run`, async () => {

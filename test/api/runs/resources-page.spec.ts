@@ -7,7 +7,8 @@ import { afterAll, beforeAll, describe, test } from 'vitest';
 import { promisify } from 'node:util';
 import { DocBlocks } from '../../support/docs/doc-blocks.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -15,21 +16,18 @@ const GPUS = [0, 1, 2].map((id) => ({ id, vram_mb: 80_000, tags: ['a100'] }));
 const MACHINE = { resources: { cpu_cores: 8, ram_mb: 64_000, gpus: GPUS } };
 
 describe('the commands of docs/resources.md', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp({ env: { SERVICE_SCHEDULER: 'fit' } });
+  const steps = new RunSteps(service.send);
   let folder: string;
   let blocks: DocBlocks;
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SCHEDULER: 'fit' } });
-    steps = new RunSteps(service.send);
     folder = await mkdtemp(join(tmpdir(), 'resources-page-'));
     blocks = await DocBlocks.read('docs/resources.md');
     await steps.heartbeat('plain', MACHINE);
   });
   afterAll(async () => {
     await rm(folder, { recursive: true, force: true });
-    await service.close();
   });
 
   /** Runs the block with the name. @returns the run that it creates */

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { OBJECTS_REFUSED, OBJECTS_TAKEN, pathOf, SECRET_RULE } from '../../support/runs/object-options.js';
 import { numbered, variables } from '../../support/runs/run-options.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const KIB_32 = 32 * 1024;
 const VARIABLE_RULE = 'must have as name letters, digits and _, not starting with a digit or SERVICE_';
@@ -228,15 +229,9 @@ const REFUSED: readonly (readonly [title: string, sent: object, errors: readonly
 ];
 
 describe('the options of a run', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
   let made = 0;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
 
   const upsert = (options: object): Promise<TestAnswer> => {
     made += 1;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { letTimePass, until } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const START = { timeouts: { start_within_s: 3600 } };
 const ATTEMPT = { timeouts: { attempt_s: 3600 } };
@@ -16,15 +16,10 @@ const QUIET_MS = 150;
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
 describe('timeouts', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
   beforeEach(() => steps.emptyQueue());
-  afterAll(() => service.close());
 
   const pass = (id: string, seconds: number): Promise<void> => letTimePass(service.dataSource, [id], seconds);
   /** Lets time pass that must change nothing about the run. */

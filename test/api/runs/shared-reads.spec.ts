@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RunReader } from '../../../src/runs/reading/run.reader.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
 import { proxied } from '../../support/postgres/proxied-database.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { logStatements } from '../../support/postgres/statement-log.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { startTestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const UNKNOWN = '00000000-0000-7000-8000-000000000000';
 
@@ -16,19 +17,9 @@ function filler(bytes: number): { readonly filler: string } {
 
 describe('concurrent reads', () => {
   const statements = logStatements();
-  let service: TestApp;
-  let other: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    other = await startTestApp({ database: service.database });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(async () => {
-    await other.close();
-    await service.close();
-  });
+  const service = useTestApp();
+  const other = useTestApp(() => ({ database: service.database }));
+  const steps = new RunSteps(service.send);
 
   /** Runs with up to three events. */
   function create(count: number): Promise<string[]> {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const LONGEST = 31_622_400;
 const DAY = 86_400;
@@ -75,15 +76,9 @@ const REFUSED: readonly (readonly [sent: object, errors: readonly string[]])[] =
 ];
 
 describe('time budgets and back-off', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
   let made = 0;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
 
   const upsert = (body: object): Promise<TestAnswer> => {
     made += 1;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { afterAll, beforeAll, describe, test, vi } from 'vitest';
+import { describe, test, vi } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { CapacityService } from '../../../src/claims/capacity/capacity.service.js';
 import { DemandReader } from '../../../src/claims/capacity/demand.reader.js';
@@ -8,6 +8,7 @@ import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase } from '../../support/test-database.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -46,14 +47,8 @@ function shapeIn({ demand }: any, { cpu, ram_mb: ramMb, vram_mb: vramMb }: typeo
 
 for (const pool of ['memory', 'shared']) {
   describe(`GET /capacity, with the pool of workers in ${pool}`, () => {
-    let service: TestApp;
-    let steps: RunSteps;
-
-    beforeAll(async () => {
-      service = await startTestApp({ env: { SERVICE_WORKER_POOL: pool, SERVICE_SCHEDULER: 'fit' } });
-      steps = new RunSteps(service.send);
-    });
-    afterAll(() => service.close());
+    const service = useTestApp({ env: { SERVICE_WORKER_POOL: pool, SERVICE_SCHEDULER: 'fit' } });
+    const steps = new RunSteps(service.send);
 
     test('shows nothing where there is nothing', async () => {
       const { at, ...rest } = await capacityOf(service);

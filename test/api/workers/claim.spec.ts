@@ -1,21 +1,17 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('a claim', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
   beforeEach(() => steps.emptyQueue());
-  afterAll(() => service.close());
 
   const idsOfClaims = async (count: number): Promise<string[]> => {
     const ids: string[] = [];
@@ -121,14 +117,8 @@ describe('a claim', () => {
 });
 
 describe('a worker that falls silent', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '0.75' } });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '0.75' } });
+  const steps = new RunSteps(service.send);
 
   test('is listed as inactive after the timeout, gets nothing, and gets work again after a heartbeat', async () => {
     const first = await steps.heartbeat();

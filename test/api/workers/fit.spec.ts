@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { beforeTimeOut } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { startTestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /** What a worker has. */
 const has = (cpu: number, ramMb: number, ...gpus: readonly number[]): Record<string, unknown> => ({
@@ -18,14 +19,8 @@ const has = (cpu: number, ramMb: number, ...gpus: readonly number[]): Record<str
 const idsOf = (ops: readonly { id: string }[]): string[] => ops.map(({ id }) => id);
 
 describe('claims by the strategy fit', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '600' } });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '600' } });
+  const steps = new RunSteps(service.send);
 
   async function cancelAll(): Promise<void> {
     for (const state of ['PENDING', 'ASSIGNED']) {

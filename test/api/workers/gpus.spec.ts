@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { afterEach, describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { startTestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -20,21 +21,16 @@ const has = (...gpus: readonly Gpu[]): Record<string, unknown> => ({
 const EIGHT = has(...Array.from({ length: 8 }, (): Gpu => [80, 'a100']));
 
 describe('whole GPUs', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const env = { SERVICE_SCHEDULER: 'fit', SERVICE_FIT_RESERVE_AFTER: '0', SERVICE_WORKER_TIMEOUT: '600' };
+  const service = useTestApp({ env });
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    const env = { SERVICE_SCHEDULER: 'fit', SERVICE_FIT_RESERVE_AFTER: '0', SERVICE_WORKER_TIMEOUT: '600' };
-    service = await startTestApp({ env });
-    steps = new RunSteps(service.send);
-  });
   afterEach(async () => {
     for (const state of ['PENDING', 'ASSIGNED', 'RUNNING']) {
       const { data } = (await service.send('GET', `/runs?limit=100&state=${state}`)).body;
       for (const { id } of data) await service.send('POST', `/runs/${id}/cancel`);
     }
   });
-  afterAll(() => service.close());
 
   const explain = async (id: string): Promise<any> =>
     bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const ID_RULE =
   'worker_id must be a worker id (letters, digits and . _ - : /, starting with a letter or digit) of 1 to 128 characters';
@@ -106,14 +107,8 @@ const REFUSED: readonly (readonly [change: Record<string, unknown>, errors: read
 ];
 
 describe('a heartbeat', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '42.5' } });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '42.5' } });
+  const steps = new RunSteps(service.send);
 
   /** The workers as listed, but for what they have left, which the answer to a heartbeat does not tell. */
   const list = async (): Promise<{ readonly id: string }[]> => {

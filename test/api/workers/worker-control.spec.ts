@@ -1,24 +1,19 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { addExecutions } from '../../support/runs/executions.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { issueKey } from '../../support/app/api-keys.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, startTestApp, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const reported = (id: string) => ({ id, image: 'image', inputs: {}, constraints: {} });
 
 for (const kind of ['memory', 'shared']) {
   describe(`control of workers, pool ${kind}`, () => {
     const env = { SERVICE_WORKER_POOL: kind };
-    let service: TestApp;
-    let steps: RunSteps;
-
-    beforeAll(async () => {
-      service = await startTestApp({ env });
-      steps = new RunSteps(service.send);
-    });
-    afterAll(() => service.close());
+    const service = useTestApp({ env });
+    const steps = new RunSteps(service.send);
 
     const post = (id: string, what: string, key?: string): Promise<TestAnswer> =>
       service.send('POST', `/workers/${encodeURIComponent(id)}/${what}`, key === undefined ? {} : { key });

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { checkInvariants } from '../../support/runs/run-invariants.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const idsOf = (ops: readonly { id: string }[]): string[] => ops.map(({ id }) => id);
 
@@ -15,11 +14,10 @@ const batch = (who: string): object[] =>
   Array.from({ length: 60 }, (_, i) => ({ image: i % 3 === 0 ? who : 'both' }));
 
 describe('bulk calls that race, on two processes', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let apps: TestApp[];
 
   beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
     const env = { SERVICE_WORKER_TIMEOUT: '600' };
     apps = [await startTestApp({ database, env }), await startTestApp({ database, env })];
     for (const { send } of apps) {
@@ -31,7 +29,6 @@ describe('bulk calls that race, on two processes', () => {
   });
   afterAll(async () => {
     for (const app of apps) await app.close();
-    await database.close();
   });
 
   const on = (i: number): BulkSteps => new BulkSteps((apps[i % 2] ?? apps[0])?.send ?? assert.fail());

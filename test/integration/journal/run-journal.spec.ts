@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import type { DataSource } from 'typeorm';
 import { rows } from '../../../src/database/sql/sql.js';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import type { Claim } from '../../../src/runs/journal/claim.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { MANUAL_RETRY, userCancel } from '../../../src/runs/machine/run-event.js';
 import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';
 import { RunNotFound, RunRejected } from '../../../src/runs/run.errors.js';
 import { claimOf, claimOn, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: 'n' });
 const forced = { type: 'event', event: MANUAL_RETRY, reporter: {} } as const;
@@ -27,17 +26,13 @@ function journalBeside(source: DataSource, isAlone: boolean): RunJournal {
 }
 
 describe('the journal', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let journal: RunJournal;
 
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
-  });
   beforeEach(async () => {
     await database.dataSource.query('truncate runs, attempts, events, queue, feed_entries, feed_topics');
     ({ journal } = journalOn(database.dataSource));
   });
-  afterAll(() => database.close());
 
   const query = <T>(sql: string, params: unknown[] = []): Promise<T[]> =>
     rows<T>(database.dataSource, sql, params);

@@ -13,6 +13,7 @@ import { addExecutions } from '../../support/runs/executions.js';
 import { checkInvariants } from '../../support/runs/run-invariants.js';
 import { logStatements } from '../../support/postgres/statement-log.js';
 import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const NONE = { silent: 0, unreported: 0, refused: 0, failed: 0 };
 
@@ -34,17 +35,13 @@ async function costOf(scene: ReaperScene, runs: number): Promise<number> {
 }
 
 describe('a pass of the reaper', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let scene: ReaperScene;
 
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
-  });
   beforeEach(async () => {
     await forgetEverything(database.dataSource);
     scene = await ReaperScene.open(database.dataSource);
   });
-  afterAll(() => database.close());
 
   async function statesOf(ids: readonly string[]): Promise<Record<string, number>> {
     const counted = await rows<{ state: string; n: number }>(
@@ -256,7 +253,7 @@ describe('losses of workers', () => {
   let database: TestDatabase;
 
   beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
+    database = await openTestDatabase();
   });
   beforeEach(() => forgetEverything(database.dataSource));
   afterAll(() => database.close());

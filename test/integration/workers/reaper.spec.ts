@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
-import { ENTITIES } from '../../../src/database/entities/all.js';
+import { beforeEach, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { createOn } from '../../support/runs/journal.js';
 import { forgetEverything, POOLS, ReaperScene, TIMEOUT_MS } from '../../support/workers/reaper-scene.js';
 import { checkInvariants } from '../../support/runs/run-invariants.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 /** By the shared pool's clock time goes on by itself: room for it where a limit is not to be reached. */
 const ROOM_MS = 60_000;
@@ -14,17 +13,13 @@ const NONE = { silent: 0, unreported: 0, refused: 0, failed: 0 };
 
 for (const pool of POOLS) {
   describe(`the reaper, with the ${pool} pool,`, () => {
-    let database: TestDatabase;
+    const database = useTestDatabase();
     let scene: ReaperScene;
 
-    beforeAll(async () => {
-      database = await openTestDatabase({ entities: ENTITIES });
-    });
     beforeEach(async () => {
       await forgetEverything(database.dataSource);
       scene = await ReaperScene.open(database.dataSource, { pool });
     });
-    afterAll(() => database.close());
 
     test('keeps a run whose worker heartbeats in time, whatever runs it reports', async () => {
       const { id } = await scene.assigned('w');

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeAll, beforeEach, describe, test } from 'vitest';
 import { MAX_DEPARTED } from '../../../src/workers/pool/run-reports.js';
 import { FORGET_AFTER_MS, type Holding, type RunningOp } from '../../../src/workers/pool/worker-pool.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { ADMIN, beat, memoryBench, sharedBench, type PoolBench } from '../../support/workers/worker-pools.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const TIMEOUT_MS = 60_000;
 const DAY_MS = FORGET_AFTER_MS;
@@ -27,15 +27,13 @@ for (const [kind, open] of [
   ['shared', sharedBench],
 ] as const) {
   describe(`the pool of workers, ${kind}`, () => {
-    let database: TestDatabase;
+    const database = useTestDatabase();
     let bench: PoolBench;
 
     beforeAll(async () => {
-      database = await openTestDatabase();
       bench = await open(database.dataSource, TIMEOUT_MS);
     });
     beforeEach(() => bench.clear());
-    afterAll(() => database.close());
 
     const drains = async (): Promise<string[]> => {
       const found = await database.dataSource.query<{ worker_id: string }[]>(
