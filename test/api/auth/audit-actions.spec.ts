@@ -146,8 +146,8 @@ describe('the audit log of keys, workers and definitions', () => {
     const workers: Json[] = (await service.send('GET', '/workers')).body;
     assert.equal(workers.find(({ id, worker_id }) => (id ?? worker_id) === 'kept').draining, false);
     assert.equal((await service.send('GET', '/definitions/unaudited')).status, 404);
-    const keys: Json[] = (await service.send('GET', '/api-keys')).body;
-    assert.ok(!keys.some(({ name }) => name === 'unaudited'));
+    const listed: Json[] = (await service.send('GET', '/api-keys')).body;
+    assert.ok(!listed.some(({ name }) => name === 'unaudited'));
   });
 });
 

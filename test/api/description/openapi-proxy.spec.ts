@@ -22,6 +22,18 @@ describe('a proxy that validates by the API description, in front of the service
   let requestProblems: string[] = [];
   let answerProblems: string[] = [];
 
+  const forward = async ({ method, originalUrl, headers }: Request, response: Response): Promise<void> => {
+    const key = headers['x-api-key'];
+    const answer = await service.send(method, originalUrl, {
+      key: typeof key === 'string' ? key : null,
+      body: response.locals['text'],
+      headers: passedHeaders(headers),
+    });
+    response.status(answer.status);
+    if (answer.text === '') response.end();
+    else response.type(answer.headers.get('content-type') ?? '').json(answer.body);
+  };
+
   beforeAll(async () => {
     document = readApiDocument();
     const apiSpec = join(PROJECT, 'openapi.json');
@@ -44,17 +56,6 @@ describe('a proxy that validates by the API description, in front of the service
         validateResponses: { onError: (error) => void answerProblems.push(error.message) },
       }),
     );
-    const forward = async ({ method, originalUrl, headers }: Request, response: Response): Promise<void> => {
-      const key = headers['x-api-key'];
-      const answer = await service.send(method, originalUrl, {
-        key: typeof key === 'string' ? key : null,
-        body: response.locals['text'],
-        headers: passedHeaders(headers),
-      });
-      response.status(answer.status);
-      if (answer.text === '') response.end();
-      else response.type(answer.headers.get('content-type') ?? '').json(answer.body);
-    };
     app.use(forward);
     // oxlint-disable-next-line no-unused-vars -- Express recognises an error handler by its four parameters
     app.use((error: Error, request: Request, response: Response, _: NextFunction) => {
@@ -67,9 +68,7 @@ describe('a proxy that validates by the API description, in front of the service
     assert.ok(typeof address === 'object' && address !== null);
     send = senderTo(`http://127.0.0.1:${address.port}`);
   });
-  afterAll(async () => {
-    proxy.close();
-  });
+  afterAll(() => void proxy.close());
 
   const takeProblems = (): { requests: string[]; answers: string[] } => {
     const problems = { requests: requestProblems, answers: answerProblems };

@@ -189,9 +189,13 @@ describe('whole GPUs', () => {
   }
 
   test('are never given twice by two processes at once', async () => {
-    const env = { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_POOL: 'shared', SERVICE_REAPER_INTERVAL: '3600' };
-    const first = await startTestApp({ env });
-    const second = await startTestApp({ env, database: first.database });
+    const shared = {
+      SERVICE_SCHEDULER: 'fit',
+      SERVICE_WORKER_POOL: 'shared',
+      SERVICE_REAPER_INTERVAL: '3600',
+    };
+    const first = await startTestApp({ env: shared });
+    const second = await startTestApp({ env: shared, database: first.database });
     const [here, there] = [new RunSteps(first.send), new RunSteps(second.send)];
     try {
       await here.heartbeat('w', has([40], [40], [40], [40]));
