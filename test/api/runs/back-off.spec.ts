@@ -95,47 +95,4 @@ describe('a run in back-off', () => {
     assert.equal((await steps.get(id)).state, 'CANCELLED');
     assert.equal(await isQueued(id), false);
   });
-
-  test('is handed out at once after a forced retry', async () => {
-    const id = await inBackOff();
-    const { body } = await service.send('POST', `/runs/${id}/retry`);
-    assert.equal(body.current_attempt, 3);
-    assert.deepEqual(await timersOf(id), []);
-    assert.deepEqual(await claimed(), [id]);
-  });
-
-  test('is handed out at once when an admin sets it to PENDING', async () => {
-    const id = await inBackOff();
-    await service.send('PATCH', `/runs/${id}`, { body: { state: 'PENDING' } });
-    assert.deepEqual(await timersOf(id), []);
-    assert.deepEqual(await claimed(), [id]);
-  });
-
-  test('stays in it when its priority changes, and has the new one afterwards', async () => {
-    const id = await inBackOff();
-    await service.send('PATCH', `/runs/${id}`, { body: { priority: -5 } });
-    assert.equal(await isQueued(id), false);
-    const { id: other } = await steps.create();
-    await pass(id, 60);
-    await untilQueued(id);
-    assert.deepEqual([...(await claimed()), ...(await claimed())], [other, id]);
-  });
-
-  test('stays in it when something is noted on its timeline', async () => {
-    const id = await inBackOff();
-    await steps.note(id);
-    assert.equal(await isQueued(id), false);
-    assert.deepEqual(await claimed(), []);
-  });
-
-  test('comes there by an attempt that ran too long as well', async () => {
-    const { id } = await steps.running({ ...PATIENT, timeouts: { attempt_s: 5 } });
-    await pass(id, 5);
-    await until(
-      () => steps.get(id),
-      (run) => run.state === 'PENDING',
-    );
-    assert.equal(await isQueued(id), false);
-    assert.ok((await pauseOf(id)) >= 30);
-  });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
 import type { TestAnswer } from '../../support/app/test-app.js';
-import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
@@ -34,13 +34,6 @@ describe('the reason of a cancellation', () => {
       const run = bodyOf(await cancel(id, body), 'OpRun');
       assert.ok(!('cancel_reason' in run.execution_summary));
     }
-  });
-
-  test('stays what the first cancel said', async () => {
-    const { id } = await steps.create();
-    const first = bodyOf(await cancel(id, { reason: 'first' }), 'OpRun');
-    assertError(await cancel(id, { reason: 'second' }), 400, 'Run is already in terminal state CANCELLED');
-    assert.deepEqual(await steps.get(id), first);
   });
 
   test('belongs to the attempt: a retry has none, and the attempt before keeps its own', async () => {

@@ -45,26 +45,6 @@ for (const scheduler of ['direct', 'fit']) {
       return steps.event(id, 'FAILED', LOST);
     }
 
-    test('the run is back in the queue with its retries, and the timeline says why', async () => {
-      await register('w', 4);
-      const run = await failedOn('w');
-      assert.deepEqual(
-        [run.state, run.current_attempt, run.execution_summary],
-        ['PENDING', 2, { reclaims: 1 }],
-      );
-      const [first] = await steps.attempts(run.id);
-      assert.equal(first.state, 'FAILED');
-      const { cause, error_message: message } = first.execution_summary;
-      assert.deepEqual([cause, message], ['infrastructure', 'engine away']);
-      assert.deepEqual(
-        run.events.map(({ type, attempt }: any) => [type, attempt]),
-        [
-          ['FAILED', 1],
-          ['RETRIED', 1],
-        ],
-      );
-    });
-
     test('another worker gets the run, before later ones; the same one does not', async () => {
       await register('w', 4);
       await register('v', 4);
@@ -90,17 +70,6 @@ for (const scheduler of ['direct', 'fit']) {
         (await waiting).map((op: any) => op.id),
         [id],
       );
-    });
-
-    test('the end of the avoidance starts no timeout anew', async () => {
-      await register('w', 4);
-      const { id } = await failedOn('w', { timeouts: { start_within_s: 60 } });
-      const { deadline } = await explain(id);
-      assert.ok(deadline.remaining_ms > 50_000);
-      await endAvoidance(id);
-      const later = (await explain(id)).deadline;
-      assert.ok(later.remaining_ms <= 50_000);
-      await execute(service.dataSource, `delete from runs where id = $1`, [id]);
     });
 
     test('a run that has lost more workers than allowed fails, and says by what', async () => {

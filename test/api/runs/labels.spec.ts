@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
-import { execute, rows } from '../../../src/database/sql/sql.js';
+import { rows } from '../../../src/database/sql/sql.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import type { TestAnswer } from '../../support/app/test-app.js';
@@ -148,14 +148,5 @@ describe('names and labels of runs', () => {
     }
     const unknown = '0198c0de-0000-7000-8000-000000000000';
     assertError(await patch(unknown, {}), 404, `OpRun '${unknown}' not found`);
-  });
-
-  test('the labels of a run that is removed are removed with it', async () => {
-    const { id } = await steps.create({ labels: { gone: 'soon' } });
-    await execute(service.dataSource, 'delete from runs where id = $1::uuid', [id]);
-    assert.deepEqual(
-      await rows(service.dataSource, 'select from run_terms where run_id = $1::uuid', [id]),
-      [],
-    );
   });
 });

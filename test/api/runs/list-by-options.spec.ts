@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'vitest';
-import { execute, rows } from '../../../src/database/sql/sql.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
@@ -70,14 +69,5 @@ describe('GET /runs by selector and concurrency_key', () => {
     for (const name of ['selector', 'concurrency_key']) {
       assert.equal((await service.send('GET', `/runs?${name}=`)).status, 400);
     }
-  });
-
-  test('a run that is removed leaves nothing behind', async () => {
-    const { id } = await steps.create({ selector: ['gone', 'too'] });
-    const tags = (): Promise<unknown[]> =>
-      rows(service.dataSource, 'select term from run_terms where run_id = $1::uuid', [id]);
-    assert.equal((await tags()).length, 2);
-    await execute(service.dataSource, 'delete from runs where id = $1::uuid', [id]);
-    assert.deepEqual(await tags(), []);
   });
 });

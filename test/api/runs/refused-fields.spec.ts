@@ -30,6 +30,12 @@ const REFUSED: readonly Refusal[] = [
   ...['cpu_millis', 'shm_mb'].flatMap((name) =>
     each(`constraints.${name} must be an integer from 1 to ${INT32_MAX}`, constraint(name), [0, 0.5]),
   ),
+  ...each('constraints.gpus must be an integer from 0 to 64', constraint('gpus'), integers(64)),
+  ...each(
+    'constraints.gpu_selector must be a list of at most 8 items, each a string of 1 to 128 characters',
+    constraint('gpu_selector'),
+    [Array(9).fill('a'), ['']],
+  ),
   [{ constraints: { gpu_id: '0' } }, ['constraints.gpu_id must be an integer']],
   [{ constraints: { tpus: 1 } }, ['constraints.tpus is not a known field']],
   ...(

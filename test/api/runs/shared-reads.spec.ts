@@ -9,8 +9,6 @@ import { logStatements } from '../../support/postgres/statement-log.js';
 import { startTestApp } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
-const UNKNOWN = '00000000-0000-7000-8000-000000000000';
-
 function filler(bytes: number): { readonly filler: string } {
   return { filler: 'é"\\'.repeat(bytes / 4) };
 }
@@ -60,18 +58,6 @@ describe('concurrent reads', () => {
       );
     });
   }
-
-  test('of unknown and malformed ids are 404 beside those of known ones', async () => {
-    const { id } = await steps.create();
-    const paths = [UNKNOWN, id, 'nothing', id.toUpperCase(), id, UNKNOWN];
-    for (const part of ['', '/events']) {
-      const answers = await Promise.all(paths.map((path) => service.send('GET', `/runs/${path}${part}`)));
-      assert.deepEqual(
-        answers.map(({ status }) => status),
-        [404, 200, 404, 404, 200, 404],
-      );
-    }
-  });
 
   test('of small and large runs and timelines answer each of them whole', async () => {
     const ids: string[] = [];

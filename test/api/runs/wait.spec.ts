@@ -133,13 +133,6 @@ describe('GET /runs/{id}?wait', () => {
     assert.equal((await (await wait(id, 'wait=60', await etagOf(id))).answer).status, 304);
   });
 
-  test('leaves the events out on request', async () => {
-    const { id } = await steps.running();
-    const waiting = await wait(id, 'wait=60&include_events=false&until=changed');
-    await steps.note(id);
-    assert.deepEqual((await waiting.answer).body.events, []);
-  });
-
   test('is woken by a change that another process commits', async () => {
     const { id } = await steps.create();
     const waiting = await wait(id, 'wait=60');
