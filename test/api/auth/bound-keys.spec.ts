@@ -138,24 +138,6 @@ describe('a key that is bound to workers', () => {
     assert.equal((await mine.get(id)).state, 'PENDING');
   });
 
-  test('uses no other route', async () => {
-    const { id } = await admin.assigned({}, 'one');
-    const detail = 'API key is bound to workers and cannot use this route';
-    for (const path of ['/runs', `/runs/${id}/explain`, '/metrics']) {
-      assertError(await send('GET', path), 403, detail);
-    }
-    for (const path of ['/workers', '/overview', '/capacity', '/feed?topic=t', '/definitions']) {
-      assertError(await send('GET', path), 403, "API key lacks scope 'client'");
-    }
-  });
-
-  test('says which workers it is bound to', async () => {
-    const { body } = await send('GET', '/whoami');
-    assert.deepEqual([body.scopes, body.worker_ids], [['worker'], ['one', 'gpu/*']]);
-    const { body: listed } = await service.send('GET', '/api-keys');
-    assert.deepEqual(listed[0].worker_ids, ['one', 'gpu/*']);
-  });
-
   test('may also come from SERVICE_API_KEYS', async () => {
     const bound = senderTo(service.url, 'bound-key-of-the-settings');
     assert.deepEqual((await bound('GET', '/whoami')).body.worker_ids, ['one', 'gpu/*']);
