@@ -124,17 +124,6 @@ describe('reclaiming', { concurrent: true }, () => {
       }
       assert.equal(await wire(id), earlier);
     });
-
-    test('is what the service alone says: RECLAIMED from outside is refused in every state and changes nothing', async () => {
-      for (const state of ['PENDING', 'ASSIGNED', 'RUNNING', 'COMPLETED']) {
-        const { id } = await steps.inState(state);
-        const earlier = await wire(id);
-        const event = { type: 'RECLAIMED', msg: '', payload: { worker_id: 'w', last_heartbeat_at: null } };
-        assert.equal((await steps.report(id, event)).status, 400);
-        assert.equal((await steps.report(id, event, { worker: 'w', attempt: 1 })).status, 400);
-        assert.equal(await wire(id), earlier);
-      }
-    });
   });
 
   describe('two processes whose reapers race', { concurrent: false }, () => {

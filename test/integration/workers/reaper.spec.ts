@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'vitest';
-import { execute, rows } from '../../../src/database/sql/sql.js';
+import { execute } from '../../../src/database/sql/sql.js';
 import { createOn } from '../../support/runs/journal.js';
 import { forgetEverything, POOLS, ReaperScene, TIMEOUT_MS } from '../../support/workers/reaper-scene.js';
 import { checkInvariants } from '../../support/runs/run-invariants.js';
@@ -60,22 +60,6 @@ for (const pool of POOLS) {
       await checkInvariants(database.dataSource);
     });
 
-    test('writes RECLAIMED to the feed as to the timeline', async () => {
-      const { id } = await scene.assigned('w', { topic: 'losses' });
-      await scene.letPass(TIMEOUT_MS + 1);
-      await scene.reaper.runOnce();
-      const feed = await rows(
-        database.dataSource,
-        `select e.type, f.position::integer
-           from feed_entries f
-           join events e on e.run_id = f.run_id and e.index = f.event_index
-          where f.run_id = $1::uuid`,
-        [id],
-      );
-      assert.deepEqual(feed, [{ type: 'RECLAIMED', position: 1 }]);
-      await checkInvariants(database.dataSource);
-    });
-
     test('never reclaims a run without a worker', async () => {
       const { id } = await createOn(scene.journal);
       await scene.journal.change(id, { type: 'patch', keyName: 'k', state: 'RUNNING' });
@@ -118,48 +102,6 @@ for (const pool of POOLS) {
         const { payload } = (await scene.timeline(forgotten.id))[0] ?? {};
         const lastHeartbeatAt = (await scene.pool.find('w'))?.lastHeartbeatAt.toISOString();
         assert.deepEqual(payload, { worker_id: 'w', last_heartbeat_at: lastHeartbeatAt });
-      });
-
-      test('keeps a run that was assigned within the timeout', async () => {
-        const old = await scene.assigned('w');
-        await scene.letPass(HALF + 1);
-        const { id } = await scene.assigned('w');
-        for (const ms of [HALF / 2, HALF / 2]) {
-          await scene.letPass(ms);
-          await scene.heartbeat('w', [old.id]);
-        }
-        assert.deepEqual(await scene.reaper.runOnce(), NONE);
-        assert.equal((await scene.get(id)).workerId, 'w');
-      });
-
-      test('keeps it after a single report', async () => {
-        await scene.assigned('w');
-        await scene.letPass(HALF);
-        await scene.heartbeat('w', []);
-        await scene.letPass(HALF + 1);
-        assert.deepEqual(await scene.reaper.runOnce(), NONE);
-      });
-
-      test('keeps it while its heartbeats report no runs at all', async () => {
-        await scene.assigned('w');
-        for (let i = 0; i < 4; i += 1) {
-          await scene.letPass(HALF);
-          await scene.heartbeat('w');
-        }
-        assert.deepEqual(await scene.reaper.runOnce(), NONE);
-      });
-
-      test('keeps it for one timeout after the last report that named it', async () => {
-        const { id } = await scene.assigned('w');
-        await scene.letPass(TIMEOUT_MS);
-        await scene.heartbeat('w', [id]);
-        for (const ms of [HALF / 2, HALF / 2, HALF / 2, HALF / 2 - ROOM_MS]) {
-          await scene.letPass(ms);
-          await scene.heartbeat('w', []);
-          assert.deepEqual(await scene.reaper.runOnce(), NONE);
-        }
-        await scene.letPass(ROOM_MS + 1);
-        assert.deepEqual(await scene.reaper.runOnce(), { ...NONE, unreported: 1 });
       });
     });
 

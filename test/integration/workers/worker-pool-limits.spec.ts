@@ -36,13 +36,6 @@ for (const [kind, open] of [
 
     const listed = async (): Promise<string[]> => (await bench.pool.list()).map(({ id }) => id);
 
-    test('refuses another worker, and goes on with those it knows', async () => {
-      await assert.rejects(bench.pool.heartbeat(beat('new')), TooManyWorkers);
-      assert.deepEqual(await listed(), ['w0', 'w1', 'w2']);
-      const { tags } = await bench.pool.heartbeat(beat('w1', [], { tags: ['changed'] }));
-      assert.deepEqual(tags, ['changed']);
-    });
-
     test('refuses what is too many of several heartbeats at once, and no others', async () => {
       await bench.clear();
       const ids = ['a', 'b', 'c', 'd', 'e'];
