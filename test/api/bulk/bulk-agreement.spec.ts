@@ -88,10 +88,9 @@ function comparable(value: unknown, ids: readonly string[]): unknown {
 describe('a bulk request and the same requests one after the other', () => {
   const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
   const steps = new RunSteps(service.send);
-  let bulk: BulkSteps;
+  const bulk = new BulkSteps(service.send);
 
   beforeAll(async () => {
-    bulk = new BulkSteps(service.send);
     await steps.heartbeat('w');
     await steps.heartbeat('v');
   });

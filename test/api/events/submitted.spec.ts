@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'vitest';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
-import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { letTimePass, until } from '../../support/app/passing-time.js';
 import { RunSteps, type Fence } from '../../support/runs/run-steps.js';
-import { KEYS, type TestAnswer } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
@@ -75,40 +74,12 @@ describe('SUBMITTED', () => {
       assertError(await submit(pending), 409, `Run '${pending}' is not assigned to worker 'w'`);
     });
 
-    test('is there once, however often it is sent under its key', async () => {
-      const { id } = await steps.assigned();
-      const body = { type: 'SUBMITTED', msg: '', payload: JOB };
-      const headers = { 'X-Worker-Id': 'w', 'X-Run-Attempt': '1', 'Idempotency-Key': `uid-1:${id}` };
-      for (let time = 0; time < 3; time += 1) {
-        const answer = await service.send('POST', `/runs/${id}/events`, {
-          body,
-          headers,
-          key: KEYS.worker,
-        });
-        assert.equal(answer.status, 200, answer.text);
-      }
-      assert.deepEqual(await typesOf(id), ['SUBMITTED']);
-    });
-
     test('may hold anything, as an event of that name that an image prints always could', async () => {
       const { id } = await steps.running();
       for (const payload of [{}, { engine: 7 }, { engine: null, engine_id: [] }, { order: 12 }]) {
         await submitted(id, payload);
       }
       assert.equal((await steps.poll(id)).length, 5);
-    });
-
-    test('may be reported with other events at once', async () => {
-      const { id } = await steps.assigned();
-      const of = { run_id: id, attempt: 1, msg: '' };
-      const events = [
-        { ...of, type: 'SUBMITTED', payload: JOB },
-        { ...of, type: 'STARTED', payload: { worker_id: 'w' } },
-      ];
-      const results = await new BulkSteps(service.send).report('w', events);
-      assert.deepEqual(results, [{ status: 204 }, { status: 204 }]);
-      assert.deepEqual(await typesOf(id), ['SUBMITTED', 'STARTED']);
-      assert.equal((await explain(id)).holder.engine.id, 'uid-1');
     });
   });
 
