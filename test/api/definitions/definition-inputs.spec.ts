@@ -165,12 +165,6 @@ describe('references in command, args and env of a definition', () => {
     const own = await runOf(words, { inputs: { text: 'x'.repeat(5000) }, command: ['own'] });
     assert.deepEqual([own.status, own.body.command], [201, ['own']]);
   });
-
-  test('of secrets are no references', async () => {
-    assertInvalid(await store({ secrets: { A: '${inputs.text}' } }), [
-      'secrets.A must be a name of letters, digits, ".", "_" and "-" that starts with a letter or digit of 1 to 128 characters',
-    ]);
-  });
 });
 
 describe('POST /definitions/{name}/runs?dry_run=true', () => {

@@ -95,17 +95,6 @@ describe('the options of a definition', () => {
     ]);
   });
 
-  test('may change so that a repeated request would be refused, and it still answers with its run', async () => {
-    const definition = await define({});
-    const request = { body: { secrets: { A: 's' } }, headers: { 'Idempotency-Key': 'again' } };
-    const first = await service.send('POST', `${definition}/runs`, request);
-    assert.equal(first.status, 201, first.text);
-    const body = { id: `def-${made}`, version: '1', image: 'i', env: { A: '1' } };
-    assert.equal((await service.send('POST', '/definitions', { body })).status, 200);
-    const again = await service.send('POST', `${definition}/runs`, request);
-    assert.deepEqual([again.status, again.body.id], [201, first.body.id]);
-  });
-
   test('are taken away when it is replaced without them, and the audit log has the difference', async () => {
     const definition = await define(FULL);
     const body = { id: `def-${made}`, version: '1', image: 'i', env: FULL.env };

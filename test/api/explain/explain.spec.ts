@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
-import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
+import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, type TestApp } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
-
-const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
 /** What a worker has. */
 const has = (cpu: number, ramMb: number, ...gpus: readonly number[]): Record<string, unknown> => ({
@@ -187,18 +185,6 @@ describe('an explanation', () => {
     const { ended, summary } = await explain(id);
     assert.deepEqual([ended.event, ended.msg], [null, null]);
     assert.match(summary, /^COMPLETED set by an admin at /);
-  });
-
-  test('is there for clients and workers, and 404 where there is no such run', async () => {
-    const { id } = await steps.create();
-    assert.deepEqual((await explain(id, KEYS.worker)).run_id, id);
-    for (const unknown of [NOBODY, 'x', '%00']) {
-      const answer = await service.send('GET', `/runs/${unknown}/explain`);
-      assert.equal(answer.status, 404);
-    }
-    assertError(await service.send('GET', `/runs/${NOBODY}/explain`), 404, `OpRun '${NOBODY}' not found`);
-    const asked = await service.send('GET', `/runs/${id}/explain?x=1`);
-    assert.equal(asked.status, 400);
   });
 });
 

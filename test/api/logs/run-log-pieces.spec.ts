@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { beforeAll, describe, test } from 'vitest';
-import type { TestApp } from '../../support/app/test-app.js';
+import { describe, test } from 'vitest';
 import { readApiDocument } from '../../support/fuzz/api-document.js';
 import { EventStreamReader } from '../../support/runs/event-stream.js';
 import {
@@ -18,13 +17,8 @@ const t = '2026-01-02T03:04:05.678Z';
 
 describe('what is read of a log whose lines are in pieces or missing', () => {
   const service = useTestApp();
-  let steps: RunSteps;
-  let send: TestApp['send'];
-
-  beforeAll(() => {
-    ({ send } = service);
-    steps = new RunSteps(send);
-  });
+  const { send } = service;
+  const steps = new RunSteps(send);
 
   const put = async (run: string, chunk: number, body: object): Promise<void> => {
     const headers = { 'X-Worker-Id': 'w', 'X-Run-Attempt': '1' };

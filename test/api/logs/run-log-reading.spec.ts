@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { setImmediate } from 'node:timers/promises';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { assertDense, logOf, putChunk, readLog, readWhole, told } from '../../support/runs/run-log.js';
@@ -16,13 +16,8 @@ const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 describe('GET /runs/{id}/logs', () => {
   const service = useTestApp();
   const other = useTestApp(() => ({ database: service.database }));
-  let steps: RunSteps;
-  let send: TestApp['send'];
-
-  beforeAll(() => {
-    ({ send } = service);
-    steps = new RunSteps(send);
-  });
+  const { send } = service;
+  const steps = new RunSteps(send);
 
   /** A run with so many lines, `line 0` and on, ten a chunk. */
   async function logged(lines: number, isLast = true): Promise<string> {

@@ -126,10 +126,4 @@ describe('claims of several runs in one commit', () => {
     assert.deepEqual(told, [[3], [1]]);
     assert.deepEqual(outcome && idsOf(outcome), [ids[0], ids[2], ids[3]]);
   });
-
-  test('without a max get what the strategy chooses', async () => {
-    const ids = await create(5);
-    const [outcome] = await claimAll([{ workerId: 'a', context: contextOf(new FitStrategy(300)) }]);
-    assert.deepEqual(outcome && idsOf(outcome), ids);
-  });
 });

@@ -29,10 +29,9 @@ const ADMIN: Caller = {
 describe('bulk calls while the database fails', () => {
   const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
   const steps = new RunSteps(service.send);
-  let bulk: BulkSteps;
+  const bulk = new BulkSteps(service.send);
 
   beforeAll(async () => {
-    bulk = new BulkSteps(service.send);
     await steps.heartbeat('w');
   });
 

@@ -115,35 +115,6 @@ describe('bulk calls that race, on two processes', () => {
     await checkInvariants(database.dataSource);
   });
 
-  test('claims of one process that come at once are served in their order, the first with the highest runs', async () => {
-    const ids: string[] = [];
-    for (const priority of [1, 3, 2]) ids.push(...(await on(0).ids(4, { priority })));
-    const sorted = [...ids.slice(4, 8), ...ids.slice(8), ...ids.slice(0, 4)];
-    const claims = await Promise.all([5, 3, 100].map((max, i) => on(0).claim(`w${i}`, max)));
-    const standing = new Map(sorted.map((id, i) => [id, i]));
-    for (const ops of claims) {
-      const places = idsOf(ops).map((id) => standing.get(id) ?? -1);
-      const first = places[0] ?? -1;
-      assert.deepEqual(
-        places,
-        places.map((_, i) => first + i),
-        'a stretch of the queue, in its order',
-      );
-    }
-    assert.deepEqual(
-      claims.flatMap(idsOf).toSorted((a, b) => (standing.get(a) ?? 0) - (standing.get(b) ?? 0)),
-      sorted,
-    );
-  });
-
-  test('many claims that ask for a hundred all get some of a long queue', async () => {
-    for (let i = 0; i < 30; i += 1) await on(i).ids(100);
-    const claims = await Promise.all(Array.from({ length: 100 }, (_, i) => on(0).claim(`w${i % 20}`, 100)));
-    assert.ok(claims.every((ops) => ops.length > 0 && ops.length <= 100));
-    const handed = claims.flatMap(idsOf);
-    assert.equal(new Set(handed).size, handed.length);
-  });
-
   test('twenty workers that wait for up to fifty each get all of what many batches bring, once', async () => {
     const handed: string[] = [];
     const over = new AbortController();
