@@ -47,7 +47,7 @@ describe('the timeline', () => {
   });
 
   test('a poll shows every event after the given one as one JSON document', async () => {
-    for (const [after_, first] of [
+    for (const [given, first] of [
       [undefined, 0],
       [-1, 0],
       [0, 1],
@@ -56,7 +56,7 @@ describe('the timeline', () => {
       [2 ** 31, LONG],
       [2 ** 53 - 1, LONG],
     ] as const) {
-      const query = after_ === undefined ? '' : `?after=${after_}`;
+      const query = given === undefined ? '' : `?after=${given}`;
       const answer = await service.send('GET', `/runs/${long}/events${query}`);
       const { events } = bodyOf(answer, 'PolledEvents');
       assert.deepEqual(idsOf(events), range(first, LONG));
@@ -65,8 +65,8 @@ describe('the timeline', () => {
   });
 
   test('a poll after what is no index is refused', async () => {
-    for (const after_ of ['-2', '1.0', '1e3', '0x1', '%201', 'one', 'null', 2 ** 53])
-      assertInvalid(await service.send('GET', `/runs/${long}/events?after=${after_}`), [
+    for (const given of ['-2', '1.0', '1e3', '0x1', '%201', 'one', 'null', 2 ** 53])
+      assertInvalid(await service.send('GET', `/runs/${long}/events?after=${given}`), [
         'after must be an integer of at least -1',
       ]);
   });

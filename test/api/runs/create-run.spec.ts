@@ -213,12 +213,12 @@ const TAKEN: readonly Taken[] = [
 describe('creating a run', () => {
   const service = useTestApp();
   const steps = new RunSteps(service.send);
-  let made = 0;
+  let defined = 0;
 
   /** Stores a definition; answers its path. */
   const define = async (options: object): Promise<string> => {
-    made += 1;
-    const body = { id: `def-${made}`, version: '1', image: 'image', ...options };
+    defined += 1;
+    const body = { id: `def-${defined}`, version: '1', image: 'image', ...options };
     assert.equal((await service.send('POST', '/definitions', { body })).status, 201);
     return `/definitions/${body.id}`;
   };

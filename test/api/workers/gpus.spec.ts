@@ -170,13 +170,13 @@ describe('whole GPUs', () => {
   });
 
   test('are never given twice by two processes at once', async () => {
-    const shared = {
+    const pooled = {
       SERVICE_SCHEDULER: 'fit',
       SERVICE_WORKER_POOL: 'shared',
       SERVICE_REAPER_INTERVAL: '3600',
     };
-    const first = await startTestApp({ env: shared });
-    const second = await startTestApp({ env: shared, database: first.database });
+    const first = await startTestApp({ env: pooled });
+    const second = await startTestApp({ env: pooled, database: first.database });
     const [here, there] = [new RunSteps(first.send), new RunSteps(second.send)];
     try {
       await here.heartbeat('w', has([40], [40], [40], [40]));
