@@ -1,16 +1,14 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import fc from 'fast-check';
-import { ENTITIES } from '../../src/database/entities/all.js';
 import { RUN_STATES } from '../../src/runs/machine/run-state.js';
 import { rows } from '../../src/database/sql/sql.js';
 import { beginSequence, MODEL_COMMANDS, type Processes } from '../support/runs/model-commands.js';
 import { MAX_RECLAIMS } from '../support/runs/run-model.js';
 import { checkInvariants } from '../support/runs/run-invariants.js';
 import { RunSteps } from '../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../support/app/test-app.js';
-import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
 import { atDepth, testSeed } from '../support/depth.js';
+import { useTestApp, useTestDatabase } from '../support/app/use-test-app.js';
 
 const SEQUENCES = atDepth({ fast: 16, all: 100 });
 /** TEST_SEED=n tries other sequences; a failure prints the seed and the path of the shrunk one. */
@@ -20,21 +18,10 @@ const SEED = testSeed(20_260_101);
 const REFUSALS = ['locked', 'other-worker', 'stale-attempt', 'not-in-execution'];
 
 describe('two processes on one database', () => {
-  let database: TestDatabase;
-  let first: TestApp;
-  let second: TestApp;
-
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
-    const env = { SERVICE_MAX_RECLAIMS: String(MAX_RECLAIMS), SERVICE_LOSS_PATIENCE: '0' };
-    first = await startTestApp({ database, env });
-    second = await startTestApp({ database, env });
-  });
-  afterAll(async () => {
-    await first.close();
-    await second.close();
-    await database.close();
-  });
+  const database = useTestDatabase();
+  const env = { SERVICE_MAX_RECLAIMS: String(MAX_RECLAIMS), SERVICE_LOSS_PATIENCE: '0' };
+  const first = useTestApp({ database, env });
+  const second = useTestApp({ database, env });
 
   async function forgetEverything(): Promise<void> {
     const tables = await rows<{ name: string }>(

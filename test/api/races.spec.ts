@@ -1,30 +1,19 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { ENTITIES } from '../../src/database/entities/all.js';
-import { bodyOf } from '../support/http/answer-shapes.js';
+import { beforeAll, describe, test } from 'vitest';
 import { histogramTotals, since, type HistogramTotals } from '../support/monitoring/metrics.js';
 import { checkInvariants } from '../support/runs/run-invariants.js';
 import { RunSteps } from '../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../support/app/test-app.js';
-import { openTestDatabase, type TestDatabase } from '../support/test-database.js';
+import { useTestApp, useTestDatabase } from '../support/app/use-test-app.js';
 
 describe('requests that race', () => {
-  let database: TestDatabase;
-  let first: TestApp;
-  let second: TestApp;
+  const database = useTestDatabase();
+  const first = useTestApp(() => ({ database }));
+  const second = useTestApp(() => ({ database }));
   let sides: readonly [RunSteps, RunSteps];
 
   beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
-    first = await startTestApp({ database });
-    second = await startTestApp({ database });
     sides = [new RunSteps(first.send), new RunSteps(second.send)];
     for (const steps of sides) await steps.heartbeat();
-  });
-  afterAll(async () => {
-    await first.close();
-    await second.close();
-    await database.close();
   });
 
   const on = (i: number): RunSteps => sides[i % 2] ?? sides[0];
@@ -132,14 +121,5 @@ describe('requests that race', () => {
     const earlier = await groups();
     for (let i = 0; i < 50; i += 1) await on(0).note(id);
     assert.deepEqual(since(earlier, await groups()), { count: 50, sum: 50 });
-  });
-
-  test('a run that one process has created or changed is seen by the other at once', async () => {
-    for (let i = 0; i < 30; i += 1) {
-      const run = await on(i).create();
-      assert.deepEqual(await on(i + 1).get(run.id), run);
-      const changed = bodyOf(await on(i).report(run.id, { type: 'PROGRESS', msg: i }), 'OpRun');
-      assert.deepEqual(await on(i + 1).get(run.id), changed);
-    }
   });
 });

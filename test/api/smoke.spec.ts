@@ -1,14 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { startTestApp, type TestApp } from '../support/app/test-app.js';
+import { describe, test } from 'vitest';
+import { useTestApp } from '../support/app/use-test-app.js';
 
 describe('the service over HTTP', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
 
   test('says nothing about the shape of a request to a caller without a key', async () => {
     const answer = await service.send('POST', '/runs', { key: null });

@@ -3,7 +3,6 @@ import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, test } from 'vitest';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import { expireKey, issueKey, revokeKey } from '../../support/app/api-keys.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
@@ -19,7 +18,7 @@ describe('the admin key of a service that was given no keys', () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'longshore-admin-key-'));
     file = join(folder, 'data', 'admin-key');
-    database = await openTestDatabase({ entities: ENTITIES });
+    database = await openTestDatabase();
   });
   afterAll(async () => {
     await database.close();

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { TIME_FORM } from '@longshore/common/json/read-time';
-import { afterAll, beforeAll, describe, onTestFinished, test, vi } from 'vitest';
+import { describe, onTestFinished, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hashApiKey, isApiKey } from '../../../src/auth/api-key.js';
 import { ApiKeysRepository } from '../../../src/auth/api-keys.repository.js';
-import { KeyUsage } from '../../../src/auth/key-usage.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import {
@@ -17,7 +16,9 @@ import {
   revokeKey,
 } from '../../support/app/api-keys.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, settingsName } from '../../support/app/test-app.js';
+import { each, type Refusal } from '../../support/runs/refusals.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -36,12 +37,7 @@ const FIELDS = [
 ] as const;
 
 describe('API keys', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
 
   const list = async (query = '') => {
     const answer = await service.send('GET', `/api-keys${query}`);
@@ -106,67 +102,60 @@ describe('API keys', () => {
       }
     });
 
-    const NAME = 'name must be a printable text of 1 to 128 characters';
-    const SCOPES = 'scopes must be a list of different scopes out of admin, client, worker, metrics';
-    const WORKERS = 'worker_ids must be given with the scope worker only';
-    const WORKER_IDS =
-      'worker_ids must be a list of 1 to 100 items, each a worker id, or the beginning of one followed by * of 1 to 128 characters';
-    const NAMES = 'must be a list of at most 100 items, each a string of 1 to 128 characters';
-    const bound = { name: 'n', scopes: ['worker'] };
-    const EXPIRY = `expires_at must be ${TIME_FORM}`;
     const good = { name: 'n', scopes: ['client'] };
-    for (const [title, body, errors] of [
-      ['nothing', {}, ['name is required', 'scopes is required']],
-      ['an empty name', { ...good, name: '' }, [NAME]],
-      ['a name of 129 characters', { ...good, name: 'x'.repeat(129) }, [NAME]],
-      ['a name with a line end', { ...good, name: 'a\nb' }, [NAME]],
-      ['a name that turns the reading direction', { ...good, name: 'a\u202Eb' }, [NAME]],
-      ['a name with an escape', { ...good, name: 'a\u001b[31m' }, [NAME]],
-      ['a number as name', { ...good, name: 1 }, [NAME]],
-      ['no scopes', { ...good, scopes: [] }, [SCOPES]],
-      ['an unknown scope', { ...good, scopes: ['client', 'root'] }, [SCOPES]],
-      ['a scope twice', { ...good, scopes: ['client', 'client'] }, [SCOPES]],
-      ['a scope that is no string', { ...good, scopes: [['client']] }, [SCOPES]],
-      ['scopes as text', { ...good, scopes: 'client' }, [SCOPES]],
-      ['workers with the scope client', { ...good, worker_ids: ['w'] }, [WORKERS]],
+    const bound = { name: 'n', scopes: ['worker'] };
+    const ONLY_WORKERS = 'must be given with the scope worker only';
+    const NAMES = 'must be a list of at most 100 items, each a string of 1 to 128 characters';
+    const many = Array.from({ length: 101 }, (_, i) => `w${i}`);
+    const refused: readonly Refusal[] = [
+      [{}, ['name is required', 'scopes is required']],
+      ...each('name must be a printable text of 1 to 128 characters', (name) => ({ ...good, name }), [
+        '',
+        'x'.repeat(129),
+        'a\nb',
+        'a\u202Eb',
+        'a\u001b[31m',
+        1,
+      ]),
+      ...each(
+        'scopes must be a list of different scopes out of admin, client, worker, metrics',
+        (scopes) => ({ ...good, scopes }),
+        [[], ['client', 'root'], ['client', 'client'], [['client']], 'client'],
+      ),
+      ...each(`worker_ids ${ONLY_WORKERS}`, (scopes) => ({ ...bound, scopes, worker_ids: ['w'] }), [
+        ['client'],
+        ['worker', 'client'],
+      ]),
+      ...each(
+        'worker_ids must be a list of 1 to 100 items, each a worker id, or the beginning of one followed by * of 1 to 128 characters',
+        (worker_ids) => ({ ...bound, worker_ids }),
+        [[], ['*'], ['a*b'], ['w'.repeat(129)], many],
+      ),
       [
-        'workers with another scope',
-        { ...bound, scopes: ['worker', 'client'], worker_ids: ['w'] },
-        [WORKERS],
-      ],
-      ['an empty list of workers', { ...bound, worker_ids: [] }, [WORKER_IDS]],
-      ['every worker', { ...bound, worker_ids: ['*'] }, [WORKER_IDS]],
-      ['a pattern with * inside', { ...bound, worker_ids: ['a*b'] }, [WORKER_IDS]],
-      ['a worker id of 129 characters', { ...bound, worker_ids: ['w'.repeat(129)] }, [WORKER_IDS]],
-      ['101 workers', { ...bound, worker_ids: Array.from({ length: 101 }, (_, i) => `w${i}`) }, [WORKER_IDS]],
-      [
-        'tags and capabilities with the scope client',
         { ...good, worker_tags: [], worker_capabilities: ['env'] },
-        ['worker_tags', 'worker_capabilities'].map(
-          (field) => `${field} must be given with the scope worker only`,
-        ),
+        [`worker_tags ${ONLY_WORKERS}`, `worker_capabilities ${ONLY_WORKERS}`],
       ],
-      ['an empty tag', { ...bound, worker_tags: [''] }, [`worker_tags ${NAMES}`]],
-      ['a tag of 129 characters', { ...bound, worker_tags: ['t'.repeat(129)] }, [`worker_tags ${NAMES}`]],
-      ['a tag as text', { ...bound, worker_tags: 'a' }, [`worker_tags ${NAMES}`]],
-      [
-        '101 capabilities',
-        { ...bound, worker_capabilities: Array.from({ length: 101 }, (_, i) => `c${i}`) },
-        [`worker_capabilities ${NAMES}`],
-      ],
-      ['an end without zone', { ...good, expires_at: '2100-01-01T00:00:00' }, [EXPIRY]],
-      ['an end that is only a day', { ...good, expires_at: '2100-01-01' }, [EXPIRY]],
-      ['an end on no day of the calendar', { ...good, expires_at: '2100-02-29T00:00:00Z' }, [EXPIRY]],
-      ['an end as number', { ...good, expires_at: 4102444800 }, [EXPIRY]],
-      [
-        'an end in the past',
-        { ...good, expires_at: '2020-01-01T00:00:00Z' },
-        ['expires_at must lie in the future'],
-      ],
-      ['a key of the caller’s choosing', { ...good, key: 'k' }, ['key is not a known field']],
-      ['an id', { ...good, id: NOBODY }, ['id is not a known field']],
-    ] as const) {
-      test(`not from ${title}`, async () => {
+      ...each(`worker_tags ${NAMES}`, (worker_tags) => ({ ...bound, worker_tags }), [
+        [''],
+        ['t'.repeat(129)],
+        'a',
+      ]),
+      [{ ...bound, worker_capabilities: many }, [`worker_capabilities ${NAMES}`]],
+      ...each(`expires_at must be ${TIME_FORM}`, (expires_at) => ({ ...good, expires_at }), [
+        '2100-01-01T00:00:00',
+        '2100-01-01',
+        '2100-02-29T00:00:00Z',
+        4102444800,
+      ]),
+      [{ ...good, expires_at: '2020-01-01T00:00:00Z' }, ['expires_at must lie in the future']],
+      ...each(
+        (name) => `${name} is not a known field`,
+        (name) => ({ ...good, [name]: 'k' }),
+        ['key', 'id'],
+      ),
+    ];
+    for (const [body, errors] of refused) {
+      test(`not from ${JSON.stringify(body).slice(0, 100)}`, async () => {
         const known = (await list()).length;
         assertInvalid(await service.send('POST', '/api-keys', { body }), errors);
         assert.equal((await list()).length, known);
@@ -249,20 +238,6 @@ describe('API keys', () => {
     });
   });
 
-  test('that expire are refused from then on', async () => {
-    const made = await issueKey(service, ['client'], {
-      expires_at: new Date(Date.now() + 60_000).toISOString(),
-    });
-    const clock = new HeldClock(service);
-    onTestFinished(clock.release);
-    assert.equal((await knock(service, made.key)).status, 200);
-    clock.advance(2_000);
-    assert.equal((await knock(service, made.key)).status, 200);
-    await service.dataSource.query(`update api_keys set expires_at = now() where id = $1`, [made.id]);
-    clock.advance(3_000);
-    assertError(await knock(service, made.key), 401, 'Invalid API key');
-  });
-
   test('that cannot be keys, or are mistyped, cost no query', async () => {
     const made = await issueKey(service, ['client']);
     // The cache entry of the key does not age while the requests are in progress.
@@ -282,33 +257,6 @@ describe('API keys', () => {
     assert.equal(asked.mock.calls.length, 0);
     await Promise.all(Array.from({ length: 50 }, () => knock(service, made.key)));
     assert.equal(asked.mock.calls.length, 1);
-  });
-
-  test('show when they were used last, which is written once a minute', async () => {
-    const made = await issueKey(service, ['client']);
-    const clock = new HeldClock(service);
-    onTestFinished(clock.release);
-    const usage = service.app.get(KeyUsage);
-    const write = vi.spyOn(service.app.get(ApiKeysRepository), 'noteUses');
-    // Uses of other tests' keys may be written meanwhile.
-    const writes = () => write.mock.calls.filter(([ages]) => ages.has(made.id)).length;
-    const lastUse = async () => {
-      await usage.flush().then(() => usage.flush());
-      return (await listed(made.id)).last_used_at;
-    };
-    const before = Date.now();
-    await Promise.all(Array.from({ length: 20 }, () => knock(service, made.key)));
-    const first = await lastUse();
-    assert.match(first, TIMESTAMP);
-    assert.ok(Date.parse(first) >= before && Date.parse(first) <= Date.now());
-    clock.advance(59_999);
-    await knock(service, made.key);
-    assert.equal(await lastUse(), first);
-    assert.equal(writes(), 1);
-    clock.advance(1);
-    await knock(service, made.key);
-    assert.ok((await lastUse()) > first);
-    assert.equal(writes(), 2);
   });
 
   test('never move their last use back', async () => {

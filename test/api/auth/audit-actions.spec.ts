@@ -1,25 +1,15 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import {
-  KEYS,
-  settingsName,
-  startTestApp,
-  type TestAnswer,
-  type TestApp,
-} from '../../support/app/test-app.js';
+import { describe, test } from 'vitest';
+import { KEYS, settingsName, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const SECOND_ADMIN = 'second-admin-key-of-the-tests';
 
 describe('the audit log of keys, workers and definitions', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    const keys = Object.entries(KEYS).map(([scope, key]) => `${scope}:${key}`);
-    service = await startTestApp({
-      env: { SERVICE_API_KEYS: [...keys, `admin:${SECOND_ADMIN}`, `client:${SECOND_ADMIN}`].join(',') },
-    });
+  const keys = Object.entries(KEYS).map(([scope, key]) => `${scope}:${key}`);
+  const service = useTestApp({
+    env: { SERVICE_API_KEYS: [...keys, `admin:${SECOND_ADMIN}`, `client:${SECOND_ADMIN}`].join(',') },
   });
-  afterAll(() => service.close());
 
   const read = (query: string): Promise<TestAnswer> => service.send('GET', `/audit${query}`);
   const list = async (query: string): Promise<Json[]> => (await read(query)).body;
@@ -156,8 +146,8 @@ describe('the audit log of keys, workers and definitions', () => {
     const workers: Json[] = (await service.send('GET', '/workers')).body;
     assert.equal(workers.find(({ id, worker_id }) => (id ?? worker_id) === 'kept').draining, false);
     assert.equal((await service.send('GET', '/definitions/unaudited')).status, 404);
-    const keys: Json[] = (await service.send('GET', '/api-keys')).body;
-    assert.ok(!keys.some(({ name }) => name === 'unaudited'));
+    const listed: Json[] = (await service.send('GET', '/api-keys')).body;
+    assert.ok(!listed.some(({ name }) => name === 'unaudited'));
   });
 });
 

@@ -1,37 +1,26 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
+import { describe, test } from 'vitest';
+import { assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import {
-  KEYS,
-  settingsName,
-  startTestApp,
-  type TestAnswer,
-  type TestApp,
-} from '../../support/app/test-app.js';
+import { KEYS, settingsName, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const SECOND_ADMIN = 'second-admin-key-of-the-tests';
 const NAMED_ADMIN = 'named-admin-key-of-the-tests';
 
 describe('the audit log', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    const keys = Object.entries(KEYS).map(([scope, key]) => `${scope}:${key}`);
-    service = await startTestApp({
-      env: {
-        SERVICE_API_KEYS: [
-          ...keys,
-          `admin:${SECOND_ADMIN}`,
-          `client:${SECOND_ADMIN}`,
-          `admin:night-shift=${NAMED_ADMIN}`,
-        ].join(','),
-      },
-    });
-    steps = new RunSteps(service.send);
+  const keys = Object.entries(KEYS).map(([scope, key]) => `${scope}:${key}`);
+  const service = useTestApp({
+    env: {
+      SERVICE_API_KEYS: [
+        ...keys,
+        `admin:${SECOND_ADMIN}`,
+        `client:${SECOND_ADMIN}`,
+        `admin:night-shift=${NAMED_ADMIN}`,
+      ].join(','),
+    },
   });
-  afterAll(() => service.close());
+  const steps = new RunSteps(service.send);
 
   const patch = async (id: string, body: object, key: string = KEYS.admin): Promise<Json> => {
     const answer = await service.send('PATCH', `/runs/${id}`, { body, key });
@@ -97,14 +86,6 @@ describe('the audit log', () => {
     assert.equal((await list('?limit=1'))[0].key_name, 'settings:night-shift');
   });
 
-  test('keeps outputs character by character', async () => {
-    const { id } = await steps.create();
-    const odd = '{"z":1e-7,"__proto__":{"x":[]},"constructor":null,"é😀":"\\""}';
-    const answer = await service.send('PATCH', `/runs/${id}`, { body: `{"outputs":${odd}}` });
-    assert.equal(answer.status, 200);
-    assert.ok((await read('?limit=1')).text.includes(`"outputs":${odd}`));
-  });
-
   test('holds the true sequence when mutations race', async () => {
     const { id } = await steps.create({ outputs: { n: -1 } });
     await Promise.all(Array.from({ length: 20 }, (_, n) => patch(id, { priority: n, outputs: { n } })));
@@ -160,27 +141,12 @@ describe('the audit log', () => {
     assert.equal((await list(`?limit=1&after=${newest.id + 1000}`))[0].id, newest.id);
   });
 
-  for (const [query, error] of [
-    ['limit=0', 'limit must be an integer from 1 to 500'],
-    ['limit=501', 'limit must be an integer from 1 to 500'],
-    ['limit=x', 'limit must be an integer from 1 to 500'],
-    ['limit=', 'limit must not be empty'],
-    ['after=0', 'after must be an integer of at least 1'],
-    ['after=-1', 'after must be an integer of at least 1'],
-    ['after=1.5', 'after must be an integer of at least 1'],
-    [`after=${2 ** 53}`, 'after must be an integer of at least 1'],
-    ['run=x', 'run is not a known query parameter'],
-  ] as const) {
-    test(`refuses ?${query}`, async () => {
-      assertInvalid(await read(`?${query}`), [error]);
-    });
-  }
-
-  for (const key of [KEYS.client, KEYS.worker]) {
-    test(`is for admins only: ${key} may not read it`, async () => {
-      assertError(await read('?limit=0', key), 403, `API key lacks scope 'admin'`);
-    });
-  }
+  test('refuses limits and cursors that cannot be', async () => {
+    for (const limit of ['0', '501', 'x'])
+      assertInvalid(await read(`?limit=${limit}`), ['limit must be an integer from 1 to 500']);
+    for (const after of ['0', '-1', '1.5', 2 ** 53])
+      assertInvalid(await read(`?after=${after}`), ['after must be an integer of at least 1']);
+  });
 });
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into answers of any shape

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, senderTo, startTestApp, type Send, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, senderTo, type Send } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
@@ -14,23 +15,20 @@ const missing = (name: string): string =>
   `header ${name} is required with an API key that is bound to workers`;
 
 describe('a key that is bound to workers', () => {
-  let service: TestApp;
-  let admin: RunSteps;
+  const service = useTestApp(() => ({
+    env: {
+      SERVICE_API_KEYS: `admin:${KEYS.admin},worker@one+gpu/*:bound-key-of-the-settings`,
+    },
+  }));
+  const admin = new RunSteps(service.send);
   let mine: RunSteps;
   let send: Send;
 
   beforeAll(async () => {
-    service = await startTestApp({
-      env: {
-        SERVICE_API_KEYS: `admin:${KEYS.admin},worker@one+gpu/*:bound-key-of-the-settings`,
-      },
-    });
-    admin = new RunSteps(service.send);
     const made = await issueKey(service, ['worker'], { worker_ids: ['one', 'gpu/*'] });
     send = senderTo(service.url, made.key);
     mine = new RunSteps(send);
   });
-  afterAll(() => service.close());
 
   const statusOf = async (id: string, path: string, by = send): Promise<number> => {
     const response = await by('GET', `/runs/${id}${path}`);
@@ -138,24 +136,6 @@ describe('a key that is bound to workers', () => {
     bodyOf(await mine.report(id, started, { worker: 'one', attempt: 1 }), 'OpRun');
     await service.send('PATCH', `/runs/${id}`, { body: { state: 'PENDING' } });
     assert.equal((await mine.get(id)).state, 'PENDING');
-  });
-
-  test('uses no other route', async () => {
-    const { id } = await admin.assigned({}, 'one');
-    const detail = 'API key is bound to workers and cannot use this route';
-    for (const path of ['/runs', `/runs/${id}/explain`, '/metrics']) {
-      assertError(await send('GET', path), 403, detail);
-    }
-    for (const path of ['/workers', '/overview', '/capacity', '/feed?topic=t', '/definitions']) {
-      assertError(await send('GET', path), 403, "API key lacks scope 'client'");
-    }
-  });
-
-  test('says which workers it is bound to', async () => {
-    const { body } = await send('GET', '/whoami');
-    assert.deepEqual([body.scopes, body.worker_ids], [['worker'], ['one', 'gpu/*']]);
-    const { body: listed } = await service.send('GET', '/api-keys');
-    assert.deepEqual(listed[0].worker_ids, ['one', 'gpu/*']);
   });
 
   test('may also come from SERVICE_API_KEYS', async () => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { makeApiKey } from '../../../src/auth/api-key.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { expireKey, issueKey, mistype, revokeKey } from '../../support/app/api-keys.js';
@@ -10,7 +10,8 @@ import {
   type TestScope,
 } from '../../support/app/route-access.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const SCOPES = ['admin', 'client', 'worker', 'metrics'] as const;
 
@@ -53,21 +54,19 @@ function refusalOfBound(route: string): { status: number; detail: string } | und
 }
 
 describe('every route of the OpenAPI document, crossed with every kind of key', () => {
-  let service: TestApp;
+  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
   let routes: string[];
   const cases: KeyCase[] = [];
   const issued: string[] = [];
   const answers: string[] = [];
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
     const issue = async (scopes: readonly TestScope[]) => {
       const made = await issueKey(service, scopes);
       issued.push(made.key);
       return made;
     };
     routes = documentedRoutes().map(([route]) => route);
-
     const expired = await issue(['admin']);
     await expireKey(service, expired);
     const revoked = await issue(['admin']);
@@ -96,7 +95,6 @@ describe('every route of the OpenAPI document, crossed with every kind of key', 
       worth: ['client', 'worker'],
     });
   });
-  afterAll(() => service.close());
 
   /** Sends an empty request; the body of an answer to somebody who was let in may never end. */
   async function knock(route: string, headers: Readonly<Record<string, string>>): Promise<Response> {

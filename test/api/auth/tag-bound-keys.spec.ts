@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { beforeAll, describe, it } from 'vitest';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ClaimQuota } from '../../../src/claims/claims.controller.js';
 import { WorkerPool } from '../../../src/workers/pool/worker-pool.js';
@@ -7,7 +7,8 @@ import { assertError } from '../../support/http/answer-shapes.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { fence, newSecretsKey } from '../../support/app/secrets.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, senderTo, startTestApp, type Send, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, senderTo, type Send } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const CAPABLE = ['env', 'secrets'];
 const FIRST = { priority: 2 ** 31 - 1 };
@@ -15,8 +16,18 @@ const VAULT = "API key is not bound to tag 'prod-vault'";
 
 for (const pool of ['memory', 'shared']) {
   describe(`a key that is bound to tags and capabilities, with the pool ${pool}`, () => {
-    let service: TestApp;
-    let admin: RunSteps;
+    const service = useTestApp(() => ({
+      env: {
+        SERVICE_WORKER_POOL: pool,
+        SERVICE_SECRETS_KEY: newSecretsKey(),
+        SERVICE_API_KEYS: [
+          `admin:${KEYS.admin}`,
+          'worker@w-1+tag:dev+capability:env+capability:secrets:key-of-the-settings-1',
+          'worker@tag:dev:key-of-the-settings-2',
+        ].join(','),
+      },
+    }));
+    const admin = new RunSteps(service.send);
     /** Bound to w-1 and to a tag and capabilities: by the settings, and by the API. */
     let ofSettings: Send;
     let ofApi: Send;
@@ -24,18 +35,6 @@ for (const pool of ['memory', 'shared']) {
     let anyId: Send;
 
     beforeAll(async () => {
-      service = await startTestApp({
-        env: {
-          SERVICE_WORKER_POOL: pool,
-          SERVICE_SECRETS_KEY: newSecretsKey(),
-          SERVICE_API_KEYS: [
-            `admin:${KEYS.admin}`,
-            'worker@w-1+tag:dev+capability:env+capability:secrets:key-of-the-settings-1',
-            'worker@tag:dev:key-of-the-settings-2',
-          ].join(','),
-        },
-      });
-      admin = new RunSteps(service.send);
       ofSettings = senderTo(service.url, 'key-of-the-settings-1');
       anyId = senderTo(service.url, 'key-of-the-settings-2');
       const made = await issueKey(service, ['worker'], {
@@ -46,7 +45,6 @@ for (const pool of ['memory', 'shared']) {
       ofApi = senderTo(service.url, made.key);
       await service.send('PUT', '/secrets/vault', { body: { kind: 'opaque', value: 'hunter2' } });
     });
-    afterAll(() => service.close());
 
     const both = (): readonly Send[] => [ofSettings, ofApi];
     const workerOf = async (id: string): Promise<Json> => {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { checkInvariants } from '../../support/runs/run-invariants.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { atDepth, testSeed } from '../../support/depth.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const ROUNDS = atDepth({ fast: 6, all: 60 });
 /** TEST_SEED=n tries other bodies; a failure prints the seed and the path of the shrunk one. */
@@ -86,18 +86,14 @@ function comparable(value: unknown, ids: readonly string[]): unknown {
 }
 
 describe('a bulk request and the same requests one after the other', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-  let bulk: BulkSteps;
+  const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
+  const steps = new RunSteps(service.send);
+  const bulk = new BulkSteps(service.send);
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
-    steps = new RunSteps(service.send);
-    bulk = new BulkSteps(service.send);
     await steps.heartbeat('w');
     await steps.heartbeat('v');
   });
-  afterAll(() => service.close());
 
   test('create the same runs and refuse the same in the same words', async () => {
     const seen = new Set<number>();

@@ -1,17 +1,13 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { describe, test } from 'vitest';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const LOCKED = { status: 400, error: { detail: 'Run is already in terminal state CANCELLED' } };
 
 describe('many runs cancelled or retried by one request', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
 
   const create = async (): Promise<string> =>
     (await service.send('POST', '/runs', { body: { image: 'i' } })).body.id;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { SchedulerRegistry } from '@nestjs/schedule';
-import { afterAll, beforeAll, describe, test, vi } from 'vitest';
+import { beforeAll, describe, test, vi } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import {
   BULK_OPERATIONS,
@@ -10,27 +10,19 @@ import {
 import { BulkRunsService } from '../../../src/runs/bulk/bulk-runs.service.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import {
-  KEYS,
-  settingsName,
-  startTestApp,
-  type TestAnswer,
-  type TestApp,
-} from '../../support/app/test-app.js';
+import { KEYS, settingsName, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /** The job runs only when a test asks for it. */
 describe('bulk operations', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
   let job: BulkOperationsJob;
 
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
+  beforeAll(() => {
     job = service.app.get(BulkOperationsJob, { strict: false });
     service.app.get(SchedulerRegistry).deleteTimeout(BULK_OPERATIONS);
   });
-  afterAll(() => service.close());
 
   const ask = (body: object, key: string = KEYS.client, idempotencyKey?: string): Promise<TestAnswer> =>
     service.send('POST', '/bulk-operations', {

@@ -1,17 +1,12 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, onTestFinished, test, vi } from 'vitest';
+import { describe, onTestFinished, test, vi } from 'vitest';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { startTestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('section 1: what the service does', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '' } });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '' } });
+  const steps = new RunSteps(service.send);
 
   describe('as specified', () => {
     test('a run names image, inputs, priority, constraints, retry policy and a topic', async () => {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { readWarnings } from '@longshore/common/warnings';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const NO_CONSTRAINTS = { ram_mb: 0, vram_mb: 0, cpu: 0, gpu_id: null };
 
@@ -18,13 +19,8 @@ const TYPES: readonly (readonly [names: readonly string[], fits: unknown, other:
   ];
 
 describe('section 4: definitions', () => {
-  let service: TestApp;
+  const service = useTestApp();
   let made = 0;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
 
   const upsert = (body: object): Promise<TestAnswer> => service.send('POST', '/definitions', { body });
   /** An upsert that must be taken. */

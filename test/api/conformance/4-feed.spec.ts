@@ -1,24 +1,19 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
 import { FeedRetention } from '../../../src/feed/feed-retention.js';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { EventStreamReader } from '../../support/runs/event-stream.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { startTestApp, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const DAY_MS = 86_400_000;
 
 describe('section 4: the feed of a topic', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   /** A topic with so many events of one run; answers the run's id. */
   const fill = async (topic: string, events: number): Promise<string> => {

@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertHealth } from '../../support/monitoring/health.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { startTestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('section 4: health', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
 
   describe('as specified', () => {
     test('a health check answers an object of texts', async () => {

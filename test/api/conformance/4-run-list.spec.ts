@@ -1,20 +1,19 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
 describe('section 4: the list of runs', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
   /** Ids of twelve runs, newest first. */
   let ids: string[];
 
   beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
     await service.send('POST', '/definitions', { body: { id: 'def', version: '1', image: 'of-def' } });
     const made: string[] = [];
     for (let i = 0; i < 10; i += 1) {
@@ -27,7 +26,6 @@ describe('section 4: the list of runs', () => {
     ids = made.toReversed();
     await service.send('POST', `/runs/${ids[3]}/cancel`);
   });
-  afterAll(() => service.close());
 
   const get = (query = ''): Promise<TestAnswer> => service.send('GET', `/runs${query}`);
   const list = async (query: string): Promise<{ found: string[]; more: boolean }> => {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /** One request of every kind, and the scopes beside admin that may send it. */
 const REQUESTS: readonly (readonly [method: string, path: string, scopes: readonly string[]])[] = [
@@ -37,12 +38,7 @@ const REQUESTS: readonly (readonly [method: string, path: string, scopes: readon
 ];
 
 describe('section 5: authentication', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
 
   describe('as specified', () => {
     test('the API key is read from a header', async () => {

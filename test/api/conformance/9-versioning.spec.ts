@@ -1,14 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { describe, test } from 'vitest';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('section 9: versioning', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
 
   const store = async (version: string, image: string): Promise<void> => {
     const answer = await service.send('POST', '/definitions', { body: { id: 'tool', version, image } });

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, type TestAnswer } from '../../support/app/test-app.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const KIB_32 = 32 * 1024;
 const SPECS = {
@@ -13,13 +14,8 @@ const SPECS = {
   any: { type: 'object', default: { a: [1, 'b c'] } },
 };
 
-let service: TestApp;
+const service = useTestApp();
 let made = 0;
-
-beforeAll(async () => {
-  service = await startTestApp();
-});
-afterAll(() => service.close());
 
 const store = (options: object): Promise<TestAnswer> => {
   made += 1;
@@ -168,12 +164,6 @@ describe('references in command, args and env of a definition', () => {
     ]);
     const own = await runOf(words, { inputs: { text: 'x'.repeat(5000) }, command: ['own'] });
     assert.deepEqual([own.status, own.body.command], [201, ['own']]);
-  });
-
-  test('of secrets are no references', async () => {
-    assertInvalid(await store({ secrets: { A: '${inputs.text}' } }), [
-      'secrets.A must be a name of letters, digits, ".", "_" and "-" that starts with a letter or digit of 1 to 128 characters',
-    ]);
   });
 });
 

@@ -1,17 +1,13 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('limits of definitions', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp({
-      env: { SERVICE_MAX_DEFINITION_BYTES: '2048', SERVICE_MAX_DEFINITION_VERSIONS: '3' },
-    });
+  const service = useTestApp({
+    env: { SERVICE_MAX_DEFINITION_BYTES: '2048', SERVICE_MAX_DEFINITION_VERSIONS: '3' },
   });
-  afterAll(() => service.close());
 
   function put(id: string, version: string, text = ''): Promise<TestAnswer> {
     const specs = { text: { type: 'string', default: text } };
@@ -44,13 +40,11 @@ describe('limits of definitions', () => {
 });
 
 describe('DELETE /definitions/{name}', () => {
-  let service: TestApp;
+  const service = useTestApp({ env: { SERVICE_MAX_DEFINITION_VERSIONS: '2' } });
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_MAX_DEFINITION_VERSIONS: '2' } });
     for (const version of ['1', '2']) await put(version);
   });
-  afterAll(() => service.close());
 
   function put(version: string): Promise<TestAnswer> {
     const body = {

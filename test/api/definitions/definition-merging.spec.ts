@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const DEFINED = {
   constraints: { ram_mb: 100, cpu_millis: 1500, cpu_limit_millis: 3000, shm_mb: 50 },
@@ -11,10 +12,9 @@ const DEFINED = {
 const SHOWN = { vram_mb: 0, gpu_id: null, ...DEFINED.constraints, cpu: 2 };
 
 describe('a run of a definition', () => {
-  let service: TestApp;
+  const service = useTestApp();
 
   beforeAll(async () => {
-    service = await startTestApp();
     for (const body of [
       { id: 'full', version: '1', image: 'i', ...DEFINED },
       { id: 'whole', version: '1', image: 'i', constraints: { cpu: 4 } },
@@ -22,7 +22,6 @@ describe('a run of a definition', () => {
     ])
       assert.equal((await service.send('POST', '/definitions', { body })).status, 201);
   });
-  afterAll(() => service.close());
 
   const runOf = (definition: string, body: object): Promise<TestAnswer> =>
     service.send('POST', `/definitions/${definition}/runs`, { body });

@@ -1,19 +1,15 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { variables } from '../../support/runs/run-options.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { startTestApp, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const KIB_32 = 32 * 1024;
 
 describe('the options of a definition', () => {
-  let service: TestApp;
+  const service = useTestApp();
   let made = 0;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
 
   const define = async (options: object): Promise<string> => {
     made += 1;
@@ -97,17 +93,6 @@ describe('the options of a definition', () => {
     assertInvalid(await runOf(large, { env: { B: '' } }), [
       `env must have at most ${KIB_32} bytes of names and values`,
     ]);
-  });
-
-  test('may change so that a repeated request would be refused, and it still answers with its run', async () => {
-    const definition = await define({});
-    const request = { body: { secrets: { A: 's' } }, headers: { 'Idempotency-Key': 'again' } };
-    const first = await service.send('POST', `${definition}/runs`, request);
-    assert.equal(first.status, 201, first.text);
-    const body = { id: `def-${made}`, version: '1', image: 'i', env: { A: '1' } };
-    assert.equal((await service.send('POST', '/definitions', { body })).status, 200);
-    const again = await service.send('POST', `${definition}/runs`, request);
-    assert.deepEqual([again.status, again.body.id], [201, first.body.id]);
   });
 
   test('are taken away when it is replaced without them, and the audit log has the difference', async () => {

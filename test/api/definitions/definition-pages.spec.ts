@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test, vi } from 'vitest';
+import { beforeAll, describe, test, vi } from 'vitest';
 import type { DefinitionEntity } from '../../../src/database/entities/definition.entity.js';
 import { DefinitionRepository } from '../../../src/definitions/definition.repository.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('GET /definitions in pages', () => {
-  let service: TestApp;
+  const service = useTestApp();
   /** In the order of the list. */
   const names = ['a/2', 'a/1', 'a/10', 'b/1', 'c/1', 'c/0'];
 
   beforeAll(async () => {
-    service = await startTestApp();
     // Definitions in another order than the list's, versions of one in its order: the oldest first.
     for (const name of [...names.slice(3), ...names.slice(0, 3)]) {
       const [id, version] = name.split('/');
@@ -18,7 +17,6 @@ describe('GET /definitions in pages', () => {
       assert.equal(status, 201);
     }
   });
-  afterAll(() => service.close());
 
   async function list(query: string): Promise<string[]> {
     const { status, body } = await service.send('GET', `/definitions${query}`);
@@ -61,10 +59,9 @@ describe('GET /definitions in pages', () => {
 });
 
 describe('the newest versions and the versions of one definition', () => {
-  let service: TestApp;
+  const service = useTestApp();
 
   beforeAll(async () => {
-    service = await startTestApp();
     for (const name of ['b/1', 'B-two/1', 'a/2', 'a/1', 'a/10', 'c/1']) {
       const [id, version] = name.split('/');
       await service.send('POST', '/definitions', { body: { id, version, image: `i${version}` } });
@@ -72,7 +69,6 @@ describe('the newest versions and the versions of one definition', () => {
     // A replaced version stays where it was.
     await service.send('POST', '/definitions', { body: { id: 'a', version: '2', image: 'new' } });
   });
-  afterAll(() => service.close());
 
   async function names(path: string): Promise<string[]> {
     const { status, body, text } = await service.send('GET', path);
@@ -111,16 +107,14 @@ describe('the newest versions and the versions of one definition', () => {
 
 describe('a list of definitions that is read in several steps', () => {
   const COUNT = 120;
-  let service: TestApp;
+  const service = useTestApp();
 
   beforeAll(async () => {
-    service = await startTestApp();
     for (let version = 0; version < COUNT; version += 1) {
       const body = { id: 'a', version: `${version}`, image: 'i' };
       assert.equal((await service.send('POST', '/definitions', { body })).status, 201);
     }
   });
-  afterAll(() => service.close());
 
   for (const [method, path] of [
     ['list', '/definitions'],

@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
-let service: TestApp;
+const service = useTestApp();
 let made = 0;
-
-beforeAll(async () => {
-  service = await startTestApp();
-});
-afterAll(() => service.close());
 
 const store = (specs: object): Promise<TestAnswer> => {
   made += 1;

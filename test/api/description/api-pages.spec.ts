@@ -2,18 +2,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readlinkSync } from 'node:fs';
 import { connect } from 'node:net';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { skipFor } from '../../support/skip.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('the pages of the API description', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
 
   async function ask(path: string, headers: Readonly<Record<string, string>> = {}) {
     return service.send('GET', path, { key: null, headers });

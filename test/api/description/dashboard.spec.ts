@@ -1,21 +1,19 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { get, type IncomingMessage } from 'node:http';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('the files of the dashboard', () => {
-  let service: TestApp;
+  const service = useTestApp();
   let page: string;
   let script: string;
 
   beforeAll(async () => {
-    service = await startTestApp();
     page = await (await fetch(`${service.url}/ui/`)).text();
     const name = /src="\.\/(assets\/[\w-]+\.js)"/.exec(page)?.[1] ?? assert.fail(page);
     script = `/ui/${name}`;
   });
-  afterAll(() => service.close());
 
   /** A request whose answer is not unpacked on the way. */
   async function fetchRaw(path: string, headers: Readonly<Record<string, string>> = {}) {

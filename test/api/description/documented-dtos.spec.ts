@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { Body, Controller, Module, Param, ParseIntPipe, Post, Get, Query } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { RouteParamtypes } from '@nestjs/common/internal';
@@ -25,7 +25,8 @@ import { Public } from '../../../src/auth/access.js';
 import { declaredParameters } from '../../../src/common/http/request/handler-inputs.js';
 import { DtoPlan } from '../../../src/common/http/validation/dto-plan.js';
 import { JsonObject } from '../../../src/common/http/validation/dto-decorators.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 class Address {
   @IsString() street: string;
@@ -192,11 +193,7 @@ class DtoController {
 class DtoModule {}
 
 describe('DTO classes as Nest, class-validator and class-transformer document them', () => {
-  let service: TestApp;
-  beforeAll(async () => {
-    service = await startTestApp({ extensions: [DtoModule] });
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ extensions: [DtoModule] });
 
   function post(path: string, body: unknown): Promise<TestAnswer> {
     return service.send('POST', `/dto/${path}`, { body });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { afterEach, describe, test } from 'vitest';
 import { makeApiKey } from '../../../src/auth/api-key.js';
 import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { MetricsPage } from '../../../src/common/metrics/metrics.controller.js';
@@ -7,9 +7,10 @@ import { cursorsOf } from '../../../src/feed/feed-cursors.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
 import { createRun, note } from '../../support/app/feed-app.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, startTestApp, type TestAnswer } from '../../support/app/test-app.js';
 import { ApiDescription, readApiDocument, type Operation } from '../../support/fuzz/api-document.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const EXAMPLE_RUN_ID = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const EXAMPLE_CURSOR = 'AAAAAAAAAAEm6-5TRbw';
@@ -44,14 +45,8 @@ interface Request {
 
 describe('the example of an error response is what the service answers', () => {
   const api = new ApiDescription(readApiDocument());
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
+  const steps = new RunSteps(service.send);
 
   /** Responses whose example is another one, all of them in one failure. */
   const problems: string[] = [];

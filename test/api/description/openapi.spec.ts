@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import {
   ApiDescription,
   readApiDocument,
@@ -8,7 +8,8 @@ import {
 } from '../../support/fuzz/api-document.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -46,16 +47,14 @@ const TEXTS = [
 ];
 
 describe('the API description', () => {
-  let service: TestApp;
+  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
   let document: ApiDocument;
   let api: ApiDescription;
 
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
+  beforeAll(() => {
     document = readApiDocument();
     api = new ApiDescription(document);
   });
-  afterAll(() => service.close());
 
   test('names the schemas of the specification, describes every schema and uses it', () => {
     const { schemas } = document.components;
@@ -133,19 +132,6 @@ describe('the API description', () => {
     }
     for (const { id, responses } of api.operations) {
       if (['claimRuns', 'reportEvents'].includes(id)) assert.ok(!('404' in responses), id);
-    }
-  });
-
-  test('says that a feed which is switched off answers 503 without Retry-After', async () => {
-    const off = await startTestApp({ env: { SERVICE_FEED_ENABLED: 'false' } });
-    try {
-      const answer = await off.send('GET', '/feed?topic=t');
-      const operation = api.operations.find(({ id }) => id === 'readFeed') ?? assert.fail('no readFeed');
-      assert.equal(answer.status, 503);
-      assert.equal(answer.headers.get('retry-after'), null);
-      api.check(operation, answer);
-    } finally {
-      await off.close();
     }
   });
 

@@ -1,19 +1,13 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('events of an attempt beyond their limits', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({
-      env: { SERVICE_MAX_ATTEMPT_EVENTS: '5', SERVICE_MAX_ATTEMPT_EVENT_BYTES: '2048' },
-    });
-    steps = new RunSteps(service.send);
+  const service = useTestApp({
+    env: { SERVICE_MAX_ATTEMPT_EVENTS: '5', SERVICE_MAX_ATTEMPT_EVENT_BYTES: '2048' },
   });
-  afterAll(() => service.close());
+  const steps = new RunSteps(service.send);
 
   const types = async (id: string): Promise<string[]> => (await steps.poll(id)).map(({ type }) => type);
 

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { RunSteps, type Fence } from '../../support/runs/run-steps.js';
-import { KEYS, senderTo, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, senderTo, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 type Key = 'admin' | 'client' | 'worker' | 'both';
 
@@ -19,16 +20,13 @@ const EVENTS = [
 ] as const;
 
 describe('events by scope', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
   let keys: Readonly<Record<Key, string>>;
 
   beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
     keys = { ...KEYS, both: (await issueKey(service, ['client', 'worker'])).key };
   });
-  afterAll(() => service.close());
 
   const poll = (id: string, key: string, query: string): Promise<TestAnswer> =>
     service.send('GET', `/runs/${id}/events${query}`, { key });

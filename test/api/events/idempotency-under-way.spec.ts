@@ -1,18 +1,17 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const HOLD = 42;
 
 describe('a creation with an Idempotency-Key that is under way', () => {
-  let service: TestApp;
-  let twin: TestApp;
+  const service = useTestApp();
+  const twin = useTestApp(() => ({ database: service.database }));
 
   beforeAll(async () => {
-    service = await startTestApp();
-    twin = await startTestApp({ database: service.database });
     await service.dataSource.query(`
       create function interfere() returns trigger language plpgsql as $$
       begin
@@ -25,10 +24,6 @@ describe('a creation with an Idempotency-Key that is under way', () => {
       end $$;
       create trigger interfere before insert on queue for each row execute function interfere();
     `);
-  });
-  afterAll(async () => {
-    await twin.close();
-    await service.close();
   });
 
   const post = (key: string, body: object, at = service): Promise<TestAnswer> =>

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { beforeAll, describe, test } from 'vitest';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const MB = 1024 * 1024;
 const EVENTS = 12;
@@ -8,11 +8,10 @@ const BYTES = 900_000;
 const ENV = { SERVICE_MAX_ATTEMPT_EVENT_BYTES: String(EVENTS * MB) };
 
 describe('a run whose events come to more than an answer may embed', () => {
-  let service: TestApp;
+  const service = useTestApp({ env: ENV });
   let id: string;
 
   beforeAll(async () => {
-    service = await startTestApp({ env: ENV });
     id = (await service.send('POST', '/runs', { body: { image: 'i' } })).body.id;
     for (let n = 0; n < EVENTS; n += 1) {
       const added = await service.send('POST', `/runs/${id}/events`, {
@@ -22,7 +21,6 @@ describe('a run whose events come to more than an answer may embed', () => {
       assert.equal(added.status, 204, added.text);
     }
   });
-  afterAll(() => service.close());
 
   const EMBEDDING = [
     ['the run', () => `/runs/${id}`, (body: { events: object[] }) => body.events],

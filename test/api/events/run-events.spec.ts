@@ -1,13 +1,13 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
+import { afterEach, describe, it } from 'vitest';
 import { map } from 'rxjs';
 import type { CommittedEvent } from '../../../src/runs/events/committed-event.js';
 import { RunEvents } from '../../../src/runs/run-events.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { until } from '../../support/service-process.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 /** An application, its run steps, and the events that a subscriber of it has got. */
 interface Scene {
@@ -27,14 +27,10 @@ function fail(): never {
 }
 
 describe('RunEvents.committed$', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   const apps: TestApp[] = [];
 
-  beforeAll(async () => {
-    database = await openTestDatabase();
-  });
   afterEach(() => Promise.all(apps.splice(0).map((app) => app.close())));
-  afterAll(() => database.close());
 
   async function start(): Promise<Scene> {
     const app = await startTestApp({ database });

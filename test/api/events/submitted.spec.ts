@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
-import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { letTimePass, until } from '../../support/app/passing-time.js';
 import { RunSteps, type Fence } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -13,15 +13,10 @@ const JOB = { engine: 'kubernetes', engine_id: 'uid-1' };
 const NO_ROOM = { ...JOB, reason: '0/3 nodes are available: 3 Insufficient cpu.' };
 
 describe('SUBMITTED', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
-    steps = new RunSteps(service.send);
-  });
   beforeEach(() => steps.emptyQueue());
-  afterAll(() => service.close());
 
   const submit = (id: string, payload: unknown = JOB, fence: Fence = HOLDER): Promise<TestAnswer> =>
     steps.report(id, { type: 'SUBMITTED', msg: 'submitted', payload }, fence);
@@ -79,40 +74,12 @@ describe('SUBMITTED', () => {
       assertError(await submit(pending), 409, `Run '${pending}' is not assigned to worker 'w'`);
     });
 
-    test('is there once, however often it is sent under its key', async () => {
-      const { id } = await steps.assigned();
-      const body = { type: 'SUBMITTED', msg: '', payload: JOB };
-      const headers = { 'X-Worker-Id': 'w', 'X-Run-Attempt': '1', 'Idempotency-Key': `uid-1:${id}` };
-      for (let time = 0; time < 3; time += 1) {
-        const answer = await service.send('POST', `/runs/${id}/events`, {
-          body,
-          headers,
-          key: KEYS.worker,
-        });
-        assert.equal(answer.status, 200, answer.text);
-      }
-      assert.deepEqual(await typesOf(id), ['SUBMITTED']);
-    });
-
     test('may hold anything, as an event of that name that an image prints always could', async () => {
       const { id } = await steps.running();
       for (const payload of [{}, { engine: 7 }, { engine: null, engine_id: [] }, { order: 12 }]) {
         await submitted(id, payload);
       }
       assert.equal((await steps.poll(id)).length, 5);
-    });
-
-    test('may be reported with other events at once', async () => {
-      const { id } = await steps.assigned();
-      const of = { run_id: id, attempt: 1, msg: '' };
-      const events = [
-        { ...of, type: 'SUBMITTED', payload: JOB },
-        { ...of, type: 'STARTED', payload: { worker_id: 'w' } },
-      ];
-      const results = await new BulkSteps(service.send).report('w', events);
-      assert.deepEqual(results, [{ status: 204 }, { status: 204 }]);
-      assert.deepEqual(await typesOf(id), ['SUBMITTED', 'STARTED']);
-      assert.equal((await explain(id)).holder.engine.id, 'uid-1');
     });
   });
 

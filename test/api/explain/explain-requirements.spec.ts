@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { afterEach, describe, test } from 'vitest';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -10,15 +10,11 @@ const idsOf = (ops: readonly any[]): string[] => ops.map(({ id }) => id);
 
 for (const scheduler of ['direct', 'fit']) {
   describe(`an explanation by the strategy ${scheduler} of a run that not every worker may get`, () => {
-    let service: TestApp;
-    let steps: RunSteps;
-
-    beforeAll(async () => {
-      service = await startTestApp({
-        env: { SERVICE_SCHEDULER: scheduler, SERVICE_WORKER_TIMEOUT: '3600' },
-      });
-      steps = new RunSteps(service.send);
+    const service = useTestApp({
+      env: { SERVICE_SCHEDULER: scheduler, SERVICE_WORKER_TIMEOUT: '3600' },
     });
+    const steps = new RunSteps(service.send);
+
     afterEach(async () => {
       for (const state of ['PENDING', 'ASSIGNED', 'RUNNING']) {
         for (const { id } of (await service.send('GET', `/runs?limit=100&state=${state}`)).body.data) {
@@ -29,7 +25,6 @@ for (const scheduler of ['direct', 'fit']) {
         await service.send('DELETE', `/workers/${id}`);
       }
     });
-    afterAll(() => service.close());
 
     async function explain(id: string): Promise<any> {
       return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');

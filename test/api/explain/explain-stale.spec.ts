@@ -1,22 +1,16 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
 describe('an explanation with stale workers', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({
-      env: { SERVICE_WORKER_TIMEOUT: '0.75', SERVICE_REAPER_INTERVAL: '3600' },
-    });
-    steps = new RunSteps(service.send);
+  const service = useTestApp({
+    env: { SERVICE_WORKER_TIMEOUT: '0.75', SERVICE_REAPER_INTERVAL: '3600' },
   });
-  afterAll(() => service.close());
+  const steps = new RunSteps(service.send);
 
   async function explain(id: string): Promise<any> {
     return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
-import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
+import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
-
-const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
 /** What a worker has. */
 const has = (cpu: number, ramMb: number, ...gpus: readonly number[]): Record<string, unknown> => ({
@@ -31,15 +30,10 @@ function fillQueue({ dataSource }: TestApp, count: number): Promise<number> {
 const NONE = { not_claiming: 0, stale: 0 };
 
 describe('an explanation', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
   beforeEach(() => steps.emptyQueue());
-  afterAll(() => service.close());
 
   async function explain(id: string, key: string = KEYS.client): Promise<any> {
     return bodyOf(await service.send('GET', `/runs/${id}/explain`, { key }), 'RunExplanation');
@@ -192,31 +186,13 @@ describe('an explanation', () => {
     assert.deepEqual([ended.event, ended.msg], [null, null]);
     assert.match(summary, /^COMPLETED set by an admin at /);
   });
-
-  test('is there for clients and workers, and 404 where there is no such run', async () => {
-    const { id } = await steps.create();
-    assert.deepEqual((await explain(id, KEYS.worker)).run_id, id);
-    for (const unknown of [NOBODY, 'x', '%00']) {
-      const answer = await service.send('GET', `/runs/${unknown}/explain`);
-      assert.equal(answer.status, 404);
-    }
-    assertError(await service.send('GET', `/runs/${NOBODY}/explain`), 404, `OpRun '${NOBODY}' not found`);
-    const asked = await service.send('GET', `/runs/${id}/explain?x=1`);
-    assert.equal(asked.status, 400);
-  });
 });
 
 describe('an explanation of workers', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({
-      env: { SERVICE_SCHEDULER: 'fit', SERVICE_FIT_RESERVE_AFTER: '0', SERVICE_WORKER_TIMEOUT: '600' },
-    });
-    steps = new RunSteps(service.send);
+  const service = useTestApp({
+    env: { SERVICE_SCHEDULER: 'fit', SERVICE_FIT_RESERVE_AFTER: '0', SERVICE_WORKER_TIMEOUT: '600' },
   });
-  afterAll(() => service.close());
+  const steps = new RunSteps(service.send);
 
   async function explain(id: string): Promise<any> {
     return bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');

@@ -1,59 +1,21 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cursorsOf } from '../../../src/feed/feed-cursors.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { createRun, note } from '../../support/app/feed-app.js';
 import { beforeTimeOut } from '../../support/app/passing-time.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, startTestApp } from '../../support/app/test-app.js';
+import { assertInvalid } from '../../support/http/answer-shapes.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('GET /feed', () => {
-  let service: TestApp;
-  const get = (query: string, key: string = KEYS.client) => service.send('GET', `/feed?${query}`, { key });
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
-
-  test('mirrors every event of a run on its topic as in the timeline, oldest first', async () => {
-    const id = await createRun(service.send, 'mirror me');
-    const events = [
-      { type: 'STARTED', msg: 'go', payload: { worker_id: 'w' } },
-      { type: 'PROGRESS', msg: 50 },
-      { type: 'NOTE', msg: '', payload: { a: { b: [1, null] }, __proto__x: 1 } },
-      { type: 'COMPLETED', msg: 'done', payload: { outputs: { o: 1 } } },
-    ];
-    await service.send('POST', '/workers/heartbeat', {
-      body: { worker_id: 'w', resources: { cpu_cores: 1, ram_mb: 1, gpus: [] }, tags: [] },
+  const service = useTestApp();
+  const createLabelled = (given: object) =>
+    service.send('POST', '/runs', {
+      body: { image: 'i', event_delivery: { topic: 'labelled', ...given } },
     });
-    await service.send('POST', '/workers/w/claim');
-    for (const body of events) {
-      assert.equal((await service.send('POST', `/runs/${id}/events`, { body })).status, 200);
-    }
-    const timeline = (await service.send('GET', `/runs/${id}`)).body.events;
-    const page = await get('topic=mirror+me');
-    assert.deepEqual(
-      page.body.events.map(({ cursor: _cursor, state: _state, ...event }: Record<string, unknown>) => event),
-      timeline.map(({ id: _id, ...event }: Record<string, unknown>) => ({ run_id: id, ...event })),
-    );
-    assert.deepEqual(
-      page.body.events.map(({ state }: { state: string }) => state),
-      ['RUNNING', 'RUNNING', 'RUNNING', 'COMPLETED'],
-    );
-    assert.deepEqual(Object.keys(page.body.events[0]), [
-      'cursor',
-      'run_id',
-      'attempt',
-      'type',
-      'msg',
-      't',
-      'state',
-      'payload',
-    ]);
-    assert.equal(page.body.next_cursor, page.body.events[3].cursor);
-    assert.equal(page.body.has_more, false);
-  });
+  const get = (query: string, key: string = KEYS.client) => service.send('GET', `/feed?${query}`, { key });
 
   test('pages by limit, with has_more exact at the boundary, and never repeats or skips', async () => {
     const id = await createRun(service.send, 'paged');
@@ -93,36 +55,57 @@ describe('GET /feed', () => {
     );
   });
 
-  test('accepts any printable topic unchanged', async () => {
-    const topic = `${'\u{1F6A2}'.repeat(100)} & %/"'\\ é`;
-    const id = await createRun(service.send, topic);
-    await note(service.send, id, 'x');
-    const { body } = await get(`topic=${encodeURIComponent(topic)}`);
-    assert.equal(body.events.length, 1);
+  test('refuses topics and parameters that cannot be', async () => {
+    const TOPIC = 'topic must be a string without control characters of 1 to 255 characters';
+    for (const [query, line] of [
+      ['topic=', 'topic must not be empty'],
+      [`topic=${'x'.repeat(256)}`, TOPIC],
+      ['topic=a%0Ab', TOPIC],
+      ['topic=a&after=', 'after must not be empty'],
+      ['topic=a&before=x', 'before is not a known query parameter'],
+    ] as const)
+      assertInvalid(await get(query), [line]);
   });
 
-  for (const [query, line] of [
-    ['', 'topic is required'],
-    ['topic=', 'topic must not be empty'],
-    [`topic=${'x'.repeat(256)}`, 'topic must be a string without control characters of 1 to 255 characters'],
-    ['topic=a%0Ab', 'topic must be a string without control characters of 1 to 255 characters'],
-    ['topic=a&limit=0', 'limit must be an integer from 1 to 500'],
-    ['topic=a&limit=501', 'limit must be an integer from 1 to 500'],
-    ['topic=a&limit=1.5', 'limit must be an integer from 1 to 500'],
-    ['topic=a&wait=31', 'wait must be an integer from 0 to 30'],
-    ['topic=a&wait=-1', 'wait must be an integer from 0 to 30'],
-    ['topic=a&after=', 'after must not be empty'],
-    ['topic=a&before=x', undefined],
-    ['topic=a&topic=b', 'topic must not be given more than once'],
-  ] as const) {
-    test(`refuses ?${query.slice(0, 40)} in words`, async () => {
-      const { status, body } = await get(query);
-      assert.equal(status, 400);
-      assert.equal(body.detail, 'Request validation failed');
-      if (line === undefined) assert.match(body.errors[0], /before/);
-      else assert.deepEqual(body.errors, [line]);
-    });
-  }
+  test('shows the attributes of the run with each event, and counts them as bytes of the page', async () => {
+    const attributes = { tenant: 'a', note: 'x'.repeat(500_000) };
+    for (const given of [{ attributes: { tenant: 'b' } }, {}, { attributes: {} }]) {
+      assert.equal(await note(service.send, (await createLabelled(given)).body.id, 'x'), 204);
+    }
+    const { body: small } = await get('topic=labelled');
+    assert.deepEqual(
+      small.events.map((event: object) => ('attributes' in event ? event.attributes : 'absent')),
+      [{ tenant: 'b' }, 'absent', {}],
+    );
+    const { id } = (await createLabelled({ attributes })).body;
+    for (let n = 0; n < 20; n += 1) await note(service.send, id, n);
+    const page = await get(`topic=labelled&limit=500&after=${small.next_cursor}`);
+    assert.ok(page.text.length < 6_000_000, `${page.text.length} bytes`);
+    assert.equal(page.body.has_more, true);
+    assert.deepEqual(page.body.events[0].attributes, attributes);
+  });
+
+  test('/cursor returns a cursor for the newest or for future events', async () => {
+    const cursor = async (query: string): Promise<string> => {
+      const { status, body } = await service.send('GET', `/feed/cursor?${query}`);
+      assert.equal(status, 200);
+      return body.cursor;
+    };
+    const unused = await cursor('topic=ends&back=5');
+    const id = await createRun(service.send, 'ends');
+    for (let msg = 1; msg <= 3; msg += 1) await note(service.send, id, msg);
+    const behind = async (cursorOfPage: string): Promise<unknown[]> =>
+      (await get(`topic=ends&after=${cursorOfPage}`)).body.events.map(({ msg }: { msg: unknown }) => msg);
+    assert.deepEqual(await behind(unused), [1, 2, 3]);
+    assert.deepEqual(await behind(await cursor('topic=ends&back=2')), [2, 3]);
+    assert.deepEqual(await behind(await cursor('topic=ends&back=9')), [1, 2, 3]);
+    const end = await cursor('topic=ends');
+    await note(service.send, id, 4);
+    assert.deepEqual(await behind(end), [4]);
+    await service.dataSource.query(`update feed_topics set first_position = 3 where topic = 'ends'`);
+    assert.equal((await get(`topic=ends&after=${await cursor('topic=ends&back=9')}`)).status, 200);
+    assert.equal((await service.send('GET', '/feed/cursor?topic=ends&back=-1')).status, 400);
+  });
 
   test('refuses cursors that are malformed, altered, of another topic, or ahead of the feed', async () => {
     const id = await createRun(service.send, 'cursors');
@@ -157,43 +140,10 @@ describe('GET /feed', () => {
     });
     assert.equal((await get(`topic=unused&after=${cursorsOf('unused', null)(1)}`)).status, 400);
   });
-
-  test('returns 410 for events that retention has removed, with the oldest valid cursor', async () => {
-    const id = await createRun(service.send, 'retained');
-    for (let n = 1; n <= 4; n += 1) await note(service.send, id, n);
-    const all = (await get('topic=retained')).body.events;
-    await service.dataSource.query(
-      `with d as (delete from feed_entries where topic = 'retained' and position <= 2)
-       update feed_topics set first_position = 3 where topic = 'retained'`,
-    );
-    const gone = await get(`topic=retained&after=${all[0].cursor}`);
-    assert.equal(gone.status, 410);
-    assert.equal(gone.headers.get('cache-control'), 'no-store');
-    const oldest = /'([\w-]+)'/.exec(gone.body.detail)?.[1];
-    assert.equal(oldest, all[1].cursor);
-    const messages = async (query: string) =>
-      (await get(`topic=retained${query}`)).body.events.map(({ msg }: { msg: number }) => msg);
-    assert.deepEqual(await messages(`&after=${oldest}`), [3, 4]);
-    assert.deepEqual(await messages(''), [3, 4]);
-    assert.deepEqual(await messages(`&after=${all[2].cursor}`), [4]);
-    assert.equal((await get(`topic=retained&wait=1&after=${all[0].cursor}`)).status, 410);
-  });
 });
 
 describe('GET /feed?wait=', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
-
-  test('responds at once when there are events', async () => {
-    const id = await createRun(service.send, 'there');
-    await note(service.send, id, 1);
-    const { body } = await beforeTimeOut(service, service.send('GET', '/feed?topic=there&wait=30'));
-    assert.equal(body.events.length, 1);
-  });
+  const service = useTestApp();
 
   test('responds as soon as an event arrives, from any process, on a new topic or a known one', async () => {
     const other = await startTestApp({ database: service.database });
@@ -229,12 +179,7 @@ describe('GET /feed?wait=', () => {
 });
 
 describe('a service without a feed', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_FEED_ENABLED: 'false' } });
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_FEED_ENABLED: 'false' } });
 
   test('refuses readers with 503 and accepts runs with topics', async () => {
     const id = await createRun(service.send, 'off');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { DEFAULT_FEED_LIMITS } from '../../../src/feed/feed-limits.js';
 import { cursorsOf } from '../../../src/feed/feed-cursors.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
@@ -7,6 +7,7 @@ import { EventStreamReader, type StreamOptions } from '../../support/runs/event-
 import { createRun, note, startFeedApp } from '../../support/app/feed-app.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 function open(service: TestApp, query: string, options?: StreamOptions): Promise<EventStreamReader> {
   return EventStreamReader.open(service.url, `/feed/stream?${query}`, options);
@@ -35,12 +36,7 @@ async function untilMetric(service: TestApp, name: string, value: number): Promi
 }
 
 describe('GET /feed/stream', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
 
   test('sends events as Server-Sent Events whose id is the cursor and whose data is the event of the page', async () => {
     const id = await createRun(service.send, 'framing');
@@ -107,21 +103,6 @@ describe('GET /feed/stream', () => {
       assert.deepEqual(messages(reader), expected);
       reader.close();
     }
-  });
-
-  test('sends a long backlog in order without a gap', async () => {
-    const ids = await Promise.all(Array.from({ length: 4 }, () => createRun(service.send, 'backlog')));
-    await Promise.all(
-      Array.from({ length: 450 }, (_, n) => note(service.send, ids[n % ids.length] ?? '', n, { n })),
-    );
-    const reader = await open(service, 'topic=backlog');
-    await reader.count(450);
-    const page = (await service.send('GET', '/feed?topic=backlog&limit=500')).body.events;
-    assert.deepEqual(
-      reader.events.map(({ data }) => data),
-      page,
-    );
-    reader.close();
   });
 
   test('refuses requests with a JSON error', async () => {
@@ -216,19 +197,6 @@ describe('GET /feed/stream', () => {
 describe('GET /feed/stream within its limits', () => {
   test('sends a comment every 15 seconds', () => {
     assert.equal(DEFAULT_FEED_LIMITS.commentMs, 15_000);
-  });
-
-  test('sends comments without events and between events', async () => {
-    const service = await startFeedApp({ limits: { commentMs: 20 } });
-    const reader = await open(service, 'topic=comments');
-    await reader.until(() => reader.comments >= 3, 'comments');
-    const id = await createRun(service.send, 'comments');
-    for (let n = 0; n < 20; n += 1) await note(service.send, id, n);
-    await reader.count(20);
-    const seen = reader.comments;
-    await reader.until(() => reader.comments > seen, 'more comments');
-    reader.close();
-    await service.close();
   });
 
   test('never sends a comment inside an event, however often comments and events race', async () => {

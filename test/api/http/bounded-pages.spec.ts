@@ -1,24 +1,22 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { RUN_BYTES } from '../../../src/runs/storage/run-columns.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const MAX_BYTES = 8192;
 /** Two entries of this size fit into a page, three do not. */
 const TEXT = 'x'.repeat(3000);
 
 describe('a page', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp({ env: { SERVICE_MAX_ANSWER_BYTES: String(MAX_BYTES) } });
+  const steps = new RunSteps(service.send);
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_MAX_ANSWER_BYTES: String(MAX_BYTES) } });
-    steps = new RunSteps(service.send);
     await steps.heartbeat();
   });
-  afterAll(() => service.close());
 
   /** Reads a list to its end by the header `Link`. */
   async function walk(path: string): Promise<Record<string, unknown>[][]> {

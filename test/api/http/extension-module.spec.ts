@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import {
   Body,
   Controller,
@@ -30,7 +30,8 @@ import {
 } from '../../../src/extension.js';
 import { until } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 class TooMany extends DomainError {
   readonly kind = 'conflict';
@@ -122,12 +123,7 @@ class FleetController {
 class FleetModule {}
 
 describe('a module of an extension', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp({ extensions: [FleetModule] });
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ extensions: [FleetModule] });
 
   test('creates, reads, cancels and retries runs, and sees their events and rows', async () => {
     const { send } = service;

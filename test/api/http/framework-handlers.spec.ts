@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import {
   Body,
   Controller,
@@ -44,7 +44,8 @@ import { CurrentCaller } from '../../../src/auth/api-key.guard.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
 import { FastExpressAdapter } from '../../../src/common/http/server/fast-express.adapter.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
-import { KEYS, settingsName, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, settingsName } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 class BudgetDto {
   @IsString() team: string;
@@ -226,15 +227,10 @@ class HostedController {
 class TeamModule {}
 
 describe("handlers of an extension use Nest's decorators", () => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startTestApp({
-      extensions: [TeamModule],
-      configure: (nest: NestExpressApplication) => void nest.useBodyParser('text'),
-    });
+  const app = useTestApp({
+    extensions: [TeamModule],
+    configure: (nest: NestExpressApplication) => void nest.useBodyParser('text'),
   });
-  afterAll(() => app.close());
 
   const get = async (path: string, headers: Record<string, string> = {}): Promise<[number, unknown]> => {
     const { status, body } = await app.send('GET', `/team/${path}`, { headers });

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import {
   Catch,
   HttpException,
@@ -13,7 +13,6 @@ import {
 } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { Response } from 'express';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import {
   BudgetsModule,
   Deny,
@@ -23,15 +22,10 @@ import {
   type Place,
 } from '../../support/app/nest-features.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 describe('features of Nest have an effect', () => {
-  let database: TestDatabase;
-
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
-  });
-  afterAll(() => database.close());
+  const database = useTestDatabase();
 
   const start = (extensions: readonly Type[], configure?: (app: NestExpressApplication) => unknown) =>
     startTestApp({

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import * as fc from 'fast-check';
 import { rows } from '../../../src/database/sql/sql.js';
 import {
@@ -12,8 +12,9 @@ import { Draw } from '../../support/fuzz/draw.js';
 import { KnownThings } from '../../support/fuzz/known-things.js';
 import { drawRequest, type DrawnRequest } from '../../support/fuzz/request-draw.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import type { TestApp } from '../../support/app/test-app.js';
 import { atDepth, testSeed } from '../../support/depth.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const SEED = testSeed(20_260_314);
 const REQUESTS = atDepth({ fast: 150, all: 5000, soak: 10_000 });
@@ -52,14 +53,12 @@ const RULES_BEYOND_SCHEMAS: Readonly<Record<string, RegExp>> = {
 const TELLTALE = /\.[jt]s:\d|node_modules|select |insert into|violates|relation "|SQLSTATE|\n\s+at /i;
 
 describe('requests drawn from the API description', () => {
-  let service: TestApp;
+  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
   let api: ApiDescription;
 
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
+  beforeAll(() => {
     api = new ApiDescription(readApiDocument());
   });
-  afterAll(() => service.close());
 
   test(`${REQUESTS} of them, seed ${SEED}: each is answered as the description says`, async (t) => {
     const known = new KnownThings();

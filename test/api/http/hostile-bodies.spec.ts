@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp, type TestRequest } from '../../support/app/test-app.js';
+import type { TestRequest } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const MAX_BYTES = 65_536;
 
@@ -44,17 +45,14 @@ const REFUSED: readonly (readonly [
 ];
 
 describe('a body that is not taken', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp({ env: { SERVICE_MAX_BODY_BYTES: String(MAX_BYTES) } });
+  const steps = new RunSteps(service.send);
   let run: { readonly id: string };
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_MAX_BODY_BYTES: String(MAX_BYTES) } });
-    steps = new RunSteps(service.send);
     run = await steps.running({ event_delivery: { topic: 't' }, retry_policy: { max_attempts: 2 } });
     await steps.create();
   });
-  afterAll(() => service.close());
 
   /** Every row of every table but the sums that a job adds up after a while, and every worker. */
   async function snapshot(): Promise<unknown[]> {
@@ -112,14 +110,8 @@ describe('a body that is not taken', () => {
 });
 
 describe('text that is taken', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   test('may hold line ends, escape sequences and a megabyte without adding lines to the log', async () => {
     const nasty = '\r\n{"level":"error","msg":"forged"}\r\n\u001b[2J\u001b[31mred\u2028\u0085';

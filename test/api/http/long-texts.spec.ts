@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { ApiDescription, readApiDocument } from '../../support/fuzz/api-document.js';
 import { fourByteText, longestValue } from '../../support/runs/longest-values.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /** The longest values that the API allows. */
 const IMAGE = 512;
@@ -38,14 +38,8 @@ const VALID: Readonly<Record<string, object>> = {
 };
 
 describe('texts of the greatest length, in characters of four bytes', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
+  const steps = new RunSteps(service.send);
 
   test('an image and a topic are stored together, found by both, and disturb no other run of their group', async () => {
     const image = fourByteText(IMAGE, 1);

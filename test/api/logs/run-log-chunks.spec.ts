@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { putChunk, readLog, readWhole, told } from '../../support/runs/run-log.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
@@ -13,16 +13,9 @@ function refused({ status }: { readonly status: number }): void {
 }
 
 describe('PUT /runs/{id}/logs/{chunk}', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-  let send: TestApp['send'];
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    ({ send } = service);
-    steps = new RunSteps(send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const { send } = service;
+  const steps = new RunSteps(send);
 
   test('stores consecutive chunks and returns the next expected chunk and line', async () => {
     const { id: run } = await steps.running();
@@ -152,56 +145,5 @@ describe('PUT /runs/{id}/logs/{chunk}', () => {
     const long = '😀'.repeat(16_384);
     assert.equal((await putChunk(send, { run }, 1, { firstLine: 5000, texts: [long, long] })).status, 200);
     assert.deepEqual(told(await readWhole(send, run)), [...texts, long, long]);
-  });
-
-  test('is forbidden for clients', async () => {
-    const { id: run } = await steps.running();
-    const body = { first_line: 0, lines: [], is_last: true };
-    const headers = { 'X-Worker-Id': 'w', 'X-Run-Attempt': '1' };
-    const put = (key: string): ReturnType<TestApp['send']> =>
-      send('PUT', `/runs/${run}/logs/0`, { body, headers, key });
-    assert.equal((await put(KEYS.client)).status, 403);
-    assert.equal((await put(KEYS.worker)).status, 200);
-  });
-});
-
-function text(n: number): string {
-  return `${n} `.padEnd(99, 'x');
-}
-
-describe('a log that is longer than its limit', () => {
-  test('keeps its beginning and its end, with a gap between them', async () => {
-    const service = await startTestApp({ env: { SERVICE_LOG_LIMIT_BYTES: '262144' } });
-    const { send } = service;
-    const { id: run } = await new RunSteps(send).running();
-    const chunks = 20;
-    for (let chunk = 0; chunk < chunks; chunk += 1) {
-      const texts = Array.from({ length: 500 }, (_, n) => text(chunk * 500 + n));
-      const isLast = chunk === chunks - 1;
-      assert.equal(
-        (await putChunk(send, { run }, chunk, { firstLine: chunk * 500, texts, isLast })).status,
-        200,
-      );
-    }
-    const entries = await readWhole(send, run);
-    const gaps = entries.filter(({ gap }) => gap !== undefined);
-    assert.equal(gaps.length, 1);
-    const [only] = gaps;
-    assert.ok(only?.gap);
-    const { line, gap } = only;
-    assert.ok(line > 1200 && line <= 1310, `the head has ${line} lines of 100 bytes`);
-    const missing = gap.lines;
-    assert.equal(gap.bytes, missing * 99);
-    const tail = 10_000 - line - missing;
-    assert.ok(tail > 1200 && tail <= 1310, `the tail has ${tail} lines`);
-    for (const entry of entries) if (entry.gap === undefined) assert.equal(entry.text, text(entry.line));
-    assert.equal(entries.at(-1)?.line, 9999);
-    const plain = await send('GET', `/runs/${run}/logs?limit=5000`, { headers: { Accept: 'text/plain' } });
-    assert.ok(plain.text.includes(`\n[... ${missing} lines left out ...]\n${text(line + missing)}\n`));
-    const stored = await service.dataSource.query<{ bytes: string }[]>(
-      'select sum(text_bytes) as bytes from run_log_rows',
-    );
-    assert.ok(Number(stored[0]?.bytes) <= 262_144);
-    await service.close();
   });
 });

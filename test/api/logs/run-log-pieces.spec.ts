@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { describe, test } from 'vitest';
 import { readApiDocument } from '../../support/fuzz/api-document.js';
 import { EventStreamReader } from '../../support/runs/event-stream.js';
 import {
@@ -12,20 +11,14 @@ import {
   type ReadEntry,
 } from '../../support/runs/run-log.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const t = '2026-01-02T03:04:05.678Z';
 
 describe('what is read of a log whose lines are in pieces or missing', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-  let send: TestApp['send'];
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    ({ send } = service);
-    steps = new RunSteps(send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const { send } = service;
+  const steps = new RunSteps(send);
 
   const put = async (run: string, chunk: number, body: object): Promise<void> => {
     const headers = { 'X-Worker-Id': 'w', 'X-Run-Attempt': '1' };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { setImmediate } from 'node:timers/promises';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { assertDense, logOf, putChunk, readLog, readWhole, told } from '../../support/runs/run-log.js';
@@ -9,25 +9,15 @@ import { RunSteps } from '../../support/runs/run-steps.js';
 import { hashApiKey } from '../../../src/auth/api-key.js';
 import { LogSearches } from '../../../src/run-logs/log-reader.js';
 import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
 describe('GET /runs/{id}/logs', () => {
-  let service: TestApp;
-  let other: TestApp;
-  let steps: RunSteps;
-  let send: TestApp['send'];
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    other = await startTestApp({ database: service.database });
-    ({ send } = service);
-    steps = new RunSteps(send);
-  });
-  afterAll(async () => {
-    await other.close();
-    await service.close();
-  });
+  const service = useTestApp();
+  const other = useTestApp(() => ({ database: service.database }));
+  const { send } = service;
+  const steps = new RunSteps(send);
 
   /** A run with so many lines, `line 0` and on, ten a chunk. */
   async function logged(lines: number, isLast = true): Promise<string> {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { Drain } from '../../../src/common/http/server/drain.js';
 import { LogCompleteness } from '../../../src/run-logs/log-completeness.js';
@@ -8,6 +8,7 @@ import { EventStreamReader, type StreamOptions } from '../../support/runs/event-
 import { assertDense, putChunk, readWhole, type ReadEntry } from '../../support/runs/run-log.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 function open(app: TestApp, run: string, query = '', options?: StreamOptions): Promise<EventStreamReader> {
   return EventStreamReader.open(app.url, `/runs/${run}/logs/stream${query}`, options);
@@ -21,19 +22,9 @@ function entriesOf(reader: EventStreamReader): ReadEntry[] {
 }
 
 describe('GET /runs/{id}/logs/stream', () => {
-  let service: TestApp;
-  let other: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    other = await startTestApp({ database: service.database });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(async () => {
-    await other.close();
-    await service.close();
-  });
+  const service = useTestApp();
+  const other = useTestApp(() => ({ database: service.database }));
+  const steps = new RunSteps(service.send);
 
   test('sends stored and new lines of any process, then the end event, and closes', async () => {
     const { id: run } = await steps.running();

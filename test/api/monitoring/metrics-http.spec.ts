@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { EventStreamReader } from '../../support/runs/event-stream.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
 import { Scrape } from '../../support/monitoring/scrape.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const REQUESTS = 'longshore_http_requests_total';
 /** One of them is told apart from the others. */
@@ -13,12 +14,7 @@ const METHODS = ['PROPFIND', 'LOCK', 'SEARCH', 'GET'];
 const DURATIONS = 'longshore_http_request_duration_seconds_count';
 
 describe('the metrics of HTTP', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_MAX_BODY_BYTES: '20000' } });
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_MAX_BODY_BYTES: '20000' } });
 
   /** What the work adds to these series; the scrapes themselves are left out. */
   const counting = async (

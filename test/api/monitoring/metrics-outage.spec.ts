@@ -5,18 +5,17 @@ import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
 import { Scrape } from '../../support/monitoring/scrape.js';
 import { proxied } from '../../support/postgres/proxied-database.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 /** What is read from the database at a scrape. */
 const STANDING = ['longshore_runs', 'longshore_oldest_pending_run_age_seconds', 'longshore_workers'];
 
 describe('GET /metrics while the database is away', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let proxy: DatabaseProxy;
   let service: TestApp;
 
   beforeAll(async () => {
-    database = await openTestDatabase();
     proxy = await DatabaseProxy.open(database.url);
     service = await startTestApp({
       database: proxied(database, proxy),
@@ -28,7 +27,6 @@ describe('GET /metrics while the database is away', () => {
     await proxy.allow();
     await service.close();
     await proxy.refuse();
-    await database.close();
   });
 
   const scrapeOnce = (): Promise<Scrape> => Scrape.of(service.send);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { promisify } from 'node:util';
 import { Registry } from 'prom-client';
 import { parse } from 'yaml';
@@ -13,8 +13,9 @@ import { RawWorker } from '../../support/workers/raw-worker.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { Scrape } from '../../support/monitoring/scrape.js';
 import { PROJECT, until } from '../../support/service-process.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, type TestApp } from '../../support/app/test-app.js';
 import { skipFor } from '../../support/skip.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- files are looked into whose shape is what is tested */
 
@@ -35,13 +36,12 @@ const promtool = await run('promtool', ['--version']).then(
 );
 
 describe('what is there to watch the service with', () => {
-  let service: TestApp;
+  const service = useTestApp({ env: { SERVICE_WORKER_POOL: 'shared' } });
   let scrape: Scrape;
   let rules: any[];
   let dashboard: any;
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WORKER_POOL: 'shared' } });
     await work(service);
     await collectGarbage(service);
     const alone = await Scrape.of(service.send);
@@ -59,7 +59,6 @@ describe('what is there to watch the service with', () => {
     rules = groups.flatMap((group: any) => group.rules);
     dashboard = JSON.parse(await readText(DOCKER, 'grafana', 'dashboards', 'longshore.json'));
   });
-  afterAll(() => service.close());
 
   /** The panels that show something. */
   const panels = (): any[] => dashboard.panels.filter(({ type }: any) => type !== 'row');

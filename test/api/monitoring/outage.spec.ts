@@ -8,7 +8,7 @@ import { assertHealth } from '../../support/monitoring/health.js';
 import { atDepth } from '../../support/depth.js';
 import { proxied } from '../../support/postgres/proxied-database.js';
 import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 /** How often the database goes away and comes back. */
 const ROUNDS = atDepth({ fast: 1, all: 2, soak: 4 });
@@ -50,12 +50,11 @@ async function holding(service: TestApp, table: string, action: () => Promise<vo
 // Each waits for its own service most of the time.
 describe('without its database', { concurrent: true }, () => {
   describe('a service whose database falls silent', { concurrent: false }, () => {
-    let database: TestDatabase;
+    const database = useTestDatabase();
     let proxy: DatabaseProxy;
     let service: TestApp;
 
     beforeAll(async () => {
-      database = await openTestDatabase();
       proxy = await DatabaseProxy.open(database.url);
       service = await startTestApp({ database: proxied(database, proxy) });
     });
@@ -63,7 +62,6 @@ describe('without its database', { concurrent: true }, () => {
       await proxy.allow();
       await service.close();
       await proxy.refuse();
-      await database.close();
     });
 
     test('says 503 to the first when it finds out and to the next without asking the database, and is well again after it', async () => {

@@ -1,21 +1,18 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, it } from 'vitest';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { beforeAll, describe, it } from 'vitest';
 import { freshTrace } from '../../support/app/traced-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('the traceparent of a run, in a service that does not trace itself', () => {
-  let app: TestApp;
+  const app = useTestApp();
   let priority = 0;
 
   beforeAll(async () => {
-    app = await startTestApp();
     await app.send('POST', '/workers/heartbeat', {
       body: { worker_id: 'w', resources: { cpu_cores: 4, ram_mb: 4096, gpus: [] }, tags: [] },
     });
     await app.send('POST', '/definitions', { body: { id: 'templated', version: '1', image: 'i' } });
   });
-
-  afterAll(() => app.close());
 
   /** Claims the newest run, which has the highest priority. */
   const claim = async (headers: Record<string, string> = {}) =>

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeTimeOut, letTimePass, until } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const FIRST = 2 ** 31 - 1;
 const PATIENT = { priority: FIRST, retry_policy: { max_attempts: 100, backoff_s: 60 } };
@@ -12,15 +12,10 @@ const QUIET_MS = 150;
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
 describe('a run in back-off', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
   beforeEach(() => steps.emptyQueue());
-  afterAll(() => service.close());
 
   const pass = (id: string, seconds: number): Promise<void> => letTimePass(service.dataSource, [id], seconds);
   const claimed = async (): Promise<string[]> => (await steps.claim()).map((op) => op.id);
@@ -99,48 +94,5 @@ describe('a run in back-off', () => {
     await sleep(QUIET_MS);
     assert.equal((await steps.get(id)).state, 'CANCELLED');
     assert.equal(await isQueued(id), false);
-  });
-
-  test('is handed out at once after a forced retry', async () => {
-    const id = await inBackOff();
-    const { body } = await service.send('POST', `/runs/${id}/retry`);
-    assert.equal(body.current_attempt, 3);
-    assert.deepEqual(await timersOf(id), []);
-    assert.deepEqual(await claimed(), [id]);
-  });
-
-  test('is handed out at once when an admin sets it to PENDING', async () => {
-    const id = await inBackOff();
-    await service.send('PATCH', `/runs/${id}`, { body: { state: 'PENDING' } });
-    assert.deepEqual(await timersOf(id), []);
-    assert.deepEqual(await claimed(), [id]);
-  });
-
-  test('stays in it when its priority changes, and has the new one afterwards', async () => {
-    const id = await inBackOff();
-    await service.send('PATCH', `/runs/${id}`, { body: { priority: -5 } });
-    assert.equal(await isQueued(id), false);
-    const { id: other } = await steps.create();
-    await pass(id, 60);
-    await untilQueued(id);
-    assert.deepEqual([...(await claimed()), ...(await claimed())], [other, id]);
-  });
-
-  test('stays in it when something is noted on its timeline', async () => {
-    const id = await inBackOff();
-    await steps.note(id);
-    assert.equal(await isQueued(id), false);
-    assert.deepEqual(await claimed(), []);
-  });
-
-  test('comes there by an attempt that ran too long as well', async () => {
-    const { id } = await steps.running({ ...PATIENT, timeouts: { attempt_s: 5 } });
-    await pass(id, 5);
-    await until(
-      () => steps.get(id),
-      (run) => run.state === 'PENDING',
-    );
-    assert.equal(await isQueued(id), false);
-    assert.ok((await pauseOf(id)) >= 30);
   });
 });

@@ -1,25 +1,20 @@
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { afterEach, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { QueueCleanupJob } from '../../../src/runs/queue/queue-cleanup.job.js';
 import { until } from '../../support/app/passing-time.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { checkKeys } from '../../support/runs/concurrency-keys.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const FORCED = { type: 'RETRIED', msg: '', payload: { force: true } };
 
 describe('the slot of a concurrency key', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
   let keys = 0;
 
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
   afterEach(() => checkKeys(service.dataSource));
-  afterAll(() => service.close());
 
   /** A run in execution whose key lets no other run execute, and a run that waits for it. */
   async function scene(options: Readonly<Record<string, unknown>> = {}) {

@@ -1,18 +1,13 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import fc from 'fast-check';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp, type TestAnswer } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('a conditional GET', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   function get(path: string, etag?: string): Promise<TestAnswer> {
     return service.send('GET', path, etag === undefined ? {} : { headers: { 'If-None-Match': etag } });
@@ -24,28 +19,18 @@ describe('a conditional GET', () => {
     return headers.get('ETag') ?? assert.fail('the response has no ETag');
   }
 
-  for (const part of [
-    '',
-    '?include_events=false',
-    '/events',
-    '/events?after=0',
-    '/events?include_sender=true',
-  ]) {
-    test(`of /runs/{id}${part} is 304 without a body until the run changes`, async () => {
-      const { id } = await steps.running();
+  test('is 304 without a body until the run changes', async () => {
+    const { id } = await steps.running();
+    for (const part of ['', '/events?include_sender=true']) {
       const path = `/runs/${id}${part}`;
       const etag = await etagOf(path);
-      const unchanged = await get(path, etag);
-      assert.deepEqual([unchanged.status, unchanged.text], [304, '']);
-      assert.equal(unchanged.headers.get('ETag'), etag);
-      assert.equal(unchanged.headers.get('Cache-Control'), 'private, no-cache');
+      const { status, text, headers } = await get(path, etag);
+      assert.deepEqual([status, text, headers.get('ETag')], [304, '', etag]);
+      assert.equal(headers.get('Cache-Control'), 'private, no-cache');
       await steps.note(id);
-      const changed = await get(path, etag);
-      assert.equal(changed.status, 200);
-      assert.notEqual(changed.headers.get('ETag'), etag);
-      assert.deepEqual(changed.body, (await get(path)).body);
-    });
-  }
+      assert.equal((await get(path, etag)).status, 200);
+    }
+  });
 
   test('takes lists, weak tags and *', async () => {
     const { id } = await steps.create();
@@ -56,14 +41,6 @@ describe('a conditional GET', () => {
     for (const other of ['"x"', '', etag.slice(1, -1), `${etag.slice(0, -1)}x"`]) {
       assert.equal((await get(`/runs/${id}`, other)).status, 200, other);
     }
-  });
-
-  test('of an unknown run is 404, and of another key 401', async () => {
-    assert.equal((await get('/runs/00000000-0000-7000-8000-000000000000', '*')).status, 404);
-    assert.equal((await get('/runs/nothing', '*')).status, 404);
-    const { id } = await steps.create();
-    const headers = { 'If-None-Match': '*' };
-    assert.equal((await service.send('GET', `/runs/${id}`, { key: 'unknown', headers })).status, 401);
   });
 
   test('a tag is of one representation', async () => {

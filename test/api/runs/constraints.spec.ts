@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
+import { describe, test } from 'vitest';
+import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const LARGEST = 2 ** 31 - 1;
 const NONE = { ram_mb: 0, vram_mb: 0, cpu: 0, gpu_id: null };
@@ -31,46 +31,9 @@ const TAKEN: readonly (readonly [title: string, sent: object, shown: object, nee
   ],
 ];
 
-const REFUSED: readonly (readonly [title: string, sent: object, problem: string])[] = [
-  ['no thousandth', { cpu_millis: 0 }, 'constraints.cpu_millis must be an integer from 1 to 2147483647'],
-  [
-    'half a thousandth',
-    { cpu_millis: 0.5 },
-    'constraints.cpu_millis must be an integer from 1 to 2147483647',
-  ],
-  [
-    'CPUs that are fewer than the thousandths',
-    { cpu: 1, cpu_millis: 1001 },
-    'constraints.cpu must be 2, the next whole number of cpu_millis, where both are given',
-  ],
-  [
-    'no CPU and some thousandths',
-    { cpu: 0, cpu_millis: 1 },
-    'constraints.cpu must be 1, the next whole number of cpu_millis, where both are given',
-  ],
-  [
-    'a limit below the thousandths',
-    { cpu_millis: 500, cpu_limit_millis: 499 },
-    'constraints.cpu_limit_millis must be 0 or at least what is requested, 500',
-  ],
-  [
-    'a limit below the CPUs',
-    { cpu: 2, cpu_limit_millis: 1999 },
-    'constraints.cpu_limit_millis must be 0 or at least what is requested, 2000',
-  ],
-  ['no shared memory', { shm_mb: 0 }, 'constraints.shm_mb must be an integer from 1 to 2147483647'],
-  ['more shared memory than RAM', { ram_mb: 8, shm_mb: 9 }, 'constraints.shm_mb must be at most ram_mb, 8'],
-];
-
 describe('constraints', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   for (const [title, sent, shown, needed] of TAKEN) {
     test(`may be ${title}, which only workers that can do it get, and are shown as they were given`, async () => {
@@ -88,25 +51,4 @@ describe('constraints', () => {
       assert.deepEqual(attempt.constraints, constraints);
     });
   }
-
-  for (const [title, sent, problem] of REFUSED) {
-    test(`must not be ${title}, in a run and in a definition`, async () => {
-      const body = { image: 'i', constraints: sent };
-      assertInvalid(await service.send('POST', '/runs', { body }), [problem]);
-      const definition = { id: 'refused', version: '1', ...body };
-      assertInvalid(await service.send('POST', '/definitions', { body: definition }), [problem]);
-    });
-  }
-
-  const send = (constraints: object): Promise<TestAnswer> =>
-    service.send('POST', '/runs', {
-      body: { image: 'i', constraints },
-      headers: { 'Idempotency-Key': 'shares' },
-    });
-
-  test('are part of what an idempotency key compares', async () => {
-    assert.equal((await send({ cpu_millis: 500 })).status, 201);
-    assert.equal((await send({ cpu_millis: 500 })).status, 201);
-    assert.equal((await send({ cpu_millis: 501 })).status, 409);
-  });
 });

@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import fc from 'fast-check';
 import { bodyOf, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
-import {
-  KEYS,
-  startTestApp,
-  type TestAnswer,
-  type TestApp,
-  type TestRequest,
-} from '../../support/app/test-app.js';
+import { KEYS, type TestAnswer, type TestRequest } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const literal = fc.oneof(
   fc.constantFrom(
@@ -42,11 +37,7 @@ const { object } = fc.letrec<{ object: string; value: string }>((tie) => ({
 }));
 
 describe('free-form JSON', () => {
-  let service: TestApp;
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
 
   const send = async (method: string, path: string, request?: TestRequest): Promise<TestAnswer> => {
     const answer = await service.send(method, path, request);

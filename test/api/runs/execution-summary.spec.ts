@@ -1,22 +1,19 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 function afterAssignment(summary: Record<string, string>, ms: number): string {
   return new Date(Date.parse(summary['assigned_at'] ?? '') + ms).toISOString();
 }
 
 describe('the execution summary', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
     await steps.heartbeat();
   });
-  afterAll(() => service.close());
 
   test('gains each field when it becomes known, in the run and in its attempt alike', async () => {
     const created = await steps.create({ priority: 2 ** 31 - 1 });
@@ -77,18 +74,6 @@ describe('the execution summary', () => {
     assert.equal(ended.execution_summary.finished_at, ended.updatedAt);
   });
 
-  test('has no duration when the run never started', async () => {
-    const { id } = await steps.create();
-    const cancelled = await steps.event(id, 'CANCELLED');
-    assert.deepEqual(cancelled.execution_summary, { finished_at: cancelled.updatedAt });
-    const direct = await steps.assigned();
-    const completed = await steps.event(direct.id, 'COMPLETED');
-    assert.deepEqual(completed.execution_summary, {
-      ...direct.execution_summary,
-      finished_at: completed.updatedAt,
-    });
-  });
-
   test('has no error message when FAILED carries none', async () => {
     const { id } = await steps.running();
     const { execution_summary: summary } = await steps.event(id, 'FAILED', { error_message: null });
@@ -124,14 +109,6 @@ describe('the execution summary', () => {
       // Counted from the moment the second attempt entered the queue.
       queued_ms: millis(run.updatedAt, assigned.updatedAt),
     });
-  });
-
-  test('of a run that a forced retry takes from its worker forgets it too', async () => {
-    const { id } = await steps.running();
-    await service.send('POST', `/runs/${id}/retry`);
-    assert.deepEqual((await steps.get(id)).execution_summary, {});
-    const [first] = await steps.attempts(id);
-    assert.equal(first.execution_summary.worker_id, 'w');
   });
 });
 

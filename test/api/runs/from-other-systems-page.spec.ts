@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { blocksOf, readPage } from '../../support/docs/doc-pages.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const page = await readPage('docs/from-other-systems.md');
 const bodies = (kind: string) =>
@@ -11,12 +11,7 @@ const bodies = (kind: string) =>
     .map(({ code, line }): { line: number; body: JsonObject } => ({ line, body: JSON.parse(code) }));
 
 describe('the jobs of docs/from-other-systems.md', () => {
-  let service: TestApp;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
 
   test.for(bodies('run'))('a run is created with all that is said at line $line', async ({ body }) => {
     const { status, body: run, text } = await service.send('POST', '/runs', { body });

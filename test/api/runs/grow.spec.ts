@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { afterEach, describe, test } from 'vitest';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { eventCommand } from '../../support/runs/journal.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
-const LARGEST = 2 ** 31 - 1;
 const DOUBLE = { ram_mb: { factor: 2, max: 3000 } };
 const GROWING = {
   constraints: { ram_mb: 1024 },
@@ -16,85 +16,15 @@ const GROWING = {
 };
 const OOM = { cause: 'oom', exit_code: 137, error_message: 'killed for memory' };
 
-/** What is sent as `grow` beside 1024 MB of RAM, and what is shown of it. */
-const TAKEN: readonly (readonly [title: string, sent: unknown, shown: object | undefined])[] = [
-  ['a factor and a maximum', DOUBLE, DOUBLE],
-  [
-    'a factor with decimals and the RAM that it asks for as maximum',
-    { ram_mb: { factor: 1.000001, max: 1024 } },
-    { ram_mb: { factor: 1.000001, max: 1024 } },
-  ],
-  [
-    'the largest of both, and failures',
-    { ram_mb: { factor: 10, max: LARGEST, on: ['oom', 'exit:137', 'exit:1-9'] } },
-    { ram_mb: { factor: 10, max: LARGEST, on: ['oom', 'exit:137', 'exit:1-9'] } },
-  ],
-  ['no failure', { ram_mb: { factor: 2, max: 3000, on: [] } }, { ram_mb: { factor: 2, max: 3000, on: [] } }],
-  ['null for the failures', { ram_mb: { factor: 2, max: 3000, on: null } }, DOUBLE],
-  ['null', null, undefined],
-];
-
-const FACTOR = 'retry_policy.grow.ram_mb.factor must be a number above 1 and at most 10';
-const MAX = `retry_policy.grow.ram_mb.max must be an integer from 1 to ${LARGEST}`;
-const REFUSED: readonly (readonly [title: string, grow: unknown, ramMb: number | null, problem: RegExp])[] = [
-  ...[1, 0, -2, 10.01, '2', true].map(
-    (factor) =>
-      [`the factor ${JSON.stringify(factor)}`, { ram_mb: { factor, max: 9 } }, 8, exactly(FACTOR)] as const,
-  ),
-  ...[9.5, LARGEST + 1, '9'].map(
-    (max) => [`the maximum ${JSON.stringify(max)}`, { ram_mb: { factor: 2, max } }, 8, exactly(MAX)] as const,
-  ),
-  ['no factor', { ram_mb: { max: 9 } }, 8, exactly('retry_policy.grow.ram_mb.factor is required')],
-  ['no maximum', { ram_mb: { factor: 2 } }, 8, exactly('retry_policy.grow.ram_mb.max is required')],
-  [
-    'less than it asks for as maximum',
-    { ram_mb: { factor: 2, max: 7 } },
-    8,
-    exactly('retry_policy.grow.ram_mb.max must be at least constraints.ram_mb, 8'),
-  ],
-  ...[null, 0].map(
-    (ramMb) =>
-      [
-        `a growth from ${ramMb === null ? 'no' : ramMb} RAM`,
-        { ram_mb: { factor: 2, max: 7 } },
-        ramMb,
-        exactly('retry_policy.grow.ram_mb.factor needs constraints.ram_mb, which it multiplies, above 0'),
-      ] as const,
-  ),
-  [
-    'a failure of the infrastructure',
-    { ram_mb: { factor: 2, max: 9, on: ['infrastructure'] } },
-    8,
-    /\.on must be a list/,
-  ],
-  [
-    'exit codes in the wrong order',
-    { ram_mb: { factor: 2, max: 9, on: ['exit:9-8'] } },
-    8,
-    exactly('retry_policy.grow.ram_mb.on must have ranges of exit codes from the smaller to the larger one'),
-  ],
-  ['nothing that grows', {}, 8, exactly('retry_policy.grow.ram_mb is required')],
-  ['a number', 2, 8, exactly('retry_policy.grow must be an object')],
-  ['cores', { cpu: { factor: 2, max: 9 } }, 8, /retry_policy\.grow\.cpu is not a known field/],
-];
-
-function exactly(text: string): RegExp {
-  return new RegExp(`^${text.replaceAll('.', '\\.')}$`);
-}
-
 /** What a worker has. */
 const has = (ramMb: number): Record<string, unknown> => ({
   resources: { cpu_cores: 4, ram_mb: ramMb, gpus: [] },
 });
 
 describe('a run that grows', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp({ env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '3600' } });
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '3600' } });
-    steps = new RunSteps(service.send);
-  });
   afterEach(async () => {
     for (const state of ['PENDING', 'ASSIGNED', 'RUNNING']) {
       for (const { id } of (await service.send('GET', `/runs?limit=100&state=${state}`)).body.data)
@@ -103,7 +33,6 @@ describe('a run that grows', () => {
     for (const { id } of (await service.send('GET', '/workers')).body)
       await service.send('DELETE', `/workers/${id}`);
   });
-  afterAll(() => service.close());
 
   /** Fails the current attempt of a run, which the worker claims first. */
   async function fail(id: string, payload: object = OOM, worker = 'large'): Promise<any> {
@@ -113,57 +42,6 @@ describe('a run that grows', () => {
 
   const amountsOf = async (id: string): Promise<number[]> =>
     (await steps.attempts(id)).map(({ constraints }) => constraints.ram_mb);
-
-  const create = async (grow: object): Promise<number> => {
-    const headers = { 'Idempotency-Key': 'growth' };
-    const sent = { image: 'i', constraints: { ram_mb: 8 }, retry_policy: { grow } };
-    return (await service.send('POST', '/runs', { body: sent, headers })).status;
-  };
-
-  for (const [title, sent, shown] of TAKEN) {
-    test(`may have ${title}, which every answer shows as it was given`, async () => {
-      const options = { constraints: { ram_mb: 1024 }, retry_policy: { max_attempts: 2, grow: sent } };
-      const expected = { max_attempts: 2, ...(shown && { grow: shown }) };
-      const created = await steps.create(options);
-      assert.deepEqual(created.retry_policy, expected);
-      assert.deepEqual((await steps.get(created.id)).retry_policy, expected);
-      const batch = await service.send('POST', '/runs/batch', {
-        body: { runs: [{ image: 'i', ...options }] },
-      });
-      assert.deepEqual(batch.body.results[0].run.retry_policy, expected);
-      const definition = { id: 'grows', version: '1', image: 'i', ...options };
-      const stored = await service.send('POST', '/definitions', { body: definition });
-      assert.ok(stored.status < 300, stored.text);
-      assert.deepEqual(stored.body.retry_policy, expected);
-      const made = bodyOf(await service.send('POST', '/definitions/grows/runs', { body: {} }), 'OpRun', 201);
-      assert.deepEqual([made.retry_policy, made.constraints], [expected, created.constraints]);
-    });
-  }
-
-  for (const [title, grow, ramMb, problem] of REFUSED) {
-    test(`must not have ${title}, alone, in a batch, in a definition and in a run of one`, async () => {
-      const body = { image: 'i', constraints: { ram_mb: ramMb }, retry_policy: { grow } };
-      const assertRefused = (
-        { status, body: { errors } }: Pick<TestAnswer, 'status' | 'body'>,
-        path = '',
-      ): void => {
-        assert.equal(status, 400, title);
-        assert.equal(errors.length, 'cpu' in Object(grow) ? 2 : 1, JSON.stringify(errors));
-        assert.match(errors.at(-1).slice(path.length), problem);
-      };
-      assertRefused(await service.send('POST', '/runs', { body }));
-      const batch = await service.send('POST', '/runs/batch', { body: { runs: [body] } });
-      const [{ status, error }] = batch.body.results;
-      assertRefused({ status, body: error }, error.errors[0].startsWith('runs[0].') ? 'runs[0].' : '');
-      const definition = { id: 'refused', version: '1', ...body };
-      assertRefused(await service.send('POST', '/definitions', { body: definition }));
-      const bare = { id: 'bare', version: '1', image: 'i', constraints: { ram_mb: ramMb } };
-      assert.ok((await service.send('POST', '/definitions', { body: bare })).status < 300);
-      assertRefused(
-        await service.send('POST', '/definitions/bare/runs', { body: { retry_policy: { grow } } }),
-      );
-    });
-  }
 
   test('shows the amounts of the attempt, and those of the attempts before with them', async () => {
     await steps.heartbeat('large', has(10_000));
@@ -282,13 +160,5 @@ describe('a run that grows', () => {
     assertInvalid(await runOf({ constraints: { ram_mb: 0 } }), [
       'retry_policy.grow.ram_mb.factor needs constraints.ram_mb, which it multiplies, above 0',
     ]);
-  });
-
-  test('is told from one that grows otherwise by an idempotency key', async () => {
-    assert.equal(await create({ ram_mb: { factor: 2, max: 9 } }), 201);
-    assert.equal(await create({ ram_mb: { factor: 2, max: 9 } }), 201);
-    assert.equal(await create({ ram_mb: { factor: 2, max: 10 } }), 409);
-    assert.equal(await create({ ram_mb: { factor: 2.5, max: 9 } }), 409);
-    assert.equal(await create({ ram_mb: { factor: 2, max: 9, on: ['exit'] } }), 409);
   });
 });

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { afterEach, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { letTimePass, until } from '../../support/app/passing-time.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -12,21 +12,16 @@ const LOST = { error_message: 'engine away', cause: 'infrastructure' };
 
 for (const scheduler of ['direct', 'fit']) {
   describe(`after a failure of the infrastructure, with the strategy ${scheduler}`, () => {
-    let service: TestApp;
-    let steps: RunSteps;
-
-    beforeAll(async () => {
-      service = await startTestApp({
-        env: {
-          SERVICE_SCHEDULER: scheduler,
-          SERVICE_WORKER_TIMEOUT: '600',
-          SERVICE_MAX_RECLAIMS: '2',
-          SERVICE_LOSS_PATIENCE: '1',
-        },
-      });
-      steps = new RunSteps(service.send);
+    const service = useTestApp({
+      env: {
+        SERVICE_SCHEDULER: scheduler,
+        SERVICE_WORKER_TIMEOUT: '600',
+        SERVICE_MAX_RECLAIMS: '2',
+        SERVICE_LOSS_PATIENCE: '1',
+      },
     });
-    afterAll(() => service.close());
+    const steps = new RunSteps(service.send);
+
     afterEach(async () => {
       // No run of the test comes back from its pause.
       await execute(service.dataSource, 'delete from run_timers');
@@ -49,26 +44,6 @@ for (const scheduler of ['direct', 'fit']) {
       assert.deepEqual(await claimed(worker), [id]);
       return steps.event(id, 'FAILED', LOST);
     }
-
-    test('the run is back in the queue with its retries, and the timeline says why', async () => {
-      await register('w', 4);
-      const run = await failedOn('w');
-      assert.deepEqual(
-        [run.state, run.current_attempt, run.execution_summary],
-        ['PENDING', 2, { reclaims: 1 }],
-      );
-      const [first] = await steps.attempts(run.id);
-      assert.equal(first.state, 'FAILED');
-      const { cause, error_message: message } = first.execution_summary;
-      assert.deepEqual([cause, message], ['infrastructure', 'engine away']);
-      assert.deepEqual(
-        run.events.map(({ type, attempt }: any) => [type, attempt]),
-        [
-          ['FAILED', 1],
-          ['RETRIED', 1],
-        ],
-      );
-    });
 
     test('another worker gets the run, before later ones; the same one does not', async () => {
       await register('w', 4);
@@ -95,17 +70,6 @@ for (const scheduler of ['direct', 'fit']) {
         (await waiting).map((op: any) => op.id),
         [id],
       );
-    });
-
-    test('the end of the avoidance starts no timeout anew', async () => {
-      await register('w', 4);
-      const { id } = await failedOn('w', { timeouts: { start_within_s: 60 } });
-      const { deadline } = await explain(id);
-      assert.ok(deadline.remaining_ms > 50_000);
-      await endAvoidance(id);
-      const later = (await explain(id)).deadline;
-      assert.ok(later.remaining_ms <= 50_000);
-      await execute(service.dataSource, `delete from runs where id = $1`, [id]);
     });
 
     test('a run that has lost more workers than allowed fails, and says by what', async () => {

@@ -1,21 +1,16 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { execute, rows } from '../../../src/database/sql/sql.js';
+import { describe, test } from 'vitest';
+import { rows } from '../../../src/database/sql/sql.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const MANY = Object.fromEntries(Array.from({ length: 32 }, (_, n) => [`k${n}`, `${n}`]));
 
 describe('names and labels of runs', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   const ids = async (query: string): Promise<string[]> => {
     const { status, body, text } = await service.send('GET', `/runs?${query}`);
@@ -153,14 +148,5 @@ describe('names and labels of runs', () => {
     }
     const unknown = '0198c0de-0000-7000-8000-000000000000';
     assertError(await patch(unknown, {}), 404, `OpRun '${unknown}' not found`);
-  });
-
-  test('the labels of a run that is removed are removed with it', async () => {
-    const { id } = await steps.create({ labels: { gone: 'soon' } });
-    await execute(service.dataSource, 'delete from runs where id = $1::uuid', [id]);
-    assert.deepEqual(
-      await rows(service.dataSource, 'select from run_terms where run_id = $1::uuid', [id]),
-      [],
-    );
   });
 });

@@ -1,21 +1,14 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { execute, rows } from '../../../src/database/sql/sql.js';
+import { describe, test } from 'vitest';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const TAGS_RULE = 'selector must be 1 to 20 tags, separated by commas';
 
 describe('GET /runs by selector and concurrency_key', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   const ids = async (query: string): Promise<string[]> => {
     const { status, body, text } = await service.send('GET', `/runs?${query}`);
@@ -76,14 +69,5 @@ describe('GET /runs by selector and concurrency_key', () => {
     for (const name of ['selector', 'concurrency_key']) {
       assert.equal((await service.send('GET', `/runs?${name}=`)).status, 400);
     }
-  });
-
-  test('a run that is removed leaves nothing behind', async () => {
-    const { id } = await steps.create({ selector: ['gone', 'too'] });
-    const tags = (): Promise<unknown[]> =>
-      rows(service.dataSource, 'select term from run_terms where run_id = $1::uuid', [id]);
-    assert.equal((await tags()).length, 2);
-    await execute(service.dataSource, 'delete from runs where id = $1::uuid', [id]);
-    assert.deepEqual(await tags(), []);
   });
 });

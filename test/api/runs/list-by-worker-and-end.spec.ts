@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { addExecutions } from '../../support/runs/executions.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 interface Row {
   readonly id: string;
@@ -20,14 +20,8 @@ interface Row {
 type Condition = readonly [query: string, passes: (run: Row) => boolean];
 
 describe('GET /runs by worker_id and ended', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   const ids = async (query: string, limit = 100): Promise<string[]> => {
     const { status, body, text } = await service.send('GET', `/runs?limit=${limit}&${query}`);

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertInvalid } from '../../support/http/answer-shapes.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const OUT = { volume: 'results', path: '/out' };
 const SUB_PATH =
@@ -11,14 +12,8 @@ const SUB_PATH =
 
 for (const strategy of ['fit', 'direct'] as const) {
   describe(`mounts, with the strategy ${strategy}`, () => {
-    let service: TestApp;
-    let steps: RunSteps;
-
-    beforeAll(async () => {
-      service = await startTestApp({ env: { SERVICE_SCHEDULER: strategy } });
-      steps = new RunSteps(service.send);
-    });
-    afterAll(() => service.close());
+    const service = useTestApp({ env: { SERVICE_SCHEDULER: strategy } });
+    const steps = new RunSteps(service.send);
 
     test('are given only to workers that offer their volumes, for writing where the run writes', async () => {
       const reading = await steps.create({ mounts: [{ ...OUT, read_only: true }] });
@@ -44,15 +39,9 @@ for (const strategy of ['fit', 'direct'] as const) {
 }
 
 describe('the folder of a run within a volume', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
   let count = 0;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
 
   const define = async (more: object): Promise<TestAnswer> => {
     const body = { id: `mounts-${(count += 1)}`, version: '1', image: 'i', ...more };

@@ -1,23 +1,20 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const NOBODY = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
 /** Ids of runs that do not exist, as they stand in the path and as the answer names them. */
 const UNKNOWN_IDS: readonly (readonly [title: string, path: string, id: string])[] = [
   ['a UUID that nobody has', NOBODY, NOBODY],
-  ['a UUID of version 4', 'b7f1c1de-3b9a-4f7e-9d7c-5a1b2c3d4e5f', 'b7f1c1de-3b9a-4f7e-9d7c-5a1b2c3d4e5f'],
   ['the nil UUID', '00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000'],
   ['a UUID in braces', `%7B${NOBODY}%7D`, `{${NOBODY}}`],
   ['a UUID without dashes', NOBODY.replaceAll('-', ''), NOBODY.replaceAll('-', '')],
   ['a UUID with a blank', `${NOBODY}%20`, `${NOBODY} `],
   ['a UUID with a line end', `${NOBODY}%0A`, `${NOBODY}\n`],
-  ['a number', '1', '1'],
   ['a word', 'nope', 'nope'],
-  ['null', 'null', 'null'],
   ['__proto__', '__proto__', '__proto__'],
   ['SQL', "1'%20or%20'1'='1", "1' or '1'='1"],
   ['an encoded slash', '..%2F..%2Fetc', '../../etc'],
@@ -37,14 +34,8 @@ const ROUTES: readonly (readonly [method: string, path: string, body?: object])[
 ];
 
 describe('reading a run', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   for (const [title, path, id] of UNKNOWN_IDS) {
     test(`says of ${title} on every route that there is no such run`, async () => {
@@ -68,26 +59,19 @@ describe('reading a run', () => {
     assert.equal((await steps.get(id)).state, 'PENDING');
   });
 
-  for (const [query, error] of [
-    ['include_events=', 'include_events must not be empty'],
-    ['include_events=0', 'include_events must be true or false'],
-    ['include_events=False', 'include_events must be true or false'],
-    ['include_events=false&include_events=false', 'include_events must not be given more than once'],
-    ['events=false', 'events is not a known query parameter'],
-  ] as const) {
-    test(`refuses the query ${query}, also of a run that does not exist`, async () => {
+  test('refuses a query that it does not know, also of a run that does not exist', async () => {
+    for (const [query, error] of [
+      ['include_events=', 'include_events must not be empty'],
+      ['include_events=False', 'include_events must be true or false'],
+      ['include_events=false&include_events=false', 'include_events must not be given more than once'],
+      ['events=false', 'events is not a known query parameter'],
+    ] as const)
       assertInvalid(await service.send('GET', `/runs/${NOBODY}?${query}`), [error]);
-    });
-  }
-
-  for (const path of ['', '/attempts', '/retry', '/cancel']) {
-    test(`refuses a query on ${path === '' ? 'the run' : path}`, async () => {
-      const { id } = await steps.create();
-      const method = path === '' || path === '/attempts' ? 'GET' : 'POST';
+    const { id } = await steps.create();
+    for (const [method, path] of ROUTES.filter(([, , body]) => body === undefined))
       assertInvalid(await service.send(method, `/runs/${id}${path}?x=1`), [
         'x is not a known query parameter',
       ]);
-      assert.equal((await steps.get(id)).state, 'PENDING');
-    });
-  }
+    assert.equal((await steps.get(id)).state, 'PENDING');
+  });
 });

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { RunRetention } from '../../../src/runs/run-retention.job.js';
 import { newId } from '../../../src/runs/machine/new-id.js';
 import { assertError } from '../../support/http/answer-shapes.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const DAY_MS = 86_400_000;
 /** An id of version 7 that the service has not made yet. */
@@ -13,12 +13,11 @@ const LATER = 'ffffffff-ffff-7fff-8fff-ffffffffffff';
 const RANDOM = '6f1f6a3e-3c55-4d0e-9c5c-0f4b4d7b1a11';
 
 describe('a cursor of the run list', () => {
-  let service: TestApp;
+  const service = useTestApp({ env: { SERVICE_RUN_RETENTION_DAYS: '1' } });
   /** From the newest to the oldest. The runs at odd positions are removed by the retention. */
   const ids: string[] = [];
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_RUN_RETENTION_DAYS: '1' } });
     const steps = new RunSteps(service.send);
     for (let n = 0; n < 7; n += 1) ids.unshift((await steps.create({ image: n % 2 ? 'odd' : 'even' })).id);
     for (const id of ids.filter((_, n) => n % 2 === 1)) {
@@ -28,7 +27,6 @@ describe('a cursor of the run list', () => {
     await execute(service.dataSource, `update runs set created_at = created_at - interval '5 days'`);
     assert.equal(await service.app.get(RunRetention).runOnce(new Date(Date.now() + 2 * DAY_MS)), 3);
   });
-  afterAll(() => service.close());
 
   const list = async (query: string): Promise<{ readonly found: string[]; readonly more: boolean }> => {
     const { status, body, text } = await service.send('GET', `/runs?${query}`);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { beforeAll, describe, it } from 'vitest';
 import type { Type } from '@nestjs/common';
 import { getMetadataStorage } from 'class-validator';
 import { RunEntity } from '../../../src/database/entities/run.entity.js';
@@ -20,7 +20,7 @@ import {
 } from '../../../src/runs/options/option-values.js';
 import { RUNS } from '../../../src/runs/storage/run-columns.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /** What only the worker reads. */
 const CONTAINER = Object.fromEntries(DECLARED.map(([name, { example }]) => [name, example]));
@@ -85,17 +85,13 @@ function fieldsOf(dto: Type): string[] {
 }
 
 describe('a field of a run', () => {
-  let service: TestApp;
-  let runs: RunSteps;
+  const service = useTestApp();
+  const runs = new RunSteps(service.send);
 
   beforeAll(async () => {
-    service = await startTestApp();
-    runs = new RunSteps(service.send);
     const definition = { id: 'full', version: '1', image: BODY.image, ...OPTIONS };
     assert.equal((await service.send('POST', '/definitions', { body: definition })).status, 201);
   });
-
-  afterAll(() => service.close());
 
   const row = (id: string): Promise<RunEntity> =>
     service.dataSource.manager.findOneByOrFail(RunEntity, { id });

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { letTimePass, until } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const START = { timeouts: { start_within_s: 3600 } };
 const ATTEMPT = { timeouts: { attempt_s: 3600 } };
@@ -16,15 +16,10 @@ const QUIET_MS = 150;
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
 describe('timeouts', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
   beforeEach(() => steps.emptyQueue());
-  afterAll(() => service.close());
 
   const pass = (id: string, seconds: number): Promise<void> => letTimePass(service.dataSource, [id], seconds);
   /** Lets time pass that must change nothing about the run. */
@@ -70,76 +65,6 @@ describe('timeouts', () => {
       assertError(late, 400, 'Run is already in terminal state FAILED');
     });
 
-    test('count from the queue and not from the claim', async () => {
-      const { id } = await steps.create({ ...START, priority: 2 ** 31 - 1 });
-      await pass(id, 2400);
-      await steps.claimUntil(id);
-      await passInVain(id, 900);
-      await pass(id, 300);
-      await untilState(id, 'FAILED');
-    });
-
-    test('do not apply before they elapse', async () => {
-      const { id } = await steps.create({ ...START, priority: 2 ** 31 - 1 });
-      await passInVain(id, 3500);
-      assert.deepEqual(
-        (await steps.claim()).map((op) => op.id),
-        [id],
-      );
-    });
-
-    test('end with STARTED', async () => {
-      const { id } = await steps.running(START);
-      assert.deepEqual(await timersOf(id), []);
-      await passInVain(id, 86_400);
-      assert.equal((await steps.event(id, 'COMPLETED')).state, 'COMPLETED');
-    });
-
-    test('start again with a forced retry', async () => {
-      const { id } = await steps.create(START);
-      await pass(id, 3000);
-      await service.send('POST', `/runs/${id}/retry`);
-      await passInVain(id, 3500);
-      await pass(id, 100);
-      assert.deepEqual(entriesOf(await untilState(id, 'FAILED')).at(-1), failed(2, NOT_STARTED));
-    });
-
-    test('end with a cancel, and apply again after a forced retry', async () => {
-      const { id } = await steps.create(START);
-      await service.send('POST', `/runs/${id}/cancel`);
-      assert.deepEqual(await timersOf(id), []);
-      await service.send('POST', `/runs/${id}/retry`);
-      await pass(id, 3600);
-      await untilState(id, 'FAILED');
-    });
-
-    test('apply again to a failed run after a forced retry', async () => {
-      const { id } = await steps.create(START);
-      await pass(id, 3600);
-      await untilState(id, 'FAILED');
-      await service.send('POST', `/runs/${id}/retry`);
-      await passInVain(id, 3500);
-      await pass(id, 100);
-      const run = await untilState(id, 'FAILED');
-      assert.deepEqual(
-        run.events.map(({ type, attempt }: any) => [type, attempt]),
-        [
-          ['FAILED', 1],
-          ['RETRIED', 1],
-          ['FAILED', 2],
-        ],
-      );
-    });
-
-    test('start again when an admin sets PENDING', async () => {
-      const { id } = await steps.assigned(START);
-      await pass(id, 3000);
-      await service.send('PATCH', `/runs/${id}`, { body: { state: 'PENDING' } });
-      await passInVain(id, 3500);
-      await pass(id, 100);
-      await untilState(id, 'FAILED');
-    });
-
     test('appear on the feed as on the timeline', async () => {
       const { id } = await steps.create({ ...START, event_delivery: { topic: 'late' } });
       await pass(id, 3600);
@@ -178,39 +103,6 @@ describe('timeouts', () => {
       assert.deepEqual([second.state, second.execution_summary.worker_id], ['ASSIGNED', 'other']);
     });
 
-    test('apply to each attempt separately, and failures add up for the retry policy', async () => {
-      const { id } = await steps.running({ ...ATTEMPT, retry_policy: { max_attempts: 2 } });
-      await passInVain(id, 3500);
-      await pass(id, 100);
-      await untilState(id, 'PENDING');
-      await steps.claimUntil(id);
-      await steps.event(id, 'STARTED', { worker_id: 'w' });
-      await passInVain(id, 3500);
-      await pass(id, 100);
-      const run = await untilState(id, 'FAILED');
-      assert.deepEqual(
-        run.events.map(({ type, attempt }: any) => `${type} ${attempt}`),
-        ['STARTED 1', 'FAILED 1', 'RETRIED 1', 'STARTED 2', 'FAILED 2'],
-      );
-    });
-
-    test('do not apply while the run is pending or assigned', async () => {
-      const { id } = await steps.create({ ...ATTEMPT, priority: 2 ** 31 - 1 });
-      await passInVain(id, 86_400);
-      await steps.claimUntil(id);
-      await passInVain(id, 86_400);
-      assert.deepEqual(await timersOf(id), []);
-    });
-
-    test('are not prolonged by a second STARTED or by progress', async () => {
-      const { id } = await steps.running(ATTEMPT);
-      await pass(id, 3000);
-      await steps.event(id, 'STARTED', { worker_id: 'w' });
-      await steps.event(id, 'PROGRESS', undefined, 50);
-      await pass(id, 600);
-      await untilState(id, 'FAILED');
-    });
-
     test('end with the attempt', async () => {
       for (const end of ['COMPLETED', 'FAILED', 'CANCELLED']) {
         const { id } = await steps.running(ATTEMPT);
@@ -221,13 +113,6 @@ describe('timeouts', () => {
       const { id } = await steps.running(ATTEMPT);
       await service.send('PATCH', `/runs/${id}`, { body: { state: 'COMPLETED' } });
       assert.deepEqual(await timersOf(id), []);
-    });
-
-    test('follow a start timeout', async () => {
-      const { id } = await steps.running({ timeouts: { start_within_s: 600, attempt_s: 3600 } });
-      await passInVain(id, 3500);
-      await pass(id, 100);
-      assert.deepEqual(entriesOf(await untilState(id, 'FAILED')).at(-1), failed(1, TOO_LONG));
     });
   });
 

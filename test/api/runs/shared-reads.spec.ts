@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RunReader } from '../../../src/runs/reading/run.reader.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
 import { proxied } from '../../support/postgres/proxied-database.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { logStatements } from '../../support/postgres/statement-log.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
-
-const UNKNOWN = '00000000-0000-7000-8000-000000000000';
+import { startTestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 function filler(bytes: number): { readonly filler: string } {
   return { filler: 'é"\\'.repeat(bytes / 4) };
@@ -16,19 +15,9 @@ function filler(bytes: number): { readonly filler: string } {
 
 describe('concurrent reads', () => {
   const statements = logStatements();
-  let service: TestApp;
-  let other: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    other = await startTestApp({ database: service.database });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(async () => {
-    await other.close();
-    await service.close();
-  });
+  const service = useTestApp();
+  const other = useTestApp(() => ({ database: service.database }));
+  const steps = new RunSteps(service.send);
 
   /** Runs with up to three events. */
   function create(count: number): Promise<string[]> {
@@ -69,18 +58,6 @@ describe('concurrent reads', () => {
       );
     });
   }
-
-  test('of unknown and malformed ids are 404 beside those of known ones', async () => {
-    const { id } = await steps.create();
-    const paths = [UNKNOWN, id, 'nothing', id.toUpperCase(), id, UNKNOWN];
-    for (const part of ['', '/events']) {
-      const answers = await Promise.all(paths.map((path) => service.send('GET', `/runs/${path}${part}`)));
-      assert.deepEqual(
-        answers.map(({ status }) => status),
-        [404, 200, 404, 404, 200, 404],
-      );
-    }
-  });
 
   test('of small and large runs and timelines answer each of them whole', async () => {
     const ids: string[] = [];

@@ -1,23 +1,21 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const DAY_MS = 86_400_000;
 const START_RULE =
   'start_at must be an ISO 8601 date and time with a zone (2030-01-31T09:00:00Z), or a span such as 90s, 15m, 2h or 3d, at most 366 days ahead';
 
 describe('start_at', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
     await service.send('POST', '/definitions', { body: { id: 'def', version: '1', image: 'i' } });
   });
-  afterAll(() => service.close());
 
   const runOf = (body: object): Promise<TestAnswer> =>
     service.send('POST', '/definitions/def/runs', { body });

@@ -1,17 +1,12 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { CAPABLE, fence, heldRun, newSecretsKey, type UsedSecrets } from '../../support/app/secrets.js';
-import {
-  KEYS,
-  settingsName,
-  startTestApp,
-  type TestAnswer,
-  type TestApp,
-} from '../../support/app/test-app.js';
+import { KEYS, settingsName, startTestApp, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const KEY = newSecretsKey();
 const LOGIN = { server: 'registry.example.com', username: 'ci', password: 'hunter2' };
@@ -20,18 +15,15 @@ const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 const missing = (name: string): string => `header ${name} is required`;
 
 describe('the secrets of a run', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: KEY } });
+  const steps = new RunSteps(service.send);
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: KEY } });
-    steps = new RunSteps(service.send);
     await put('db', { kind: 'opaque', value: 'hunter2 \u{1F511}\n"' });
     await put('token', { kind: 'opaque', value: '' });
     await put('constructor', { kind: 'opaque', value: 'built' });
     await put('login', { kind: 'registry', value: LOGIN });
   });
-  afterAll(() => service.close());
 
   const put = async (name: string, body: object): Promise<void> => {
     assert.ok((await service.send('PUT', `/secrets/${name}`, { body })).status < 300);

@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertError, assertInvalid } from '../../support/http/answer-shapes.js';
 import { variables } from '../../support/runs/run-options.js';
 import { newSecretsKey } from '../../support/app/secrets.js';
-import {
-  KEYS,
-  settingsName,
-  startTestApp,
-  type TestAnswer,
-  type TestApp,
-} from '../../support/app/test-app.js';
+import { KEYS, settingsName, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const VALUE = 'hunter2-of-the-tests';
 const LOGIN = { server: 'registry.example.com:5000', username: 'ci', password: VALUE };
@@ -20,11 +15,7 @@ const statusesOf = (answers: readonly TestAnswer[]): string[] =>
   answers.map(({ status }) => String(status)).toSorted();
 
 describe('secrets', () => {
-  let service: TestApp;
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_SECRETS_KEY: newSecretsKey() } });
 
   const put = (name: string, body: unknown): Promise<TestAnswer> =>
     service.send('PUT', `/secrets/${name}`, { body });
@@ -202,11 +193,7 @@ describe('secrets', () => {
 });
 
 describe('without SERVICE_SECRETS_KEY', () => {
-  let service: TestApp;
-  beforeAll(async () => {
-    service = await startTestApp();
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
 
   for (const [method, path, body] of [
     ['PUT', '/secrets/a', { kind: 'opaque', value: VALUE }],

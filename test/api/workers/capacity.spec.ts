@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { afterAll, beforeAll, describe, test, vi } from 'vitest';
+import { describe, test, vi } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { CapacityService } from '../../../src/claims/capacity/capacity.service.js';
 import { DemandReader } from '../../../src/claims/capacity/demand.reader.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
-import { openTestDatabase } from '../../support/test-database.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -46,14 +46,8 @@ function shapeIn({ demand }: any, { cpu, ram_mb: ramMb, vram_mb: vramMb }: typeo
 
 for (const pool of ['memory', 'shared']) {
   describe(`GET /capacity, with the pool of workers in ${pool}`, () => {
-    let service: TestApp;
-    let steps: RunSteps;
-
-    beforeAll(async () => {
-      service = await startTestApp({ env: { SERVICE_WORKER_POOL: pool, SERVICE_SCHEDULER: 'fit' } });
-      steps = new RunSteps(service.send);
-    });
-    afterAll(() => service.close());
+    const service = useTestApp({ env: { SERVICE_WORKER_POOL: pool, SERVICE_SCHEDULER: 'fit' } });
+    const steps = new RunSteps(service.send);
 
     test('shows nothing where there is nothing', async () => {
       const { at, ...rest } = await capacityOf(service);
@@ -250,35 +244,5 @@ test('requests of GET /capacity that arrive during a reading share the next one,
   } finally {
     gate.abort();
     await service.close();
-  }
-});
-
-test('GET /capacity shows on one process what was done on another', async () => {
-  const database = await openTestDatabase();
-  const options = { database, env: { SERVICE_WORKER_POOL: 'shared' } };
-  const services = await Promise.all([startTestApp(options), startTestApp(options)]);
-  try {
-    await Promise.all(
-      Array.from({ length: 40 }, (_, n) =>
-        services[n % 2 === 0 ? 0 : 1].send('POST', '/runs', { body: { image: 'i', constraints: SMALL } }),
-      ),
-    );
-    await new RunSteps(services[0].send).heartbeat('w', { resources: RESOURCES });
-    await new RunSteps(services[0].send).claim('w');
-    for (const service of services) {
-      const { demand, supply } = await capacityOf(service);
-      assert.deepEqual([demand.ready.runs, demand.in_execution.runs], [39, 1]);
-      assert.deepEqual(supply.workers, {
-        active: 1,
-        idle: 0,
-        reserved: 0,
-        draining: 0,
-        not_claiming: 0,
-        stale: 0,
-      });
-    }
-  } finally {
-    await Promise.all(services.map((service) => service.close()));
-    await database.close();
   }
 });

@@ -1,32 +1,23 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { assertError, assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RawConnection, requestText } from '../../support/http/raw-http.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('a claim', () => {
-  let service: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
   beforeEach(() => steps.emptyQueue());
-  afterAll(() => service.close());
 
   const idsOfClaims = async (count: number): Promise<string[]> => {
     const ids: string[] = [];
     for (let i = 0; i < count; i += 1) ids.push(...(await steps.claim()).map((op) => op.id));
     return ids;
   };
-
-  test('takes whatever the constraints ask, for the direct strategy looks at the order alone', async () => {
-    const { id } = await steps.create({ constraints: { ram_mb: 2 ** 31 - 1, cpu: 1000 } });
-    assert.deepEqual(await idsOfClaims(1), [id]);
-  });
 
   test('orders runs of equal age by id', async () => {
     const created = await Promise.all(Array.from({ length: 40 }, () => steps.create()));
@@ -39,33 +30,16 @@ describe('a claim', () => {
     assert.deepEqual(await idsOfClaims(40), expected);
   });
 
-  test('keeps a retried run at the place of its creation', async () => {
-    const retried = await steps.create();
-    const other = await steps.create();
-    await service.send('POST', `/runs/${retried.id}/retry`);
-    assert.deepEqual(await idsOfClaims(2), [retried.id, other.id]);
+  test('is an empty list for an unknown worker, whatever its id, and the run stays', async () => {
+    const run = await steps.create();
+    for (const id of ['nobody', 'a b', '-w', 'x'.repeat(500), '__proto__', '../w'])
+      assert.deepEqual(await steps.claim(id), [], id);
+    assertInvalid(await service.send('POST', '/workers/w/claim?limit=5'), [
+      'limit is not a known query parameter',
+    ]);
+    assertError(await service.send('POST', '/workers/%00/claim'), 404, 'Not found');
+    assert.deepEqual(await steps.get(run.id), run);
   });
-
-  for (const id of ['nobody', 'a b', '-w', 'x'.repeat(500), '__proto__', '../w']) {
-    test(`is an empty list for the unknown worker ${JSON.stringify(id).slice(0, 30)}, and the run stays`, async () => {
-      const run = await steps.create();
-      assert.deepEqual(await steps.claim(id), []);
-      assert.deepEqual(await steps.get(run.id), run);
-    });
-  }
-
-  for (const id of ['a/b', 'host:1/gpu-0', 'A.b_c-d:e/f', 'heartbeat']) {
-    test(`is open to a worker named ${id}`, async () => {
-      await steps.heartbeat(id);
-      const run = await steps.create();
-      assert.deepEqual(
-        (await steps.claim(id)).map((op) => op.id),
-        [run.id],
-      );
-      assert.equal((await steps.get(run.id)).execution_summary.worker_id, id);
-      assert.equal((await steps.event(run.id, 'STARTED', { worker_id: id })).state, 'RUNNING');
-    });
-  }
 
   test('needs no body and ignores one', async () => {
     const { id } = await steps.create();
@@ -77,17 +51,6 @@ describe('a claim', () => {
       bodyOf(answer, 'ClaimedOps').ops.map((op: { id: string }) => op.id),
       [id],
     );
-  });
-
-  test('refuses a query that it does not know, and hands nothing out', async () => {
-    const run = await steps.create();
-    const answer = await service.send('POST', '/workers/w/claim?limit=5');
-    assertInvalid(answer, ['limit is not a known query parameter']);
-    assert.deepEqual(await steps.get(run.id), run);
-  });
-
-  test('with NUL in the path names nobody', async () => {
-    assertError(await service.send('POST', '/workers/%00/claim'), 404, 'Not found');
   });
 
   test('of a caller that has gone away hands nothing out', async () => {
@@ -118,33 +81,6 @@ describe('a claim', () => {
       });
     });
   }
-});
-
-describe('a worker that falls silent', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '0.75' } });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
-
-  test('is listed as inactive after the timeout, gets nothing, and gets work again after a heartbeat', async () => {
-    const first = await steps.heartbeat();
-    assert.equal(first.is_active, true);
-    const { id } = await steps.create();
-    await until(async () => !bodyOf(await service.send('GET', '/workers'), 'Workers')[0].is_active);
-    assert.deepEqual(await steps.claim(), []);
-    const got: string[] = [];
-    // A loaded machine may need more than the timeout between the two.
-    for (let tries = 0; tries < 20 && got.length === 0; tries += 1) {
-      const again = await steps.heartbeat();
-      assert.deepEqual([again.is_active, again.created_at], [true, first.created_at]);
-      got.push(...(await steps.claim()).map((op) => op.id));
-    }
-    assert.deepEqual(got, [id]);
-  });
 });
 
 /** Waits for something that comes by itself. */

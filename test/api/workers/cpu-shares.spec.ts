@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const EIGHT_CORES = {
   resources: { cpu_cores: 8, ram_mb: 1000, gpus: [] },
@@ -11,14 +11,8 @@ const EIGHT_CORES = {
 const HALF = { cpu_millis: 500 };
 
 describe('by the strategy fit, shares of CPUs', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '600' } });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '600' } });
+  const steps = new RunSteps(service.send);
 
   test('add up exactly: sixteen runs of half a core use eight cores, which reports say', async () => {
     await steps.heartbeat('w', EIGHT_CORES);

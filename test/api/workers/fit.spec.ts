@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { beforeTimeOut } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { startTestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /** What a worker has. */
 const has = (cpu: number, ramMb: number, ...gpus: readonly number[]): Record<string, unknown> => ({
@@ -18,14 +19,8 @@ const has = (cpu: number, ramMb: number, ...gpus: readonly number[]): Record<str
 const idsOf = (ops: readonly { id: string }[]): string[] => ops.map(({ id }) => id);
 
 describe('claims by the strategy fit', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '600' } });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_SCHEDULER: 'fit', SERVICE_WORKER_TIMEOUT: '600' } });
+  const steps = new RunSteps(service.send);
 
   async function cancelAll(): Promise<void> {
     for (const state of ['PENDING', 'ASSIGNED']) {
@@ -49,19 +44,6 @@ describe('claims by the strategy fit', () => {
     await cancelAll();
   });
 
-  test('name the GPU, which two runs share when their memory adds up to its own', async () => {
-    await steps.heartbeat('gpus', has(9, 100, 40, 24));
-    for (const vram of [12, 12, 12, 41]) await steps.create({ constraints: { vram_mb: vram } });
-    const ops = await steps.claim('gpus');
-    assert.deepEqual(
-      ops.map((op) => op.constraints.gpu_id),
-      [1, 1, 0],
-    );
-    const run = await steps.get(ops[2].id);
-    assert.deepEqual([run.constraints.gpu_id, run.execution_summary.gpu_id], [0, 0]);
-    await cancelAll();
-  });
-
   test('see the runs that fit behind any number that do not', async () => {
     await steps.heartbeat('half-full', has(2, 1));
     await steps.create({ constraints: { cpu: 1 } });
@@ -74,20 +56,6 @@ describe('claims by the strategy fit', () => {
     );
     assert.deepEqual(idsOf(await steps.claim('half-full')), [id]);
     await execute(service.dataSource, 'delete from queue where cpu_millis = 2000');
-    await cancelAll();
-  });
-
-  test('made at once give each worker what fits it, though others could take larger ones', async () => {
-    const sizes = [1, 2, 3, 4, 5, 6];
-    for (const cpu of sizes) await steps.heartbeat(`size-${cpu}`, has(cpu, 1));
-    const ids: string[] = [];
-    for (const cpu of sizes.toReversed()) ids.push((await steps.create({ constraints: { cpu } })).id);
-    const got = await Promise.all(sizes.map((cpu) => steps.claim(`size-${cpu}`)));
-    assert.deepEqual(got.flatMap(idsOf).toSorted(), ids.toSorted());
-    for (const [i, ops] of got.entries()) {
-      const taken = ops.reduce((sum, op) => sum + op.constraints.cpu, 0);
-      assert.ok(taken <= i + 1, `${taken} on ${i + 1} cores`);
-    }
     await cancelAll();
   });
 
@@ -127,20 +95,6 @@ describe('claims by the strategy fit', () => {
     await execute(service.dataSource, 'delete from queue where priority = 1');
     await steps.event(big.id, 'COMPLETED');
     assert.deepEqual(idsOf(await steps.claim('keeper')), [third.id]);
-    await cancelAll();
-  });
-
-  test('wait for a run that another transaction holds while they look', async () => {
-    await steps.heartbeat('patient', has(1, 1));
-    const { id } = await steps.create({ constraints: { cpu: 1 } });
-    const holder = service.database.dataSource.createQueryRunner();
-    await holder.startTransaction();
-    await holder.query('select 1 from runs where id = $1 for update', [id]);
-    const answer = service.send('POST', '/workers/patient/claim?wait=30');
-    await sleep(300);
-    await holder.rollbackTransaction();
-    await holder.release();
-    assert.deepEqual(idsOf((await beforeTimeOut(service, answer)).body.ops), [id]);
     await cancelAll();
   });
 

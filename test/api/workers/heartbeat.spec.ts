@@ -1,53 +1,60 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS } from '../../support/app/test-app.js';
+import { each, type Refusal } from '../../support/runs/refusals.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const ID_RULE =
   'worker_id must be a worker id (letters, digits and . _ - : /, starting with a letter or digit) of 1 to 128 characters';
 const COUNT = 'must be an integer of at least 0';
-const GPU_ID_RULE = 'resources.gpus[0].id must be an integer from 0 to 2147483647';
 const GPU = { id: 0, vram_mb: 1 };
 const OP = { id: 'r', image: 'i', inputs: {}, constraints: {} };
 const RESOURCES = { cpu_cores: 1, ram_mb: 1, gpus: [] };
 
+const resources = (change: object) => ({ resources: { ...RESOURCES, ...change } });
+const gpus = (...given: readonly unknown[]) => resources({ gpus: given });
+const ops = (...given: readonly unknown[]) => ({ running_ops: given });
+const engine = (change: object) => ({ engine: { name: 'slurm', pending: 0, running: 0, ...change } });
+const counts = [-1, 0.5, '1', true];
+
 /** What is wrong with a heartbeat, as fields to change in a good one, and the lines that say so. */
-const REFUSED: readonly (readonly [change: Record<string, unknown>, errors: readonly string[]])[] = [
-  [{ worker_id: undefined }, ['worker_id is required']],
-  ...['', ' w', '-w', '.w', '/w', ':w', 'w w', 'wü', 'w%', 'w\n', 'w'.repeat(129), 5, {}].map(
-    (id) => [{ worker_id: id }, [ID_RULE]] as const,
-  ),
-  [{ resources: undefined }, ['resources is required']],
-  [{ resources: null }, ['resources is required']],
-  [{ resources: [] }, ['resources must be an object']],
-  [
-    { resources: {} },
-    ['resources.cpu_cores is required', 'resources.ram_mb is required', 'resources.gpus is required'],
-  ],
-  ...[-1, 0.5, '1', true].flatMap((value) => [
-    [{ resources: { ...RESOURCES, cpu_cores: value } }, [`resources.cpu_cores ${COUNT}`]] as const,
-    [{ resources: { ...RESOURCES, ram_mb: value } }, [`resources.ram_mb ${COUNT}`]] as const,
-    [{ resources: { ...RESOURCES, gpus: [{ ...GPU, id: value }] } }, [GPU_ID_RULE]] as const,
-    [
-      { resources: { ...RESOURCES, gpus: [GPU, { id: 1, vram_mb: value }] } },
-      [`resources.gpus[1].vram_mb ${COUNT}`],
-    ] as const,
+const REFUSED: readonly Refusal[] = [
+  ...['worker_id', 'resources', 'tags'].map((name): Refusal => [{ [name]: null }, [`${name} is required`]]),
+  ...each(ID_RULE, (worker_id) => ({ worker_id }), [
+    '',
+    ' w',
+    '-w',
+    '.w',
+    '/w',
+    ':w',
+    'w w',
+    'wü',
+    'w%',
+    'w\n',
+    'w'.repeat(129),
+    5,
+    {},
   ]),
-  [{ resources: { ...RESOURCES, gpus: [{ ...GPU, id: 2 ** 31 }] } }, [GPU_ID_RULE]],
-  [{ resources: { ...RESOURCES, gpus: {} } }, ['resources.gpus must be a list of at most 64 items']],
-  [{ resources: { ...RESOURCES, gpus: [5] } }, ['resources.gpus[0] must be an object']],
-  [{ resources: { ...RESOURCES, gpus: [null] } }, ['resources.gpus[0] must be an object']],
+  [{ resources: [] }, ['resources must be an object']],
+  [{ resources: {} }, ['cpu_cores', 'ram_mb', 'gpus'].map((name) => `resources.${name} is required`)],
+  ...each(`resources.cpu_cores ${COUNT}`, (cpu_cores) => resources({ cpu_cores }), counts),
+  ...each(`resources.ram_mb ${COUNT}`, (ram_mb) => resources({ ram_mb }), counts),
+  ...each(`resources.gpus[1].vram_mb ${COUNT}`, (vram_mb) => gpus(GPU, { id: 1, vram_mb }), counts),
+  ...each('resources.gpus[0].id must be an integer from 0 to 2147483647', (id) => gpus({ ...GPU, id }), [
+    ...counts,
+    2 ** 31,
+  ]),
+  [resources({ gpus: {} }), ['resources.gpus must be a list of at most 64 items']],
+  ...each('resources.gpus[0] must be an object', (gpu) => gpus(gpu), [5, null]),
   [
-    { resources: { ...RESOURCES, gpus: [{ ...GPU, tags: 'a100' }] } },
+    gpus({ ...GPU, tags: 'a100' }),
     ['resources.gpus[0].tags must be a list of at most 100 items, each a string of at most 128 characters'],
   ],
   [
-    { resources: { ...RESOURCES, gpus: [GPU, { ...GPU, id: 1 }, GPU, GPU] } },
-    [
-      'resources.gpus[2].id must not repeat the id of another GPU',
-      'resources.gpus[3].id must not repeat the id of another GPU',
-    ],
+    gpus(GPU, { ...GPU, id: 1 }, GPU, GPU),
+    [2, 3].map((n) => `resources.gpus[${n}].id must not repeat the id of another GPU`),
   ],
   [{ not_claiming: {} }, ['not_claiming must be a list of at most 4 items']],
   [{ not_claiming: [{}] }, ['not_claiming[0].reason is required']],
@@ -58,62 +65,42 @@ const REFUSED: readonly (readonly [change: Record<string, unknown>, errors: read
       'not_claiming[0].message must be a string of at most 500 characters',
     ],
   ],
-  [{ tags: undefined }, ['tags is required']],
-  [{ tags: null }, ['tags is required']],
-  ...['a', {}, [1], [null], [['a']]].map(
-    (tags) =>
-      [
-        { tags },
-        ['tags must be a list of at most 100 items, each a string of at most 128 characters'],
-      ] as const,
+  ...each(
+    'tags must be a list of at most 100 items, each a string of at most 128 characters',
+    (tags) => ({ tags }),
+    ['a', {}, [1], [null], [['a']]],
   ),
   [{ engine: 'slurm' }, ['engine must be an object']],
-  [{ engine: {} }, ['engine.name is required', 'engine.pending is required', 'engine.running is required']],
-  ...['', 'Slurm', 'a b', 'x'.repeat(65), 1].map(
-    (name) =>
-      [
-        { engine: { name, pending: 0, running: 0 } },
-        ['engine.name must be a name of a-z, 0-9 and - of 1 to 64 characters'],
-      ] as const,
-  ),
-  ...[-1, 0.5, '1', 2 ** 31].map(
-    (pending) =>
-      [
-        { engine: { name: 'slurm', pending, running: 0 } },
-        ['engine.pending must be an integer from 0 to 2147483647'],
-      ] as const,
-  ),
+  [{ engine: {} }, ['name', 'pending', 'running'].map((name) => `engine.${name} is required`)],
+  ...each('engine.name must be a name of a-z, 0-9 and - of 1 to 64 characters', (name) => engine({ name }), [
+    '',
+    'Slurm',
+    'a b',
+    'x'.repeat(65),
+    1,
+  ]),
+  ...each('engine.pending must be an integer from 0 to 2147483647', (pending) => engine({ pending }), [
+    ...counts,
+    2 ** 31,
+  ]),
   [{ running_ops: {} }, ['running_ops must be a list of at most 1000 items']],
-  [{ running_ops: ['r'] }, ['running_ops[0] must be an object']],
-  [
-    { running_ops: [OP, {}] },
-    ['id', 'image', 'inputs', 'constraints'].map((name) => `running_ops[1].${name} is required`),
-  ],
-  [{ running_ops: [{ ...OP, id: 5 }] }, ['running_ops[0].id must be a string of 1 to 128 characters']],
-  [
-    { running_ops: [{ ...OP, image: 5 }] },
-    ['running_ops[0].image must be a string of at most 512 characters'],
-  ],
-  [{ running_ops: [{ ...OP, inputs: [] }] }, ['running_ops[0].inputs must be an object']],
-  ...[0, 1001, 1.5, '1'].map(
-    (attempt) =>
-      [
-        { running_ops: [{ ...OP, attempt }] },
-        ['running_ops[0].attempt must be an integer from 1 to 1000'],
-      ] as const,
-  ),
-  [{ running_ops: [{ ...OP, constraints: 'x' }] }, ['running_ops[0].constraints must be an object']],
+  [ops('r'), ['running_ops[0] must be an object']],
+  [ops(OP, {}), ['id', 'image', 'inputs', 'constraints'].map((name) => `running_ops[1].${name} is required`)],
+  [ops({ ...OP, id: 5 }), ['running_ops[0].id must be a string of 1 to 128 characters']],
+  [ops({ ...OP, image: 5 }), ['running_ops[0].image must be a string of at most 512 characters']],
+  [ops({ ...OP, inputs: [] }), ['running_ops[0].inputs must be an object']],
+  [ops({ ...OP, constraints: 'x' }), ['running_ops[0].constraints must be an object']],
+  ...each('running_ops[0].attempt must be an integer from 1 to 1000', (attempt) => ops({ ...OP, attempt }), [
+    0,
+    1001,
+    1.5,
+    '1',
+  ]),
 ];
 
 describe('a heartbeat', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '42.5' } });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '42.5' } });
+  const steps = new RunSteps(service.send);
 
   /** The workers as listed, but for what they have left, which the answer to a heartbeat does not tell. */
   const list = async (): Promise<{ readonly id: string }[]> => {
@@ -180,18 +167,5 @@ describe('a heartbeat', () => {
     const answer = await service.send('POST', '/workers/heartbeat', { body, key: KEYS.worker });
     assert.equal(answer.headers.get('x-worker-timeout'), '42.5');
     assert.equal(answer.headers.get('x-max-body-bytes'), '1048576');
-  });
-
-  test('takes no query', async () => {
-    const body = { worker_id: 'w', resources: RESOURCES, tags: [] };
-    assertInvalid(await service.send('POST', '/workers/heartbeat?x=1', { body }), [
-      'x is not a known query parameter',
-    ]);
-  });
-
-  test('shows in a list of all workers by id', async () => {
-    const ids = (await list()).map(({ id }) => id);
-    assert.ok(ids.length > 5);
-    assert.deepEqual(ids, ids.toSorted());
   });
 });

@@ -1,23 +1,17 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test, vi } from 'vitest';
+import { describe, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HeldRequests } from '../../../src/common/http/server/held-requests.js';
 import { HeldRunRepository } from '../../../src/runs/storage/held-run.repository.js';
 import { beforeTimeOut } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const op = (id: string, attempt = 1) => ({ id, image: 'i', inputs: {}, constraints: {}, attempt });
 
 describe('held heartbeats', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WAITING_CLAIMS_PER_KEY: '1' } });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp({ env: { SERVICE_WAITING_CLAIMS_PER_KEY: '1' } });
+  const steps = new RunSteps(service.send);
 
   const beat = async (worker: string, ops: readonly object[], wait: number) => {
     const answer = await steps.sendHeartbeat(worker, { running_ops: ops }, `?wait=${wait}`);

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeTimeOut } from '../../support/app/passing-time.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { Scrape } from '../../support/monitoring/scrape.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
 
@@ -21,14 +21,8 @@ const idsOf = (ops: readonly any[]): string[] => ops.map(({ id }) => id);
 
 for (const pool of ['memory', 'shared']) {
   describe(`the engine of a launcher, with the pool of workers in ${pool}`, () => {
-    let service: TestApp;
-    let steps: RunSteps;
-
-    beforeAll(async () => {
-      service = await startTestApp({ env: { SERVICE_WORKER_POOL: pool, SERVICE_WORKER_TIMEOUT: '600' } });
-      steps = new RunSteps(service.send);
-    });
-    afterAll(() => service.close());
+    const service = useTestApp({ env: { SERVICE_WORKER_POOL: pool, SERVICE_WORKER_TIMEOUT: '600' } });
+    const steps = new RunSteps(service.send);
 
     const listed = async (id: string): Promise<any> =>
       bodyOf(await service.send('GET', '/workers'), 'Workers').find((worker: any) => worker.id === id);
@@ -70,25 +64,15 @@ for (const pool of ['memory', 'shared']) {
 }
 
 describe('a launcher whose resources change', () => {
-  let service: TestApp;
-  let twin: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    const env = {
-      SERVICE_SCHEDULER: 'fit',
-      SERVICE_WORKER_POOL: 'shared',
-      SERVICE_WORKER_TIMEOUT: '600',
-      SERVICE_FIT_RESERVE_AFTER: '0',
-    };
-    service = await startTestApp({ env });
-    twin = await startTestApp({ env, database: service.database });
-    steps = new RunSteps(service.send);
-  });
-  afterAll(async () => {
-    await twin.close();
-    await service.close();
-  });
+  const env = {
+    SERVICE_SCHEDULER: 'fit',
+    SERVICE_WORKER_POOL: 'shared',
+    SERVICE_WORKER_TIMEOUT: '600',
+    SERVICE_FIT_RESERVE_AFTER: '0',
+  };
+  const service = useTestApp({ env });
+  const twin = useTestApp(() => ({ env, database: service.database }));
+  const steps = new RunSteps(service.send);
 
   for (const [where, id, at] of [
     ['this process', 'here', () => service],

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { RUN_OPTIONS } from '../../../src/runs/options/run-options.js';
 import { bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /** What a heartbeat of interface.md says beside the id. */
 const OFFER = {
@@ -26,14 +26,8 @@ const EXTENSIONS: readonly (readonly [about: string, body: Record<string, unknow
 
 for (const scheduler of ['direct', 'fit']) {
   describe(`a worker that knows interface.md and decisions.md alone, with the strategy ${scheduler}`, () => {
-    let service: TestApp;
-    let steps: RunSteps;
-
-    beforeAll(async () => {
-      service = await startTestApp({ env: { SERVICE_SCHEDULER: scheduler } });
-      steps = new RunSteps(service.send);
-    });
-    afterAll(() => service.close());
+    const service = useTestApp({ env: { SERVICE_SCHEDULER: scheduler } });
+    const steps = new RunSteps(service.send);
 
     test('gets a plain run as these pages show it, and reports it as they say', async () => {
       await steps.heartbeat('w', OFFER);

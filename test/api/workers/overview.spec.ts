@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { describe, test } from 'vitest';
+import { startTestApp } from '../../support/app/test-app.js';
 import { openTestDatabase } from '../../support/test-database.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const GPUS = [
   { id: 0, vram_mb: 8000, tags: [] },
@@ -10,14 +11,9 @@ const GPUS = [
 
 for (const pool of ['memory', 'shared']) {
   describe(`GET /overview, with the pool of workers in ${pool}`, () => {
-    let service: TestApp;
-
-    beforeAll(async () => {
-      service = await startTestApp({
-        env: { SERVICE_WORKER_POOL: pool },
-      });
+    const service = useTestApp({
+      env: { SERVICE_WORKER_POOL: pool },
     });
-    afterAll(() => service.close());
 
     const overview = async (): Promise<TestAnswerBody> => {
       const { status, body } = await service.send('GET', '/overview');

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { until } from '../../support/app/passing-time.js';
 import { checkInvariants } from '../../support/runs/run-invariants.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestApp, useTestDatabase } from '../../support/app/use-test-app.js';
 
 const TIMEOUT_S = 3;
 const INTERVAL_S = 0.2;
@@ -36,14 +35,8 @@ function beat(steps: readonly RunSteps[], worker: string): () => Promise<void> {
 // Each describe has a database of its own and waits most of the time.
 describe('reclaiming', { concurrent: true }, () => {
   describe('a worker that is lost', { concurrent: false }, () => {
-    let service: TestApp;
-    let steps: RunSteps;
-
-    beforeAll(async () => {
-      service = await startTestApp({ env: ENV });
-      steps = new RunSteps(service.send);
-    });
-    afterAll(() => service.close());
+    const service = useTestApp({ env: ENV });
+    const steps = new RunSteps(service.send);
 
     /** Everything that clients can see of a run, as it comes over the wire. */
     async function wire(id: string): Promise<string> {
@@ -131,36 +124,21 @@ describe('reclaiming', { concurrent: true }, () => {
       }
       assert.equal(await wire(id), earlier);
     });
-
-    test('is what the service alone says: RECLAIMED from outside is refused in every state and changes nothing', async () => {
-      for (const state of ['PENDING', 'ASSIGNED', 'RUNNING', 'COMPLETED']) {
-        const { id } = await steps.inState(state);
-        const earlier = await wire(id);
-        const event = { type: 'RECLAIMED', msg: '', payload: { worker_id: 'w', last_heartbeat_at: null } };
-        assert.equal((await steps.report(id, event)).status, 400);
-        assert.equal((await steps.report(id, event, { worker: 'w', attempt: 1 })).status, 400);
-        assert.equal(await wire(id), earlier);
-      }
-    });
   });
 
   describe('two processes whose reapers race', { concurrent: false }, () => {
     const env = { ...ENV, SERVICE_REAPER_INTERVAL: '0.05', SERVICE_WORKER_POOL: 'shared' };
-    let database: TestDatabase;
-    let first: TestApp;
+    const database = useTestDatabase();
+    const first = useTestApp(() => ({ database, env }));
     let second: TestApp;
     let sides: readonly [RunSteps, RunSteps];
 
     beforeAll(async () => {
-      database = await openTestDatabase({ entities: ENTITIES });
-      first = await startTestApp({ database, env });
       second = await startTestApp({ database, env });
       sides = [new RunSteps(first.send), new RunSteps(second.send)];
     });
     afterAll(async () => {
-      await first.close();
       await second.close();
-      await database.close();
     });
 
     test('keep a run whose worker heartbeats in time, whichever process it talks to, through a restart of one', async () => {

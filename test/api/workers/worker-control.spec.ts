@@ -1,24 +1,19 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { addExecutions } from '../../support/runs/executions.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { issueKey } from '../../support/app/api-keys.js';
-import { KEYS, startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, type TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const reported = (id: string) => ({ id, image: 'image', inputs: {}, constraints: {} });
 
 for (const kind of ['memory', 'shared']) {
   describe(`control of workers, pool ${kind}`, () => {
     const env = { SERVICE_WORKER_POOL: kind };
-    let service: TestApp;
-    let steps: RunSteps;
-
-    beforeAll(async () => {
-      service = await startTestApp({ env });
-      steps = new RunSteps(service.send);
-    });
-    afterAll(() => service.close());
+    const service = useTestApp({ env });
+    const steps = new RunSteps(service.send);
 
     const post = (id: string, what: string, key?: string): Promise<TestAnswer> =>
       service.send('POST', `/workers/${encodeURIComponent(id)}/${what}`, key === undefined ? {} : { key });
@@ -126,28 +121,6 @@ for (const kind of ['memory', 'shared']) {
         }
         assert.equal((await steps.heartbeat('nobody/1')).draining, false);
       });
-
-      test('are for admins', async () => {
-        for (const key of ['test-client-key-of-the-tests', 'test-worker-key-of-the-tests']) {
-          for (const what of ['drain', 'resume']) {
-            assertError(await post('w', what, key), 403, `API key lacks scope 'admin'`);
-          }
-        }
-      });
-
-      test('a drain outlasts a restart of the service', async () => {
-        await steps.heartbeat('drained');
-        await post('drained', 'drain');
-        const next = await startTestApp({ env, database: service.database });
-        try {
-          const again = new RunSteps(next.send);
-          assert.equal((await again.heartbeat('drained')).draining, true);
-          await again.create();
-          assert.deepEqual(await again.claim('drained'), []);
-        } finally {
-          await next.close();
-        }
-      });
     });
 
     describe('free resources', () => {
@@ -159,20 +132,6 @@ for (const kind of ['memory', 'shared']) {
           { id: 0, vram_mb: 400, tags: [] },
         ],
       };
-
-      test('are all of them for a worker without runs', async () => {
-        await steps.heartbeat('idle', { resources });
-        const { free } = await listed('idle');
-        assert.deepEqual(free, {
-          cpu_cores: 8,
-          cpu_millis: 8000,
-          ram_mb: 1000,
-          gpus: [
-            { id: 1, vram_mb: 600 },
-            { id: 0, vram_mb: 400 },
-          ],
-        });
-      });
 
       test('are less what its runs take until they end, whatever the worker says that it runs', async () => {
         await steps.emptyQueue();
@@ -207,25 +166,3 @@ for (const kind of ['memory', 'shared']) {
     });
   });
 }
-
-describe('the shared pool over HTTP', () => {
-  test('a worker that reports to one process is known to the other and gets runs there', async () => {
-    const env = { SERVICE_WORKER_POOL: 'shared' };
-    const first = await startTestApp({ env });
-    const second = await startTestApp({ env, database: first.database });
-    try {
-      const steps = new RunSteps(first.send);
-      const worker = await steps.heartbeat('w');
-      const { free: _, assigned: __, ...seen } = bodyOf(await second.send('GET', '/workers'), 'Workers')[0];
-      assert.deepEqual(seen, worker);
-      const { id } = await steps.create();
-      assert.deepEqual(
-        (await new RunSteps(second.send).claim('w')).map((op) => op.id),
-        [id],
-      );
-    } finally {
-      await second.close();
-      await first.close();
-    }
-  });
-});

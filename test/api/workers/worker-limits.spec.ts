@@ -1,23 +1,18 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestAnswer, type TestApp } from '../../support/app/test-app.js';
+import type { TestAnswer } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const GPU_TAGS = Array.from({ length: 100 }, (_, i) => `${i}`.padEnd(20, 'x'));
 
 for (const pool of ['memory', 'shared'] as const) {
   describe(`limits of registered workers, pool ${pool}`, () => {
-    let service: TestApp;
-    let steps: RunSteps;
-
-    beforeAll(async () => {
-      service = await startTestApp({
-        env: { SERVICE_WORKER_POOL: pool, SERVICE_MAX_WORKERS: '2', SERVICE_MAX_WORKER_BYTES: '4096' },
-      });
-      steps = new RunSteps(service.send);
+    const service = useTestApp({
+      env: { SERVICE_WORKER_POOL: pool, SERVICE_MAX_WORKERS: '2', SERVICE_MAX_WORKER_BYTES: '4096' },
     });
-    afterAll(() => service.close());
+    const steps = new RunSteps(service.send);
 
     function beat(
       id: string,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, test, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, test, vi } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { DataSource } from 'typeorm';
@@ -11,7 +11,7 @@ import { readOptions } from '../../../src/database/failover/connection-options.j
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { DatabaseUnreachable, isDatabaseUnavailable } from '../../../src/database/failover/unavailable.js';
 import { DatabaseProxy } from '../../support/postgres/database-proxy.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const TIMES = { suspectAfter: 200, probeTimeout: 300, probePause: 20 };
 
@@ -39,17 +39,15 @@ async function connectWhenFree(url: string): Promise<Client> {
 }
 
 describe('the circuit breaker', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase({ migrations: [], entities: [] });
   let proxy: DatabaseProxy;
   let source: DataSource;
   let breaker: CircuitBreaker;
   let events: string[];
 
   beforeAll(async () => {
-    database = await openTestDatabase({ migrations: [], entities: [] });
     await execute(database.dataSource, 'create table notes (n integer)');
   });
-  afterAll(() => database.close());
 
   beforeEach(async () => {
     proxy = await DatabaseProxy.open(database.url);

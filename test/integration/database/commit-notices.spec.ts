@@ -2,7 +2,7 @@ import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../../src/database/data-source.js';
 import {
@@ -16,7 +16,7 @@ import { rows } from '../../../src/database/sql/sql.js';
 import { createLog, type Log } from '../../../src/common/logging/logger.js';
 import { until } from '../../support/service-process.js';
 import { countListening } from '../../support/postgres/listening-sessions.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const TIMES: NotificationTimes = { firstPause: 10, longestPause: 100, check: 60_000, answer: 5_000 };
 
@@ -68,18 +68,16 @@ const ids = (count: number, length: number, letter: string): string[] =>
   Array.from({ length: count }, (_, n) => String(n).padEnd(length, letter));
 
 describe('commit notices', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let logged: Record<string, unknown>[] = [];
   let log: Log;
 
-  beforeAll(async () => {
-    database = await openTestDatabase();
+  beforeAll(() => {
     log = createLog(
       { logLevel: 'debug' },
       { destination: { write: (line: string) => void logged.push(JSON.parse(line)) }, pretty: false },
     );
   });
-  afterAll(() => database.close());
 
   const send = (servedBy: string): Promise<void> => sendNotice(database.dataSource, { servedBy });
 

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { connect, createServer } from 'node:net';
 import type { Server } from 'node:net';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { describe, it } from 'vitest';
 import { inspect } from 'node:util';
 import { connectDatabase, DatabaseConnectError, describeUrl } from '../../../src/database/connect.js';
 import type { DatabaseSettings } from '../../../src/database/data-source.js';
 import { socketPath } from '@longshore/embedded-postgres/socket-directory';
 import { rows } from '../../../src/database/sql/sql.js';
 import { freePort } from '../../support/programs/free-port.js';
-import { databaseUrl, openTestDatabase } from '../../support/test-database.js';
-import type { TestDatabase } from '../../support/test-database.js';
+import { databaseUrl } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const SECRET = 'hush%20hush%2F1';
 
@@ -29,13 +29,7 @@ async function failure(url: string, timeoutMs: number): Promise<DatabaseConnectE
 }
 
 describe('connectDatabase', () => {
-  let database: TestDatabase;
-
-  beforeAll(async () => {
-    database = await openTestDatabase({ migrations: [], entities: [] });
-  });
-
-  afterAll(() => database.close());
+  const database = useTestDatabase({ migrations: [], entities: [] });
 
   it('waits for a server that is not up yet', async () => {
     const port = await freePort();

@@ -5,21 +5,18 @@ import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../../src/database/data-source.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { isDatabaseUnavailable } from '../../../src/database/failover/unavailable.js';
-import { openTestDatabase } from '../../support/test-database.js';
-import type { TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 describe('the data source', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase({ migrations: [], entities: [] });
   const opened: DataSource[] = [];
 
   beforeAll(async () => {
-    database = await openTestDatabase({ migrations: [], entities: [] });
     await execute(database.dataSource, 'create table notes (n integer)');
   });
 
   afterAll(async () => {
     await Promise.all(opened.map((source) => source.destroy()));
-    await database.close();
   });
 
   async function open(extra: object = {}, onConnectionLost?: (error: Error) => void): Promise<DataSource> {

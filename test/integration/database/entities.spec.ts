@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { describe, it } from 'vitest';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../../src/database/data-source.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { dumpSchema } from '../../../migrations/schema-dump.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { openTestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 /** Indexes with a descending column or an expression: TypeORM cannot express them, so entities only name them. */
 const NAMED_ONLY = [
@@ -31,13 +32,7 @@ const NAMED_ONLY = [
 ];
 
 describe('the entities', () => {
-  let migrated: TestDatabase;
-
-  beforeAll(async () => {
-    migrated = await openTestDatabase();
-  });
-
-  afterAll(() => migrated.close());
+  const migrated = useTestDatabase();
 
   it('describe every table, and no other', async () => {
     const tables = await rows<{ name: string }>(

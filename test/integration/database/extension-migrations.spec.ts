@@ -1,12 +1,12 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { MIGRATIONS } from '../../../migrations/all.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { createLog } from '../../../src/common/logging/logger.js';
 import { prepareDatabase } from '../../../src/bootstrap/open-database.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 /** Written long before the service's migrations, and refers to a table of theirs. */
 class AddNotes1600000000000 implements MigrationInterface {
@@ -21,12 +21,7 @@ class AddNotes1600000000000 implements MigrationInterface {
 
 describe('the migrations of an extension', () => {
   const log = createLog({ logLevel: 'error' });
-  let database: TestDatabase;
-
-  beforeAll(async () => {
-    database = await openTestDatabase({ migrations: [] });
-  });
-  afterAll(() => database.close());
+  const database = useTestDatabase({ migrations: [] });
 
   async function prepare(migrations: readonly (new () => MigrationInterface)[]): Promise<string[]> {
     const dataSource = await database.open(2);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { afterAll, describe, it } from 'vitest';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../../src/database/data-source.js';
@@ -8,7 +8,7 @@ import { dumpSchema } from '../../../migrations/schema-dump.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { MIGRATIONS } from '../../../migrations/all.js';
 import { openTestDatabase } from '../../support/test-database.js';
-import type { TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 class CreateThings1700000000001 implements MigrationInterface {
   async up(q: QueryRunner): Promise<void> {
@@ -67,16 +67,11 @@ class WidenThings1700000000005 implements MigrationInterface {
 type Migrations = readonly (new () => MigrationInterface)[];
 
 describe('migrate', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase({ migrations: [], entities: [] });
   const opened: DataSource[] = [];
-
-  beforeAll(async () => {
-    database = await openTestDatabase({ migrations: [], entities: [] });
-  });
 
   afterAll(async () => {
     await Promise.all(opened.filter((source) => source.isInitialized).map((source) => source.destroy()));
-    await database.close();
   });
 
   async function open(migrations: Migrations, extra: object = {}, url = database.url): Promise<DataSource> {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { describe, it } from 'vitest';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { checkSessions } from '../../../src/database/failover/check-sessions.js';
 import { connectDatabase } from '../../../src/database/connect.js';
@@ -7,8 +7,8 @@ import { ENTITIES } from '../../../src/database/entities/all.js';
 import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { PgBouncer, skipWithoutPgBouncer } from '../../support/postgres/pgbouncer.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { skipFor } from '../../support/skip.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const SHOW = `select current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock,
   current_setting('idle_in_transaction_session_timeout') as idle, current_setting('enable_seqscan') as scans`;
@@ -32,12 +32,7 @@ async function open(url: string) {
 }
 
 describe('PgBouncer', skipFor(skipWithoutPgBouncer), () => {
-  let database: TestDatabase;
-
-  beforeAll(async () => {
-    database = await openTestDatabase();
-  });
-  afterAll(() => database.close());
+  const database = useTestDatabase();
 
   async function through(
     settings: Readonly<Record<string, string | number>>,

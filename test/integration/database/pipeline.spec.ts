@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { QueryFailedError } from 'typeorm';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import { JournalDataSource } from '../../../src/database/failover/reserved-connection.js';
 import { Pipeline } from '../../../src/database/sql/pipeline.js';
 import { rows } from '../../../src/database/sql/sql.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const INSERT = 'insert into pipelined (n) values ($1::integer) returning n';
 
@@ -15,11 +14,10 @@ async function failBeforeSending(): Promise<void> {
 }
 
 describe('a pipelined transaction', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let journal: JournalDataSource;
 
   beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
     await database.dataSource.query('create table pipelined (n integer primary key)');
     journal = new JournalDataSource(database.dataSource);
     await journal.onModuleInit();
@@ -27,7 +25,6 @@ describe('a pipelined transaction', () => {
   beforeEach(() => database.dataSource.query('truncate pipelined'));
   afterAll(async () => {
     await journal.onApplicationShutdown();
-    await database.close();
   });
 
   const kept = async (): Promise<number[]> =>

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { describe, it } from 'vitest';
 import type { EntityManager, QueryRunner } from 'typeorm';
 import { currentTime, execute, rows, unnestRows } from '../../../src/database/sql/sql.js';
 import type { SqlExecutor, UnnestValue } from '../../../src/database/sql/sql.js';
-import { openTestDatabase } from '../../support/test-database.js';
-import type { TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 class CreateItems1700000000001 {
   async up(q: QueryRunner): Promise<void> {
@@ -40,13 +39,7 @@ const AWKWARD = [
 ];
 
 describe('SQL helpers', () => {
-  let database: TestDatabase;
-
-  beforeAll(async () => {
-    database = await openTestDatabase({ migrations: [CreateItems1700000000001], entities: [] });
-  });
-
-  afterAll(() => database.close());
+  const database = useTestDatabase({ migrations: [CreateItems1700000000001], entities: [] });
 
   async function onEvery(check: (executor: SqlExecutor) => Promise<void>): Promise<void> {
     const { dataSource } = database;

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test, vi } from 'vitest';
 import { isDeepStrictEqual } from 'node:util';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import { FeedTails } from '../../../src/feed/cache/feed-tails.js';
 import { decodeCursor } from '../../../src/feed/feed-cursors.js';
 import { EventStreamReader } from '../../support/runs/event-stream.js';
@@ -144,7 +143,7 @@ describe('the cache of the newest events of feeds', () => {
   });
 
   test('shows what another process has acknowledged, at dense positions, also when events leave the cache', async () => {
-    const database = await openTestDatabase({ entities: ENTITIES });
+    const database = await openTestDatabase();
     const limits = { cacheBytes: 40_000, cacheTopicBytes: 20_000 };
     const apps = await Promise.all([1, 2].map(() => startFeedApp({ database, limits })));
     const topic = 'shared';

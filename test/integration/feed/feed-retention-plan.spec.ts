@@ -1,13 +1,13 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { Registry } from 'prom-client';
 import { execute } from '../../../src/database/sql/sql.js';
 import { FeedMetrics } from '../../../src/feed/feed-metrics.js';
 import { FeedRetention } from '../../../src/feed/feed-retention.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { planNodes } from '../../support/postgres/plan-nodes.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 interface Plan {
   readonly 'Node Type': string;
@@ -19,10 +19,9 @@ interface Plan {
 }
 
 describe('retention beside 20,000 feeds and 100,000 entries that it keeps', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
 
   beforeAll(async () => {
-    database = await openTestDatabase();
     const { dataSource } = database;
     await execute(
       dataSource,
@@ -38,7 +37,6 @@ describe('retention beside 20,000 feeds and 100,000 entries that it keeps', () =
     );
     await execute(dataSource, 'analyze feed_topics, feed_entries');
   });
-  afterAll(() => database.close());
 
   test('reads the feeds and the entries that are due, by their indexes', async () => {
     const source = await database.open();

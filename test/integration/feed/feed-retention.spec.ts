@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { afterEach, describe, test } from 'vitest';
 import { Registry } from 'prom-client';
 import type { EntityManager } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
@@ -8,7 +8,7 @@ import { FeedMetrics } from '../../../src/feed/feed-metrics.js';
 import { FeedRepository } from '../../../src/feed/feed.repository.js';
 import { FeedRetention } from '../../../src/feed/feed-retention.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const DAY = 86_400_000;
 const NOW = new Date('2026-06-15T12:00:00.000Z');
@@ -31,13 +31,9 @@ function appendBy(
 }
 
 describe('retention of the feed', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
 
-  beforeAll(async () => {
-    database = await openTestDatabase();
-  });
   afterEach(() => database.dataSource.query('truncate feed_entries, feed_topics'));
-  afterAll(() => database.close());
 
   const retention = (days = 7, source = database.dataSource, runDays = 0): FeedRetention =>
     new FeedRetention(

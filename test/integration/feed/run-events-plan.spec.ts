@@ -1,11 +1,11 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { beforeAll, describe, it } from 'vitest';
 import type { DataSource } from 'typeorm';
 import { execute } from '../../../src/database/sql/sql.js';
 import { listCommittedEvents } from '../../../src/runs/events/committed-event.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { planNodes } from '../../support/postgres/plan-nodes.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 interface Plan {
   readonly 'Node Type': string;
@@ -18,13 +18,11 @@ interface Plan {
 }
 
 describe('a page of 200,000 events of 20,000 runs', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
 
   beforeAll(async () => {
-    database = await openTestDatabase();
     await fill(database.dataSource);
   });
-  afterAll(() => database.close());
 
   for (const [where, commitOrder] of [
     ['in a large transaction', '3'],

@@ -23,15 +23,15 @@ import {
 /** Specs that run the blocks of a page, and read it by its path. */
 const RUN_BY = new Map([
   ['docs/autoscaling.md', 'test/e2e/service/autoscaler.spec.ts'],
-  ['docs/bulk.md', 'test/api/bulk/bulk-page.spec.ts'],
+  ['docs/bulk.md', 'test/api/description/command-pages.spec.ts'],
   ['docs/cli.md', 'test/e2e/cli/cli-page.spec.ts'],
-  ['docs/labels.md', 'test/api/runs/labels-page.spec.ts'],
-  ['docs/mounts-and-files.md', 'test/api/runs/mounts-and-files-page.spec.ts'],
+  ['docs/labels.md', 'test/api/description/command-pages.spec.ts'],
+  ['docs/mounts-and-files.md', 'test/api/description/command-pages.spec.ts'],
   // This one asks that each of the page's names is run, by itself or by test/e2e/database/backup.spec.ts.
   ['docs/operations.md', 'test/e2e/docs/operations-page.spec.ts'],
   ['docs/python.md', 'test/e2e/docs/python-page.spec.ts'],
-  ['docs/resources.md', 'test/api/runs/resources-page.spec.ts'],
-  ['docs/run-options.md', 'test/api/runs/run-options-page.spec.ts'],
+  ['docs/resources.md', 'test/api/description/command-pages.spec.ts'],
+  ['docs/run-options.md', 'test/api/description/command-pages.spec.ts'],
   ['docs/tracing.md', 'test/e2e/docs/tracing-page.spec.ts'],
 ]);
 

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
-import { ENTITIES } from '../../../src/database/entities/all.js';
+import { beforeAll, beforeEach, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { Claim, ClaimOutcome } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { ClaimContext, SchedulingStrategy } from '../../../src/runs/scheduling-strategy.js';
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { claimOf, createOn, journalOn } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const idsOf = ({ runs }: ClaimOutcome): string[] => runs.map(({ run }) => run.id);
 
@@ -25,15 +24,13 @@ function contextOf(strategy: SchedulingStrategy): ClaimContext {
 }
 
 describe('claims of several runs in one commit', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let journal: RunJournal;
 
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
+  beforeAll(() => {
     ({ journal } = journalOn(database.dataSource));
   });
   beforeEach(() => execute(database.dataSource, 'truncate runs, attempts, events, queue'));
-  afterAll(() => database.close());
 
   const create = async (count: number): Promise<string[]> => {
     const created = await Promise.all(Array.from({ length: count }, () => createOn(journal)));
@@ -128,11 +125,5 @@ describe('claims of several runs in one commit', () => {
     await holder.release();
     assert.deepEqual(told, [[3], [1]]);
     assert.deepEqual(outcome && idsOf(outcome), [ids[0], ids[2], ids[3]]);
-  });
-
-  test('without a max get what the strategy chooses', async () => {
-    const ids = await create(5);
-    const [outcome] = await claimAll([{ workerId: 'a', context: contextOf(new FitStrategy(300)) }]);
-    assert.deepEqual(outcome && idsOf(outcome), ids);
   });
 });

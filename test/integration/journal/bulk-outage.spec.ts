@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rows } from '../../../src/database/sql/sql.js';
 import type { Caller } from '../../../src/auth/access.js';
@@ -9,7 +9,7 @@ import { assertError } from '../../support/http/answer-shapes.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { eventCommand } from '../../support/runs/journal.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: '' });
 const AWAY = { status: 503, error: { detail: 'The database is not available' } };
@@ -29,17 +29,13 @@ const ADMIN: Caller = {
 const keys = (_: unknown, index: number) => ({ scope: `in two commits/${index}`, requestHash: '' });
 
 describe('bulk calls while the database fails', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-  let bulk: BulkSteps;
+  const service = useTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
+  const steps = new RunSteps(service.send);
+  const bulk = new BulkSteps(service.send);
 
   beforeAll(async () => {
-    service = await startTestApp({ env: { SERVICE_WORKER_TIMEOUT: '600' } });
-    steps = new RunSteps(service.send);
-    bulk = new BulkSteps(service.send);
     await steps.heartbeat('w');
   });
-  afterAll(() => service.close());
 
   /** Runs the action, and breaks the connection of whoever waits for the run meanwhile. */
   async function breaking<T>(runId: string, action: () => Promise<T>): Promise<T> {

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import { BulkSteps } from '../../support/runs/bulk-steps.js';
 import { checkInvariants } from '../../support/runs/run-invariants.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const idsOf = (ops: readonly { id: string }[]): string[] => ops.map(({ id }) => id);
 
@@ -15,11 +14,10 @@ const batch = (who: string): object[] =>
   Array.from({ length: 60 }, (_, i) => ({ image: i % 3 === 0 ? who : 'both' }));
 
 describe('bulk calls that race, on two processes', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let apps: TestApp[];
 
   beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
     const env = { SERVICE_WORKER_TIMEOUT: '600' };
     apps = [await startTestApp({ database, env }), await startTestApp({ database, env })];
     for (const { send } of apps) {
@@ -31,7 +29,6 @@ describe('bulk calls that race, on two processes', () => {
   });
   afterAll(async () => {
     for (const app of apps) await app.close();
-    await database.close();
   });
 
   const on = (i: number): BulkSteps => new BulkSteps((apps[i % 2] ?? apps[0])?.send ?? assert.fail());
@@ -116,35 +113,6 @@ describe('bulk calls that race, on two processes', () => {
       for (const id of idsOf(ops)) assert.equal(workerOf.get(id), worker);
     }
     await checkInvariants(database.dataSource);
-  });
-
-  test('claims of one process that come at once are served in their order, the first with the highest runs', async () => {
-    const ids: string[] = [];
-    for (const priority of [1, 3, 2]) ids.push(...(await on(0).ids(4, { priority })));
-    const sorted = [...ids.slice(4, 8), ...ids.slice(8), ...ids.slice(0, 4)];
-    const claims = await Promise.all([5, 3, 100].map((max, i) => on(0).claim(`w${i}`, max)));
-    const standing = new Map(sorted.map((id, i) => [id, i]));
-    for (const ops of claims) {
-      const places = idsOf(ops).map((id) => standing.get(id) ?? -1);
-      const first = places[0] ?? -1;
-      assert.deepEqual(
-        places,
-        places.map((_, i) => first + i),
-        'a stretch of the queue, in its order',
-      );
-    }
-    assert.deepEqual(
-      claims.flatMap(idsOf).toSorted((a, b) => (standing.get(a) ?? 0) - (standing.get(b) ?? 0)),
-      sorted,
-    );
-  });
-
-  test('many claims that ask for a hundred all get some of a long queue', async () => {
-    for (let i = 0; i < 30; i += 1) await on(i).ids(100);
-    const claims = await Promise.all(Array.from({ length: 100 }, (_, i) => on(0).claim(`w${i % 20}`, 100)));
-    assert.ok(claims.every((ops) => ops.length > 0 && ops.length <= 100));
-    const handed = claims.flatMap(idsOf);
-    assert.equal(new Set(handed).size, handed.length);
   });
 
   test('twenty workers that wait for up to fifty each get all of what many batches bring, once', async () => {

@@ -1,21 +1,15 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { v7 as uuidv7 } from 'uuid';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql/sql.js';
 import { MANUAL_RETRY } from '../../../src/runs/machine/run-event.js';
 import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { createOn, journalOn } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 describe('a claim with a choosing strategy', () => {
-  let database: TestDatabase;
-
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
-  });
-  afterAll(() => database.close());
+  const database = useTestDatabase();
 
   test('returns the current run, though another process changed it after the strategy read it', async () => {
     const { journal } = journalOn(database.dataSource);

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
-import { ENTITIES } from '../../../src/database/entities/all.js';
+import { beforeAll, beforeEach, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { CONTENDED_REPLAY, type Claim, type ClaimOutcome } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { ClaimContext } from '../../../src/runs/scheduling-strategy.js';
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { claimOf, createOn, journalOn } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const FIT: ClaimContext = {
   strategy: new FitStrategy(300),
@@ -26,15 +25,13 @@ const kindsOf = (outcomes: readonly ClaimOutcome[]): string[] => outcomes.map(({
 const idsOf = ({ runs }: ClaimOutcome): string[] => runs.map(({ run }) => run.id);
 
 describe('the answers of claims are bounded in bytes', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let journal: RunJournal;
 
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
+  beforeAll(() => {
     ({ journal } = journalOn(database.dataSource, { maxAnswerBytes: MAX_ANSWER_BYTES }));
   });
   beforeEach(() => execute(database.dataSource, 'truncate runs, attempts, events, queue, idempotency_keys'));
-  afterAll(() => database.close());
 
   const create = async (count: number, inputs = INPUTS): Promise<string[]> => {
     const created = await Promise.all(Array.from({ length: count }, () => createOn(journal, { inputs })));

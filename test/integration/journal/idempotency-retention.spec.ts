@@ -1,24 +1,20 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { IdempotencyRepository } from '../../../src/runs/idempotency/idempotency.repository.js';
 import {
   IdempotencyRetentionJob,
   KEEP_KEYS_MS,
 } from '../../../src/runs/idempotency/idempotency-retention.job.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const NOW = new Date('2026-03-10T12:00:00.000Z');
 
 describe('the retention of idempotency keys', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
 
-  beforeAll(async () => {
-    database = await openTestDatabase();
-  });
   beforeEach(() => database.dataSource.query('truncate idempotency_keys'));
-  afterAll(() => database.close());
 
   const jobOn = (dataSource = database.dataSource): IdempotencyRetentionJob =>
     new IdempotencyRetentionJob(dataSource, new IdempotencyRepository());

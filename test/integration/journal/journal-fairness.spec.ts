@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import type { Scope } from '../../../src/config/key-settings.js';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import type { CommandOptions } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { claimOf, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const callerOf = (id: string, ...scopes: Scope[]): CommandOptions => ({
   caller: { id, scopes: new Set(scopes) },
@@ -21,14 +20,12 @@ const MANY = 800;
 const LARGE = 100_000;
 
 describe('a client that floods the journal', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let journal: RunJournal;
 
   beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
     ({ journal } = journalOn(await database.open(2)));
   });
-  afterAll(() => database.close());
 
   /** Submits creations; counts those that are answered. */
   function flood(count: number, bytes: number): { readonly all: Promise<unknown>; answered: number } {

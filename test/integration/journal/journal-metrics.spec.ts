@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import type { Registry } from 'prom-client';
 import type { Scope } from '../../../src/config/key-settings.js';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { TooManyWaiting } from '../../../src/runs/run.errors.js';
 import { changeOn, createOn, eventCommand, freshRun, journalOn } from '../../support/runs/journal.js';
 import { Scrape } from '../../support/monitoring/scrape.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: 'n' });
 
@@ -24,15 +23,13 @@ const COUNTED = [
 ];
 
 describe('the metrics of the journal', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let journal: RunJournal;
   let registry: Registry;
 
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
+  beforeAll(() => {
     ({ journal, registry } = journalOn(database.dataSource));
   });
-  afterAll(() => database.close());
 
   const scrape = async (): Promise<Scrape> => new Scrape(await registry.metrics());
 

@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
 import { RunRejected } from '../../../src/runs/run.errors.js';
 import { claimOf, eventCommand, freshRun, journalOn, openJournal } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: '' });
 const RETRIED = eventCommand({ type: 'FAILED', msg: '' });
@@ -20,16 +19,14 @@ const ROUNDS = 6;
 const TOPICS = Array.from({ length: 20 }, (_, i) => `topic-${i}`);
 
 describe('what two processes lock', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let sources: readonly [DataSource, DataSource];
   let journals: readonly [RunJournal, RunJournal];
 
   beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
     sources = [await openJournal(database), await openJournal(database)];
     journals = [journalOn(sources[0]).journal, journalOn(sources[1]).journal];
   });
-  afterAll(() => database.close());
 
   /** One run a topic. */
   async function createRuns(): Promise<NewRun[]> {

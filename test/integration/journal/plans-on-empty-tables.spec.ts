@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import type { EntityManager } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
 import { JOURNAL_SESSION } from '../../../src/database/failover/reserved-connection.js';
@@ -8,8 +8,8 @@ import { execute } from '../../../src/database/sql/sql.js';
 import { IN_STATE } from '../../../src/runs/machine/decide.fixtures.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { queueWith } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { planNodes } from '../../support/postgres/plan-nodes.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 interface Plan {
   readonly 'Node Type': string;
@@ -38,13 +38,11 @@ const STATEMENTS: readonly [string, string, (manager: EntityManager) => Promise<
 ];
 
 describe('plans made while a table has no live rows', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
 
   beforeAll(async () => {
-    database = await openTestDatabase();
     await execute(database.dataSource, 'analyze');
   });
-  afterAll(() => database.close());
 
   for (const [title, table, run] of STATEMENTS) {
     test(`${title} reads the rows that it names, not all that vacuum could not remove`, async () => {

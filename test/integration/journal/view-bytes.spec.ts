@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { ENTITIES } from '../../../src/database/entities/all.js';
+import { beforeAll, describe, test } from 'vitest';
 import type { Effect } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { createOn, eventCommand, journalOn } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const NOTE = eventCommand({ type: 'NOTE', msg: 'n' });
 
@@ -12,14 +11,12 @@ const NOTE = eventCommand({ type: 'NOTE', msg: 'n' });
 const MAX_ANSWER_BYTES = 3500;
 
 describe('the runs that one commit reads for its answers', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let journal: RunJournal;
 
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
+  beforeAll(() => {
     ({ journal } = journalOn(database.dataSource, { maxAnswerBytes: MAX_ANSWER_BYTES }));
   });
-  afterAll(() => database.close());
 
   const create = async (bytes: number): Promise<string> =>
     (await createOn(journal, { inputs: { text: 'x'.repeat(bytes) } })).id;

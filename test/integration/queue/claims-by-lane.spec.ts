@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeAll, beforeEach, describe, test } from 'vitest';
 import { v7 as uuidv7 } from 'uuid';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { ClaimOutcome } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
@@ -21,7 +20,7 @@ import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.j
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { changeOn, createOn, eventCommand, journalOn, queueWith } from '../../support/runs/journal.js';
 import { checkKeys } from '../../support/runs/concurrency-keys.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 /** Chooses the youngest runs: as an extension might. */
 const YOUNGEST: SchedulingStrategy = {
@@ -70,18 +69,16 @@ function idsOf({ runs }: ClaimOutcome): string[] {
 
 for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
   describe(`a claim by ${strategy.name}`, () => {
-    let database: TestDatabase;
+    const database = useTestDatabase();
     let journal: RunJournal;
     const context = contextOf(strategy);
 
-    beforeAll(async () => {
-      database = await openTestDatabase({ entities: ENTITIES });
+    beforeAll(() => {
       ({ journal } = journalOn(database.dataSource));
     });
     beforeEach(async () => {
       await execute(database.dataSource, 'delete from queue');
     });
-    afterAll(() => database.close());
 
     const claim = (workerId: string, max = 1, on = journal): Promise<ClaimOutcome> =>
       on.claim({ workerId, max, context, stillWanted: () => true });
@@ -195,15 +192,13 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
 }
 
 describe('runs that not every worker may get', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let journal: RunJournal;
   const context = contextOf(new DirectStrategy());
 
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
+  beforeAll(() => {
     ({ journal } = journalOn(database.dataSource));
   });
-  afterAll(() => database.close());
 
   test('are claimed together with the others by priority, then age', async () => {
     const runs = [

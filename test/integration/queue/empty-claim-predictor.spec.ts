@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, test, vi } from 'vitest';
-import { ENTITIES } from '../../../src/database/entities/all.js';
+import { afterEach, beforeEach, describe, test, vi } from 'vitest';
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { ClaimProcess } from '../../support/workers/claim-process.js';
 import { changeOn, createOn, eventCommand } from '../../support/runs/journal.js';
 import { until } from '../../support/service-process.js';
 import { endListening } from '../../support/postgres/listening-sessions.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 /** Lets the steady clock of this process go on by itself, without anybody waiting. */
 function letPass(ms: number): void {
@@ -15,14 +14,10 @@ function letPass(ms: number): void {
 }
 
 describe('a waiting claim on an empty queue', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let here: ClaimProcess;
   let there: ClaimProcess;
 
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
-  });
-  afterAll(() => database.close());
   beforeEach(async () => {
     await database.dataSource.query('delete from queue');
     await database.dataSource.query('delete from idempotency_keys');

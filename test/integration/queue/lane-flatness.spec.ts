@@ -1,8 +1,7 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import type { EntityManager } from 'typeorm';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute } from '../../../src/database/sql/sql.js';
 import { JOURNAL_SESSION } from '../../../src/database/failover/reserved-connection.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
@@ -11,7 +10,7 @@ import { Lanes } from '../../../src/runs/queue/lanes.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
 import type { Claimant } from '../../../src/runs/scheduling-strategy.js';
 import { createOn, journalOn } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const SELECTORS = 1_000;
 const RUNS_PER_SELECTOR = 50;
@@ -37,11 +36,10 @@ const CLAIMANT: Claimant = {
 const SILENT = { subscribe: () => () => undefined, isListening: true };
 
 describe('a queue with many selectors, and many keys at their limits', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let mine: string;
 
   beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
     const { journal } = journalOn(database.dataSource);
     const selector = ['shared', 'team-7'];
     const requirementId = requirementIdOf({ tags: selector, capabilities: [], gpuTags: [] });
@@ -83,7 +81,6 @@ describe('a queue with many selectors, and many keys at their limits', () => {
     ];
     for (const seed of seeds) await execute(database.dataSource, seed);
   });
-  afterAll(() => database.close());
 
   /** Runs the work with the settings of the journal, and answers the blocks that its statements touch. */
   async function blocksOf(work: (manager: EntityManager) => Promise<void>): Promise<number> {

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import type { DataSource } from 'typeorm';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { ClaimOutcome } from '../../../src/runs/journal/command.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
@@ -17,8 +16,8 @@ import { DirectStrategy } from '../../../src/claims/strategies/direct.strategy.j
 import { FitStrategy } from '../../../src/claims/strategies/fit.strategy.js';
 import { checkKeys } from '../../support/runs/concurrency-keys.js';
 import { eventCommand, freshRun, journalOn, openJournal } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { atDepth } from '../../support/depth.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const TAGS = ['gpu', 'linux', 'big'];
 const STEPS = atDepth({ fast: 12, all: 50, soak: 600 });
@@ -101,17 +100,15 @@ const REFUSALS = new Set(['RunRejected', 'RunNotFound']);
 
 for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
   describe(`several processes that claim by ${strategy.name}, end, reclaim and change runs, and lose connections`, () => {
-    let database: TestDatabase;
+    const database = useTestDatabase();
     let sources: DataSource[];
     let journals: RunJournal[];
     const context = contextOf(strategy);
 
     beforeAll(async () => {
-      database = await openTestDatabase({ entities: ENTITIES });
       sources = await Promise.all(Array.from({ length: PROCESSES }, () => openJournal(database)));
       journals = sources.map((source) => journalOn(source).journal);
     });
-    afterAll(() => database.close());
 
     /** In one snapshot after the other: keys of which more runs execute than any of them allows. */
     async function watch(over: AbortSignal): Promise<{ snapshots: number; exceeded: object[] }> {

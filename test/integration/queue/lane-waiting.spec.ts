@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, test } from 'vitest';
-import { ENTITIES } from '../../../src/database/entities/all.js';
+import { afterEach, beforeEach, describe, test } from 'vitest';
 import { rows } from '../../../src/database/sql/sql.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
@@ -14,7 +13,7 @@ import { ClaimProcess } from '../../support/workers/claim-process.js';
 import { changeOn, createOn, eventCommand, queueWith } from '../../support/runs/journal.js';
 import { until } from '../../support/service-process.js';
 import { endListening } from '../../support/postgres/listening-sessions.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const GPU: Partial<NewRun> = {
   selector: ['gpu'],
@@ -23,15 +22,11 @@ const GPU: Partial<NewRun> = {
 
 for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {
   describe(`a claim that waits, by ${strategy.name}, for a run that not every worker may get`, () => {
-    let database: TestDatabase;
+    const database = useTestDatabase();
     let here: ClaimProcess;
     let there: ClaimProcess;
     const idle = Array.from({ length: 40 }, (_, i) => `idle-${i}`);
 
-    beforeAll(async () => {
-      database = await openTestDatabase({ entities: ENTITIES });
-    });
-    afterAll(() => database.close());
     beforeEach(async () => {
       await database.dataSource.query('delete from queue; delete from lanes; delete from runs');
       here = await ClaimProcess.start(database, { strategy });

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, test } from 'vitest';
+import { afterEach, beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EntityManager } from 'typeorm';
 import { v7 as uuidv7 } from 'uuid';
@@ -13,7 +13,8 @@ import type { QueueRepository } from '../../../src/runs/queue/queue.repository.j
 import type { QueuedRun } from '../../../src/runs/scheduling-strategy.js';
 import { addExecutions } from '../../support/runs/executions.js';
 import { createOn, journalOn, queueWith } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import type { TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const FIRST = Date.parse('2026-01-01T00:00:00.000Z');
 
@@ -42,13 +43,9 @@ class Process {
 }
 
 describe('low-water marks of the queue', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let process: Process;
 
-  beforeAll(async () => {
-    database = await openTestDatabase();
-  });
-  afterAll(() => database.close());
   beforeEach(async () => {
     await execute(database.dataSource, 'truncate queue, runs cascade');
     process = await Process.start();

@@ -1,12 +1,11 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { ENTITIES } from '../../../src/database/entities/all.js';
+import { beforeAll, describe, test } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { LowWaterMarks } from '../../../src/runs/queue/plain-lane.js';
 import { queueWith } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { planNodes } from '../../support/postgres/plan-nodes.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 /** Plain runs, and as many of another lane, which come first in the order of the queue. */
 const RUNS = 10_000;
@@ -22,10 +21,9 @@ interface Plan {
 }
 
 describe('a claim of plain runs, beside as many of another lane', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
 
   beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
     await execute(
       database.dataSource,
       `with made as (
@@ -47,7 +45,6 @@ describe('a claim of plain runs, beside as many of another lane', () => {
        select gen_random_uuid(), md5('lane')::uuid, 9, now(), 0, 0, 0 from generate_series(1, ${RUNS})`,
     );
   });
-  afterAll(() => database.close());
 
   /** The nodes that a look at the head of the queue has, without those that read no table. */
   async function nodesOfClaim(marks: LowWaterMarks): Promise<readonly Plan[]> {

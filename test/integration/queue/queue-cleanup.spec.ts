@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
-import { ENTITIES } from '../../../src/database/entities/all.js';
+import { beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { ConcurrencyKeys } from '../../../src/runs/queue/concurrency-keys.js';
 import { LaneRepository } from '../../../src/runs/queue/lane.repository.js';
@@ -8,20 +7,18 @@ import { QueueCleanupJob } from '../../../src/runs/queue/queue-cleanup.job.js';
 import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { requirementIdOf } from '../../../src/runs/requirements.js';
 import { createOn, journalOn } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 describe('the clean-up of the queue', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let journal: RunJournal;
   let job: QueueCleanupJob;
 
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
+  beforeAll(() => {
     ({ journal } = journalOn(database.dataSource));
     const [keys, lanes] = [new ConcurrencyKeys(), new LaneRepository()];
     job = new QueueCleanupJob(database.dataSource, keys, lanes);
   });
-  afterAll(() => database.close());
 
   test('removes keys and lanes that no run uses, and keeps the others', async () => {
     const kept = {

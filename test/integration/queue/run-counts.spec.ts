@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { afterEach, beforeAll, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import {
@@ -22,8 +22,8 @@ import {
   journalOn,
   openJournal,
 } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { atDepth, testSeed } from '../../support/depth.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const NONE = { PENDING: 0, ASSIGNED: 0, RUNNING: 0, COMPLETED: 0, FAILED: 0, CANCELLED: 0 };
 const SCENES = atDepth({ fast: 40, all: 60 });
@@ -60,12 +60,11 @@ function anyStep(): fc.Arbitrary<Step> {
 }
 
 describe('the counts of runs', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let journals: RunJournal[];
   const counts = new RunCountsRepository();
 
   beforeAll(async () => {
-    database = await openTestDatabase();
     const sources = [await openJournal(database), await openJournal(database)];
     journals = sources.map((source) => journalOn(source).journal);
   });
@@ -74,7 +73,6 @@ describe('the counts of runs', () => {
       'truncate runs, queue, run_timers, events, attempts, run_counts, idempotency_keys, feed_topics, feed_entries',
     ),
   );
-  afterAll(() => database.close());
 
   const read = (): Promise<RunCounts> => counts.read(database.dataSource, 60);
   const journal = (n = 0): RunJournal => {

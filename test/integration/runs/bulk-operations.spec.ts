@@ -7,22 +7,20 @@ import { until } from '../../support/app/passing-time.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { freshRun } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const RUNS = 1_000;
 
 describe('a bulk operation', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let service: TestApp;
 
   beforeAll(async () => {
-    database = await openTestDatabase();
     // The commands of a page do not fit at once.
     service = await startTestApp({ database, env: { SERVICE_JOURNAL_WAITING_PER_KEY: '30' } });
   });
   afterAll(async () => {
     await service.close();
-    await database.close();
   });
 
   const seed = (count: number): Promise<unknown> =>

@@ -1,14 +1,15 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
 import type { DataSource } from 'typeorm';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { RunFilter } from '../../../src/runs/reading/run-filter.js';
 import { findDriver, type RunPlace } from '../../../src/runs/reading/list-conditions.js';
 import { listRuns, type RunWalk } from '../../../src/runs/reading/list-runs.js';
 import { addExecutions } from '../../support/runs/executions.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import type { TestDatabase } from '../../support/test-database.js';
 import { planNodes } from '../../support/postgres/plan-nodes.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const RUNS = 50_000;
 /** Written by one statement: all at once take longer than a statement may, where others use the machine. */
@@ -159,12 +160,11 @@ interface Plan {
 }
 
 describe(`a page of a list of ${RUNS} runs`, () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   /** Oldest, middle and newest run of the whole table. */
   let places: Readonly<Record<'first' | 'middle' | 'last', RunPlace>>;
 
   beforeAll(async () => {
-    database = await openTestDatabase();
     await fill(database);
     const at = async (offset: number): Promise<RunPlace> => {
       const [place] = await rows<RunPlace>(
@@ -177,7 +177,6 @@ describe(`a page of a list of ${RUNS} runs`, () => {
     };
     places = { first: await at(0), middle: await at(RUNS / 2), last: await at(RUNS - 1) };
   });
-  afterAll(() => database.close());
 
   for (const [title, filter] of [...FILTERS, ...TERM_FILTERS]) {
     const isOpen = filter.state === 'PENDING' || filter.state === 'RUNNING';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import type { RunJournal as Journal } from '../../../src/runs/journal/run-journal.js';
@@ -17,8 +17,9 @@ import {
   type ListedRun,
 } from '../../support/runs/list-walk.js';
 import { addExecutions } from '../../support/runs/executions.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import type { TestApp } from '../../support/app/test-app.js';
 import { atDepth } from '../../support/depth.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const RUNS = atDepth({ fast: 500, all: 2_500, soak: 10_000 });
 const IMAGES = ['a', 'b', 'c', 'd', 'rare'] as const;
@@ -74,14 +75,12 @@ const TIME_FILTERS: readonly NonNullable<Filter['created']>[] = [
 ];
 
 describe(`the list of ${RUNS} runs that two processes created at once`, () => {
-  let service: TestApp;
-  let twin: TestApp;
+  const service = useTestApp();
+  const twin = useTestApp(() => ({ database: service.database }));
   let journals: readonly [Journal, Journal];
   let middle: number;
 
   beforeAll(async () => {
-    service = await startTestApp();
-    twin = await startTestApp({ database: service.database });
     journals = [service.app.get(RunJournal), twin.app.get(RunJournal)];
     await createMany(RUNS);
     // As a slow clock would have it: ids alternate between the processes, and twenty runs share a moment.
@@ -95,10 +94,6 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
     await addExecutions(service.dataSource);
     const times = (await stored()).map(({ createdAt }) => Date.parse(createdAt));
     middle = Math.round((Math.min(...times) + Math.max(...times)) / 2000);
-  });
-  afterAll(async () => {
-    await twin.close();
-    await service.close();
   });
 
   /** Creates runs through both processes, as fast as they take them, and brings them into their states. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { changeOn } from '../../support/runs/journal.js';
@@ -12,7 +12,8 @@ import {
   type ReadEntry,
 } from '../../support/runs/run-log.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import type { TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const LIMIT = 262_144;
 
@@ -21,19 +22,9 @@ function textOf(line: number): string {
 }
 
 describe('logs that several processes write and read at once', () => {
-  let one: TestApp;
-  let two: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    one = await startTestApp({ env: { SERVICE_LOG_LIMIT_BYTES: String(LIMIT) } });
-    two = await startTestApp({ env: { SERVICE_LOG_LIMIT_BYTES: String(LIMIT) }, database: one.database });
-    steps = new RunSteps(one.send);
-  });
-  afterAll(async () => {
-    await two.close();
-    await one.close();
-  });
+  const one = useTestApp({ env: { SERVICE_LOG_LIMIT_BYTES: String(LIMIT) } });
+  const two = useTestApp(() => ({ env: { SERVICE_LOG_LIMIT_BYTES: String(LIMIT) }, database: one.database }));
+  const steps = new RunSteps(one.send);
 
   test('stores a chunk once that is sent many times concurrently', async () => {
     const { id: run } = await steps.running();

@@ -1,25 +1,15 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import { currentTime, execute, rows } from '../../../src/database/sql/sql.js';
 import { LogRemovalJob, ROWS_PER_BATCH, SETTLED_MS } from '../../../src/run-logs/log-removal.job.js';
 import { putChunk, readWhole, told } from '../../support/runs/run-log.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 describe('the logs of removed runs', () => {
-  let one: TestApp;
-  let two: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    one = await startTestApp();
-    two = await startTestApp({ database: one.database });
-    steps = new RunSteps(one.send);
-  });
-  afterAll(async () => {
-    await two.close();
-    await one.close();
-  });
+  const one = useTestApp();
+  const two = useTestApp(() => ({ database: one.database }));
+  const steps = new RunSteps(one.send);
 
   async function later(ms: number): Promise<Date> {
     return new Date((await currentTime(one.dataSource)).getTime() + ms);

@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { afterEach, beforeAll, describe, test } from 'vitest';
 import { Registry } from 'prom-client';
 import type { DataSource } from 'typeorm';
 import { FeedMetrics } from '../../../src/feed/feed-metrics.js';
@@ -13,7 +13,7 @@ import type { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
 import { loadSettings } from '../../../src/config/settings.module.js';
 import { changeOn, createOn, eventCommand, journalOn } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const DAY = 86_400_000;
 const NOW = new Date('2100-06-15T12:00:00.000Z');
@@ -23,11 +23,10 @@ const retry = (): ReturnType<typeof eventCommand> =>
   eventCommand({ type: 'RETRIED', msg: '', payload: { force: true } });
 
 describe('the retention of runs', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let journal: RunJournal;
 
-  beforeAll(async () => {
-    database = await openTestDatabase();
+  beforeAll(() => {
     ({ journal } = journalOn(database.dataSource));
   });
   afterEach(() =>
@@ -35,7 +34,6 @@ describe('the retention of runs', () => {
       'truncate runs, queue, run_timers, events, attempts, run_counts, feed_topics, feed_entries',
     ),
   );
-  afterAll(() => database.close());
 
   const retention = (days = 30, source: DataSource = database.dataSource): RunRetention =>
     new RunRetention(source, { runRetentionDays: days });

@@ -1,29 +1,27 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { JobExplorer, type Job } from '../../../src/common/scheduling/job-scheduler.js';
 import { PROJECT } from '../../support/service-process.js';
 import { logStatements } from '../../support/postgres/statement-log.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 const LOCK = 'pg_try_advisory_xact_lock';
 
 describe('the scheduled jobs', () => {
   const statements = logStatements();
-  let service: TestApp;
+  const service = useTestApp({
+    env: { SERVICE_RUN_RETENTION_DAYS: '1', SERVICE_REAPER_INTERVAL: '', SERVICE_WORKER_TIMEOUT: '' },
+  });
   let jobs: Job[];
 
   beforeAll(async () => {
-    service = await startTestApp({
-      env: { SERVICE_RUN_RETENTION_DAYS: '1', SERVICE_REAPER_INTERVAL: '', SERVICE_WORKER_TIMEOUT: '' },
-    });
     jobs = service.app.get(JobExplorer).find();
     // Without a lane there is nothing to clean up, and no lock is taken.
     await service.send('POST', '/runs', { body: { image: 'i', selector: ['a'] } });
   });
-  afterAll(() => service.close());
 
   test('have a timer each, by their name, and metrics', async () => {
     const timers = service.app.get(SchedulerRegistry).getTimeouts();

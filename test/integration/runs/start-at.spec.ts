@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { currentTime, rows } from '../../../src/database/sql/sql.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import type { NewRun } from '../../../src/runs/machine/run.js';
@@ -8,7 +8,7 @@ import { letTimePass, until } from '../../support/app/passing-time.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { openTestDatabase } from '../../support/test-database.js';
-import { ENTITIES } from '../../../src/database/entities/all.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /** How late a waiting worker may get a run. */
 const LATEST_MS = 1_000;
@@ -29,20 +29,11 @@ async function createIn(
 }
 
 describe('a run with a start_at', () => {
-  let service: TestApp;
-  let twin: TestApp;
-  let steps: RunSteps;
+  const service = useTestApp();
+  const twin = useTestApp(() => ({ database: service.database }));
+  const steps = new RunSteps(service.send);
 
-  beforeAll(async () => {
-    service = await startTestApp();
-    twin = await startTestApp({ database: service.database });
-    steps = new RunSteps(service.send);
-  });
   beforeEach(() => steps.emptyQueue());
-  afterAll(async () => {
-    await twin.close();
-    await service.close();
-  });
 
   const create = async (seconds: number, given: Partial<NewRun> = {}): Promise<string> => {
     const [id] = await createIn(service, [seconds], given);
@@ -114,7 +105,7 @@ describe('a run with a start_at', () => {
 });
 
 test('a start_at that passes while no process runs is seen by the next one', async () => {
-  const database = await openTestDatabase({ entities: ENTITIES });
+  const database = await openTestDatabase();
   try {
     const earlier = await startTestApp({ database });
     const [id] = await createIn(earlier, [60]);

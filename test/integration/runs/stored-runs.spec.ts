@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { beforeAll, describe, it } from 'vitest';
 import { v7 as uuidv7 } from 'uuid';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { RunEntity } from '../../../src/database/entities/run.entity.js';
@@ -9,7 +9,7 @@ import { CHANGING_FIELDS, createRun, FIXED_FIELDS, type Run } from '../../../src
 import { JSON_FIELDS, MACHINE_COLUMNS, RUNS } from '../../../src/runs/storage/run-columns.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { freshRun } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const FRESH = freshRun({
   image: 'registry/image:1',
@@ -78,15 +78,12 @@ const CHANGED: Run = {
 };
 
 describe('a stored run', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   const repository = new RunRepository();
 
   beforeAll(async () => {
-    database = await openTestDatabase();
     await repository.insert(database.dataSource.manager, [CREATED]);
   });
-
-  afterAll(() => database.close());
 
   const versionsOf = async (id: string) =>
     new Map((await repository.find(database.dataSource.manager, [id])).map((run) => [run.id, run]));

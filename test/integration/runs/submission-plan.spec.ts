@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, it } from 'vitest';
+import { describe, it } from 'vitest';
 import { execute } from '../../../src/database/sql/sql.js';
 import { EventRepository } from '../../../src/runs/events/event.repository.js';
 import { QueueReader, type RunStatus } from '../../../src/runs/queue/queue.reader.js';
 import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { planNodes } from '../../support/postgres/plan-nodes.js';
+import { useTestApp } from '../../support/app/use-test-app.js';
 
 /** More than the limit of an attempt leaves. */
 const OTHER_EVENTS = 20_000;
@@ -23,14 +23,8 @@ interface Plan {
 }
 
 describe('the job of a run with 20,000 other events', () => {
-  let service: TestApp;
-  let steps: RunSteps;
-
-  beforeAll(async () => {
-    service = await startTestApp();
-    steps = new RunSteps(service.send);
-  });
-  afterAll(() => service.close());
+  const service = useTestApp();
+  const steps = new RunSteps(service.send);
 
   /** Appends events of a state to the timeline of a run, as its program or its clients report them. */
   const append = (id: string, state: string): Promise<number> =>

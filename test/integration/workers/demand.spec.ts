@@ -1,6 +1,6 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
-import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
+import { afterEach, describe, test } from 'vitest';
 import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 import { execute } from '../../../src/database/sql/sql.js';
@@ -10,7 +10,6 @@ import { RunRepository } from '../../../src/runs/storage/run.repository.js';
 import { atDepth, testSeed } from '../../support/depth.js';
 import { addExecutions } from '../../support/runs/executions.js';
 import { freshRun } from '../../support/runs/journal.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import {
   countOneByOne,
   DEMAND_PLACES,
@@ -21,6 +20,7 @@ import {
   type DemandOptions,
   type DemandRow,
 } from '../../support/workers/demand.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const PLAIN: DemandOptions = { selector: null, options: null, extraConstraints: null };
 const RESTRICTED: readonly DemandOptions[] = [
@@ -49,13 +49,9 @@ const row: fc.Arbitrary<DemandRow> = fc
 const idOf = (options: DemandOptions): string | null => requirementIdOf(requirementsOfOptions(options));
 
 describe('the demand of runs', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
 
-  beforeAll(async () => {
-    database = await openTestDatabase();
-  });
   afterEach(empty);
-  afterAll(() => database.close());
 
   async function empty(): Promise<void> {
     await database.dataSource.query(

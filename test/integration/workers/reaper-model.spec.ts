@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { describe, test } from 'vitest';
 import fc from 'fast-check';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import { createOn } from '../../support/runs/journal.js';
 import {
   forgetEverything,
@@ -11,8 +10,8 @@ import {
   type PoolKind,
 } from '../../support/workers/reaper-scene.js';
 import { checkInvariants } from '../../support/runs/run-invariants.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { atDepth, testSeed } from '../../support/depth.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 /** TEST_SEED=n tries other sequences; a failure prints the seed and the path of the shrunk one. */
 const SEED = testSeed(20_260_101);
@@ -165,12 +164,7 @@ async function reap(scene: ReaperScene, pool: PoolKind, model: Model, seen: Set<
 
 for (const pool of POOLS) {
   describe(`whatever workers do, with the ${pool} pool,`, () => {
-    let database: TestDatabase;
-
-    beforeAll(async () => {
-      database = await openTestDatabase({ entities: ENTITIES });
-    });
-    afterAll(() => database.close());
+    const database = useTestDatabase();
 
     test('a worker in time never loses a run, and a stale worker’s runs always come back', async (t) => {
       await t.annotate(`seed ${SEED}`);

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, onTestFinished, test } from 'vitest';
 import { connectDatabase } from '../../../src/database/connect.js';
 import { ENTITIES } from '../../../src/database/entities/all.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';
@@ -12,7 +12,7 @@ import { forgetEverything, ReaperScene, TIMEOUT_MS } from '../../support/workers
 import { addExecutions } from '../../support/runs/executions.js';
 import { checkInvariants } from '../../support/runs/run-invariants.js';
 import { logStatements } from '../../support/postgres/statement-log.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const NONE = { silent: 0, unreported: 0, refused: 0, failed: 0 };
 
@@ -34,17 +34,13 @@ async function costOf(scene: ReaperScene, runs: number): Promise<number> {
 }
 
 describe('a pass of the reaper', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let scene: ReaperScene;
 
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
-  });
   beforeEach(async () => {
     await forgetEverything(database.dataSource);
     scene = await ReaperScene.open(database.dataSource);
   });
-  afterAll(() => database.close());
 
   async function statesOf(ids: readonly string[]): Promise<Record<string, number>> {
     const counted = await rows<{ state: string; n: number }>(
@@ -253,13 +249,9 @@ describe('a pass of the reaper', () => {
 });
 
 describe('losses of workers', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
 
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
-  });
   beforeEach(() => forgetEverything(database.dataSource));
-  afterAll(() => database.close());
 
   for (const maxReclaims of [0, 3]) {
     test(`a run survives ${maxReclaims} of them, and the next one makes it FAILED; its retries are unchanged`, async () => {
@@ -290,18 +282,6 @@ describe('losses of workers', () => {
       await checkInvariants(database.dataSource);
     });
   }
-
-  test('do not count as failures, and failures do not count as losses', async () => {
-    const scene = await ReaperScene.open(database.dataSource, { maxReclaims: 1 });
-    const { id } = await scene.assigned('w', { maxAttempts: 2 });
-    await scene.letPass(TIMEOUT_MS + 1);
-    await scene.reaper.runOnce();
-    await scene.heartbeat('w');
-    await scene.claim('w');
-    await scene.event(id, 'FAILED', { workerId: 'w', attempt: 2 });
-    const { state, failures, reclaims } = await scene.get(id);
-    assert.deepEqual([state, failures, reclaims], ['PENDING', 1, 1]);
-  });
 
   test('make the run FAILED at its last attempt', async () => {
     const scene = await ReaperScene.open(database.dataSource, { maxReclaims: 1000 });

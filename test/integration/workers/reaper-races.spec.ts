@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeEach, describe, test } from 'vitest';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ENTITIES } from '../../../src/database/entities/all.js';
 import { rows } from '../../../src/database/sql/sql.js';
 import { RunRejected } from '../../../src/runs/run.errors.js';
 import {
@@ -11,7 +10,7 @@ import {
   TIMEOUT_MS,
 } from '../../support/workers/reaper-scene.js';
 import { checkInvariants } from '../../support/runs/run-invariants.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const NONE = { silent: 0, unreported: 0, refused: 0, failed: 0 };
 
@@ -47,19 +46,15 @@ async function race(
 }
 
 describe('concurrent reapers', () => {
-  let database: TestDatabase;
+  const database = useTestDatabase();
   let runs: InterruptedRuns;
   let scene: ReaperScene;
 
-  beforeAll(async () => {
-    database = await openTestDatabase({ entities: ENTITIES });
-  });
   beforeEach(async () => {
     await forgetEverything(database.dataSource);
     runs = new InterruptedRuns();
     scene = await ReaperScene.open(database.dataSource, { runs });
   });
-  afterAll(() => database.close());
 
   test('two reapers at once reclaim each run once', async () => {
     const other = scene.another(await database.open());

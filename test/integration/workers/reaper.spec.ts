@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
-import { ENTITIES } from '../../../src/database/entities/all.js';
-import { execute, rows } from '../../../src/database/sql/sql.js';
+import { beforeEach, describe, test } from 'vitest';
+import { execute } from '../../../src/database/sql/sql.js';
 import { createOn } from '../../support/runs/journal.js';
 import { forgetEverything, POOLS, ReaperScene, TIMEOUT_MS } from '../../support/workers/reaper-scene.js';
 import { checkInvariants } from '../../support/runs/run-invariants.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 /** By the shared pool's clock time goes on by itself: room for it where a limit is not to be reached. */
 const ROOM_MS = 60_000;
@@ -14,17 +13,13 @@ const NONE = { silent: 0, unreported: 0, refused: 0, failed: 0 };
 
 for (const pool of POOLS) {
   describe(`the reaper, with the ${pool} pool,`, () => {
-    let database: TestDatabase;
+    const database = useTestDatabase();
     let scene: ReaperScene;
 
-    beforeAll(async () => {
-      database = await openTestDatabase({ entities: ENTITIES });
-    });
     beforeEach(async () => {
       await forgetEverything(database.dataSource);
       scene = await ReaperScene.open(database.dataSource, { pool });
     });
-    afterAll(() => database.close());
 
     test('keeps a run whose worker heartbeats in time, whatever runs it reports', async () => {
       const { id } = await scene.assigned('w');
@@ -62,22 +57,6 @@ for (const pool of POOLS) {
       assert.equal((await scene.get(kept.id)).workerId, 'well');
       assert.deepEqual((await scene.claim('well')).length, 1, 'it is claimable at once');
       assert.deepEqual(await scene.reaper.runOnce(), NONE);
-      await checkInvariants(database.dataSource);
-    });
-
-    test('writes RECLAIMED to the feed as to the timeline', async () => {
-      const { id } = await scene.assigned('w', { topic: 'losses' });
-      await scene.letPass(TIMEOUT_MS + 1);
-      await scene.reaper.runOnce();
-      const feed = await rows(
-        database.dataSource,
-        `select e.type, f.position::integer
-           from feed_entries f
-           join events e on e.run_id = f.run_id and e.index = f.event_index
-          where f.run_id = $1::uuid`,
-        [id],
-      );
-      assert.deepEqual(feed, [{ type: 'RECLAIMED', position: 1 }]);
       await checkInvariants(database.dataSource);
     });
 
@@ -123,48 +102,6 @@ for (const pool of POOLS) {
         const { payload } = (await scene.timeline(forgotten.id))[0] ?? {};
         const lastHeartbeatAt = (await scene.pool.find('w'))?.lastHeartbeatAt.toISOString();
         assert.deepEqual(payload, { worker_id: 'w', last_heartbeat_at: lastHeartbeatAt });
-      });
-
-      test('keeps a run that was assigned within the timeout', async () => {
-        const old = await scene.assigned('w');
-        await scene.letPass(HALF + 1);
-        const { id } = await scene.assigned('w');
-        for (const ms of [HALF / 2, HALF / 2]) {
-          await scene.letPass(ms);
-          await scene.heartbeat('w', [old.id]);
-        }
-        assert.deepEqual(await scene.reaper.runOnce(), NONE);
-        assert.equal((await scene.get(id)).workerId, 'w');
-      });
-
-      test('keeps it after a single report', async () => {
-        await scene.assigned('w');
-        await scene.letPass(HALF);
-        await scene.heartbeat('w', []);
-        await scene.letPass(HALF + 1);
-        assert.deepEqual(await scene.reaper.runOnce(), NONE);
-      });
-
-      test('keeps it while its heartbeats report no runs at all', async () => {
-        await scene.assigned('w');
-        for (let i = 0; i < 4; i += 1) {
-          await scene.letPass(HALF);
-          await scene.heartbeat('w');
-        }
-        assert.deepEqual(await scene.reaper.runOnce(), NONE);
-      });
-
-      test('keeps it for one timeout after the last report that named it', async () => {
-        const { id } = await scene.assigned('w');
-        await scene.letPass(TIMEOUT_MS);
-        await scene.heartbeat('w', [id]);
-        for (const ms of [HALF / 2, HALF / 2, HALF / 2, HALF / 2 - ROOM_MS]) {
-          await scene.letPass(ms);
-          await scene.heartbeat('w', []);
-          assert.deepEqual(await scene.reaper.runOnce(), NONE);
-        }
-        await scene.letPass(ROOM_MS + 1);
-        assert.deepEqual(await scene.reaper.runOnce(), { ...NONE, unreported: 1 });
       });
     });
 

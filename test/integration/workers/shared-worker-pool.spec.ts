@@ -33,17 +33,6 @@ describe('the shared worker pool', () => {
   beforeEach(() => here.query('truncate worker_pool, worker_descriptions, worker_pool_epoch, worker_drains'));
   afterAll(() => database.close());
 
-  test('shows heartbeats and drains to every process', async () => {
-    const [a, b] = [poolOn(here), poolOn(there)];
-    for (let round = 0; round < 5; round += 1) {
-      const [one, other] = round % 2 === 0 ? [a, b] : [b, a];
-      const answered = await one.heartbeat(beat('w', [`r${round}`], { cpuCores: round }));
-      assert.deepEqual(await other.find('w'), answered);
-      await one.setDraining('w', round % 2 === 0, ADMIN);
-      assert.equal((await other.find('w'))?.isDraining, round % 2 === 0);
-    }
-  });
-
   test('combines reports that went to different processes', async () => {
     const [a, b] = [poolOn(here), poolOn(there)];
     const holdings = ['r', 's', 't'].map((runId) => ({ runId, workerId: 'w' }));

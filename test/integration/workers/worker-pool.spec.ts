@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { afterAll, beforeAll, beforeEach, describe, test } from 'vitest';
+import { beforeAll, beforeEach, describe, test } from 'vitest';
 import { MAX_DEPARTED } from '../../../src/workers/pool/memory-worker-pool.js';
 import { FORGET_AFTER_MS, type Holding, type RunningOp } from '../../../src/workers/pool/worker-pool.js';
-import { openTestDatabase, type TestDatabase } from '../../support/test-database.js';
 import { ADMIN, beat, memoryBench, sharedBench, type PoolBench } from '../../support/workers/worker-pools.js';
+import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const TIMEOUT_MS = 60_000;
 const DAY_MS = FORGET_AFTER_MS;
@@ -27,15 +27,13 @@ for (const [kind, open] of [
   ['shared', sharedBench],
 ] as const) {
   describe(`the pool of workers, ${kind}`, () => {
-    let database: TestDatabase;
+    const database = useTestDatabase();
     let bench: PoolBench;
 
     beforeAll(async () => {
-      database = await openTestDatabase();
       bench = await open(database.dataSource, TIMEOUT_MS);
     });
     beforeEach(() => bench.clear());
-    afterAll(() => database.close());
 
     const drains = async (): Promise<string[]> => {
       const found = await database.dataSource.query<{ worker_id: string }[]>(
@@ -94,29 +92,6 @@ for (const [kind, open] of [
         assert.deepEqual(await bench.pool.find('a/b:1'), answered);
         assert.deepEqual(await bench.pool.list(), [answered]);
         assert.deepEqual([...(await bench.pool.findAll(['nobody', 'a/b:1']))], [['a/b:1', answered]]);
-      });
-
-      test('a later heartbeat replaces the description and keeps the time of the first', async () => {
-        const first = await bench.pool.heartbeat(beat('w', [], { tags: ['old'] }));
-        await bench.pass(SLACK_MS);
-        const second = await bench.pool.heartbeat(beat('w', [], { tags: ['new'], cpuCores: 2 }));
-        assert.deepEqual([second.tags, second.cpuCores], [['new'], 2]);
-        assert.ok(second.lastHeartbeatAt.getTime() - second.createdAt.getTime() >= SLACK_MS);
-        assert.ok(first.isActive);
-        assert.deepEqual(await bench.pool.find('w'), second);
-      });
-
-      test('a heartbeat without running runs keeps those of the one before', async () => {
-        assert.deepEqual((await bench.pool.heartbeat(beat('w'))).runningOps, []);
-        const { runningOps } = await bench.pool.heartbeat(beat('w', ['r']));
-        assert.deepEqual(
-          runningOps.map(({ id }) => id),
-          ['r'],
-        );
-        assert.deepEqual((await bench.pool.heartbeat(beat('w'))).runningOps, runningOps);
-        assert.deepEqual((await bench.pool.find('w'))?.runningOps, runningOps);
-        assert.deepEqual((await bench.pool.heartbeat(beat('w', []))).runningOps, []);
-        assert.deepEqual((await bench.pool.find('w'))?.runningOps, []);
       });
 
       test('updates running runs that differ only in their inputs', async () => {
@@ -181,31 +156,6 @@ for (const [kind, open] of [
     });
 
     describe('drains', () => {
-      test('shows a drain everywhere until the worker is resumed; draining is idempotent', async () => {
-        await bench.pool.heartbeat(beat('w'));
-        await bench.pool.heartbeat(beat('other'));
-        for (const draining of [true, true, false, false]) {
-          assert.equal((await bench.pool.setDraining('w', draining, ADMIN))?.isDraining, draining);
-          const seen = [
-            await bench.pool.heartbeat(beat('w')),
-            await bench.pool.find('w'),
-            (await bench.pool.findAll(['w'])).get('w'),
-            (await bench.pool.list())[1],
-          ];
-          assert.deepEqual(
-            seen.map((worker) => worker?.isDraining),
-            [draining, draining, draining, draining],
-          );
-          assert.equal((await bench.pool.find('other'))?.isDraining, false);
-        }
-      });
-
-      test('a worker without a heartbeat cannot be drained', async () => {
-        for (const draining of [true, false])
-          assert.equal(await bench.pool.setDraining('w', draining, ADMIN), null);
-        assert.equal((await bench.pool.heartbeat(beat('w'))).isDraining, false);
-      });
-
       test('a drain survives a restart', async () => {
         await bench.pool.heartbeat(beat('w'));
         await bench.pool.setDraining('w', true, ADMIN);
