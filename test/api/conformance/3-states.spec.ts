@@ -172,8 +172,8 @@ describe('section 3: states and transitions', () => {
       assert.equal((await steps.event(id, 'FAILED')).state, 'FAILED');
     });
 
-    test('a run has a thousand attempts at most', async () => {
-      const { id } = await steps.create();
+    test('a run has a thousand attempts at most: a retry is refused, and a failure ends it', async () => {
+      const { id } = await steps.create({ retry_policy: { max_attempts: 1000 } });
       const retry = { type: 'RETRIED', msg: '', payload: { force: true } };
       const headers = { Prefer: 'return=minimal' };
       for (let round = 0; round < 27; round += 1) {
@@ -188,6 +188,8 @@ describe('section 3: states and transitions', () => {
       const answer = await service.send('POST', `/runs/${id}/retry`);
       assertError(answer, 400, `Run '${id}' has reached the limit of 1000 attempts`);
       assert.deepEqual(await steps.get(id), run);
+      await steps.claimUntil(id);
+      assert.equal((await steps.event(id, 'FAILED')).state, 'FAILED');
     });
 
     test('the first worker to start a run that was patched into execution has it', async () => {

@@ -162,8 +162,8 @@ const REFUSED_OF_RUNS: readonly Refusal[] = [
     },
     [
       IMAGE_RULE,
-      PRIORITY_RULE,
       `constraints.cpu must be an integer from 0 to ${INT32_MAX}`,
+      PRIORITY_RULE,
       `timeouts.start_within_s must be an integer from 1 to ${LONGEST_S}`,
       `timeouts.attempt_s must be an integer from 1 to ${LONGEST_S}`,
       'nope is not a known field',
