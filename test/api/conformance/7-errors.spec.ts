@@ -85,8 +85,8 @@ describe('section 7: errors', () => {
       const body = { image: 5, constraints: { cpu: -1 }, event_delivery: {} };
       assertInvalid(await service.send('POST', '/runs', { body }), [
         'image must be an image reference without white space of 1 to 512 characters',
-        'constraints.cpu must be an integer from 0 to 2147483647',
         'event_delivery.topic is required',
+        'constraints.cpu must be an integer from 0 to 2147483647',
       ]);
     });
 

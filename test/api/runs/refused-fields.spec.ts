@@ -163,9 +163,9 @@ const REFUSED_OF_RUNS: readonly Refusal[] = [
     [
       IMAGE_RULE,
       `constraints.cpu must be an integer from 0 to ${INT32_MAX}`,
-      PRIORITY_RULE,
       `timeouts.start_within_s must be an integer from 1 to ${LONGEST_S}`,
       `timeouts.attempt_s must be an integer from 1 to ${LONGEST_S}`,
+      PRIORITY_RULE,
       'nope is not a known field',
     ],
   ],
