@@ -61,10 +61,37 @@ describe('the supply', () => {
     });
     assert.deepEqual(sizes, [{ cpu_cores: 4, ram_mb: 1000, gpus: [300, 200], workers: 2, idle: 1 }]);
   });
+
+  it('groups workers of equal size, the most frequent first', () => {
+    const { sizes } = summariseSupply(
+      [worker('a', { cpuCores: 9 }), worker('b', { gpus: [] }), worker('c', { gpus: [] }), worker('d')],
+      heldOn(heldBy('b', 'x', {})),
+      NONE,
+      100,
+    );
+    assert.deepEqual(
+      sizes.map(({ cpu_cores: cpuCores, gpus, workers, idle }) => [cpuCores, gpus.length, workers, idle]),
+      [
+        [4, 0, 2, 1],
+        [9, 2, 1, 1],
+        [4, 2, 1, 1],
+      ],
+    );
+  });
 });
 
 describe('the placement of runs of a shape', () => {
   const fit = new FitStrategy(300);
+
+  it('counts the runs that fit the free resources, and finds shapes that never fit', () => {
+    const held = heldOn(heldBy('b', 'x', { cpu: 3 }));
+    const placement = placementOf(fit, [worker('a'), worker('b')], held, NONE);
+    assert.deepEqual(placement(SMALL, 100), { isPlaceable: true, free: 5 });
+    assert.deepEqual(placement(SMALL, 2), { isPlaceable: true, free: 2 });
+    assert.deepEqual(placement(shape({ cpu: 8 }), 100), { isPlaceable: false, free: 0 });
+    const busy = placementOf(fit, [worker('b')], held, NONE);
+    assert.deepEqual(busy(shape({ cpu: 4 }), 100), { isPlaceable: true, free: 0 });
+  });
 
   it('counts no free place on a reserved worker', () => {
     const placement = placementOf(fit, [worker('a')], new Map(), new Set(['a']));

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import fc from 'fast-check';
 import {
+  accepted,
   after,
   command,
   COMPLETED,
@@ -18,7 +19,20 @@ import {
 import { isRejected, type RunCommand } from './run-command.js';
 import type { Run, TimelineEntry } from './run.js';
 import { MANUAL_RETRY, userCancel } from './run-event.js';
-import { isInExecution, isTerminal } from './run-state.js';
+import { isInExecution, isTerminal, RUN_STATES } from './run-state.js';
+
+for (const from of RUN_STATES) {
+  test(`PATCH from ${from} to any state records no event and leaves an end and a worker only where they belong`, () => {
+    for (const to of RUN_STATES) {
+      const patch = { type: 'patch', keyName: 'admin', state: to } as const;
+      const { run, entries } = accepted(decideAt(IN_STATE[from], patch, later(60)));
+      assert.deepEqual([run.state, entries, run.finishedAt !== null], [to, [], isTerminal(to)]);
+      if (to === 'PENDING')
+        assert.deepEqual([run.workerId, run.assignedAt, run.startedAt], [null, null, null]);
+      if (isInExecution(to)) assert.equal(run.workerId, isInExecution(from) ? IN_STATE[from].workerId : null);
+    }
+  });
+}
 
 test('a manual retry starts a fresh budget of failures and of losses', () => {
   const used: Run = { ...IN_STATE.FAILED, failures: 3, reclaims: 3 };

@@ -159,6 +159,23 @@ function statesAfterLosses(
 }
 
 describe('a failure of the infrastructure', () => {
+  test('uses up no retry, records FAILED and a retry, and leaves the next attempt claimable at once elsewhere', () => {
+    const once: Run = { ...IN_STATE.RUNNING, maxAttempts: 1, backoffS: 100 };
+    const { run, entries, endedAttempt } = accepted(decideAt(once, NODE_LOST, later(9)));
+    assert.deepEqual(
+      [run.state, run.attempt, run.failures, run.reclaims, run.notBefore, run.workerId, run.avoidedWorker],
+      ['PENDING', 2, 0, 1, null, null, 'w1'],
+    );
+    assert.deepEqual(
+      entries.map(({ type, attempt, state }) => [type, attempt, state]),
+      [
+        ['FAILED', 1, 'PENDING'],
+        ['RETRIED', 1, 'PENDING'],
+      ],
+    );
+    assert.deepEqual([endedAttempt?.state, endedAttempt?.cause], ['FAILED', 'infrastructure']);
+  });
+
   test('fails a run at its last allowed attempt', () => {
     const run: Run = { ...IN_STATE.RUNNING, attempt: MAX_ATTEMPTS_OF_A_RUN };
     assert.equal(accepted(decideAt(run, NODE_LOST, later(9))).run.state, 'FAILED');

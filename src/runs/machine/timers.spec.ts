@@ -37,6 +37,27 @@ function failing(run: Run, seconds: number, jitter: number): Run {
 }
 
 describe('the start timeout', () => {
+  test('fails a run that is not claimed in time, even if retries remain, and no earlier', () => {
+    assert.deepEqual(dueAt(TIMED), later(10));
+    refusal(decideAt({ ...TIMED, maxAttempts: 5 }, ELAPSE, later(9.999)));
+    const { run } = accepted(decideAt({ ...TIMED, maxAttempts: 5 }, ELAPSE, later(10)));
+    assert.deepEqual([run.state, run.attempt, run.cause, dueAt(run)], ['FAILED', 1, 'timeout', null]);
+  });
+
+  test('counts from the queue also for an assigned run, and ends with STARTED', () => {
+    const assigned = accepted(decideAt(TIMED, ASSIGN, later(9))).run;
+    assert.deepEqual(dueAt(assigned), later(10));
+    assert.equal(accepted(decideAt(assigned, ELAPSE, later(11))).run.state, 'FAILED');
+    const started = accepted(decideAt(assigned, STARTED, later(9))).run;
+    assert.deepEqual(timerOf(started), { dueAt: later(29), kind: 'attempt_timeout' });
+  });
+
+  test('starts again with the next attempt, and when an admin sets PENDING', () => {
+    const failed = accepted(decideAt(TIMED, ELAPSE, later(10))).run;
+    for (const next of [command(MANUAL_RETRY), { type: 'patch', keyName: 'k', state: 'PENDING' } as const])
+      assert.deepEqual(dueAt(accepted(decideAt(failed, next, later(50))).run), later(60));
+  });
+
   test('does not apply to a run that an admin put into execution without a worker', () => {
     const patched = accepted(
       decideAt(TIMED, { type: 'patch', keyName: 'k', state: 'ASSIGNED' }, later(1)),
@@ -46,6 +67,17 @@ describe('the start timeout', () => {
 });
 
 describe('the attempt timeout', () => {
+  test('counts from the start of each attempt, whatever is reported later; the retry policy decides what follows', () => {
+    const run: Run = { ...after({ ...TIMED, maxAttempts: 2 }, ASSIGN, STARTED), startedAt: later(2) };
+    const again = accepted(decideAt(run, STARTED, later(15))).run;
+    refusal(decideAt(again, ELAPSE, later(21.999)));
+    const next = accepted(decideAt(again, ELAPSE, later(22))).run;
+    assert.deepEqual([next.state, next.failures], ['PENDING', 1]);
+    const second = accepted(decideAt(after(next, ASSIGN), STARTED, later(30))).run;
+    assert.deepEqual(dueAt(second), later(50));
+    assert.equal(accepted(decideAt(second, ELAPSE, later(50))).run.state, 'FAILED');
+  });
+
   test('is a failure with the cause timeout for retry_on', () => {
     const running = after(TIMED, ASSIGN, STARTED);
     for (const [retryOn, state] of [
@@ -89,6 +121,17 @@ describe('back-off', () => {
     const run: Run = { ...PATIENT, backoffS: 86_400, failures: 40 };
     const { notBefore } = failing(run, 1, 1);
     assert.equal((notBefore?.getTime() ?? 0) - later(1).getTime(), 86_400_000);
+  });
+
+  test('ends with a cancel, a requested retry and a PATCH to PENDING, not with a new priority', () => {
+    const run = failing(PATIENT, 1, 1);
+    assert.equal(accepted(decideAt(run, command(userCancel()), later(2))).run.notBefore, null);
+    const retried = accepted(decideAt(run, command(MANUAL_RETRY), later(2))).run;
+    assert.deepEqual([retried.attempt, isClaimable(retried)], [3, true]);
+    const patched = accepted(decideAt(run, { type: 'patch', keyName: 'k', state: 'PENDING' }, later(2))).run;
+    assert.deepEqual([patched.attempt, isClaimable(patched)], [2, true]);
+    const ranked = accepted(decideAt(run, { type: 'patch', keyName: 'k', priority: 7 }, later(2))).run;
+    assert.deepEqual([ranked.priority, ranked.notBefore], [7, run.notBefore]);
   });
 
   test('suspends the start timeout until it has elapsed', () => {
