@@ -34,18 +34,22 @@ export class ApiKeyCache {
   readonly #invalid = new LRUCache<string, Entry>({ max: MAX_ENTRIES });
   /** Hash of the key by which each caller was found. */
   readonly #hashes = new WeakMap<Caller, string>();
-  readonly #queries: BatchedReads<string, Entry>;
+  readonly #queries: BatchedReads<string, never>;
 
   constructor(
     keys: ApiKeysRepository,
     private readonly clock: Clock,
   ) {
     this.#queries = new BatchedReads(async (hashes) => {
+      // A request during a query of its key is in the next batch.
+      const unknown = hashes.filter((hash) => this.findCached(hash) === undefined);
+      if (unknown.length === 0) return new Map();
       const queriedAt = clock.now();
-      const found = await withTimeout(MAX_AGE_MS, keys.findUsable(hashes), null);
+      const found = await withTimeout(MAX_AGE_MS, keys.findUsable(unknown), null);
       if (found === null) throw new KeyCheckTooSlow();
       const usable = new Map(found.map((key) => [key.hash, key]));
-      return new Map(hashes.map((hash) => [hash, toEntry(usable.get(hash), queriedAt)]));
+      for (const hash of unknown) this.#storeUnlessOlder(hash, toEntry(usable.get(hash), queriedAt));
+      return new Map();
     }, 1);
   }
 
@@ -56,10 +60,7 @@ export class ApiKeyCache {
   async find(hash: string): Promise<Caller | null> {
     const known = this.findCached(hash);
     if (known !== undefined) return known;
-    const queried = await this.#queries.load(hash);
-    // A revocation, or another request's result, may be newer.
-    const newest = this.#entryOf(hash);
-    if (queried && (newest === undefined || newest.queriedAt < queried.queriedAt)) this.#store(hash, queried);
+    await this.#queries.load(hash);
     const caller = this.findCached(hash);
     if (caller === undefined) throw new KeyCheckTooSlow();
     return caller;
@@ -101,6 +102,12 @@ export class ApiKeyCache {
     const now = this.clock.now();
     if (now - queriedAt >= MAX_AGE_MS) return undefined;
     return expiresAt > now ? caller : null;
+  }
+
+  /** A revocation may be newer than the result of a query. */
+  #storeUnlessOlder(hash: string, entry: Entry): void {
+    const newest = this.#entryOf(hash);
+    if (newest === undefined || newest.queriedAt < entry.queriedAt) this.#store(hash, entry);
   }
 
   #store(hash: string, entry: Entry): void {
