@@ -34,22 +34,17 @@ export class ApiKeyCache {
   readonly #invalid = new LRUCache<string, Entry>({ max: MAX_ENTRIES });
   /** Hash of the key by which each caller was found. */
   readonly #hashes = new WeakMap<Caller, string>();
-  readonly #queries: BatchedReads<string, never>;
+  readonly #queries: BatchedReads<string, undefined>;
 
   constructor(
-    keys: ApiKeysRepository,
+    private readonly keys: ApiKeysRepository,
     private readonly clock: Clock,
   ) {
     this.#queries = new BatchedReads(async (hashes) => {
       // A request during a query of its key is in the next batch.
       const unknown = hashes.filter((hash) => this.findCached(hash) === undefined);
-      if (unknown.length === 0) return new Map();
-      const queriedAt = clock.now();
-      const found = await withTimeout(MAX_AGE_MS, keys.findUsable(unknown), null);
-      if (found === null) throw new KeyCheckTooSlow();
-      const usable = new Map(found.map((key) => [key.hash, key]));
-      for (const hash of unknown) this.#storeUnlessOlder(hash, toEntry(usable.get(hash), queriedAt));
-      return new Map();
+      if (unknown.length > 0) await this.#query(unknown);
+      return new Map<string, undefined>();
     }, 1);
   }
 
@@ -104,10 +99,18 @@ export class ApiKeyCache {
     return expiresAt > now ? caller : null;
   }
 
-  /** A revocation may be newer than the result of a query. */
-  #storeUnlessOlder(hash: string, entry: Entry): void {
-    const newest = this.#entryOf(hash);
-    if (newest === undefined || newest.queriedAt < entry.queriedAt) this.#store(hash, entry);
+  async #query(hashes: readonly string[]): Promise<void> {
+    const queriedAt = this.clock.now();
+    const found = await withTimeout(MAX_AGE_MS, this.keys.findUsable(hashes), null);
+    if (found === null) throw new KeyCheckTooSlow();
+    const usable = new Map(found.map((key) => [key.hash, key]));
+    for (const hash of hashes) {
+      const newest = this.#entryOf(hash);
+      // A revocation may be newer.
+      if (newest === undefined || newest.queriedAt < queriedAt) {
+        this.#store(hash, toEntry(usable.get(hash), queriedAt));
+      }
+    }
   }
 
   #store(hash: string, entry: Entry): void {
