@@ -21,6 +21,17 @@ describe('keys of the database', () => {
 
   const isGood = async (hash: string): Promise<boolean> => (await cache.find(hash)) !== null;
 
+  test('are asked about once per hash, however many requests come meanwhile', async () => {
+    keys.add('h');
+    keys.hold();
+    const first = isGood('h');
+    await new Promise(setImmediate);
+    const others = Array.from({ length: 1000 }, () => isGood('h'));
+    keys.release();
+    assert.ok((await Promise.all([first, ...others])).every(Boolean));
+    assert.deepEqual(keys.asked, [['h']]);
+  });
+
   test('are remembered up to a bound, the least recently used dropped first', () => {
     for (const hash of ['a', 'b', 'a']) cache.revoke(hash);
     for (let n = 0; n < 9_999; n += 1) cache.revoke(`k${n}`);
@@ -71,6 +82,16 @@ describe('keys of the database', () => {
     keys.release();
     assert.equal(await underWay, false);
     assert.equal(await isGood('h'), false);
+  });
+
+  test('that expire are refused from that moment on, known or not', async () => {
+    keys.add('h', { expiresInMs: 1_000 });
+    assert.equal(await isGood('h'), true);
+    clock.advance(999);
+    assert.equal(await isGood('h'), true);
+    clock.advance(1);
+    assert.equal(await isGood('h'), false);
+    assert.equal(keys.asked.length, 1);
   });
 
   test('that are known go on without the database until the answer is no longer believed', async () => {

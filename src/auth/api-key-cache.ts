@@ -34,18 +34,17 @@ export class ApiKeyCache {
   readonly #invalid = new LRUCache<string, Entry>({ max: MAX_ENTRIES });
   /** Hash of the key by which each caller was found. */
   readonly #hashes = new WeakMap<Caller, string>();
-  readonly #queries: BatchedReads<string, Entry>;
+  readonly #queries: BatchedReads<string, undefined>;
 
   constructor(
-    keys: ApiKeysRepository,
+    private readonly keys: ApiKeysRepository,
     private readonly clock: Clock,
   ) {
     this.#queries = new BatchedReads(async (hashes) => {
-      const queriedAt = clock.now();
-      const found = await withTimeout(MAX_AGE_MS, keys.findUsable(hashes), null);
-      if (found === null) throw new KeyCheckTooSlow();
-      const usable = new Map(found.map((key) => [key.hash, key]));
-      return new Map(hashes.map((hash) => [hash, toEntry(usable.get(hash), queriedAt)]));
+      // A request during a query of its key is in the next batch.
+      const unknown = hashes.filter((hash) => this.findCached(hash) === undefined);
+      if (unknown.length > 0) await this.#query(unknown);
+      return new Map<string, undefined>();
     }, 1);
   }
 
@@ -56,10 +55,7 @@ export class ApiKeyCache {
   async find(hash: string): Promise<Caller | null> {
     const known = this.findCached(hash);
     if (known !== undefined) return known;
-    const queried = await this.#queries.load(hash);
-    // A revocation, or another request's result, may be newer.
-    const newest = this.#entryOf(hash);
-    if (queried && (newest === undefined || newest.queriedAt < queried.queriedAt)) this.#store(hash, queried);
+    await this.#queries.load(hash);
     const caller = this.findCached(hash);
     if (caller === undefined) throw new KeyCheckTooSlow();
     return caller;
@@ -101,6 +97,20 @@ export class ApiKeyCache {
     const now = this.clock.now();
     if (now - queriedAt >= MAX_AGE_MS) return undefined;
     return expiresAt > now ? caller : null;
+  }
+
+  async #query(hashes: readonly string[]): Promise<void> {
+    const queriedAt = this.clock.now();
+    const found = await withTimeout(MAX_AGE_MS, this.keys.findUsable(hashes), null);
+    if (found === null) throw new KeyCheckTooSlow();
+    const usable = new Map(found.map((key) => [key.hash, key]));
+    for (const hash of hashes) {
+      const newest = this.#entryOf(hash);
+      // A revocation may be newer.
+      if (newest === undefined || newest.queriedAt < queriedAt) {
+        this.#store(hash, toEntry(usable.get(hash), queriedAt));
+      }
+    }
   }
 
   #store(hash: string, entry: Entry): void {

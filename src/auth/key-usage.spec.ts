@@ -37,6 +37,15 @@ describe('the last use of a key', () => {
     ]);
   });
 
+  test('is written by itself, soon and not in the way of the request', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    usage.note('a');
+    await new Promise(setImmediate);
+    assert.deepEqual(written(), []);
+    vi.advanceTimersByTime(1_000);
+    assert.deepEqual(written(), [[['a', 0]]]);
+  });
+
   test('is written by one statement at a time; what comes meanwhile follows', async () => {
     keys.hold();
     usage.note('a');

@@ -64,6 +64,19 @@ describe('the keys that the service starts with', () => {
     });
   });
 
+  test('keep the admin key that was once made, whatever the database has since', async () => {
+    const first = await start();
+    keys.add('h', { scopes: ['admin'] });
+    assert.deepEqual(await start(), first);
+  });
+
+  test('leave the made key out as long as the settings have keys', async () => {
+    const [made] = await start();
+    const others = await start([{ scope: 'admin', key: 'a' }]);
+    assert.ok(others.every(({ key }) => key !== made?.key));
+    assert.deepEqual(await start(), [made]);
+  });
+
   describe('refuse the start when the file of the admin key', () => {
     test('can be read or written by others', async () => {
       await start();
@@ -97,6 +110,11 @@ describe('the keys that the service starts with', () => {
       await rm(path());
       await symlink('.', path());
       await assert.rejects(start(), /admin-key cannot be read as a file/);
+    });
+
+    test('holds a key that is too short', async () => {
+      await writeFile(path(), 'short\n', { mode: 0o600 });
+      await assert.rejects(start(), /admin-key holds no key of 20 characters/);
     });
   });
 });

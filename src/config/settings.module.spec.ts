@@ -1,5 +1,8 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import { Inject, Injectable, Module } from '@nestjs/common';
 import { ConfigModule, ConfigService, registerAs, type ConfigType } from '@nestjs/config';
@@ -77,5 +80,31 @@ describe('SettingsModule', () => {
     const { config } = await inject(await SettingsModule.load([], { MY_QUOTA: '5' }));
     assert.equal(config.get('PATH'), undefined);
     assert.deepEqual({ ...process.env }, before);
+  });
+
+  it('prefers a flag to a variable of the environment, and that to one of .env', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'longshore-settings-'));
+    const cwd = process.cwd();
+    const saved = { ...process.env };
+    await writeFile(
+      join(folder, '.env'),
+      '\ufeffSERVICE_PORT=1\nSERVICE_WORKERS=1\nSERVICE_MAX_RECLAIMS=1\nTEST_QUOTA_LIMIT=9\nSERVICE_DATA_DIR=a"#b\n',
+    );
+    process.chdir(folder);
+    Object.assign(process.env, { SERVICE_PORT: '2', SERVICE_WORKERS: '2' });
+    try {
+      const { config, settings, quota } = await inject(await SettingsModule.load(['--port', '3']));
+      assert.deepEqual([settings.port, settings.workers, settings.maxReclaims], [3, 2, 1]);
+      assert.equal(config.get('SERVICE_MAX_RECLAIMS'), 1);
+      assert.equal(config.get('TEST_QUOTA_LIMIT'), '9');
+      assert.equal(settings.dataDir, 'a"#b');
+      assert.deepEqual(quota, { limit: 9 });
+      assert.equal(process.env['SERVICE_MAX_RECLAIMS'], '1');
+    } finally {
+      process.chdir(cwd);
+      for (const name of Object.keys(process.env)) if (!(name in saved)) delete process.env[name];
+      Object.assign(process.env, saved);
+      await rm(folder, { recursive: true });
+    }
   });
 });

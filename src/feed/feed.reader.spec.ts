@@ -97,6 +97,37 @@ test('a thousand readers that wake together share one query', async () => {
   assert.equal(new Set(await Promise.all(reads)).size, 1);
 });
 
+test('readers of another position, topic or size that is not cached have their own query', async () => {
+  const { reader, lists } = setUp(100);
+  const ranges = [
+    RANGE,
+    { ...RANGE, after: 2 },
+    { ...RANGE, topic: 'b' },
+    { ...RANGE, limit: 11 },
+    { ...RANGE, maxBytes: 1001 },
+  ];
+  const reads = ranges.map((range) => reader.readNext(range, 4));
+  await tick();
+  assert.equal(lists.length, ranges.length);
+  for (const { answer } of lists) answer(EMPTY);
+  await Promise.all(reads);
+});
+
+test('concurrent pages share a query of bounds', async () => {
+  const { reader, bounds, lists } = setUp();
+  const topics = ['a', 'a', 'b', 'c'];
+  const pages = topics.map((topic) => reader.read({ ...RANGE, topic, after: null }));
+  await tick();
+  assert.deepEqual(
+    bounds.map(({ asked }) => asked),
+    [['a', 'b', 'c']],
+  );
+  bounds[0]?.answer(boundsOf(1, 0));
+  await tick();
+  for (const { answer } of lists) answer({ ...EMPTY, last: 0, end: 0 });
+  await Promise.all(pages);
+});
+
 test('a cached page does not wait for queries of other topics', async () => {
   const { reader, bounds, lists } = setUp(1);
   const first = reader.readNext({ ...RANGE, after: 0 }, 1);

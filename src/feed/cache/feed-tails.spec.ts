@@ -229,6 +229,17 @@ describe('the cache of feeds', () => {
     assert.ok(kept < 4e6, `${kept} bytes`);
   });
 
+  test('shows nothing of a topic from before it was forgotten', () => {
+    const scene = new Scene();
+    for (const size of [1, 2]) {
+      scene.feed('a').length = 0;
+      scene.commit('a', 3, size, false);
+      scene.tails.forget('a');
+      scene.query('a', 0, 10);
+      assert.ok(scene.check('a', 0, 10, 1_000));
+    }
+  });
+
   test('keeps the newest event whatever its size, and shares a slice among its readers', () => {
     const scene = new Scene();
     scene.query('a', 0, 10);

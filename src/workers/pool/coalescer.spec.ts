@@ -42,6 +42,15 @@ function make(
 }
 
 describe('Coalescer', () => {
+  it('fails every item when a result is missing', async () => {
+    const coalescer = make(new Commits(), { commit: () => Promise.resolve(['only one']) });
+    const outcomes = await Promise.allSettled(['a', 'b'].map((item) => coalescer.submit(item)));
+    assert.deepEqual(
+      outcomes.map(({ status }) => status),
+      ['rejected', 'rejected'],
+    );
+  });
+
   it('limits the waiting items by number and by bytes, and accepts one large item alone', async () => {
     const commits = new Commits();
     const coalescer = make(commits, { maxBatch: 3, maxWaiting: 3, maxWaitingBytes: 10, maxBatchBytes: 4 });

@@ -94,6 +94,16 @@ for (const [kind, open] of [
         assert.deepEqual([...(await bench.pool.findAll(['nobody', 'a/b:1']))], [['a/b:1', answered]]);
       });
 
+      test('a later heartbeat replaces the description and keeps the time of the first', async () => {
+        const first = await bench.pool.heartbeat(beat('w', [], { tags: ['old'] }));
+        await bench.pass(SLACK_MS);
+        const second = await bench.pool.heartbeat(beat('w', [], { tags: ['new'], cpuCores: 2 }));
+        assert.deepEqual([second.tags, second.cpuCores], [['new'], 2]);
+        assert.ok(second.lastHeartbeatAt.getTime() - second.createdAt.getTime() >= SLACK_MS);
+        assert.ok(first.isActive);
+        assert.deepEqual(await bench.pool.find('w'), second);
+      });
+
       test('updates running runs that differ only in their inputs', async () => {
         for (const n of [1, 1, 2, 1]) {
           await bench.pool.heartbeat(beat('w', undefined, { runningOps: withInput(n) }));
