@@ -116,46 +116,6 @@ test('reads a run without its events, and no other run', async () => {
   }
 });
 
-describe('a poll of a run', () => {
-  const tagged = (etag: string, run: object) => () => {
-    const body = JSON.stringify(run);
-    return new Response(body, { headers: { 'Content-Length': String(body.length), ETag: etag } });
-  };
-  const unchanged = () => new Response(null, { status: 304 });
-
-  async function tagsOf(answers: readonly (() => Response)[], ids?: readonly string[]) {
-    const waiting = [...answers];
-    const { api, received } = new StubService(() => (waiting.shift() ?? unchanged)());
-    const read: unknown[] = [];
-    for (const id of ids ?? answers.map(() => 'r')) {
-      const answer = await api.getRun(id);
-      read.push(answer.kind === 'ok' ? answer.value.state : answer.kind);
-    }
-    return { read, tags: received.map(({ headers }) => headers.get('If-None-Match')) };
-  }
-
-  test('that has not changed answers what was read before', async () => {
-    const cancelled = tagged('"2"', { ...SHOWN_RUN, state: 'CANCELLED' });
-    const polls = await tagsOf([tagged('"1"', SHOWN_RUN), unchanged, cancelled, unchanged]);
-    assert.deepEqual(polls.read, ['RUNNING', 'RUNNING', 'CANCELLED', 'CANCELLED']);
-    assert.deepEqual(polls.tags, [null, '"1"', '"1"', '"2"']);
-    assert.deepEqual((await tagsOf([unchanged])).read, ['unreachable']);
-  });
-
-  test('keeps no run without an entity tag, of unknown size or of a large one, and a thousand others', async () => {
-    const large = { ...SHOWN_RUN, inputs: { filler: 'x'.repeat(20_000) } };
-    const unsized = () => new Response(JSON.stringify(SHOWN_RUN), { headers: { ETag: '"1"' } });
-    for (const answer of [() => Response.json(SHOWN_RUN), unsized, tagged('"1"', large)])
-      assert.deepEqual((await tagsOf([answer, answer])).tags, [null, null]);
-    const ids = [...Array.from({ length: 1001 }, (_, n) => `r${n}`), 'r1', 'r0'];
-    const many = await tagsOf(
-      ids.map((id) => tagged(`"${id}"`, { ...SHOWN_RUN, id })),
-      ids,
-    );
-    assert.deepEqual(many.tags.slice(1001), ['"r1"', null]);
-  });
-});
-
 test('sends an event with worker, attempt and idempotency key', async () => {
   const service = new StubService(done);
   const reporter = { workerId: WORKER, attempt: 2, idempotencyKey: 'key-2', trace: TRACE };
