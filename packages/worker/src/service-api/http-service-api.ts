@@ -6,7 +6,7 @@ import { Semaphore } from '@longshore/common/semaphore';
 import { toWireConstraints } from './constraints.js';
 import { withoutRefused } from './older-service.js';
 import { readClaimedRun, readKey, readLostRun, readRun, readSecrets, readTimeline } from './read-answers.js';
-import { ask, type TransferLimits } from './service-answer.js';
+import { ask, NOT_MODIFIED, type TransferLimits } from './service-answer.js';
 import type {
   Answer,
   ChunkAddress,
@@ -37,6 +37,11 @@ const REMOVE_WORKER_MS = 3_000;
 /** Timelines of many megabytes that are read at a time: a launcher that starts may adopt a thousand jobs. */
 const TIMELINES_AT_ONCE = 8;
 
+/** Runs whose latest answer is kept, at most. */
+const MAX_KEPT_RUNS = 1_000;
+/** Bytes of a run's answer that is kept, at most. */
+const MAX_KEPT_BYTES = 16_384;
+
 /** Where the service is, and the worker's key. */
 export interface ServiceAddress {
   /** For example `http://127.0.0.1:5555`. */
@@ -51,6 +56,8 @@ export interface ServiceAddress {
 /** The service over HTTP. */
 export class HttpServiceApi implements ServiceApi {
   private readonly timelines = new Semaphore(TIMELINES_AT_ONCE);
+  /** The latest answers of runs with their entity tags, the oldest first: a poll of an unchanged run transfers nothing. */
+  private readonly kept = new Map<string, { readonly etag: string; readonly view: RunView }>();
   /** Whether the newest answer to a heartbeat tells of no lost runs, as those of a service that knows only interface.md. */
   private isOlder = false;
 
@@ -246,11 +253,28 @@ export class HttpServiceApi implements ServiceApi {
 
   private askRun(runId: string, query: { readonly include_events?: false }): Promise<Answer<RunView>> {
     const params = { path: { id: runId }, query };
+    const known = this.kept.get(runId);
+    const headers = known === undefined ? {} : { 'If-None-Match': known.etag };
     return this.ask(
       { timeoutMs: SMALL_ANSWER_MS },
-      (init) => this.client.GET('/runs/{id}', { params, ...init }),
-      (run) => readRun(run, runId),
+      (init) => this.client.GET('/runs/{id}', { params, headers, ...init }),
+      (run, response) => {
+        if (response.status === NOT_MODIFIED) return known?.view ?? null;
+        const view = readRun(run, runId);
+        if (view !== null) this.keep(runId, view, response.headers);
+        return view;
+      },
     );
+  }
+
+  private keep(runId: string, view: RunView, headers: Headers): void {
+    this.kept.delete(runId);
+    const etag = headers.get('ETag');
+    const isSmall = Number(headers.get('Content-Length') ?? Number.NaN) <= MAX_KEPT_BYTES;
+    if (etag === null || !isSmall) return;
+    this.kept.set(runId, { etag, view });
+    const [oldest] = this.kept.keys();
+    if (this.kept.size > MAX_KEPT_RUNS && oldest !== undefined) this.kept.delete(oldest);
   }
 
   private ask<T>(

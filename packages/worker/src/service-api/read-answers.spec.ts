@@ -61,6 +61,10 @@ test('a run is read with all that its execution needs, as a claim gives it', () 
   });
 });
 
+test('a run that is assigned to no worker has none', () => {
+  assert.equal(readRun({ ...SHOWN_RUN, execution_summary: {} }, 'r')?.workerId, null);
+});
+
 test('a run whose container options or selector are of another shape is not read', () => {
   for (const wrong of [
     { env: { A: 1 } },

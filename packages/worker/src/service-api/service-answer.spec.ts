@@ -182,6 +182,46 @@ test('reads Retry-After', async () => {
   }
 });
 
+describe('a poll of a run', () => {
+  test('that has not changed answers what was read before', async () => {
+    const cancelled = tagged('"2"', { ...SHOWN_RUN, state: 'CANCELLED' });
+    const polls = await pollsWith([tagged('"1"', SHOWN_RUN), notModified, cancelled, notModified]);
+    assert.deepEqual(polls.read, ['RUNNING', 'RUNNING', 'CANCELLED', 'CANCELLED']);
+    assert.deepEqual(polls.tags, [null, '"1"', '"1"', '"2"']);
+    assert.deepEqual((await pollsWith([notModified])).read, ['unreachable']);
+  });
+
+  test('keeps no run without an entity tag, of unknown size or of a large one, and a thousand others', async () => {
+    const large = { ...SHOWN_RUN, inputs: { filler: 'x'.repeat(20_000) } };
+    for (const answer of [json(200, SHOWN_RUN), tagged('"1"', SHOWN_RUN, null), tagged('"1"', large)])
+      assert.deepEqual((await pollsWith([answer, answer])).tags, [null, null]);
+    const ids = [...Array.from({ length: 1001 }, (_, n) => `r${n}`), 'r1', 'r0'];
+    const many = ids.map((id) => tagged(`"${id}"`, { ...SHOWN_RUN, id }));
+    assert.deepEqual((await pollsWith(many, ids)).tags.slice(1001), ['"r1"', null]);
+  });
+});
+
+function tagged(etag: string, run: object, length: number | null = JSON.stringify(run).length): Given {
+  const headers = { ETag: etag, ...(length !== null && { 'Content-Length': String(length) }) };
+  return () => new Response(JSON.stringify(run), { headers });
+}
+
+function notModified(): Response {
+  return new Response(null, { status: 304 });
+}
+
+/** What polls of a run read from these answers, and the entity tags that they sent. */
+async function pollsWith(answers: readonly Given[], ids: readonly string[] = answers.map(() => 'r')) {
+  const waiting = [...answers];
+  const polled = new StubService(() => waiting.shift()?.() ?? assert.fail('no answer is left'));
+  const read: string[] = [];
+  for (const id of ids) {
+    const answer = await polled.api.getRun(id);
+    read.push(answer.kind === 'ok' ? answer.value.state : answer.kind);
+  }
+  return { read, tags: polled.received.map(({ headers }) => headers.get('If-None-Match')) };
+}
+
 /** Over a connection. */
 describe('a request', () => {
   let onRequest: (response: ServerResponse, url?: string) => void;

@@ -5,6 +5,9 @@ import { stringifyJson } from '@longshore/common/json/json-text';
 
 const MAX_DETAIL = 1000;
 
+/** The status of an answer to `If-None-Match`. */
+export const NOT_MODIFIED = 304;
+
 /** 4xx answers that allow a retry. */
 const RETRYABLE: ReadonlySet<number> = new Set([408, 425, 429]);
 
@@ -37,7 +40,7 @@ export async function ask<T>(
   const { signal, fetch, serialize: bodySerializer } = transfer;
   try {
     const { data, error, response } = await call({ signal, fetch, bodySerializer, redirect: 'manual' });
-    if (!response.ok) return answerOf(error, response);
+    if (!response.ok && response.status !== NOT_MODIFIED) return answerOf(error, response);
     const value = read(data, response);
     if (value !== null) return { kind: 'ok', value };
     return { kind: 'unreachable', reason: `HTTP ${response.status} with a body that is not the service's` };

@@ -10,6 +10,7 @@ import {
   readFileSync,
   realpathSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -293,6 +294,13 @@ describe('process runtime', () => {
     assert.deepEqual(readdirSync(folders.root), before);
     await container.remove();
     assert.deepEqual(readdirSync(folders.root), ['.notes']);
+  });
+
+  it('takes no notes about processes from a folder of another user', () => {
+    const others = new RunFolders('others', root);
+    symlinkSync(imagesDir, others.root);
+    const options = { imagesDir, folders: others, log: new MemoryLog(), env: {} };
+    assert.throws(() => new ProcessRuntime(options), /not a folder of this user's/);
   });
 });
 

@@ -56,6 +56,19 @@ describe('a worker whose service tells of lost runs', () => {
     assert.equal(await harness.end(), 0);
   });
 
+  it('reports nothing more of a lost run, nor what waited for the service', async () => {
+    const { clock, service, run, container } = await startedRun();
+    service.onCall = ({ event }) => (event?.type === 'PROGRESS' ? DOWN : undefined);
+    container.print('{"type":"PROGRESS","msg":50}');
+    await clock.pass(5_000);
+    run.state = 'CANCELLED';
+    await clock.pass(2_000);
+    service.calls.length = 0;
+    service.onCall = () => undefined;
+    await clock.pass(60_000);
+    assert.deepEqual(service.callsOf('postEvent'), []);
+  });
+
   it('sends at most two heartbeats a second, however many runs it claims and loses', async () => {
     const harness = makeHarness(MANY);
     await harness.start();
@@ -203,6 +216,7 @@ describe('a worker whose service is older', () => {
     const { report } = service.callsOf('heartbeat').at(-1) ?? {};
     const [listed] = report?.runningOps ?? [];
     assert.deepEqual(listed?.constraints, { ...NO_CONSTRAINTS, cpuMillis: 2000, cpuLimitMillis: 2000 });
+    assert.equal(listed?.attempt, null);
     assert.equal(service.callsOf('heartbeat').filter(isWhole).length, 1);
     service.tellsLostRuns = true;
     service.onCall = () => undefined;
