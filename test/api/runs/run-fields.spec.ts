@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { beforeAll, describe, it } from 'vitest';
 import type { Type } from '@nestjs/common';
 import { getMetadataStorage } from 'class-validator';
@@ -181,5 +182,25 @@ describe('a field of a run', () => {
       ...CONTAINER,
       ...HEADERS,
     });
+  });
+
+  it('is refused by the example worker, unless it announces what the field needs', () => {
+    const program = readFileSync(new URL('../../../examples/worker/worker.py', import.meta.url), 'utf8');
+    const namesIn = (list: string): string[] => {
+      const [, names = ''] = new RegExp(`^${list} = [[{]([^\\]}]*)`, 'm').exec(program) ?? [];
+      return [...names.matchAll(/"([^"]+)"/g)].map(([, name = '']) => name);
+    };
+    const announced = namesIn('CAPABILITIES');
+    const isFit = ([name, value]: [string, unknown]): boolean =>
+      neededCapabilities(Object({ [name]: value })).every((capability) => announced.includes(capability));
+    const fit = Object.entries(CONTAINER)
+      .filter(isFit)
+      .map(([name]) => name);
+    const handled = [...fit, ...namesIn('UNSUPPORTED')];
+    assert.deepEqual(fit, ['env', 'command', 'args', 'secrets']);
+    assert.deepEqual(
+      Object.keys(CONTAINER).filter((name) => !handled.includes(name)),
+      [],
+    );
   });
 });
