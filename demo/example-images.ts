@@ -10,6 +10,7 @@ import {
 } from '@longshore/worker/runtime/docker/engine/docker-engine';
 import { namedEngine, readEngineAddress } from '@longshore/worker/runtime/docker/engine/engine-address';
 import { isJsonObject } from '@longshore/common/json/json-value';
+import { errorText } from '@longshore/common/errors';
 
 const BUILD_MS = 120_000;
 const SOURCE_FILES = ['Dockerfile', 'program'] as const;
@@ -88,7 +89,7 @@ async function provideImage(engine: Dockerode, plan: ImagePlan): Promise<string 
   try {
     source = await digestOf(plan.folder);
   } catch (error) {
-    return `has no sources: ${error instanceof Error ? error.message : String(error)}`;
+    return `has no sources: ${errorText(error)}`;
   }
   const present = await sourceOf(engine, plan.image);
   if (present === source) return null;

@@ -7,6 +7,7 @@ import { loadSettings } from '../src/config/settings.module.js';
 import { ChildEnded } from '@longshore/common/child-program';
 import { Demo } from './demo.js';
 import { openTerminal } from './terminal.js';
+import { errorText } from '@longshore/common/errors';
 
 const USAGE = `Usage: npm run demo [-- --exit]
 
@@ -70,7 +71,7 @@ async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<nu
 
 function complain(error: unknown): void {
   if (!(error instanceof ChildEnded)) {
-    standardError.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    standardError.write(`${errorText(error)}\n`);
     return;
   }
   const tail = error.tail.map((line) => `  | ${line}\n`).join('');

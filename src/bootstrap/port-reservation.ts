@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { sendError } from '../common/http/errors/error-response.js';
+import { errorText } from '@longshore/common/errors';
 
 /**
  * Holds the service's port while nothing else listens on it: during the start, and while all server processes are being
@@ -79,7 +80,7 @@ const REASONS: ReadonlyMap<string, string> = new Map([
 export class AddressUnusable extends Error {
   constructor(host: string, port: number, cause: unknown) {
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : undefined;
-    const reason = REASONS.get(code ?? '') ?? (cause instanceof Error ? cause.message : String(cause));
+    const reason = REASONS.get(code ?? '') ?? errorText(cause);
     super(`cannot listen on ${host}:${port}: ${reason} (--host, SERVICE_HOST; --port, SERVICE_PORT)`, {
       cause,
     });

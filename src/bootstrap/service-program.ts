@@ -14,6 +14,7 @@ import { PrimaryLink } from './cluster/primary-link.js';
 import { ServerProcessFailed } from './cluster/server-process.js';
 import type { RunningService, StartContext } from './open-database.js';
 import { RELOAD_CHILD, runWithReload } from './reload.js';
+import { errorText } from '@longshore/common/errors';
 
 const USAGE_ERROR = 2;
 
@@ -104,5 +105,5 @@ async function runUntilStopped(
 function failureOf(error: unknown): Pick<ServerProcessFailed, 'problems' | 'exitCode'> {
   if (error instanceof ServerProcessFailed) return error;
   if (error instanceof SettingsError) return { problems: error.problems, exitCode: USAGE_ERROR };
-  return { problems: [error instanceof Error ? error.message : String(error)], exitCode: 1 };
+  return { problems: [errorText(error)], exitCode: 1 };
 }

@@ -3,6 +3,7 @@ import { DataSource } from 'typeorm';
 import { dataSourceOptions, type DatabaseSettings } from './data-source.js';
 import { parseDatabaseUrl } from './failover/database-url.js';
 import { codeOf, isDatabaseUnavailable } from './failover/unavailable.js';
+import { errorText } from '@longshore/common/errors';
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2_000;
@@ -77,7 +78,7 @@ export function describeUrl(url: string): string {
 function reasonOf(error: unknown): string {
   // Of several addresses of one host; has no message itself.
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join('; ');
-  return error instanceof Error ? error.message : String(error);
+  return errorText(error);
 }
 
 function withoutPassword(text: string, url: string): string {

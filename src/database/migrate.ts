@@ -5,6 +5,7 @@ import type { MigrationClass } from './data-source.js';
 import { readOptions, type PostgresOptions, OriginGate } from './failover/connection-options.js';
 import { rows } from './sql/sql.js';
 import { isRetryable, isStatementGivenUp } from './failover/unavailable.js';
+import { errorText } from '@longshore/common/errors';
 
 /** Advisory lock of the migrating process. */
 const MIGRATION_LOCK = '7161023518446744';
@@ -60,7 +61,7 @@ class MigrationFailed extends Error {
   override readonly name = 'MigrationFailed';
 
   constructor(migration: string, reason: unknown) {
-    const text = reason instanceof Error ? reason.message : String(reason);
+    const text = errorText(reason);
     super(`migration ${migration} failed, the schema is as it was before it: ${text}`, { cause: reason });
   }
 }

@@ -1,5 +1,6 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { oneLine } from './terminal/style.js';
+import { errorText } from '@longshore/common/errors';
 
 /** Exit codes of the command line. */
 export const EXIT = {
@@ -88,8 +89,8 @@ const NEVER_LEFT: ReadonlySet<string> = new Set([
 export function failureText(error: unknown): string {
   if (error instanceof Error && error.name === 'TimeoutError') return 'no answer in time';
   const cause = causeOf(error);
-  if (cause instanceof AggregateError) return cause.errors.map(messageOf).join('; ');
-  return messageOf(cause);
+  if (cause instanceof AggregateError) return cause.errors.map(errorText).join('; ');
+  return errorText(cause);
 }
 
 /** TLS errors, which occur before the request is sent. */
@@ -115,8 +116,4 @@ function causeOf(error: unknown): unknown {
 
 function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

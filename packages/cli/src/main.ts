@@ -6,6 +6,7 @@ import { CliError, EXIT, type ExitCode } from './cli-error.js';
 import { Output } from './terminal/output.js';
 import { checkCommandNames, makeProgram } from './program.js';
 import { oneLine } from './terminal/style.js';
+import { errorText } from '@longshore/common/errors';
 
 const stopping = new AbortController();
 let isListening = false;
@@ -49,7 +50,7 @@ async function main(): Promise<void> {
     }
     output.live.clear();
     const isUsage = error instanceof SettingsError;
-    const text = isUsage ? error.problems.join('; ') : error instanceof Error ? error.message : String(error);
+    const text = isUsage ? error.problems.join('; ') : errorText(error);
     output.note(`longshore: ${oneLine(text)}`);
     exitCode = isUsage ? EXIT.usage : error instanceof CliError ? error.exitCode : EXIT.failed;
   }

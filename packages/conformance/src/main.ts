@@ -4,6 +4,7 @@ import { standardError, standardOutput } from '@longshore/common/line-output';
 import { ConformanceKit, type ScenarioResult } from './kit.js';
 import type { Scenario } from './scenario.js';
 import { SCENARIOS } from './scenarios/all.js';
+import { errorText } from '@longshore/common/errors';
 
 const USAGE = `Usage: npm run worker:conformance -- --command "python3 worker.py" [--only NAME,...]
 
@@ -89,7 +90,7 @@ function readArguments(argv: readonly string[]): {
     });
     return values;
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
+    throw new UsageError(errorText(error));
   }
 }
 
@@ -112,7 +113,7 @@ try {
   process.exit(await main(process.argv.slice(2)));
 } catch (error) {
   const isUsage = error instanceof UsageError;
-  const text = error instanceof Error ? error.message : String(error);
+  const text = errorText(error);
   standardError.write(isUsage ? `${text}\n\n${USAGE}` : `${text}\n`);
   process.exit(isUsage ? USAGE_ERROR : 1);
 }

@@ -4,6 +4,7 @@ import type { Log } from '../../common/logging/logger.js';
 import { ClusterMetrics } from './cluster-metrics.js';
 import type { PortReservation } from '../port-reservation.js';
 import { ServerProcess, ServerProcessFailed, type ProcessEnd } from './server-process.js';
+import { errorText } from '@longshore/common/errors';
 
 /** Timeout from the fork of a process until it listens, in milliseconds. */
 const START_TIMEOUT_MS = 120_000;
@@ -157,8 +158,6 @@ function failureOf({ problems, code, signal, pid }: ProcessEnd): ServerProcessFa
 }
 
 function unstartable(error: unknown): ProcessEnd {
-  const problems = [
-    `no server process can be started: ${error instanceof Error ? error.message : String(error)}`,
-  ];
+  const problems = [`no server process can be started: ${errorText(error)}`];
   return { pid: undefined, code: null, signal: null, hasListened: false, problems, livedMs: 0 };
 }

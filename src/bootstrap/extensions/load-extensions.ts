@@ -14,6 +14,7 @@ import { SettingsError } from '@longshore/common/settings/setting';
 import type { Settings } from '../../config/settings.js';
 import { exportedStrategies } from '../../claims/strategies/scheduler.js';
 import { collisionOf, entitiesOf, migrationsOf } from './extension-schema.js';
+import { errorText } from '@longshore/common/errors';
 
 /** What modules declare, together with the modules that they import. */
 interface ModuleGraph {
@@ -187,7 +188,7 @@ async function readExtension(path: string): Promise<ExtensionFile> {
     }
     return { path, modules, entities, migrations, graph };
   } catch (error) {
-    throw problem(path, error instanceof Error ? error.message : String(error));
+    throw problem(path, errorText(error));
   }
 }
 
@@ -198,7 +199,7 @@ async function importFile(file: string): Promise<Readonly<Record<string, unknown
       throw new Error(`${copy.name} would be loaded a second time, from ${copy.folder}`);
     return await import(pathToFileURL(file).href);
   } catch (error) {
-    throw new Error(`cannot be loaded: ${error instanceof Error ? error.message : String(error)}`, {
+    throw new Error(`cannot be loaded: ${errorText(error)}`, {
       cause: error,
     });
   }

@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Backoff } from '@longshore/common/backoff';
 import { QueryRunnerAlreadyReleasedError, QueryRunnerProviderAlreadyReleasedError } from 'typeorm';
+import { errorText } from '@longshore/common/errors';
 
 /** The database is unreachable; nothing was sent to it. */
 export class DatabaseUnreachable extends Error {
   constructor(cause: unknown) {
-    super(`the database is unreachable: ${cause instanceof Error ? cause.message : String(cause)}`);
+    super(`the database is unreachable: ${errorText(cause)}`);
   }
 }
 

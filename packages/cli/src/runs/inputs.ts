@@ -4,6 +4,7 @@ import { buffer as readAll } from 'node:stream/consumers';
 import { composeJson, memberTexts, parseJson } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { usageError } from '../cli-error.js';
+import { errorText } from '@longshore/common/errors';
 
 /**
  * Reads `name=value` as a name and a JSON text. A value that is JSON is taken as such, with all digits of numbers, anything
@@ -55,7 +56,7 @@ export async function readBytes(file: string, stdin?: Readable): Promise<Buffer>
   try {
     return await (stdin !== undefined && file === '-' ? readAll(stdin) : readFile(file));
   } catch (error) {
-    throw usageError(`cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
+    throw usageError(`cannot read ${file}: ${errorText(error)}`);
   }
 }
 
@@ -65,9 +66,7 @@ export async function readJsonFile(file: string, stdin: Readable): Promise<unkno
   try {
     return parseJson(bytes.toString());
   } catch (error) {
-    throw usageError(
-      `${nameOf(file)} holds no JSON: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    throw usageError(`${nameOf(file)} holds no JSON: ${errorText(error)}`);
   }
 }
 

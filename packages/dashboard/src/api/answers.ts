@@ -1,3 +1,5 @@
+import { errorText } from '@longshore/common/errors';
+
 /** What a call of the client gives. */
 export interface Answer<T> {
   readonly data?: T;
@@ -83,5 +85,5 @@ export function isKeyRefused(error: unknown): boolean {
 /** The error in words for people: what the service said, as far as it said anything. */
 export function describeError(error: unknown): string {
   if (error instanceof ApiError) return [error.detail, ...error.errors].join('\n');
-  return error instanceof Error ? error.message : String(error);
+  return errorText(error);
 }

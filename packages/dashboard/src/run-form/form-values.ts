@@ -1,3 +1,4 @@
+import { errorText } from '@longshore/common/errors';
 import { readLocalInput, toLocalInput } from '../lib/local-time.js';
 
 /**
@@ -193,7 +194,7 @@ function readJson(text: string, fits: (value: unknown) => boolean, problem: stri
     const value: unknown = JSON.parse(text);
     return fits(value) ? { value } : { problem };
   } catch (error) {
-    return { problem: `This is not JSON: ${error instanceof Error ? error.message : String(error)}` };
+    return { problem: `This is not JSON: ${errorText(error)}` };
   }
 }
 
