@@ -355,11 +355,11 @@ export class Baseline1795000000001 implements MigrationInterface {
         id uuid primary key,
         action text not null check (action in ('cancel', 'retry', 'priority', 'labels')),
         filter json not null,
-        only_in text,
         value json,
         reason text,
         key_id uuid not null,
         key_name text not null,
+        is_admin boolean not null,
         matched integer not null,
         processed integer not null default 0,
         refused integer not null default 0 check (refused between 0 and processed),
@@ -367,6 +367,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         state text not null check (state in ('running', 'done', 'stopped')),
         created_at timestamptz(3) not null,
         due_at timestamptz(3) not null,
+        turn_at timestamptz,
         ended_at timestamptz(3),
         run_ids uuid[] not null,
         constraint bulk_operations_processed_check check (processed between 0 and matched),
@@ -374,6 +375,9 @@ export class Baseline1795000000001 implements MigrationInterface {
       ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
       create index bulk_operations_due on bulk_operations (due_at)
         where state = 'running';
+      create index bulk_operations_running on bulk_operations (key_id)
+        where state = 'running';
+      create index bulk_operations_turns on bulk_operations (key_id, turn_at);
       create index bulk_operations_ended on bulk_operations (ended_at)
         where ended_at is not null;
       -- A page is a part of the list, which is read without being decompressed.
@@ -675,6 +679,9 @@ export class Baseline1795000000001 implements MigrationInterface {
       create unique index audit_entries_secret_reads
         on audit_entries (run_id, (after ->> 'attempt'), (after ->> 'key_id'))
         where action = 'secret.read';
+      -- The entry of a bulk operation, which its end completes.
+      create unique index audit_entries_bulk_operations on audit_entries (subject)
+        where action = 'bulk.start';
     `);
   }
 }

@@ -38,6 +38,20 @@ export abstract class Budgets {
   readonly maxDefinitionVersions: number;
 
   @IntegerSetting(
+    'SERVICE_MAX_BULK_OPERATIONS_PER_KEY',
+    { min: 1, max: 10_000, default: 10 },
+    'Bulk operations of one API key that run at the same time; a further one is refused with 429.',
+  )
+  readonly maxBulkOperationsPerKey: number;
+
+  @IntegerSetting(
+    'SERVICE_MAX_BULK_RUNS_PER_KEY',
+    { min: 1, max: 1_000_000_000, default: 200_000 },
+    'Runs that the running bulk operations of one API key have still to do; an operation that comes to more is refused with 429, unless it is the only one.',
+  )
+  readonly maxBulkRunsPerKey: number;
+
+  @IntegerSetting(
     'SERVICE_MAX_ATTEMPT_EVENTS',
     { min: 1, max: 1_000_000, default: 10_000 },
     'Events of an attempt that change no state (PROGRESS, custom types); further ones are accepted but not recorded.',

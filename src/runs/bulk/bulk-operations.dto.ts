@@ -23,7 +23,7 @@ import type { BulkOperation } from './bulk-operations.repository.js';
 @ApiSchema({ name: 'BulkOperationCreate', description: 'A change of all runs that a filter matches.' })
 @ApiExtraModels(RunFilterDto)
 export class CreateBulkOperationDto {
-  /** `priority` needs the scope `admin`. */
+  /** `priority` needs the scope `admin`. `retry` is for FAILED and CANCELLED runs, unless the filter asks for another state. */
   @IsIn(BULK_ACTIONS, { message: `$property must be one of ${BULK_ACTIONS.join(', ')}` })
   @ApiProperty({ enum: BULK_ACTIONS, enumName: 'BulkAction' })
   action: BulkAction;
@@ -90,6 +90,9 @@ export class BulkPreviewDto {
   /** Number of runs that the filter matches. */
   @ApiProperty({ type: 'integer' })
   matched: number;
+  /** Of them, how many are in each state. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'integer' } })
+  by_state: Record<string, number>;
   /** The newest 10 of them, without their events. */
   @ApiProperty({ type: [OpRunDto] })
   runs: OpRunDto[];
@@ -119,7 +122,7 @@ export class BulkOperationDto {
   /** Number of runs that the filter matched when the operation was created. */
   @ApiProperty({ type: 'integer' })
   matched: number;
-  /** How many were changed. */
+  /** How many were changed, or were already so. */
   @ApiProperty({ type: 'integer' })
   done: number;
   /** The first 100 that could not be changed. */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { assertNever } from '@longshore/common/json/assert-never';
 import {
   joinGpuIds,
@@ -141,9 +142,11 @@ function decideRetried(run: Run, event: RunEvent, force: boolean, t: Date, polic
 
 /**
  * An admin's direct change: any state from any state, no timeline entry. PENDING ends a back-off, but not the wait for
- * `startAt`. A run that a patch puts into execution has no worker until one reports STARTED.
+ * `startAt`. A run that a patch puts into execution has no worker until one reports STARTED. A request refreshes `updatedAt`
+ * even if it changes nothing; a bulk operation leaves a run alone that has the priority already.
  */
 function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
+  if (command.keyName === null && command.priority === run.priority) return { run, entries: [] };
   const patched: Run = {
     ...run,
     priority: command.priority ?? run.priority,
@@ -175,11 +178,12 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
   };
 }
 
-/** In every state, without a timeline entry. */
+/** In every state, without a timeline entry; the run itself when it has the name and the labels already. */
 function decideLabel(run: Run, { labels: changes, name }: Command<'label'>, t: Date): Outcome {
   const labels = mergeLabels(run.labels, changes);
   if (areTooMany(labels)) return { rejection: { reason: 'too-many-labels' } };
   const named = name === undefined ? (run.name ?? null) : name;
+  if (isDeepStrictEqual(labels, mergeLabels(run.labels)) && named === (run.name ?? null)) return { run, entries: [] };
   return { run: { ...run, labels, name: named, updatedAt: t }, entries: [] };
 }
 

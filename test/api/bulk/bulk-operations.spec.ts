@@ -7,7 +7,8 @@ import {
   BulkOperationsJob,
   KEEP_OPERATIONS_MS,
 } from '../../../src/runs/bulk/bulk-operations.job.js';
-import { BulkRunsService } from '../../../src/runs/bulk/bulk-runs.service.js';
+import { DatabaseUnreachable } from '../../../src/database/failover/unavailable.js';
+import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { KEYS, settingsName, type TestAnswer } from '../../support/app/test-app.js';
@@ -64,14 +65,14 @@ describe('bulk operations', () => {
       now: async () => new Date(Date.now() + KEEP_OPERATIONS_MS + ms),
       stop: new AbortController().signal,
     });
-  /** Calls back after the commands of the first page, before it is recorded. */
+  /** Calls back after the commit of the first page, before the job learns of it. */
   const afterFirstPage = (action: () => void | Promise<void>): void => {
-    const bulk = service.app.get(BulkRunsService, { strict: false });
-    const change = bulk.change.bind(bulk);
-    vi.spyOn(bulk, 'change').mockImplementationOnce(async (...args) => {
-      const results = await change(...args);
+    const journal = service.app.get(RunJournal, { strict: false });
+    const change = journal.changePage.bind(journal);
+    vi.spyOn(journal, 'changePage').mockImplementationOnce(async (...args) => {
+      const isRecorded = await change(...args);
       await action();
-      return results;
+      return isRecorded;
     });
   };
 
@@ -102,8 +103,9 @@ describe('bulk operations', () => {
   test('change nothing by a dry run, which counts the runs and shows the newest 10', async () => {
     const ids = await createMany(12, 'dry');
     const preview = await ask({ action: 'cancel', filter: { image: 'dry' }, dry_run: true });
-    const { matched, runs } = bodyOf(preview, 'BulkPreview');
+    const { matched, runs, by_state: byState } = bodyOf(preview, 'BulkPreview');
     assert.equal(matched, 12);
+    assert.deepEqual(byState, { PENDING: 12, ASSIGNED: 0, RUNNING: 0, COMPLETED: 0, FAILED: 0, CANCELLED: 0 });
     assert.deepEqual(
       runs.map((run: { id: string }) => run.id),
       ids.toReversed().slice(0, 10),
@@ -196,27 +198,142 @@ describe('bulk operations', () => {
           action: 'bulk.start',
           subject: second,
           before: {},
-          after: { action: 'priority', filter: again.filter, matched: 2, value: 7, reason: null },
+          after: {
+            action: 'priority',
+            filter: again.filter,
+            matched: 2,
+            value: 7,
+            reason: null,
+            done: 2,
+            refused: 0,
+            stopped: false,
+          },
         },
         {
           by: settingsName('client', KEYS.client),
           action: 'bulk.start',
           subject: labels,
           before: {},
-          after: { action: 'labels', filter: { image: 'labelled' }, matched: 2, value, reason: 'sorted' },
+          after: {
+            action: 'labels',
+            filter: { image: 'labelled' },
+            matched: 2,
+            value,
+            reason: 'sorted',
+            done: 2,
+            refused: 0,
+            stopped: false,
+          },
         },
       ],
     );
-    const ofRuns = body.filter(({ action }: { action: string }) => action.startsWith('run.'));
-    assert.deepEqual(
-      ofRuns.map((entry: { action: string }) => entry.action),
-      ['run.patch', 'run.patch', 'run.labels', 'run.labels'],
-    );
+    assert.ok(!body.some(({ action }: { action: string }) => action.startsWith('run.')));
+  });
+
+  test('have one entry in the audit log, which is written at their start and completed at their end', async () => {
+    await createMany(102, 'audited');
+    const entriesOf = async (id: string) => {
+      const { body } = await service.send('GET', '/audit?limit=10');
+      return body.filter(({ subject }: { subject: string }) => subject === id);
+    };
+    const id = await start({ action: 'labels', filter: { image: 'audited' }, value: { a: '1' } });
+    const [begun, ...more] = await entriesOf(id);
+    assert.deepEqual(more, []);
+    const { done, refused, stopped, ...given } = begun.after;
+    assert.deepEqual([done, refused, stopped], [null, null, null]);
+    afterFirstPage(async () => void (await service.send('POST', `/bulk-operations/${id}/stop`)));
+    await job.runOnce();
+    const [stop, ended] = await entriesOf(id);
+    assert.equal(stop.action, 'bulk.stop');
+    assert.deepEqual(ended, { ...begun, after: { ...given, done: 100, refused: 0, stopped: true } });
+    const none = await start({ action: 'cancel', filter: { image: 'no-such-image' } });
+    const [atOnce] = await entriesOf(none);
+    assert.deepEqual([atOnce.after.matched, atOnce.after.done, atOnce.after.stopped], [0, 0, false]);
+  });
+
+  test('write nothing for a run that is already so', async () => {
+    const ids = await createMany(3, 'so');
+    const [different = ''] = ids;
+    const written = () =>
+      rows<{ id: string }>(
+        service.dataSource,
+        `select id, xmin::text, updated_at, event_count from runs where id = any($1::uuid[]) order by id`,
+        [ids],
+      );
+    const counted = async (): Promise<unknown> =>
+      rows(
+        service.dataSource,
+        `select (select count(*) from events) as events, (select count(*) from idempotency_keys) as keys,
+                (select count(*) from run_terms) as terms`,
+      );
+    const labels = { action: 'labels', filter: { image: 'so' }, value: { team: 'a', gone: null } };
+    const priority = { action: 'priority', filter: { image: 'so' }, value: 7 };
+    for (const [body, undo] of [
+      [labels, ['PATCH', `/runs/${different}/labels`, { labels: { team: 'b' } }]],
+      [priority, ['PATCH', `/runs/${different}`, { priority: 1 }]],
+    ] as const) {
+      await start(body, KEYS.admin);
+      await job.runOnce();
+      const [before, counts] = [await written(), await counted()];
+      const again = await start(body, KEYS.admin);
+      await job.runOnce();
+      assert.deepEqual([await written(), await counted()], [before, counts]);
+      assert.deepEqual((await show(again)).counts, [3, 3, 0, 0]);
+      const [method, path, change] = undo;
+      assert.equal((await service.send(method, path, { body: change })).status, 200);
+      const changed = await written();
+      await start(body, KEYS.admin);
+      await job.runOnce();
+      const isSame = (await written()).map((run, n) => JSON.stringify(run) === JSON.stringify(changed[n]));
+      assert.deepEqual(isSame, [false, true, true], 'only the run that was different is written');
+    }
+  });
+
+  test('keep no idempotency key of a run', async () => {
+    const keys = () => rows(service.dataSource, 'select from idempotency_keys');
+    await createMany(3, 'keyless');
+    const before = (await keys()).length;
+    await start({ action: 'cancel', filter: { image: 'keyless' } });
+    await job.runOnce();
+    await start({ action: 'retry', filter: { image: 'keyless' } });
+    await job.runOnce();
+    assert.equal((await keys()).length, before);
+  });
+
+  test('retry without a state in the filter only failed and cancelled runs, and others where it names them', async () => {
+    const image = 'retried';
+    const labels = { team: 'retry' };
+    const of = async (state: Parameters<RunSteps['inState']>[0]): Promise<string> =>
+      (await steps.inState(state, { image, labels })).id;
+    const states = ['PENDING', 'RUNNING', 'COMPLETED', 'FAILED', 'CANCELLED'] as const;
+    const ids = await Promise.all(states.map(of));
+    for (const filter of [{ image }, { label: ['team=retry'] }, { image, label: ['team=retry'] }]) {
+      const dry = bodyOf(await ask({ action: 'retry', filter, dry_run: true }), 'BulkPreview');
+      const { FAILED, CANCELLED, ...others } = dry.by_state;
+      assert.deepEqual([dry.matched, FAILED, CANCELLED, Object.values(others)], [2, 1, 1, [0, 0, 0, 0]]);
+      assert.deepEqual(
+        dry.runs.map(({ state }: { state: string }) => state),
+        ['CANCELLED', 'FAILED'],
+      );
+    }
+    const cancel = bodyOf(await ask({ action: 'cancel', filter: { image }, dry_run: true }), 'BulkPreview');
+    assert.equal(cancel.matched, 5);
+    const id = await start({ action: 'retry', filter: { image }, expect: 2 });
+    await service.send('POST', `/runs/${ids[3]}/retry`);
+    await job.runOnce();
+    assert.deepEqual((await show(id)).shown.refused, [
+      { id: ids[3], detail: 'Run is no longer FAILED or CANCELLED, but PENDING' },
+    ]);
+    const named = await start({ action: 'retry', filter: { image, state: 'COMPLETED' } });
+    await job.runOnce();
+    assert.deepEqual((await show(named)).counts, [1, 1, 0, 0]);
+    const attempts = await Promise.all(ids.map(async (run) => (await steps.get(run)).current_attempt));
+    assert.deepEqual(attempts, [1, 1, 2, 2, 2]);
   });
 
   test('start once for an idempotency key, and again after a refusal', async () => {
     await createMany(2, 'keyed');
-    const body = { action: 'retry', filter: { image: 'keyed' } };
+    const body = { action: 'retry', filter: { image: 'keyed', state: 'PENDING' } };
     assert.equal((await ask({ ...body, expect: 1 }, KEYS.client, 'bulk-1')).status, 409);
     const [first, second] = await Promise.all([1, 2].map(() => ask(body, KEYS.client, 'bulk-1')));
     assert.ok(first && second);
@@ -234,7 +351,7 @@ describe('bulk operations', () => {
     assert.deepEqual((await show(first.body.id)).counts, [2, 2, 0, 0]);
   });
 
-  test('end within a page when they are stopped, and stay ended', async () => {
+  test('change nothing after they are stopped, and stay ended', async () => {
     const ids = await createMany(250, 'stopped');
     const id = await start({ action: 'cancel', filter: { image: 'stopped' } });
     afterFirstPage(async () => {
@@ -250,14 +367,14 @@ describe('bulk operations', () => {
     assert.deepEqual([body[0].action, body[0].subject], ['bulk.stop', id]);
   });
 
-  test('change each run once when a page is begun again because it was not recorded', async () => {
+  test('change each run once when the answer to the commit of a page is lost', async () => {
     const ids = await createMany(150, 'again');
-    const id = await start({ action: 'retry', filter: { image: 'again' } });
+    const id = await start({ action: 'retry', filter: { image: 'again', state: 'PENDING' } });
     afterFirstPage(() => {
-      throw new Error('the connection is lost');
+      throw new DatabaseUnreachable('the connection is lost');
     });
-    await assert.rejects(job.runOnce(), /the connection is lost/);
-    assert.deepEqual((await show(id)).counts, [150, 0, 0, 150]);
+    await assert.rejects(job.runOnce(), DatabaseUnreachable);
+    assert.deepEqual((await show(id)).counts, [150, 100, 0, 50]);
     await execute(service.dataSource, 'update bulk_operations set due_at = now() where id = $1::uuid', [id]);
     await job.runOnce();
     assert.deepEqual([(await show(id)).state, (await show(id)).counts], ['done', [150, 150, 0, 0]]);

@@ -162,7 +162,7 @@ export default function RunsPage() {
         count={chosen.runs.length}
         matching={
           page.toNewer || page.toOlder
-            ? { isChosen: isAll, count: matching.data, error: matching.error }
+            ? { isChosen: isAll, count: matching.data?.matched, error: matching.error }
             : undefined
         }
         onChooseMatching={() => setAllChosen(true)}
@@ -173,7 +173,6 @@ export default function RunsPage() {
         <MatchingDialog
           action={asked.action}
           filters={filters}
-          matched={matching.data ?? 0}
           onClose={close}
           onDone={unchoose}
         />
