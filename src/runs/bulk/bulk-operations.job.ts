@@ -9,7 +9,11 @@ import {
 } from '../../common/scheduling/scheduled-job.js';
 import { inBatches, paced } from '../../database/sql/in-batches.js';
 import { DomainError } from '../../common/errors/domain-error.js';
-import { isDatabaseUnavailable, isRetryable, isStatementGivenUp } from '../../database/failover/unavailable.js';
+import {
+  isDatabaseUnavailable,
+  isRetryable,
+  isStatementGivenUp,
+} from '../../database/failover/unavailable.js';
 import { RunJournal } from '../journal/run-journal.js';
 import type { RunCommand } from '../machine/run-command.js';
 import { MANUAL_RETRY, userCancel } from '../machine/run-event.js';
@@ -116,7 +120,10 @@ export class BulkOperationsJob {
         const first = processed + n;
         await change(first, [id]).catch((failure: unknown) => {
           if (isTemporary(failure)) throw failure;
-          this.logger.error(`Run ${id} could not be changed`, failure instanceof Error ? failure.stack : failure);
+          this.logger.error(
+            `Run ${id} could not be changed`,
+            failure instanceof Error ? failure.stack : failure,
+          );
           return change(first, [id], FAILS);
         });
       }
@@ -140,7 +147,11 @@ function commandOf({ action, value, reason, keyId }: BulkOperation): RunCommand 
       return { type: 'patch', keyName: null, priority: Number(value) };
     case 'labels': {
       const labels = checkedValue(action, value ?? undefined);
-      return { type: 'label', keyName: null, labels: labels !== null && typeof labels === 'object' ? labels : {} };
+      return {
+        type: 'label',
+        keyName: null,
+        labels: labels !== null && typeof labels === 'object' ? labels : {},
+      };
     }
   }
 }

@@ -180,7 +180,11 @@ export class GroupCommitter {
       labelled.length > 0 && this.tables.runs.label(tx, labelled),
       entries.length > 0 && this.tables.events.append(tx, entries),
       pages.length > 0 && recordPages(tx, pages),
-      pages.length > 0 && completeBulkEntries(tx, pages.map(({ operationId }) => operationId)),
+      pages.length > 0 &&
+        completeBulkEntries(
+          tx,
+          pages.map(({ operationId }) => operationId),
+        ),
       removed.length > 0 && removeTimers(tx, removed),
       put.length > 0 && putTimers(tx, put),
     ]);

@@ -213,6 +213,7 @@ function isLargeRequest(pending: PendingCommand, { line, bytes }: Place): boolea
 }
 
 function effectOf(result: Result): Effect {
-  if ('kind' in result) throw new Error('the journal returned the result of a claim or a page to another command');
+  if ('kind' in result)
+    throw new Error('the journal returned the result of a claim or a page to another command');
   return result;
 }

@@ -183,7 +183,8 @@ function decideLabel(run: Run, { labels: changes, name }: Command<'label'>, t: D
   const labels = mergeLabels(run.labels, changes);
   if (areTooMany(labels)) return { rejection: { reason: 'too-many-labels' } };
   const named = name === undefined ? (run.name ?? null) : name;
-  if (isDeepStrictEqual(labels, mergeLabels(run.labels)) && named === (run.name ?? null)) return { run, entries: [] };
+  if (isDeepStrictEqual(labels, mergeLabels(run.labels)) && named === (run.name ?? null))
+    return { run, entries: [] };
   return { run: { ...run, labels, name: named, updatedAt: t }, entries: [] };
 }
 

@@ -105,7 +105,14 @@ describe('bulk operations', () => {
     const preview = await ask({ action: 'cancel', filter: { image: 'dry' }, dry_run: true });
     const { matched, runs, by_state: byState } = bodyOf(preview, 'BulkPreview');
     assert.equal(matched, 12);
-    assert.deepEqual(byState, { PENDING: 12, ASSIGNED: 0, RUNNING: 0, COMPLETED: 0, FAILED: 0, CANCELLED: 0 });
+    assert.deepEqual(byState, {
+      PENDING: 12,
+      ASSIGNED: 0,
+      RUNNING: 0,
+      COMPLETED: 0,
+      FAILED: 0,
+      CANCELLED: 0,
+    });
     assert.deepEqual(
       runs.map((run: { id: string }) => run.id),
       ids.toReversed().slice(0, 10),

@@ -16,9 +16,10 @@ const MOST_RUNS = 500;
 describe('what an API key may have under way in bulk operations', () => {
   const service = useTestApp({
     env: {
-      SERVICE_API_KEYS: [...Object.entries(KEYS).map(([scope, key]) => `${scope}:${key}`), `client:${OTHER}`].join(
-        ',',
-      ),
+      SERVICE_API_KEYS: [
+        ...Object.entries(KEYS).map(([scope, key]) => `${scope}:${key}`),
+        `client:${OTHER}`,
+      ].join(','),
       SERVICE_MAX_BULK_OPERATIONS_PER_KEY: String(MOST),
       SERVICE_MAX_BULK_RUNS_PER_KEY: String(MOST_RUNS),
     },
@@ -60,7 +61,9 @@ describe('what an API key may have under way in bulk operations', () => {
     for (let n = 0; n < count; n += 1) {
       const page = await operations.takePage();
       taken.push(names[page?.id ?? ''] ?? 'none');
-      await execute(service.dataSource, 'update bulk_operations set due_at = now() where id = $1::uuid', [page?.id]);
+      await execute(service.dataSource, 'update bulk_operations set due_at = now() where id = $1::uuid', [
+        page?.id,
+      ]);
     }
     return taken;
   };

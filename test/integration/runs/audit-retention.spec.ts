@@ -25,9 +25,9 @@ describe('the retention of the audit log', () => {
       [subject, new Date(NOW.getTime() - age).toISOString(), count],
     );
   const kept = async (): Promise<string[]> =>
-    (await rows<{ subject: string }>(service.dataSource, 'select subject from audit_entries order by id')).map(
-      ({ subject }) => subject,
-    );
+    (
+      await rows<{ subject: string }>(service.dataSource, 'select subject from audit_entries order by id')
+    ).map(({ subject }) => subject);
 
   test('removes what is older than the days of the setting, in any number, and keeps the rest', async () => {
     await insert('old', 2500, 8 * DAY_MS);
@@ -43,7 +43,10 @@ describe('the retention of the audit log', () => {
     await insert('old', 4000, 8 * DAY_MS);
     const removed = await Promise.all([1, 2, 3].map(() => jobOf(7).runOnce(NOW)));
     const rest = await jobOf(7).runOnce(NOW);
-    assert.equal(removed.reduce((sum, count) => sum + count, rest), 4000);
+    assert.equal(
+      removed.reduce((sum, count) => sum + count, rest),
+      4000,
+    );
     assert.deepEqual(await kept(), []);
   });
 
@@ -51,7 +54,10 @@ describe('the retention of the audit log', () => {
     await insert('old', 1, 10_000 * DAY_MS);
     assert.equal(await jobOf(0).runOnce(NOW), 0);
     await insert('young', 1, NOW.getTime() - Date.now() + 399 * DAY_MS);
-    const job = service.app.get(JobExplorer).find().find(({ name }) => name === 'audit_retention');
+    const job = service.app
+      .get(JobExplorer)
+      .find()
+      .find(({ name }) => name === 'audit_retention');
     assert.equal(await job?.work(new AbortController().signal), 1);
     assert.deepEqual(await kept(), ['young1']);
   });

@@ -41,7 +41,11 @@ interface Props {
 /** Asks before all runs that match the filters are changed, and shows how far it is. */
 export function MatchingDialog({ action, filters: seen, onClose, onDone }: Props) {
   const [filters] = useState(seen);
-  const { data: found, error: uncounted } = useMatching(filters, true, action === 'retry' ? action : 'cancel');
+  const { data: found, error: uncounted } = useMatching(
+    filters,
+    true,
+    action === 'retry' ? action : 'cancel',
+  );
   const matched = found?.matched;
   const { start, operation, stop } = useBulkOperation(action, filters, matched);
   const [pairs, setPairs] = useState<readonly Pair[]>([{ name: '', value: '' }]);
@@ -74,12 +78,16 @@ export function MatchingDialog({ action, filters: seen, onClose, onDone }: Props
       width="wide"
       confirmLabel={`${verb} ${runs}`}
       isDangerous={action === 'cancel'}
-      isDisabled={matched === undefined || matched === 0 || (action === 'labels' && Object.keys(labels).length === 0)}
+      isDisabled={
+        matched === undefined || matched === 0 || (action === 'labels' && Object.keys(labels).length === 0)
+      }
       onConfirm={() => start.mutateAsync(labels)}
       onDone={() => undefined}
     >
       <p>All runs that match the filters now, on this page and on others. {effect}</p>
-      <p aria-live="polite">{found === undefined ? uncounted && describeError(uncounted) : statesOf(found)}</p>
+      <p aria-live="polite">
+        {found === undefined ? uncounted && describeError(uncounted) : statesOf(found)}
+      </p>
       {action === 'labels' && (
         <div className={styles.groups}>
           <PairRows

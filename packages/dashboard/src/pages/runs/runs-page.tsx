@@ -170,12 +170,7 @@ export default function RunsPage() {
         onClear={unchoose}
       />
       {asked?.isOfAll === true && (
-        <MatchingDialog
-          action={asked.action}
-          filters={filters}
-          onClose={close}
-          onDone={unchoose}
-        />
+        <MatchingDialog action={asked.action} filters={filters} onClose={close} onDone={unchoose} />
       )}
       {asked?.isOfAll === false && asked.action !== 'labels' && (
         <BulkDialog action={asked.action} runs={chosen.runs} onClose={close} onDone={unchoose} />
