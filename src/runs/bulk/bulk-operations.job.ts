@@ -17,6 +17,7 @@ import {
 import { RunJournal } from '../journal/run-journal.js';
 import type { RunCommand } from '../machine/run-command.js';
 import { MANUAL_RETRY, userCancel } from '../machine/run-event.js';
+import { TooManyWaiting } from '../run.errors.js';
 import { eventCommand } from '../runs.service.js';
 import { BulkOperationRepository, type BulkOperation, type BulkPage } from './bulk-operations.repository.js';
 import { checkedFilter, checkedValue, readFilterQuery } from './bulk-request.js';
@@ -76,7 +77,7 @@ export class BulkOperationsJob {
   /**
    * Processes the pages that are due, with pauses between them.
    * @returns the number of their runs
-   * @throws JournalOverloaded, TooManyWaiting, or an error of the unavailable database; the page is begun again later
+   * @throws JournalOverloaded, or an error of the unavailable database; the page is begun again later
    */
   async runOnce(stop?: AbortSignal): Promise<number> {
     let runs = 0;
@@ -98,6 +99,8 @@ export class BulkOperationsJob {
       await this.#record(page);
     } catch (error) {
       await this.operations.postponePage(page);
+      // The requests of its key leave it no place: the pages of other keys go on.
+      if (error instanceof TooManyWaiting) return 0;
       throw error;
     }
     return page.page.length;

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import { beforeAll, describe, test, vi } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
@@ -11,7 +12,10 @@ import { DatabaseUnreachable } from '../../../src/database/failover/unavailable.
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, settingsName, type TestAnswer } from '../../support/app/test-app.js';
+import { MANUAL_RETRY } from '../../../src/runs/machine/run-event.js';
+import { TooManyWaiting } from '../../../src/runs/run.errors.js';
+import { eventCommand } from '../../../src/runs/runs.service.js';
+import { KEYS, settingsName, startTestApp, type TestAnswer } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 /** The job runs only when a test asks for it. */
@@ -391,6 +395,51 @@ describe('bulk operations', () => {
       [ids],
     );
     assert.deepEqual(attempts, [{ attempt: 2 }]);
+  });
+
+  test('change each run once when several processes begin the same page', async () => {
+    const other = await startTestApp({ database: service.database });
+    other.app.get(SchedulerRegistry).deleteTimeout(BULK_OPERATIONS);
+    const runIds = await createMany(20, 'both');
+    const operationId = await start({ action: 'retry', filter: { image: 'both', state: 'PENDING' } });
+    const page = {
+      operationId,
+      first: 0,
+      runIds,
+      command: eventCommand(MANUAL_RETRY, {}),
+      onlyIn: undefined,
+    };
+    const caller = { id: randomUUID(), scopes: new Set(['client'] as const) };
+    const recorded = await Promise.all(
+      [service, other, service, other].map(({ app }) =>
+        app.get(RunJournal, { strict: false }).changePage(page, caller),
+      ),
+    );
+    await other.close();
+    assert.deepEqual(recorded.toSorted(), [false, false, false, true]);
+    assert.deepEqual(
+      [(await show(operationId)).state, (await show(operationId)).counts],
+      ['done', [20, 20, 0, 0]],
+    );
+    for (const id of runIds) assert.equal((await steps.get(id)).current_attempt, 2);
+  });
+
+  test('go on when the requests of one key leave its pages no place', async () => {
+    await createMany(1, 'no-place');
+    await createMany(1, 'place');
+    const waiting = await start({ action: 'cancel', filter: { image: 'no-place' } });
+    const other = await start({ action: 'cancel', filter: { image: 'place' } });
+    const journal = service.app.get(RunJournal, { strict: false });
+    vi.spyOn(journal, 'changePage').mockRejectedValueOnce(
+      new TooManyWaiting('SERVICE_JOURNAL_WAITING_PER_KEY'),
+    );
+    await job.runOnce();
+    assert.deepEqual([(await show(waiting)).state, (await show(other)).state], ['running', 'done']);
+    await execute(service.dataSource, 'update bulk_operations set due_at = now() where id = $1::uuid', [
+      waiting,
+    ]);
+    await job.runOnce();
+    assert.equal((await show(waiting)).state, 'done');
   });
 
   test('take turns, so that a short one does not wait for the end of a long one', async () => {
