@@ -1,21 +1,16 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import { SchedulerRegistry } from '@nestjs/schedule';
-import { beforeAll, describe, test, vi } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import {
   BULK_OPERATIONS,
   BulkOperationsJob,
   KEEP_OPERATIONS_MS,
 } from '../../../src/runs/bulk/bulk-operations.job.js';
-import { DatabaseUnreachable } from '../../../src/database/failover/unavailable.js';
-import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
+import { bulkOperationSteps } from '../../support/runs/bulk-operation-steps.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { MANUAL_RETRY } from '../../../src/runs/machine/run-event.js';
-import { TooManyWaiting } from '../../../src/runs/run.errors.js';
-import { eventCommand } from '../../../src/runs/runs.service.js';
-import { KEYS, settingsName, startTestApp, type TestAnswer } from '../../support/app/test-app.js';
+import { KEYS, settingsName } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 /** The job runs only when a test asks for it. */
@@ -29,34 +24,7 @@ describe('bulk operations', () => {
     service.app.get(SchedulerRegistry).deleteTimeout(BULK_OPERATIONS);
   });
 
-  const ask = (body: object, key: string = KEYS.client, idempotencyKey?: string): Promise<TestAnswer> =>
-    service.send('POST', '/bulk-operations', {
-      body,
-      key,
-      ...(idempotencyKey === undefined ? {} : { headers: { 'Idempotency-Key': idempotencyKey } }),
-    });
-  const start = async (body: object, key?: string): Promise<string> =>
-    bodyOf(await ask(body, key), 'StartedBulkOperation', 202).id;
-  const show = async (id: string) => {
-    const shown = bodyOf(
-      await service.send('GET', `/bulk-operations/${id}`, { key: KEYS.client }),
-      'BulkOperation',
-    );
-    return {
-      state: shown.state,
-      counts: [shown.matched, shown.done, shown.refused.length, shown.remaining],
-      shown,
-    };
-  };
-  const createMany = async (count: number, image: string): Promise<string[]> => {
-    const ids: string[] = [];
-    for (let left = count; left > 0; left -= 100) {
-      const runs = Array.from({ length: Math.min(left, 100) }, () => ({ image }));
-      const { body } = await service.send('POST', '/runs/batch', { body: { runs } });
-      ids.push(...body.results.map(({ run }: { run: { id: string } }) => run.id));
-    }
-    return ids;
-  };
+  const { ask, start, show, createMany, afterFirstPage } = bulkOperationSteps(service);
   const statesOf = async (ids: readonly string[]): Promise<string[]> =>
     (
       await rows<{ state: string }>(service.dataSource, 'select state from runs where id = any($1::uuid[])', [
@@ -69,16 +37,6 @@ describe('bulk operations', () => {
       now: async () => new Date(Date.now() + KEEP_OPERATIONS_MS + ms),
       stop: new AbortController().signal,
     });
-  /** Calls back after the commit of the first page, before the job learns of it. */
-  const afterFirstPage = (action: () => void | Promise<void>): void => {
-    const journal = service.app.get(RunJournal, { strict: false });
-    const change = journal.changePage.bind(journal);
-    vi.spyOn(journal, 'changePage').mockImplementationOnce(async (...args) => {
-      const isRecorded = await change(...args);
-      await action();
-      return isRecorded;
-    });
-  };
 
   test('cancel with their reason the runs that match at the call, and none that is created later', async () => {
     const ids = await createMany(101, 'at-the-call');
@@ -241,76 +199,6 @@ describe('bulk operations', () => {
     assert.ok(!body.some(({ action }: { action: string }) => action.startsWith('run.')));
   });
 
-  test('have one entry in the audit log, which is written at their start and completed at their end', async () => {
-    await createMany(102, 'audited');
-    const entriesOf = async (id: string) => {
-      const { body } = await service.send('GET', '/audit?limit=10');
-      return body.filter(({ subject }: { subject: string }) => subject === id);
-    };
-    const id = await start({ action: 'labels', filter: { image: 'audited' }, value: { a: '1' } });
-    const [begun, ...more] = await entriesOf(id);
-    assert.deepEqual(more, []);
-    const { done, refused, stopped, ...given } = begun.after;
-    assert.deepEqual([done, refused, stopped], [null, null, null]);
-    afterFirstPage(async () => void (await service.send('POST', `/bulk-operations/${id}/stop`)));
-    await job.runOnce();
-    const [stop, ended] = await entriesOf(id);
-    assert.equal(stop.action, 'bulk.stop');
-    assert.deepEqual(ended, { ...begun, after: { ...given, done: 100, refused: 0, stopped: true } });
-    const none = await start({ action: 'cancel', filter: { image: 'no-such-image' } });
-    const [atOnce] = await entriesOf(none);
-    assert.deepEqual([atOnce.after.matched, atOnce.after.done, atOnce.after.stopped], [0, 0, false]);
-  });
-
-  test('write nothing for a run that is already so', async () => {
-    const ids = await createMany(3, 'so');
-    const [different = ''] = ids;
-    const written = () =>
-      rows<{ id: string }>(
-        service.dataSource,
-        `select id, xmin::text, updated_at, event_count from runs where id = any($1::uuid[]) order by id`,
-        [ids],
-      );
-    const counted = async (): Promise<unknown> =>
-      rows(
-        service.dataSource,
-        `select (select count(*) from events) as events, (select count(*) from idempotency_keys) as keys,
-                (select count(*) from run_terms) as terms`,
-      );
-    const labels = { action: 'labels', filter: { image: 'so' }, value: { team: 'a', gone: null } };
-    const priority = { action: 'priority', filter: { image: 'so' }, value: 7 };
-    for (const [body, undo] of [
-      [labels, ['PATCH', `/runs/${different}/labels`, { labels: { team: 'b' } }]],
-      [priority, ['PATCH', `/runs/${different}`, { priority: 1 }]],
-    ] as const) {
-      await start(body, KEYS.admin);
-      await job.runOnce();
-      const [before, counts] = [await written(), await counted()];
-      const again = await start(body, KEYS.admin);
-      await job.runOnce();
-      assert.deepEqual([await written(), await counted()], [before, counts]);
-      assert.deepEqual((await show(again)).counts, [3, 3, 0, 0]);
-      const [method, path, change] = undo;
-      assert.equal((await service.send(method, path, { body: change })).status, 200);
-      const changed = await written();
-      await start(body, KEYS.admin);
-      await job.runOnce();
-      const isSame = (await written()).map((run, n) => JSON.stringify(run) === JSON.stringify(changed[n]));
-      assert.deepEqual(isSame, [false, true, true], 'only the run that was different is written');
-    }
-  });
-
-  test('keep no idempotency key of a run', async () => {
-    const keys = () => rows(service.dataSource, 'select from idempotency_keys');
-    await createMany(3, 'keyless');
-    const before = (await keys()).length;
-    await start({ action: 'cancel', filter: { image: 'keyless' } });
-    await job.runOnce();
-    await start({ action: 'retry', filter: { image: 'keyless' } });
-    await job.runOnce();
-    assert.equal((await keys()).length, before);
-  });
-
   test('retry without a state in the filter only failed and cancelled runs, and others where it names them', async () => {
     const image = 'retried';
     const labels = { team: 'retry' };
@@ -376,70 +264,6 @@ describe('bulk operations', () => {
     assert.deepEqual(bodyOf(again, 'BulkOperation'), (await show(id)).shown);
     const { body } = await service.send('GET', '/audit?limit=1');
     assert.deepEqual([body[0].action, body[0].subject], ['bulk.stop', id]);
-  });
-
-  test('change each run once when the answer to the commit of a page is lost', async () => {
-    const ids = await createMany(150, 'again');
-    const id = await start({ action: 'retry', filter: { image: 'again', state: 'PENDING' } });
-    afterFirstPage(() => {
-      throw new DatabaseUnreachable('the connection is lost');
-    });
-    await assert.rejects(job.runOnce(), DatabaseUnreachable);
-    assert.deepEqual((await show(id)).counts, [150, 100, 0, 50]);
-    await execute(service.dataSource, 'update bulk_operations set due_at = now() where id = $1::uuid', [id]);
-    await job.runOnce();
-    assert.deepEqual([(await show(id)).state, (await show(id)).counts], ['done', [150, 150, 0, 0]]);
-    const attempts = await rows<{ attempt: number }>(
-      service.dataSource,
-      'select distinct attempt from runs where id = any($1::uuid[])',
-      [ids],
-    );
-    assert.deepEqual(attempts, [{ attempt: 2 }]);
-  });
-
-  test('change each run once when several processes begin the same page', async () => {
-    const other = await startTestApp({ database: service.database });
-    other.app.get(SchedulerRegistry).deleteTimeout(BULK_OPERATIONS);
-    const runIds = await createMany(20, 'both');
-    const operationId = await start({ action: 'retry', filter: { image: 'both', state: 'PENDING' } });
-    const page = {
-      operationId,
-      first: 0,
-      runIds,
-      command: eventCommand(MANUAL_RETRY, {}),
-      onlyIn: undefined,
-    };
-    const caller = { id: randomUUID(), scopes: new Set(['client'] as const) };
-    const recorded = await Promise.all(
-      [service, other, service, other].map(({ app }) =>
-        app.get(RunJournal, { strict: false }).changePage(page, caller),
-      ),
-    );
-    await other.close();
-    assert.deepEqual(recorded.toSorted(), [false, false, false, true]);
-    assert.deepEqual(
-      [(await show(operationId)).state, (await show(operationId)).counts],
-      ['done', [20, 20, 0, 0]],
-    );
-    for (const id of runIds) assert.equal((await steps.get(id)).current_attempt, 2);
-  });
-
-  test('go on when the requests of one key leave its pages no place', async () => {
-    await createMany(1, 'no-place');
-    await createMany(1, 'place');
-    const waiting = await start({ action: 'cancel', filter: { image: 'no-place' } });
-    const other = await start({ action: 'cancel', filter: { image: 'place' } });
-    const journal = service.app.get(RunJournal, { strict: false });
-    vi.spyOn(journal, 'changePage').mockRejectedValueOnce(
-      new TooManyWaiting('SERVICE_JOURNAL_WAITING_PER_KEY'),
-    );
-    await job.runOnce();
-    assert.deepEqual([(await show(waiting)).state, (await show(other)).state], ['running', 'done']);
-    await execute(service.dataSource, 'update bulk_operations set due_at = now() where id = $1::uuid', [
-      waiting,
-    ]);
-    await job.runOnce();
-    assert.equal((await show(waiting)).state, 'done');
   });
 
   test('take turns, so that a short one does not wait for the end of a long one', async () => {

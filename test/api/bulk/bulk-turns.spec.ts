@@ -55,6 +55,8 @@ describe('what an API key may have under way in bulk operations', () => {
     bodyOf(await ask(image, key), 'StartedBulkOperation', 202).id;
   const refused = (key: string): string =>
     `Too many bulk operations of the API key '${settingsName('client', key)}' are running: at most ${MOST} (SERVICE_MAX_BULK_OPERATIONS_PER_KEY)`;
+  const tooManyRuns = (key: string): string =>
+    `Too many runs in the running bulk operations of the API key '${settingsName('client', key)}': at most ${MOST_RUNS} (SERVICE_MAX_BULK_RUNS_PER_KEY)`;
   /** Takes pages as the job does, without changing runs. @returns whose they are, with names in the place of ids */
   const turns = async (count: number, names: Readonly<Record<string, string>>): Promise<string[]> => {
     const taken: string[] = [];
@@ -100,11 +102,9 @@ describe('what an API key may have under way in bulk operations', () => {
 
   test('is a number of runs, which one operation alone may exceed', async () => {
     await start('all', KEYS.client);
-    const detail = (key: string): string =>
-      `Too many runs in the running bulk operations of the API key '${settingsName('client', key)}': at most ${MOST_RUNS} (SERVICE_MAX_BULK_RUNS_PER_KEY)`;
-    assertError(await ask('one', KEYS.client), 429, detail(KEYS.client));
+    assertError(await ask('one', KEYS.client), 429, tooManyRuns(KEYS.client));
     await start('many', OTHER);
-    assertError(await ask('many', OTHER), 429, detail(OTHER));
+    assertError(await ask('many', OTHER), 429, tooManyRuns(OTHER));
     await start('page', OTHER);
     await job.runOnce();
     await start('one', KEYS.client);

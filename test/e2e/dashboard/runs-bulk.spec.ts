@@ -157,9 +157,8 @@ describe('many runs at once, in the list of runs', skipFor(NO_BROWSER), () => {
 
   test('retries of all that match only the failed and cancelled ones, and says how many these are', async () => {
     const image = 'registry.example/team/image-of-retries';
-    const ids = await Promise.all(
-      Array.from({ length: 55 }, async () => (await steps.create({ image })).id as string),
-    );
+    const runs = await Promise.all(Array.from({ length: 55 }, () => steps.create({ image })));
+    const ids: string[] = runs.map(({ id }) => id);
     const ended = ids.slice(0, 3);
     const send = senderTo(service.url, service.adminKey);
     for (const id of ended) assert.equal((await send('POST', `/runs/${id}/cancel`)).status, 200);
