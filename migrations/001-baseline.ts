@@ -129,6 +129,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         reclaims integer not null check (reclaims >= 0),
         queued_at timestamptz(3) not null,
         not_before timestamptz(3),
+        preparing_at timestamptz(3),
         avoided_worker text,
         error_message text,
         cause text,

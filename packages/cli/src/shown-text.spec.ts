@@ -41,6 +41,7 @@ const explained = {
     draining: false,
     reported_running: true,
     engine: { name: evil, id: evil, reason: evil, at: 't' },
+    preparing: { what: evil, since: 't' },
   },
   counts: null,
   requirements: null,

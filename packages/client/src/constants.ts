@@ -20,6 +20,7 @@ export const RETRY_ON_CAUSES: readonly FailureCause[] = ['exit', 'oom', 'timeout
 
 /** The types of events that have an effect. The service only records others. */
 export const EVENT_TYPES = [
+  'PREPARING',
   'STARTED',
   'PROGRESS',
   'COMPLETED',

@@ -157,7 +157,7 @@ function firstLine(text: string): string {
 
 function held({ state, holder }: Omit<RunExplanationDto, 'summary'>, workerId: string): string {
   const who = `${state === 'ASSIGNED' ? 'Assigned to' : 'Running on'} worker '${workerId}'`;
-  const { engine = null, last_heartbeat_at: lastAt = null } = holder ?? {};
+  const { engine = null, preparing = null, last_heartbeat_at: lastAt = null } = holder ?? {};
   const job = engine === null ? '' : `submitted it to ${engine.name} as ${engine.id}`;
   if (!holder || lastAt === null)
     return `${who}, which has not been heard of${job === '' ? '' : ` since it ${job}`}.`;
@@ -167,6 +167,8 @@ function held({ state, holder }: Omit<RunExplanationDto, 'summary'>, workerId: s
     const waits = state === 'ASSIGNED' ? `; it waits there${reasonOf(engine)}` : '';
     return `${who}, which ${job}${waits}.`;
   }
+  if (preparing !== null)
+    return `${who}, which has prepared it since ${preparing.since}: ${firstLine(preparing.what)}.`;
   if (!holder.reported_running) return `${who}, which is active but has not reported the run as running yet.`;
   return `${who}, which is active.`;
 }

@@ -54,6 +54,14 @@ export class ExplainedEngineDto {
   @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
 }
 
+@ApiSchema({ name: 'ExplainedPreparation', description: 'What a worker does before it starts an attempt.' })
+export class ExplainedPreparationDto {
+  /** What it waits for, as it says itself. @example Pulling the image registry.example/train:3 */
+  what: string;
+  /** When it began to prepare the attempt, ISO 8601. */
+  @ApiProperty({ type: 'string', format: 'date-time' }) since: string;
+}
+
 @ApiSchema({ name: 'ExplainedHolder', description: 'The worker that executes a run.' })
 export class ExplainedHolderDto {
   /** Null for a run whose state an admin set: the first worker that reports STARTED gets it. */
@@ -72,6 +80,8 @@ export class ExplainedHolderDto {
   reported_running: boolean;
   /** From the newest event SUBMITTED of the attempt; null: there is none, the worker executes the run itself. */
   @ApiProperty({ type: ExplainedEngineDto, nullable: true }) engine: ExplainedEngineDto | null;
+  /** From the newest event PREPARING of the attempt; null: there is none, or the attempt has started. */
+  @ApiProperty({ type: ExplainedPreparationDto, nullable: true }) preparing: ExplainedPreparationDto | null;
 }
 
 @ApiSchema({ name: 'ExplainedEnd', description: 'How a run ended.' })
@@ -242,7 +252,7 @@ export function toQueueDto({ run, place, now }: RunStatus): ExplainedQueueDto | 
 }
 
 export function toHolderDto(
-  { run, submission, now }: RunStatus,
+  { run, submission, preparation, now }: RunStatus,
   workers: readonly PooledWorker[],
 ): ExplainedHolderDto | null {
   if (!isInExecution(run.state)) return null;
@@ -261,6 +271,10 @@ export function toHolderDto(
       id: submission.engineId,
       reason: run.state === 'ASSIGNED' ? submission.reason : null,
       at: submission.t.toISOString(),
+    },
+    preparing: preparation && {
+      what: preparation.what,
+      since: (run.preparingAt ?? preparation.t).toISOString(),
     },
   };
 }

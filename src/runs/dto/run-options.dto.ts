@@ -33,7 +33,8 @@ const DELIVERY_DESCRIPTION = "The feed that mirrors a run's events.";
 @ApiSchema({ name: 'TimeoutsInput', description: TIMEOUTS_DESCRIPTION })
 export class TimeoutsInputDto {
   /**
-   * Seconds within which an attempt has to report STARTED once it can be claimed; over it the run is FAILED for good.
+   * Seconds within which a worker has to begin with an attempt, by PREPARING or STARTED, once it can be claimed; over it the run
+   * is FAILED for good.
    * @example 3600
    */
   @OptionalField()
@@ -51,7 +52,7 @@ export class TimeoutsInputDto {
 
 @ApiSchema({ name: 'Timeouts', description: TIMEOUTS_DESCRIPTION })
 export class TimeoutsDto {
-  /** Seconds within which a claimable attempt must report STARTED. @example 3600 */
+  /** Seconds within which a worker must begin with a claimable attempt. @example 3600 */
   @ApiProperty({ type: 'integer' })
   start_within_s?: number;
 

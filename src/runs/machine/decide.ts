@@ -70,6 +70,11 @@ function decideEvent(run: Run, { event, reporter }: Command<'event'>, t: Date, p
       return recordNote(run, event, { updatedAt: t }, limits);
     case 'PROGRESS':
       return recordNote(run, event, { progress: effect.progress, updatedAt: t }, limits);
+    case 'PREPARING': {
+      if (!isInExecution(run.state)) return { rejection: { reason: 'not-in-execution' } };
+      const preparingAt = run.state === 'ASSIGNED' ? (run.preparingAt ?? t) : run.preparingAt;
+      return recordNote(run, event, { preparingAt, updatedAt: t }, limits);
+    }
     case 'STARTED': {
       const transition = transitionOf(run, 'STARTED');
       if ('rejection' in transition) return transition;
@@ -172,6 +177,7 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
       queuedAt: state === 'PENDING' ? t : run.queuedAt,
       notBefore: state === 'PENDING' ? waitForStart(run, t) : null,
       assignedAt: held ? run.assignedAt : isInExecution(state) ? t : null,
+      preparingAt: held ? run.preparingAt : null,
       startedAt: state === 'RUNNING' ? ((held ? run.startedAt : null) ?? t) : null,
     },
     entries: [],

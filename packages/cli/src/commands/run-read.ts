@@ -146,6 +146,7 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
       ['worker', holder?.worker_id ?? undefined],
       ['job', holder?.engine ? oneLine(`${holder.engine.name} ${holder.engine.id}`) : undefined],
       ['it waits there', holder?.engine?.reason ? oneLine(holder.engine.reason) : undefined],
+      ['it prepares', holder?.preparing ? oneLine(holder.preparing.what) : undefined],
       ['cause', ended?.cause ?? undefined],
       ['exit code', ended?.exit_code?.toString()],
       [

@@ -57,6 +57,8 @@ export class JobExecution extends RunExecution {
   private hasExited = false;
   /** Whether the values that the container got are unknown. */
   private isHeldBack = false;
+  /** Whether the service has to know that a node prepares the job. */
+  private mustTellPlaced: boolean;
   private readonly engineRequests: EngineRequests;
   private readonly endTimeout: EndTimeout;
   /** Why the log is not complete; null: it is. */
@@ -78,6 +80,7 @@ export class JobExecution extends RunExecution {
     this.job = adopted?.job ?? null;
     this.engineRequests = new EngineRequests(parts, this.stopSignal, this.trace, this.logger);
     this.endTimeout = new EndTimeout(parts.engine, parts.context.clock);
+    this.mustTellPlaced = adopted !== null;
     this.isPreparing = adopted === null;
     this.mayExist = adopted !== null;
     this.isStarted = adopted?.isStarted ?? false;
@@ -154,6 +157,7 @@ export class JobExecution extends RunExecution {
     const { id: runId, image, constraints } = this.claimed;
     const view = await this.prepare();
     const { currentAttempt: attempt, selector } = view;
+    this.mustTellPlaced = view.mustStartInTime;
     await policy.check(parseImageReference(image));
     const secrets = await this.readSecrets();
     for (const other of engine.list()) {
@@ -214,6 +218,7 @@ export class JobExecution extends RunExecution {
       switch (known.kind) {
         case 'pending':
           this.recordWait(known.reason);
+          if (known.isPlaced) this.reportPlaced(job);
           break;
         case 'running':
           await this.onRunning(job);
@@ -301,6 +306,14 @@ export class JobExecution extends RunExecution {
     const msg = reason === '' ? `Submitted to ${name}` : `Waiting in ${name}: ${reason}`;
     const payload = { engine: name, engine_id: engineId, ...(reason === '' ? {} : { reason }) };
     void this.sender.push({ type: 'SUBMITTED', msg, payload }, `${engineId}:submitted:${key}`);
+  }
+
+  /** Reports once that the job waits no longer for a node. */
+  private reportPlaced({ engineId }: EngineJob): void {
+    if (!this.mustTellPlaced) return;
+    this.mustTellPlaced = false;
+    const msg = `A node of ${this.parts.engine.name} prepares the job`;
+    void this.sender.push({ type: 'PREPARING', msg }, `${engineId}:preparing`);
   }
 
   private async remove(): Promise<void> {

@@ -33,6 +33,7 @@ export function readRun(run: unknown, runId: string): RunView | null {
     constraints,
     container,
     selector: selector ?? [],
+    mustStartInTime: isJsonObject(run['timeouts']) && typeof run['timeouts']['start_within_s'] === 'number',
     trace: readTraceContext(run['traceparent'], undefined),
   };
 }

@@ -170,6 +170,8 @@ export interface RunView extends RunOwnership {
   readonly container: RunContainer;
   /** Tags that a worker of the run must have. */
   readonly selector: readonly string[];
+  /** Whether the run fails if no worker begins with it in time. */
+  readonly mustStartInTime: boolean;
   /** Null: the run is not traced. */
   readonly trace: TraceContext | null;
 }

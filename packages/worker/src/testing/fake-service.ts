@@ -39,6 +39,7 @@ export interface FakeRun {
   failures: number;
   workerId: string | null;
   selector: readonly string[];
+  mustStartInTime: boolean;
   readonly timeline: (RunEvent & { readonly attempt: number })[];
 }
 
@@ -134,6 +135,7 @@ export class FakeService implements ServiceApi {
       failures: 0,
       workerId: null,
       selector: [],
+      mustStartInTime: false,
       timeline: [],
       ...more,
     };

@@ -85,7 +85,8 @@ export function statusOf(view: JobView): Verdict {
     return { kind: 'failed', cause: 'infrastructure', message: why };
   }
   if (run?.state?.running !== undefined || run?.state?.terminated !== undefined) return { kind: 'running' };
-  return { kind: 'pending', reason: problem === null ? waitReason(pod) : message };
+  const reason = problem === null ? waitReason(pod) : message;
+  return { kind: 'pending', reason, ...(isPlaced(pod) && { isPlaced: true }) };
 }
 
 function hasLasted({ grace }: WaitProblem, { nowMs, problem, pullGraceMs }: JobView): boolean {
@@ -180,6 +181,13 @@ function waitReason(pod: Pod): string {
     if (waiting !== undefined) return joined(waiting.reason, waiting.message);
   }
   return '';
+}
+
+/** Whether a node has the pod. */
+function isPlaced(pod: Pod): boolean {
+  return (
+    pod.status?.conditions?.some(({ type, status }) => type === 'PodScheduled' && status === 'True') === true
+  );
 }
 
 function helperFailed(pod: Pod): JobStatus {
