@@ -1,13 +1,12 @@
 import { readFile } from 'node:fs/promises';
-import { isDeepStrictEqual } from 'node:util';
 import { RUN_OPTIONS } from '@longshore/client/constants';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { JobSpec } from '../../launcher/engine.js';
 import { NO_CONSTRAINTS } from '@longshore/worker/service-api/constraints';
 import { carriedOptions } from '@longshore/worker/service-api/service-api';
-import type { PodSpec, PodTemplate } from '../api/resources.js';
+import type { PodSpec } from '../api/resources.js';
 import { jobManifest, type JobContext } from './job-manifest.js';
-import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, RUN_CONTAINER } from './names.js';
+import { checkMerged, isFields, type Fields } from './template-guard.js';
 import { errorText } from '@longshore/common/errors';
 
 /** Lists whose entries are merged by a field of them, as in a strategic merge patch. All other lists are replaced. */
@@ -19,11 +18,6 @@ const MERGE_KEYS: Readonly<Record<string, string>> = {
   imagePullSecrets: 'name',
   volumeMounts: 'mountPath',
 };
-
-/** Fields of a container that the launcher sets for its own use. */
-const OWN_FIELDS = ['name', 'image', 'command', 'args', 'env', 'volumeMounts'] as const;
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** Names of the fields that the API knows. */
 interface KnownFields {
@@ -141,61 +135,12 @@ function checkPatch(patch: unknown, known: KnownFields): asserts patch is Fields
     throw new Error('spec.affinity cannot require nodes, which runs with vram_mb do; use spec.nodeSelector');
 }
 
-/** The parts that the launcher relies on are as it made them. */
-function checkMerged(sample: PodTemplate, merged: PodTemplate): void {
-  const { spec } = merged;
-  if (spec?.restartPolicy !== 'Never') throw new Error('spec.restartPolicy must stay Never');
-  if (spec.terminationGracePeriodSeconds !== sample.spec?.terminationGracePeriodSeconds)
-    throw new Error('spec.terminationGracePeriodSeconds follows the stop_grace_s of the run');
-  const lists = [
-    [
-      'spec.initContainers',
-      spec.initContainers,
-      [INPUTS_CONTAINER, RUN_CONTAINER],
-      sample.spec?.initContainers,
-    ],
-    ['spec.containers', spec.containers, [OUTPUTS_CONTAINER], sample.spec?.containers],
-  ] as const;
-  for (const [path, containers = [], names, originals = []] of lists) {
-    const found = containers.map(({ name }) => name);
-    if (!isDeepStrictEqual(found, names))
-      throw new Error(
-        `${path} must be ${names.join(', ')} and no others, not ${found.join(', ') || 'empty'}`,
-      );
-    for (const [index, container] of containers.entries()) {
-      const original = originals[index];
-      for (const field of OWN_FIELDS) {
-        if (!covers(container[field], original?.[field]))
-          throw new Error(`${path}.${container.name}.${field} must keep what the launcher sets`);
-      }
-    }
-  }
-  const labels = { ...merged.metadata?.labels, ...sample.metadata?.labels };
-  if (!isDeepStrictEqual(merged.metadata?.labels, labels))
-    throw new Error('metadata.labels must keep the labels of the launcher');
-  if (!covers(spec.volumes, sample.spec?.volumes))
-    throw new Error('spec.volumes must keep the volumes of the launcher');
-}
-
-/** Whether lists contain all entries of the original, and other values are equal to it. */
-function covers(value: unknown, original: unknown): boolean {
-  const isNamed = Array.isArray(original) && original.every(isFields);
-  if (!isNamed) return isDeepStrictEqual(value, original);
-  return (
-    Array.isArray(value) && original.every((entry) => value.some((other) => isDeepStrictEqual(other, entry)))
-  );
-}
-
 function asFields(value: unknown, what: string, known: Iterable<string>): Fields {
   if (!isFields(value)) throw new Error(`${what} must hold fields`);
   const names = new Set(known);
   const unknown = Object.keys(value).find((name) => !names.has(name));
   if (unknown !== undefined) throw new Error(`${what} has the unknown field '${unknown}'`);
   return value;
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function keyIn(entry: unknown, key: string): unknown {
