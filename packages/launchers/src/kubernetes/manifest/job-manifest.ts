@@ -99,7 +99,7 @@ export function jobManifest(spec: JobSpec, context: JobContext): Job {
  * the cluster does not start it when `run` fails. Nothing has to be stopped, and nothing of the launcher is in the user's image.
  */
 function podSpec(spec: JobSpec, { settings, volumes, gpuProducts }: JobContext): PodSpec {
-  const mounts = podMounts(spec, volumes);
+  const mounts = podMounts(spec, volumes, FOLDER);
   const { helperImage, serviceAccount, priorityClass, tolerations, pullSecrets } = settings;
   const imagePullSecrets = [...pullSecrets, ...(spec.registry === null ? [] : [pullSecretName(spec)])];
   const nodeSelector = nodeSelectorOf(spec, settings, gpuProducts);
@@ -110,6 +110,8 @@ function podSpec(spec: JobSpec, { settings, volumes, gpuProducts }: JobContext):
     enableServiceLinks: false,
     // 0 would delete the pod without waiting for its container.
     terminationGracePeriodSeconds: Math.max(1, spec.stop_grace_s),
+    // Nodes begin containers without any profile by themselves.
+    securityContext: { seccompProfile: { type: 'RuntimeDefault' } },
     ...(serviceAccount === null ? {} : { serviceAccountName: serviceAccount }),
     ...(priorityClass === null ? {} : { priorityClassName: priorityClass }),
     ...(tolerations.length === 0 ? {} : { tolerations }),
@@ -145,6 +147,8 @@ function podSpec(spec: JobSpec, { settings, volumes, gpuProducts }: JobContext):
 /** Inputs and outputs are open to every user, because the image decides which user the program runs as. */
 function inputsContainer({ files, user }: JobSpec, image: string, mounts: PodMounts): Container {
   const commands = [
+    // First: the age of the folder of the files, which `cp` changes, tells which folders are new.
+    ...mounts.commands,
     `cp ${SECRET_FOLDER}/${INPUT_KEY} ${SECRET_FOLDER}/${OUTPUT_KEY} ${FOLDER}/`,
     `chmod 644 ${FOLDER}/${INPUT_KEY}`,
     `chmod 666 ${FOLDER}/${OUTPUT_KEY}`,
@@ -157,7 +161,6 @@ function inputsContainer({ files, user }: JobSpec, image: string, mounts: PodMou
         ...(user === null ? [] : [`chown ${user} ${file}`]),
       ];
     }),
-    ...mounts.commands,
   ];
   const givesAway = user !== null && files.length + mounts.commands.length > 0;
   const runFiles = { name: RUN_FILES_VOLUME, mountPath: RUN_FILES_FOLDER };
@@ -230,13 +233,12 @@ function environmentOf(spec: JobSpec): Container['env'] {
   const { env, secrets, constraints } = spec;
   const own = workerEnvironment(spec, constraints, FOLDER);
   const texts = Object.entries({ ...env, ...own }).filter(([name]) => name in own || !(name in secrets));
-  const secretNames = Object.keys(secrets).filter((name) => !(name in own));
+  const ofSecrets = Object.keys(secrets).map((name, index) => ({ name, key: secretKeyOf(index) }));
   return [
     ...texts.map(([name, value]) => ({ name, value: literal(value) })),
-    ...secretNames.map((name) => ({
-      name,
-      valueFrom: { secretKeyRef: { name: jobName(spec), key: secretKeyOf(name) } },
-    })),
+    ...ofSecrets
+      .filter(({ name }) => !(name in own))
+      .map(({ name, key }) => ({ name, valueFrom: { secretKeyRef: { name: jobName(spec), key } } })),
   ];
 }
 

@@ -24,9 +24,10 @@ export interface PodMounts {
 
 /**
  * A claim is one volume of the pod, however often it is mounted: most nodes never start a pod that has a claim as two volumes.
+ * @param reference folder that the node makes for the pod, before those of the mounts, and that nobody changes until the commands ran
  * @throws Error when the launcher does not offer a volume
  */
-export function podMounts({ mounts, user }: JobSpec, offered: OfferedVolumes): PodMounts {
+export function podMounts({ mounts, user }: JobSpec, offered: OfferedVolumes, reference: string): PodMounts {
   const claims = new Map<string, { readonly name: string; readonly isWritable: boolean }>();
   const parts = mounts.map((mount, index): PodMounts => {
     const { volume, path: mountPath, read_only: readOnly = false, sub_path: subPath } = mount;
@@ -51,9 +52,11 @@ export function podMounts({ mounts, user }: JobSpec, offered: OfferedVolumes): P
       volumes: [],
       mounts: [{ name, mountPath, ...within, ...(readOnly ? { readOnly: true } : {}) }],
       ownedMounts: isCreated ? [{ name, mountPath: owned, ...within }] : [],
-      // The node creates the folder as one of root, and does not say that it has.
+      // The node creates the folder as one of root, and does not say that it has: an older one was there before.
       commands: isCreated
-        ? [`if [ -O ${owned} ] && [ -z "$(ls -A ${owned})" ]; then ${ownership(owned, user)}; fi`]
+        ? [
+            `if [ -O ${owned} ] && [ ! ${owned} -ot ${reference} ] && [ -z "$(ls -A ${owned})" ]; then ${ownership(owned, user)}; fi`,
+          ]
         : [],
     };
   });

@@ -6,6 +6,7 @@ import { NO_CONSTRAINTS } from '@longshore/worker/service-api/constraints';
 import { carriedOptions } from '@longshore/worker/service-api/service-api';
 import type { PodSpec } from '../api/resources.js';
 import { jobManifest, type JobContext } from './job-manifest.js';
+import { GPU_PRODUCT_LABEL } from './names.js';
 import { checkMerged, isFields, type Fields } from './template-guard.js';
 import { errorText } from '@longshore/common/errors';
 
@@ -44,6 +45,7 @@ const SAMPLE: JobSpec = {
       ...Object.fromEntries(RUN_OPTIONS.map(({ name, kind }) => [name, SAMPLE_VALUES[kind]])),
       name: 'sample',
       labels: { sample: 'value' },
+      user: '1:1',
     }),
   ),
   runId: 'sample',
@@ -56,7 +58,7 @@ const SAMPLE: JobSpec = {
   env: { SAMPLE: 'value' },
   secrets: { SAMPLE_SECRET: 'value' },
   files: [{ path: '/sample', content: '', mode: 0o444, isSecret: false }],
-  registry: null,
+  registry: { server: 'sample', username: 'sample', password: 'sample' },
   trace: null,
 };
 
@@ -74,6 +76,7 @@ export async function choosePatch(context: Omit<JobContext, 'patch'>): Promise<P
       spec: new Set(V1PodSpec.getAttributeTypeMap().map(({ baseName }) => baseName)),
       container: new Set(V1Container.getAttributeTypeMap().map(({ baseName }) => baseName)),
     });
+    checkNodeSelector(patch, context.settings.tags);
     const apply: Patch = (template) => ({ ...template, ...mergeFields({ ...template }, patch) });
     const sample = jobManifest(SAMPLE, { ...context, patch: (template) => template }).spec?.template ?? {};
     checkMerged(sample, apply(sample));
@@ -117,9 +120,11 @@ function mergeEntries(target: readonly unknown[], patch: readonly unknown[], key
 
 function checkPatch(patch: unknown, known: KnownFields): asserts patch is Fields {
   const { metadata = {}, spec = {} } = asFields(patch, 'the file', ['metadata', 'spec']);
-  const { labels = {} } = asFields(metadata, 'metadata', ['labels', 'annotations']);
-  const own = Object.keys(Object(labels)).find((name) => name.startsWith('longshore.'));
-  if (own !== undefined) throw new Error(`metadata.labels.${own} is set by the launcher`);
+  const { labels = {}, annotations = {} } = asFields(metadata, 'metadata', ['labels', 'annotations']);
+  for (const [field, texts] of Object.entries({ labels, annotations })) {
+    const own = Object.keys(Object(texts)).find((name) => name.startsWith('longshore.'));
+    if (own !== undefined) throw new Error(`metadata.${field}.${own} is set by the launcher`);
+  }
   const fields = asFields(spec, 'spec', known.spec);
   for (const list of ['initContainers', 'containers']) {
     const containers = fields[list] ?? [];
@@ -133,6 +138,17 @@ function checkPatch(patch: unknown, known: KnownFields): asserts patch is Fields
   ].reduce((value: unknown, name) => (isFields(value) ? value[name] : undefined), fields);
   if (required !== undefined)
     throw new Error('spec.affinity cannot require nodes, which runs with vram_mb do; use spec.nodeSelector');
+}
+
+/** A run's tags choose nodes by labels that the patch, which is merged last, would replace. */
+function checkNodeSelector({ spec }: Fields, tags: JobContext['settings']['tags']): void {
+  const chosen = isFields(spec) && isFields(spec['nodeSelector']) ? spec['nodeSelector'] : {};
+  if (GPU_PRODUCT_LABEL in chosen)
+    throw new Error(`spec.nodeSelector.${GPU_PRODUCT_LABEL} follows the gpu_selector of the run`);
+  for (const [tag, { name, value }] of tags) {
+    if (name in chosen && chosen[name] !== value)
+      throw new Error(`spec.nodeSelector.${name} is the label of the tag '${tag}'`);
+  }
 }
 
 function asFields(value: unknown, what: string, known: Iterable<string>): Fields {
