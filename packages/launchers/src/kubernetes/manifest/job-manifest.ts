@@ -1,5 +1,5 @@
 import type { JobSpec } from '../../launcher/engine.js';
-import { workerEnvironment } from '@longshore/worker/runtime/runtime';
+import { RunFault, workerEnvironment } from '@longshore/worker/runtime/runtime';
 import type { Container, Job, PodSpec, PodTemplate } from '../api/resources.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
 import type { OfferedVolumes } from '@longshore/worker/settings/volumes';
@@ -26,6 +26,9 @@ import { fileKeyOf, INPUT_KEY, OUTPUT_KEY, secretKeyOf } from './secrets.js';
 
 /** Time after which the cluster deletes a finished Job that no launcher has removed, in seconds. */
 const SECONDS_TO_LIVE = 86_400;
+
+/** Limit of a Job, in bytes as it is sent. A cluster stores 1.5 MiB of it, of its pod and of what it notes about both. */
+const MAX_JOB_BYTES = 2 ** 20;
 
 const FOLDER = '/longshore';
 const SECRET_FOLDER = '/longshore-secret';
@@ -59,6 +62,22 @@ export function jobLabels(
     [RUN_LABEL]: spec.runId,
     [ATTEMPT_LABEL]: String(spec.attempt),
   };
+}
+
+/** @throws RunFault when a cluster could not store the Job, or what becomes of its pod */
+export function checkSize(job: Job): void {
+  const { initContainers = [] } = job.spec?.template.spec ?? {};
+  // The cluster notes the name of each variable and the path of each mount a second time, with who has set it.
+  const noted = initContainers.map(({ env = [], volumeMounts = [] }) => [
+    ...env.map(({ name }) => name),
+    ...volumeMounts.map(({ mountPath }) => mountPath),
+  ]);
+  const bytes = [job, noted].reduce((sum, part) => sum + Buffer.byteLength(JSON.stringify(part)), 0);
+  if (bytes <= MAX_JOB_BYTES) return;
+  throw new RunFault(
+    `Command, arguments, environment and paths of the run make a Kubernetes job of ${bytes} bytes, where quotes, control characters and $ count more than once; ` +
+      `the limit is ${MAX_JOB_BYTES} bytes: pass large values as inputs or files`,
+  );
 }
 
 /** The Job of an attempt. Its pod is never repeated: retries are the service's. */

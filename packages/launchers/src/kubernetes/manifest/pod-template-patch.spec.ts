@@ -20,6 +20,9 @@ async function patched(yaml: string, settings = SETTINGS): Promise<PodTemplate |
     ?.template;
 }
 
+/** A patch of the container of the run. */
+const ofRun = (fields: string): string => `spec: {initContainers: [{name: run, ${fields}}]}`;
+
 describe('the patch of the pod template', () => {
   afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -123,8 +126,6 @@ spec:
     });
   });
 
-  /** A patch of the container of the run. */
-  const ofRun = (fields: string): string => `spec: {initContainers: [{name: run, ${fields}}]}`;
   const refused: Readonly<Record<string, readonly [string, RegExp]>> = {
     'that is no YAML': ['a: [', /cannot be used: /],
     'that holds no fields': ['[a]', /the file must hold fields/],

@@ -79,13 +79,16 @@ export async function readSecretValues(
   const [secret] = items;
   if (secret === undefined) return null;
   const { data = {} } = secret;
-  const text = (encoded: string) => Buffer.from(encoded, 'base64').toString();
-  const names: Readonly<Record<string, string>> = JSON.parse(text(data[NAMES_KEY] ?? '') || '{}');
+  const names: Readonly<Record<string, string>> = JSON.parse(decoded(data[NAMES_KEY] ?? '') || '{}');
   const values = Object.entries(names).flatMap(([item, name]) => {
     const encoded = data[item];
-    return encoded === undefined ? [] : [[name, text(encoded)] as const];
+    return encoded === undefined ? [] : [[name, decoded(encoded)] as const];
   });
   return Object.fromEntries(values);
+}
+
+function decoded(encoded: string): string {
+  return Buffer.from(encoded, 'base64').toString();
 }
 
 /** The patch that lets the cluster delete a Secret with its Job. */

@@ -10,6 +10,7 @@ import {
   RUN_CONTAINER,
   SHM_VOLUME,
 } from '../manifest/names.js';
+import { silenceOf } from './silence.js';
 
 /** What was seen of a container that cannot start. */
 export interface KnownProblem {
@@ -83,6 +84,11 @@ export function statusOf(view: JobView): Verdict {
   if (view.unmounted !== null && !hasStarted(pod, INPUTS_CONTAINER)) {
     const why = `The volume '${view.unmounted}' cannot be mounted on the node of the pod`;
     return { kind: 'failed', cause: 'infrastructure', message: why };
+  }
+  const silence = problem === null ? silenceOf(pod, view.nowMs) : null;
+  if (silence !== null) {
+    const exitCode = run?.state?.terminated?.exitCode ?? 0;
+    return exitCode === 0 ? lost(silence) : { kind: 'exited', exitCode, outOfMemory: false };
   }
   if (run?.state?.running !== undefined || run?.state?.terminated !== undefined) return { kind: 'running' };
   return { kind: 'pending', reason: problem === null ? waitReason(pod) : message };
