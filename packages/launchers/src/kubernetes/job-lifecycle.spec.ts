@@ -109,6 +109,31 @@ describe('the submission of an attempt', () => {
     assert.deepEqual(scripted.routes(), []);
   });
 
+  it('is a fault of the run that its image may have no mounts and files', async () => {
+    const settings = { ...CONTEXT.settings, mountImages: ['ghcr.io/acme/*', 'docker.io/library/busybox'] };
+    const context = { ...CONTEXT, settings };
+    const mounts = [{ scratch_mb: 1, path: '/scratch' }];
+    const files = [{ path: '/a', content: '', mode: 0o444, isSecret: false }];
+    const parts = { api: scripted.api, paths: new Paths('runs') };
+    for (const [image, given] of [
+      ['evil/tool:1', { mounts }],
+      ['evil/tool:1', { files }],
+      ['ghcr.io/acmeevil/tool', { mounts }],
+    ] as const)
+      await assert.rejects(submitJob(parts, jobSpec({ image, ...given }), context), (error: Error) => {
+        assert.deepEqual([error.name, Reflect.get(error, 'reported')], ['RunFault', 'error']);
+        assert.match(error.message, /may have no mounts and files: SERVICE_WORKER_KUBERNETES_MOUNT_IMAGES/);
+        return true;
+      });
+    assert.deepEqual(scripted.routes(), []);
+    for (const spec of [
+      jobSpec({ image: 'evil/tool:1' }),
+      jobSpec({ image: 'ghcr.io/acme/a@sha256:' + 'a'.repeat(64), mounts }),
+      jobSpec({ image: 'busybox', files }),
+    ])
+      assert.deepEqual(await submitJob(parts, spec, context), JOB);
+  });
+
   it('is a fault of the run when the database of the cluster does not take it, and leaves no Secret', async () => {
     scripted.on(`POST ${JOBS}`, status(500, '', 'etcdserver: request is too large'));
     scripted.on(`DELETE ${SECRETS}/run-r1-2`, { body: {} });

@@ -3,6 +3,7 @@ import { RunFault } from '@longshore/worker/runtime/runtime';
 import { ApiError, asEngineFault, isDenial, orNull, type KubernetesApi } from './api/kubernetes-api.js';
 import { type Job, type Secret, type Paths, type Pod, timeOf } from './api/resources.js';
 import { checkSize, jobLabels, jobManifest, type JobContext } from './manifest/job-manifest.js';
+import { checkImage } from './manifest/mounts.js';
 import { jobName, attemptSelector, pullSecretName, deploymentSelector, keyOf } from './manifest/names.js';
 import { ownedBy, secretManifests } from './manifest/secrets.js';
 import { Backoff } from '@longshore/common/backoff';
@@ -19,6 +20,7 @@ export async function submitJob(
   spec: JobSpec,
   context: JobContext,
 ): Promise<Job> {
+  checkImage(spec, context.settings.mountImages);
   const secrets = secretManifests(spec, jobLabels(spec, context));
   const manifest = jobManifest(spec, context);
   checkSize(manifest);

@@ -86,6 +86,7 @@ describe('the Kubernetes engine', () => {
       deployment: 'prod',
       log: new MemoryLog(),
       env: { KUBECONFIG: file },
+      oldEngine: 'warn',
       ...more,
     });
   }
@@ -285,6 +286,7 @@ describe('the Kubernetes engine', () => {
       volumes: NO_VOLUMES,
       workerId: 'w1',
       deployment: 'prod',
+      oldEngine: 'warn',
       log: new MemoryLog(),
       env: { KUBECONFIG: join(folder, 'none') },
     });

@@ -1,4 +1,10 @@
 import type { JobSpec } from '../../launcher/engine.js';
+import {
+  canonicalRepository,
+  parseImageReference,
+} from '@longshore/worker/runtime/docker/images/image-reference';
+import { imageMatcher } from '@longshore/worker/runtime/docker/images/image-policy';
+import { RunFault } from '@longshore/worker/runtime/runtime';
 import { offeredVolume, type OfferedVolumes } from '@longshore/worker/settings/volumes';
 import type { Container, PodSpec } from '../api/resources.js';
 
@@ -9,6 +15,20 @@ const MAX_NAME_LENGTH = 63;
 
 /** Where the launcher's own container has the folders whose owners it sets. */
 const OWNED_FOLDER = '/longshore-mounts';
+
+/**
+ * A node mounts at paths that a run says, and follows the links that the image has there.
+ * @param patterns SERVICE_WORKER_KUBERNETES_MOUNT_IMAGES; null: every image
+ * @throws RunFault when the run has mounts or files, and its image may not have any
+ */
+export function checkImage({ image, mounts, files }: JobSpec, patterns: readonly string[] | null): void {
+  if (patterns === null || mounts.length + files.length === 0) return;
+  const name = canonicalRepository(parseImageReference(image));
+  if (!imageMatcher(patterns)(name))
+    throw new RunFault(
+      `Runs of the image '${name}' may have no mounts and files: SERVICE_WORKER_KUBERNETES_MOUNT_IMAGES of this worker does not allow it`,
+    );
+}
 
 type VolumeMounts = NonNullable<Container['volumeMounts']>;
 
