@@ -120,7 +120,6 @@ test('reports every wrong setting on its own line, without secrets', () => {
     SERVICE_WORKER_TICK: '0',
     SERVICE_WORKER_RUNTIME: 'podman',
     SERVICE_WORKER_IMAGES: ' , ',
-    SERVICE_WORKER_OLD_ENGINE: 'ignore',
     SERVICE_WORKER_LOCAL_REGISTRIES: 'maybe',
     SERVICE_WORKER_MAX_EVENTS: '-1',
     SERVICE_WORKER_MAX_EVENT_BYTES: '1.5',
