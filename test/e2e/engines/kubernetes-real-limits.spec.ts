@@ -82,9 +82,9 @@ describe('limits of runs on a real Kubernetes', skipFor(forTests.skip), () => {
   });
 
   test('an output file of terabytes without content is refused by its size', async () => {
-    const { state, cause, message } = await endOf(script('truncate -s 8T "$SERVICE_OUTPUT_PATH"'));
+    const { state, cause, message } = await endOf(script('truncate -s 8000000000000 "$SERVICE_OUTPUT_PATH"'));
     assert.deepEqual([state, cause], ['FAILED', 'error']);
-    assert.match(message, /it has 8796093022208 bytes; the limit on Kubernetes is 1048576 bytes/);
+    assert.match(message, /it has 8000000000000 bytes; the limit on Kubernetes is 1048576 bytes/);
   });
 
   test('a secret is in a variable with a name of 300 letters', async () => {
