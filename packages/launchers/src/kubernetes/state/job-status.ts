@@ -10,7 +10,6 @@ import {
   RUN_CONTAINER,
   SHM_VOLUME,
 } from '../manifest/names.js';
-import { silenceOf } from './silence.js';
 
 /** What was seen of a container that cannot start. */
 export interface KnownProblem {
@@ -40,6 +39,8 @@ export interface JobView {
   readonly creationProblem: string;
   /** The volume that the node of the pod could not mount; null: none. */
   readonly unmounted: string | null;
+  /** Why the pod counts as lost although nothing says so; null: it does not. */
+  readonly silence: string | null;
 }
 
 /** `pods-unknown`: the pods have to be listed to tell. */
@@ -85,10 +86,9 @@ export function statusOf(view: JobView): Verdict {
     const why = `The volume '${view.unmounted}' cannot be mounted on the node of the pod`;
     return { kind: 'failed', cause: 'infrastructure', message: why };
   }
-  const silence = problem === null ? silenceOf(pod, view.nowMs) : null;
-  if (silence !== null) {
+  if (view.silence !== null) {
     const exitCode = run?.state?.terminated?.exitCode ?? 0;
-    return exitCode === 0 ? lost(silence) : { kind: 'exited', exitCode, outOfMemory: false };
+    return exitCode === 0 ? lost(view.silence) : { kind: 'exited', exitCode, outOfMemory: false };
   }
   if (run?.state?.running !== undefined || run?.state?.terminated !== undefined) return { kind: 'running' };
   return { kind: 'pending', reason: problem === null ? waitReason(pod) : message };

@@ -1,53 +1,76 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { INIT, before, done, exited, lost, of, pod, waiting } from '../../testing/job-views.js';
+import type { Pod } from '../api/resources.js';
+import { INIT, NOW, done, exited, lost, of, pod, waiting } from '../../testing/job-views.js';
+import { QuickSteps } from './silence.js';
 
-const started = (seconds: number) => ({ running: { startedAt: before(seconds) } });
-const ended = (seconds: number, exitCode = 0) => done(exitCode, { finishedAt: before(seconds) });
-const scheduled = (seconds: number) => ({
-  conditions: [{ type: 'PodScheduled', status: 'True', lastTransitionTime: before(seconds) }],
-});
+const MINUTE_MS = 60_000;
+const RUNS = { running: {} };
+const SCHEDULED = { conditions: [{ type: 'PodScheduled', status: 'True' }] };
+const UNKNOWN: Pod = { ...pod([]), status: { phase: 'Pending', ...SCHEDULED } };
 
-describe('a pod whose node says nothing of it', () => {
-  it('is lost ten minutes after it was given to the node', () => {
-    const silent = (seconds: number) =>
-      of({ ...pod([]), status: { phase: 'Pending', ...scheduled(seconds) } });
-    assert.deepEqual(silent(599), { kind: 'pending', reason: '' });
-    assert.deepEqual(silent(600), lost('Its node has said nothing of its pod for 10 minutes'));
+/** What is said of a pod that this process has seen so first, and again later. */
+function after(minutes: number, first: Pod, again: Pod = first): string | null {
+  const steps = new QuickSteps();
+  steps.see(first, NOW);
+  steps.see(again, NOW + minutes * MINUTE_MS);
+  return steps.silenceOf('pod-1', NOW + minutes * MINUTE_MS);
+}
+
+describe('a pod that stays in a step that takes seconds', () => {
+  for (const [what, silent, why] of [
+    ['its node does not mention it', UNKNOWN, 'Its node has said nothing of its pod for 10 minutes'],
+    [
+      'the container with the inputs does not end',
+      pod([RUNS, INIT, INIT]),
+      "The container 'inputs' of the launcher has not ended for 10 minutes",
+    ],
+    [
+      'the container with the outputs does not end',
+      pod([done(), done(), RUNS]),
+      "The container 'outputs' of the launcher has not ended for 10 minutes",
+    ],
+    [
+      'the outputs are not read after the end of the container',
+      pod([done(), done(), INIT]),
+      'Its node has said nothing for 10 minutes after the end of the container',
+    ],
+  ] as const) {
+    it(`counts as lost after ten minutes of this process: ${what}`, () => {
+      assert.equal(after(9, silent), null);
+      assert.equal(after(10, silent), why);
+      assert.deepEqual(of(silent, { silence: why }), lost(why));
+    });
+  }
+
+  it('has the exit code of its container when that is known and another one than 0', () => {
+    const ended = pod([done(), done(7), INIT]);
+    assert.deepEqual(of(ended), { kind: 'running' });
+    assert.deepEqual(of(ended, { silence: after(10, ended) }), exited(7));
   });
 
-  it('is lost when a container of the launcher has not ended for ten minutes', () => {
-    const inputs = (seconds: number) => of(pod([started(seconds), INIT, INIT]));
-    assert.equal(inputs(599).kind, 'pending');
-    assert.deepEqual(
-      inputs(600),
-      lost("The container 'inputs' of the launcher has not ended for 10 minutes"),
-    );
-    const outputs = (seconds: number) => of(pod([done(), ended(seconds), started(seconds)]));
-    assert.deepEqual(outputs(599), { kind: 'running' });
-    assert.deepEqual(
-      outputs(600),
-      lost("The container 'outputs' of the launcher has not ended for 10 minutes"),
-    );
+  it('has its time anew in each step', () => {
+    assert.equal(after(10, UNKNOWN, pod([RUNS, INIT, INIT])), null);
   });
 
-  it('is lost when the outputs are not read ten minutes after the end of the container', () => {
-    assert.deepEqual(of(pod([done(), ended(599), INIT])), { kind: 'running' });
-    const message = 'Its node has said nothing for 10 minutes after the end of the container';
-    assert.deepEqual(of(pod([done(), ended(600), INIT])), lost(message));
+  it('may take as long as it wants to be scheduled, to pull an image and to execute its program', () => {
+    const unpulled = pod([done(), done(), waiting('ErrImagePull', 'm')]);
+    for (const patient of [
+      pod([done(), RUNS, INIT]),
+      pod([done(), waiting('PodInitializing'), INIT], { status: SCHEDULED }),
+      unpulled,
+      { ...pod([]), status: { phase: 'Pending' } },
+    ])
+      assert.equal(after(1440, patient), null);
+    assert.equal(after(10, unpulled, pod([done(), done(), INIT])), null);
   });
 
-  it('has the exit code of its container when the pod is not over ten minutes later', () => {
-    assert.deepEqual(of(pod([done(), ended(599, 7), INIT])), { kind: 'running' });
-    assert.deepEqual(of(pod([done(), ended(600, 7), INIT])), exited(7));
-  });
-
-  it('waits as long as it takes for a program, for the pull of its image, and for an image of the launcher that cannot be pulled', () => {
-    const day = 86_400;
-    assert.deepEqual(of(pod([ended(day), started(day), INIT])), { kind: 'running' });
-    const pulled = pod([ended(day), waiting('PodInitializing'), INIT], { status: scheduled(day) });
-    assert.equal(of(pulled).kind, 'pending');
-    const unpulled = pod([ended(day), ended(day), waiting('ErrImagePull', 'm')]);
-    assert.deepEqual(of(unpulled), { kind: 'running' });
+  it('is forgotten when it is gone', () => {
+    const steps = new QuickSteps();
+    for (const forget of [() => steps.forget('pod-1'), () => steps.keepOnly(new Set(['pod-2']))]) {
+      steps.see(UNKNOWN, NOW);
+      forget();
+      assert.equal(steps.silenceOf('pod-1', NOW + 60 * MINUTE_MS), null);
+    }
   });
 });
