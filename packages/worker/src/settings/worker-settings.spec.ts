@@ -29,6 +29,7 @@ test('requires only an API key', () => {
     engine: null,
     imagesDir: null,
     allowedImages: null,
+    oldEngine: 'warn',
     localRegistries: false,
     registryLogins: null,
     maxImageAgeMs: 7 * 86_400_000,
@@ -69,6 +70,7 @@ const GIVEN: Readonly<Record<string, readonly [string, object]>> = {
   SERVICE_WORKER_IMAGE_GB: ['0', { maxImageBytes: Infinity }],
   SERVICE_WORKER_NETWORK: ['bridge', { network: 'bridge' }],
   SERVICE_WORKER_USER: ['1000:1000', { containerUser: '1000:1000' }],
+  SERVICE_WORKER_OLD_ENGINE: ['refuse', { oldEngine: 'refuse' }],
   SERVICE_WORKER_PIDS: ['4096', { pids: 4096 }],
   SERVICE_WORKER_IMAGES_DIR: ['images', { imagesDir: 'images' }],
   SERVICE_WORKER_IMAGES: [

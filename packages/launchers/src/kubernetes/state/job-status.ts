@@ -39,6 +39,8 @@ export interface JobView {
   readonly creationProblem: string;
   /** The volume that the node of the pod could not mount; null: none. */
   readonly unmounted: string | null;
+  /** Why the pod counts as lost although nothing says so; null: it does not. */
+  readonly silence: string | null;
 }
 
 /** `pods-unknown`: the pods have to be listed to tell. */
@@ -83,6 +85,10 @@ export function statusOf(view: JobView): Verdict {
   if (view.unmounted !== null && !hasStarted(pod, INPUTS_CONTAINER)) {
     const why = `The volume '${view.unmounted}' cannot be mounted on the node of the pod`;
     return { kind: 'failed', cause: 'infrastructure', message: why };
+  }
+  if (view.silence !== null) {
+    const exitCode = run?.state?.terminated?.exitCode ?? 0;
+    return exitCode === 0 ? lost(view.silence) : { kind: 'exited', exitCode, outOfMemory: false };
   }
   if (run?.state?.running !== undefined || run?.state?.terminated !== undefined) return { kind: 'running' };
   const reason = problem === null ? waitReason(pod) : message;
