@@ -29,6 +29,9 @@ const NAME = {
   form: 'a name (letters, digits and . _ -, starting with a letter or digit)',
 } as const;
 
+/** Inputs, and as many outputs, that a definition may declare. */
+const MAX_SPECS = 1000;
+
 /** The options of a run, with another form of `args`. */
 const OptionsInputDto: Type<Omit<ExecutionOptionsInputDto, 'args'>> = ExecutionOptionsInputDto;
 
@@ -58,7 +61,7 @@ export class CreateDefinitionDto extends OptionsInputDto {
 
   /** Inputs by name. With any, a run may give only these. */
   @OptionalField()
-  @NestedMap(() => InputSpecInputDto)
+  @NestedMap(() => InputSpecInputDto, { max: MAX_SPECS })
   input_specs?: Map<string, InputSpecInputDto>;
 
   @OptionalField()
@@ -67,7 +70,7 @@ export class CreateDefinitionDto extends OptionsInputDto {
 
   /** Outputs by name, for readers: outputs of runs are not checked. */
   @OptionalField()
-  @NestedMap(() => OutputSpecInputDto)
+  @NestedMap(() => OutputSpecInputDto, { max: MAX_SPECS })
   output_specs?: Map<string, OutputSpecInputDto>;
 
   /** How often a failed attempt of its runs is repeated. */

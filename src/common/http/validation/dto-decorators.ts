@@ -45,6 +45,7 @@ export interface TextMapShape extends Pick<SizeLimit, 'max'> {
 export const IGNORES_UNKNOWN_FIELDS = 'x-ignores-unknown-fields';
 
 const ALLOWS_UNKNOWN = 'longshore:allows-unknown-fields';
+const MOST_ENTRIES = 'longshore:most-entries';
 
 /** The transforms that {@link OptionalField} adds. */
 export const NULL_TO_INITIAL = new WeakSet<TransformMetadata['transformFn']>();
@@ -89,6 +90,7 @@ export function NestedList(
   { max = Infinity }: Pick<SizeLimit, 'max'> = {},
 ): PropertyDecorator {
   return applyDecorators(
+    Reflect.metadata(MOST_ENTRIES, max),
     Check(
       'isBoundedList',
       (value) => Array.isArray(value) && value.length <= max,
@@ -117,6 +119,7 @@ export function NestedMap(
     }
     const model = type();
     applyDecorators(
+      Reflect.metadata(MOST_ENTRIES, max),
       Check(
         'isBoundedMap',
         (value) => value instanceof Map && value.size <= max,
@@ -150,6 +153,12 @@ export function AllowUnknownFields(): ClassDecorator {
 /** Whether a class ignores fields it does not declare. */
 export function allowsUnknownFields(type: object): boolean {
   return Reflect.hasMetadata(ALLOWS_UNKNOWN, type);
+}
+
+/** Entries that a list or map of objects may have; a longer one fails its check. */
+export function mostEntriesOf(type: DtoClass, name: string): number {
+  const max: unknown = Reflect.getMetadata(MOST_ENTRIES, type.prototype, name);
+  return typeof max === 'number' ? max : Infinity;
 }
 
 /** A JSON integer that a double holds exactly, within the range. */

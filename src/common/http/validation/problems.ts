@@ -15,8 +15,18 @@ export class Problems {
   private dropped = 0;
 
   add(line: string): void {
-    if (this.lines.length < MAX_LINES) this.lines.push(line);
-    else this.dropped += 1;
+    if (this.isFull) this.drop();
+    else this.lines.push(line);
+  }
+
+  /** Whether further lines are only counted. */
+  get isFull(): boolean {
+    return this.lines.length >= MAX_LINES;
+  }
+
+  /** Counts a line that nobody will read. */
+  drop(): void {
+    this.dropped += 1;
   }
 
   /** @throws InvalidRequest with the lines, if there are any */

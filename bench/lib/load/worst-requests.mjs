@@ -1,0 +1,149 @@
+// Requests that are made to take a server long: for each route of the API description, and for what the description does not tell.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROOT } from '../root.mjs';
+
+/** Bytes of the hostile part of a body: with the rest it stays below the default of SERVICE_MAX_BODY_BYTES. */
+const BYTES = 1_000_000;
+
+/** Characters of a hostile part of a head: it stays below the limit of 16 KiB. */
+const HEAD = 14_000;
+
+/** Values that cost a reader the most for each byte, as JSON. */
+const VALUES = Object.entries({
+  'a text': () => JSON.stringify('a'.repeat(BYTES)),
+  'a text of blanks': () => JSON.stringify(`${' '.repeat(BYTES)}!`),
+  'a text of slashes': () => JSON.stringify(`/${'a/'.repeat(BYTES / 2 - 2)}`),
+  'a text of digits': () => JSON.stringify(`${'0'.repeat(BYTES)}x`),
+  'a text of references': () => JSON.stringify('${run.id}'.repeat(BYTES / 9)),
+  'a text of open references': () => JSON.stringify('${'.repeat(BYTES / 2)),
+  'a text of escapes': () => `"${'\\u2028'.repeat(BYTES / 6)}"`,
+  'a text of emoji': () => JSON.stringify('😀'.repeat(BYTES / 4)),
+  'a number': () => `1${'0'.repeat(BYTES)}1`,
+  'a number with a fraction': () => `0.${'0'.repeat(BYTES)}1e-5`,
+  'a list of numbers': () => list(BYTES / 2, '0'),
+  'a list of inexact numbers': () => list(BYTES / 4, '1.0'),
+  'a list of texts': () => list(BYTES / 4, '"a"'),
+  'a list of objects': () => list(BYTES / 3, '{}'),
+  'a list of deep lists': () => list(BYTES / 101, `${'['.repeat(50)}${']'.repeat(50)}`),
+  'a deep list that is wide': () => `${'[0,'.repeat(50)}${list(BYTES / 4, '1.0')}${']'.repeat(50)}`,
+  'an object': () => object(BYTES / 12, (n) => `"k${n}":0`),
+  'an object with ordered keys': () => object(BYTES / 12, (n) => `"${999_999 - n}":0`),
+  'an object of texts': () => object(BYTES / 14, (n) => `"k${n}":"v"`),
+  'an object of null': () => object(BYTES / 15, (n) => `"k${n}":null`),
+  'an object with escaped keys': () => object(BYTES / 17, (n) => `"\\u006b${n}":0`),
+  'a chain of objects': () => list(BYTES / 350, `${'{"k":'.repeat(50)}1.0${'}'.repeat(50)}`),
+}).map(([title, make]) => ({ title, text: make() }));
+
+/** What a query, a part of a path or a header may hold. */
+const TEXTS = Object.entries({
+  letters: 'a'.repeat(HEAD),
+  blanks: `${'%20'.repeat(HEAD / 3 - 3)}!`,
+  commas: ','.repeat(HEAD),
+  'characters of four bytes': '%F0%9F%98%80'.repeat(HEAD / 12),
+  slashes: 'a%2F'.repeat(HEAD / 4 - 1),
+  base64: `${'AAAA'.repeat(HEAD / 4)}`,
+  'equal signs': `a${'='.repeat(HEAD)}`,
+});
+
+/** Headers that are read with more than a comparison. */
+const HEADERS = {
+  Prefer: `${'return ;,'.repeat(HEAD / 9)}x`,
+  'Idempotency-Key': 'k'.repeat(255),
+  'If-None-Match': `${'W/"a", '.repeat(HEAD / 7)}x`,
+  'Content-Type': `application/json; ${'a=b; '.repeat(HEAD / 5 - 5)}!`,
+  traceparent: '0'.repeat(HEAD),
+  tracestate: 'a=b,'.repeat(HEAD / 4 - 1),
+  'X-Request-Id': 'a'.repeat(HEAD),
+  'X-Worker-Id': 'a'.repeat(HEAD),
+  'X-Run-Attempt': '9'.repeat(HEAD),
+  Authorization: `Bearer ${' '.repeat(HEAD)}`,
+};
+
+/** A long query of many parameters. */
+const MANY_PARAMETERS = Array.from({ length: 2000 }, (_, n) => `a${n}=1`).join('&');
+const MANY_LABELS = Array.from(
+  { length: 100 },
+  (_, n) => `label=${'l'.repeat(60)}${n}%3D${'v'.repeat(60)}`,
+).join('&');
+
+/**
+ * The worst requests of every route of `openapi.json`: each example of its body with one member in turn replaced by each hostile value,
+ * and hostile queries, paths and headers.
+ * @param values for the parameters of paths, by name: what exists
+ * @param most how many members of a body are replaced at most, for each route and value
+ * @returns a generator of `{ title, method, path, headers, body }`
+ */
+export function* worstOfRoutes(values, most = Infinity) {
+  const document = JSON.parse(readFileSync(join(ROOT, 'openapi.json'), 'utf8'));
+  for (const [template, methods] of Object.entries(document.paths)) {
+    for (const [name, operation] of Object.entries(methods)) {
+      const method = name.toUpperCase();
+      const path = template.replaceAll(/\{(\w+)\}/g, (_, parameter) => values[parameter] ?? '0');
+      const request = (title, more) => ({
+        title: `${method} ${template}, ${title}`,
+        method,
+        path,
+        headers: {},
+        ...more,
+      });
+      const { examples } = operation.requestBody?.content['application/json'] ?? {};
+      const body = examples && JSON.stringify(Object.values(examples)[0].value);
+      for (const place of placesOf(Object.values(examples ?? {}), most)) {
+        for (const { title, text } of VALUES) {
+          yield request(`${title} as ${place.name}`, { body: place.with(text) });
+        }
+      }
+      const parameters = (operation.parameters ?? []).map(({ $ref, ...given }) =>
+        $ref ? document.components.parameters[$ref.split('/').at(-1)] : given,
+      );
+      const queries = parameters
+        .filter((parameter) => parameter.in === 'query')
+        .map((parameter) => parameter.name);
+      for (const query of queries) {
+        for (const [title, text] of TEXTS) {
+          yield request(`${title} as ${query}`, { path: `${path}?${query}=${text}`, body });
+        }
+      }
+      yield request('many parameters', { path: `${path}?${MANY_PARAMETERS}`, body });
+      yield request('many labels', { path: `${path}?${MANY_LABELS}`, body });
+      for (const parameter of template.matchAll(/\{(\w+)\}/g)) {
+        for (const [title, text] of TEXTS) {
+          yield request(`${title} in the path`, { path: template.replaceAll(parameter[0], text), body });
+        }
+      }
+      for (const [header, text] of Object.entries(HEADERS)) {
+        yield request(`the header ${header}`, { headers: { [header]: text }, body });
+      }
+    }
+  }
+}
+
+/** Every member of the examples, once: its name, and an example in which it has another value. */
+function placesOf(examples, most) {
+  const places = new Map();
+  const marker = '\u0001';
+  const visit = (root, value, path, put) => {
+    const name = path.join('.').replaceAll(/\.\d+/g, '[]');
+    if (path.length > 0 && !places.has(name)) {
+      const around = JSON.stringify(put(marker)).split(JSON.stringify(marker));
+      places.set(name, { name, with: (text) => around.join(text) });
+    }
+    if (typeof value !== 'object' || value === null) return;
+    for (const [key, member] of Object.entries(value)) {
+      visit(root, member, [...path, key], (other) =>
+        put(Array.isArray(value) ? value.with(Number(key), other) : { ...value, [key]: other }),
+      );
+    }
+  };
+  for (const { value } of examples) visit(value, value, [], (other) => other);
+  return [...places.values()].slice(0, most);
+}
+
+function list(length, item) {
+  return `[${`${item},`.repeat(length)}${item}]`;
+}
+
+function object(length, member) {
+  return `{${Array.from({ length }, (_, n) => member(n)).join(',')}}`;
+}
