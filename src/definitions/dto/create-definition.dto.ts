@@ -6,6 +6,7 @@ import {
   Nested,
   NestedMap,
   OptionalField,
+  SHOWN_LINES,
 } from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import {
@@ -56,7 +57,7 @@ export class CreateDefinitionDto extends OptionsInputDto {
 
   /** What it is for. */
   @OptionalField()
-  @IsText({ max: 4096 })
+  @IsText({ max: 4096, ...SHOWN_LINES })
   description?: string;
 
   /** Inputs by name. With any, a run may give only these. */

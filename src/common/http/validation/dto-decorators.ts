@@ -3,7 +3,12 @@ import { ApiExtension, ApiExtraModels, ApiProperty, getSchemaPath } from '@nestj
 import { Transform, Type } from 'class-transformer';
 import type { TransformFnParams, TransformMetadata } from 'class-transformer';
 import { IsObject, IsOptional, ValidateBy, ValidateNested } from 'class-validator';
-import { isCleanText, lengthWithin } from '@longshore/common/json/text';
+import {
+  isCleanText,
+  lengthWithin,
+  NO_CONTROL_CHARACTERS,
+  NO_CONTROLS_BUT_LINES,
+} from '@longshore/common/json/text';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { PassByReference } from './free-form-json.js';
 import { keyPath } from './problems.js';
@@ -24,6 +29,18 @@ export interface TextShape {
   /** The pattern in words, to follow "must be": e.g. "an identifier of letters and digits". */
   readonly form?: string;
 }
+
+/** The form of a text that people will see: a name, a tag, a reason. */
+export const SHOWN_TEXT = {
+  pattern: NO_CONTROL_CHARACTERS,
+  form: 'a string without control characters',
+} as const satisfies TextShape;
+
+/** The same for a text that may have several lines. */
+export const SHOWN_LINES = {
+  pattern: NO_CONTROLS_BUT_LINES,
+  form: 'a string without control characters but tabs and line ends',
+} as const satisfies TextShape;
 
 /** Bounds of the number of entries of a list or map, both inclusive. */
 export interface SizeLimit {
