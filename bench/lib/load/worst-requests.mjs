@@ -71,10 +71,10 @@ const MANY_LABELS = Array.from(
  * The worst requests of every route of `openapi.json`: each example of its body with one member in turn replaced by each hostile value,
  * and hostile queries, paths and headers.
  * @param values for the parameters of paths, by name: what exists
- * @param most how many members of a body are replaced at most, for each route and value
+ * @param titles of the values that are put into bodies; all of {@link VALUES} unless given
  * @returns a generator of `{ title, method, path, headers, body }`
  */
-export function* worstOfRoutes(values, most = Infinity) {
+export function* worstOfRoutes(values, titles = null) {
   const document = JSON.parse(readFileSync(join(ROOT, 'openapi.json'), 'utf8'));
   for (const [template, methods] of Object.entries(document.paths)) {
     for (const [name, operation] of Object.entries(methods)) {
@@ -89,8 +89,9 @@ export function* worstOfRoutes(values, most = Infinity) {
       });
       const { examples } = operation.requestBody?.content['application/json'] ?? {};
       const body = examples && JSON.stringify(Object.values(examples)[0].value);
-      for (const place of placesOf(Object.values(examples ?? {}), most)) {
+      for (const place of placesOf(Object.values(examples ?? {}))) {
         for (const { title, text } of VALUES) {
+          if (titles !== null && !titles.includes(title)) continue;
           yield request(`${title} as ${place.name}`, { body: place.with(text) });
         }
       }
@@ -119,8 +120,133 @@ export function* worstOfRoutes(values, most = Infinity) {
   }
 }
 
+/** The body that is taken as the unit: {@link JSON.parse} reads it slower than most of its size. */
+export const UNIT = `{"inputs":${list(BYTES / 3, '{}')}}`;
+
+/**
+ * Requests that hold a server although each member of their bodies is allowed, in the order in which they are to be sent.
+ * @param values as for {@link worstOfRoutes}: `id` of a run that the worker `worker_id` holds
+ */
+export function* worstOfFeatures({ id, worker_id: worker }) {
+  const post = (title, path, body, headers = {}) => ({
+    title,
+    method: 'POST',
+    path,
+    headers,
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  const texts = (count, length) => Array.from({ length: count }, (_, n) => `${n}`.padEnd(length, 'x'));
+  for (const [count, name] of [
+    [372, 'many'],
+    [10, 'some'],
+  ]) {
+    const args = Array.from({ length: 100 }, () => '${inputs.x}'.repeat(count));
+    const definition = {
+      id: name,
+      version: '1',
+      image: 'i',
+      args,
+      input_specs: { x: { type: 'label:any' } },
+    };
+    const runs = `/definitions/${name}/runs?dry_run=true`;
+    yield post(`a definition with ${count} references in a word`, '/definitions', definition);
+    yield post(`a run of it with a long text, ${count}`, runs, { inputs: { x: 'a'.repeat(900_000) } });
+    yield post(`a run of it with a long list, ${count}`, runs, `{"inputs":{"x":${list(BYTES / 4, '1.0')}}}`);
+  }
+  const flags = Array.from({ length: 100 }, () => ({ flag: '-f', input: 'x' }));
+  yield post('a definition with 100 flags', '/definitions', {
+    id: 'flags',
+    version: '1',
+    image: 'i',
+    args: flags,
+    input_specs: { x: { type: 'array' } },
+  });
+  yield post(
+    'a run of it with a long list',
+    '/definitions/flags/runs?dry_run=true',
+    `{"inputs":{"x":${list(BYTES / 4, '1.0')}}}`,
+  );
+  yield post('a definition with 1,000 inputs of 100 values', '/definitions', {
+    id: 'specs',
+    version: '1',
+    image: 'i',
+    input_specs: Object.fromEntries(
+      texts(1000, 8).map((name) => [
+        name,
+        { type: 'integer', enum: Array.from({ length: 100 }, (_, n) => n) },
+      ]),
+    ),
+  });
+  yield post('a command line of `env -S`', '/definitions', {
+    id: 'split',
+    version: '1',
+    image: 'i',
+    command: ['env', ...Array.from({ length: 98 }, () => '-S env '.repeat(500)), '${inputs.x}'],
+    input_specs: { x: { type: 'string' } },
+  });
+  const gpus = Array.from({ length: 64 }, (_, n) => ({ id: n, vram_mb: 1, tags: texts(100, 128) }));
+  const resources = { cpu_cores: 1, ram_mb: 1, gpus: [] };
+  const beat = { worker_id: worker, resources, tags: [], running_ops: [] };
+  yield post('a heartbeat with 1,000 capabilities of 128 characters', '/workers/heartbeat', {
+    ...beat,
+    capabilities: texts(1000, 128),
+  });
+  yield post('a heartbeat with 64 GPUs of 100 tags', '/workers/heartbeat', {
+    ...beat,
+    resources: { ...resources, gpus },
+  });
+  const operations = texts(1000, 128).map((run) => ({
+    id: run,
+    image: 'i',
+    inputs: { a: 'a'.repeat(500) },
+    constraints: {},
+  }));
+  yield post('a heartbeat with 1,000 runs', '/workers/heartbeat', { ...beat, running_ops: operations });
+  const log = texts(5000, 90).map((text) => ({ t: '2026-01-02T03:04:05.678Z', stream: 'stdout', text }));
+  yield {
+    title: 'a chunk of 5,000 log lines',
+    method: 'PUT',
+    path: `/runs/${id}/logs/0`,
+    headers: { 'X-Worker-Id': worker, 'X-Run-Attempt': '1' },
+    body: JSON.stringify({ first_line: 0, lines: log }),
+  };
+  const read = (title, path) => ({ title, method: 'GET', path, headers: {}, body: undefined });
+  yield read('a search in the log', `/runs/${id}/logs?contains=${'x'.repeat(80)}y&limit=5000`);
+  yield read('a page of the log', `/runs/${id}/logs?limit=5000`);
+  const inexact = list(BYTES / 400, '1.0');
+  const runs = Array.from({ length: 100 }, () => `{"image":"i","inputs":{"x":${inexact}}}`).join(',');
+  yield post('100 runs', '/runs/batch', `{"runs":[${runs}]}`, { 'Idempotency-Key': 'batch' });
+  yield post('100 runs again', '/runs/batch', `{"runs":[${runs}]}`, { 'Idempotency-Key': 'batch' });
+  const events = Array.from(
+    { length: 100 },
+    () => `{"run_id":"${id}","attempt":1,"type":"NOTE","msg":"","payload":{"x":${inexact}}}`,
+  );
+  yield post('100 events', `/workers/${worker}/events`, `{"events":[${events.join(',')}]}`, {
+    'Idempotency-Key': 'events',
+  });
+  for (const { title, text } of VALUES) {
+    for (const time of ['', ' again']) {
+      yield post(
+        `a run with an idempotency key and ${title}${time}`,
+        '/runs',
+        `{"image":"i","event_delivery":{"topic":"t"},"inputs":{"x":${text}}}`,
+        {
+          'Idempotency-Key': `run-${title.replaceAll(' ', '-')}`,
+        },
+      );
+    }
+  }
+  yield read('a list of them', '/runs?limit=100');
+  yield read('a page of their feed', '/feed?topic=t&limit=1000');
+  yield post('a filter of 100 labels', '/bulk-operations', {
+    action: 'cancel',
+    dry_run: true,
+    filter: { label: texts(100, 63) },
+  });
+}
+
 /** Every member of the examples, once: its name, and an example in which it has another value. */
-function placesOf(examples, most) {
+function placesOf(examples) {
   const places = new Map();
   const marker = '\u0001';
   const visit = (root, value, path, put) => {
@@ -137,7 +263,7 @@ function placesOf(examples, most) {
     }
   };
   for (const { value } of examples) visit(value, value, [], (other) => other);
-  return [...places.values()].slice(0, most);
+  return [...places.values()];
 }
 
 function list(length, item) {
