@@ -4,7 +4,7 @@ import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql/
 import { TooManyHeartbeats, tooManyWorkers, tooManyWorkersOfKey } from '../workers.errors.js';
 import { Coalescer, CoalescerFull } from './coalescer.js';
 import { MAX_DEPARTED } from './memory-worker-pool.js';
-import { fitRunningRuns } from './worker-bytes.js';
+import { bytesForRuns, fitRunningRuns } from './worker-bytes.js';
 import {
   FORGET_AFTER_MS,
   FULL_POOL_TIMEOUTS,
@@ -99,7 +99,7 @@ export class HeartbeatWriter {
   /** @throws TooManyHeartbeats, OverLimit, or an error of the database */
   async write(heartbeat: Heartbeat, keyId = NO_KEY): Promise<PooledWorker> {
     const { id: _id, runningOps, ...described } = heartbeat;
-    const ops = runningOps && fitRunningRuns(runningOps, this.limits.maxWorkerBytes);
+    const ops = runningOps && fitRunningRuns(runningOps, bytesForRuns(heartbeat, this.limits.maxWorkerBytes));
     const description = JSON.stringify(described satisfies WorkerDescription);
     const text = ops && stringifyJson(ops);
     const ids = runningOps?.map(({ id }) => id);

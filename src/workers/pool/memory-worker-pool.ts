@@ -17,7 +17,7 @@ import {
   type WorkerCounts,
   type WorkerPool,
 } from './worker-pool.js';
-import { fitRunningRuns } from './worker-bytes.js';
+import { bytesForRuns, fitRunningRuns } from './worker-bytes.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 
 /** Departed runs that are kept for a worker; with more, its reports are ignored. */
@@ -150,7 +150,9 @@ export class MemoryWorkerPool implements WorkerPool {
     const at = new Date(now);
     const { runningOps, ...description } = heartbeat;
     const worker = {
-      runningOps: runningOps ? fitRunningRuns(runningOps, maxWorkerBytes) : (known?.worker.runningOps ?? []),
+      runningOps: runningOps
+        ? fitRunningRuns(runningOps, bytesForRuns(heartbeat, maxWorkerBytes))
+        : (known?.worker.runningOps ?? []),
       createdAt: known?.worker.createdAt ?? at,
       lastHeartbeatAt: at,
       ...description,

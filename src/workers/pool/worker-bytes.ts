@@ -22,6 +22,11 @@ export function bytesOfDescription({
   return gpus.reduce((sum, gpu) => sum + OVERHEAD + bytesOfTexts(gpu.tags), bytesOfTexts(texts));
 }
 
+/** Bytes that are left for the running runs of a worker. */
+export function bytesForRuns(heartbeat: Heartbeat, maxBytes: number): number {
+  return Math.max(0, maxBytes - bytesOfDescription(heartbeat));
+}
+
 /**
  * As much of the running runs as fits into the bytes: without their inputs and constraints where these do not fit, and
  * only the first of them where even that is too much. They are for display.

@@ -27,7 +27,7 @@ export const NO_KEY = '00000000-0000-0000-0000-000000000000';
 export interface PoolLimits {
   readonly maxWorkers: number;
   readonly maxWorkersPerKey: number;
-  /** Bytes of the running runs that are shown of a worker. */
+  /** Bytes of what a worker says of itself, and of the running runs that are shown of it. */
   readonly maxWorkerBytes: number;
 }
 
