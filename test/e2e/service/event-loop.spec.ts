@@ -47,8 +47,8 @@ const TITLES = atDepth({ fast: 0, all: 0, soak: 1 })
  */
 const MOST_UNITS = 15;
 
-/** After so many milliseconds a request is given up: a long poll, or a stream that does not end. */
-const PATIENCE_MS = 5_000;
+/** After so many milliseconds a request is given up, with a body and without one: it may be a long poll or a stream. */
+const PATIENCE_MS = [5_000, 1_000] as const;
 
 describe('the event loop of the service', () => {
   let service: ServiceProcess;
@@ -111,7 +111,7 @@ describe('the event loop of the service', () => {
       const out = request(options, (answer) => answer.resume().on('close', resolve));
       out.on('error', () => resolve()).end(body);
     });
-    await Promise.race([sent, sleep(PATIENCE_MS, undefined, { ref: false })]);
+    await Promise.race([sent, sleep(PATIENCE_MS[body === undefined ? 1 : 0], undefined, { ref: false })]);
     stop.abort();
   }
 
@@ -129,11 +129,13 @@ describe('the event loop of the service', () => {
   /** The requests whose longest turn was over the bound, in words. */
   async function findLong(requests: Iterable<WorstRequest>): Promise<string[]> {
     const long: string[] = [];
+    let unit = unitMs();
     for (const each of requests) {
       await look();
       await sendOff(each);
       const { cpuMs, wallMs } = await look();
-      const unit = cpuMs > MOST_UNITS ? unitMs() : Infinity;
+      // What else the machine does may have begun since the unit was measured.
+      if (cpuMs > MOST_UNITS * unit) unit = Math.max(unit, unitMs());
       if (cpuMs > MOST_UNITS * unit)
         long.push(`${each.title}: ${cpuMs} ms of CPU in ${wallMs} ms, unit ${unit} ms`);
     }
