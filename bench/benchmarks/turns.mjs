@@ -38,7 +38,7 @@ export async function measure() {
       fetch(service.url + path, {
         method,
         headers: { 'X-API-Key': KEY, ...(body && { 'Content-Type': 'application/json' }), ...headers },
-        body,
+        ...(method !== 'GET' && { body }),
         signal: AbortSignal.timeout(5000),
       })
         .then((answer) => answer.text())
@@ -91,7 +91,7 @@ export function goals(rows) {
 /** The lines that loop-watch.mjs writes. */
 function turnsOf() {
   let text = '';
-  let wake = () => {};
+  let wake;
   const found = [];
   return {
     read: (chunk) => {
@@ -101,7 +101,7 @@ function turnsOf() {
         if (word === 'loop-watch') found.push({ cpuMs: Number(cpuMs), wallMs: Number(wallMs) });
         text = text.slice(end + 1);
       }
-      wake();
+      wake?.();
     },
     next: async () => {
       while (found.length === 0) {

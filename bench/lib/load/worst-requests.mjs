@@ -128,14 +128,6 @@ export const UNIT = `{"inputs":${list(BYTES / 3, '{}')}}`;
  * @param values as for {@link worstOfRoutes}: `id` of a run that the worker `worker_id` holds
  */
 export function* worstOfFeatures({ id, worker_id: worker }) {
-  const post = (title, path, body, headers = {}) => ({
-    title,
-    method: 'POST',
-    path,
-    headers,
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-  });
-  const texts = (count, length) => Array.from({ length: count }, (_, n) => `${n}`.padEnd(length, 'x'));
   for (const [count, name] of [
     [372, 'many'],
     [10, 'some'],
@@ -210,7 +202,6 @@ export function* worstOfFeatures({ id, worker_id: worker }) {
     headers: { 'X-Worker-Id': worker, 'X-Run-Attempt': '1' },
     body: JSON.stringify({ first_line: 0, lines: log }),
   };
-  const read = (title, path) => ({ title, method: 'GET', path, headers: {}, body: undefined });
   yield read('a search in the log', `/runs/${id}/logs?contains=${'x'.repeat(80)}y&limit=5000`);
   yield read('a page of the log', `/runs/${id}/logs?limit=5000`);
   const inexact = list(BYTES / 400, '1.0');
@@ -249,7 +240,7 @@ export function* worstOfFeatures({ id, worker_id: worker }) {
 function placesOf(examples) {
   const places = new Map();
   const marker = '\u0001';
-  const visit = (root, value, path, put) => {
+  const visit = (value, path, put) => {
     const name = path.join('.').replaceAll(/\.\d+/g, '[]');
     if (path.length > 0 && !places.has(name)) {
       const around = JSON.stringify(put(marker)).split(JSON.stringify(marker));
@@ -257,12 +248,12 @@ function placesOf(examples) {
     }
     if (typeof value !== 'object' || value === null) return;
     for (const [key, member] of Object.entries(value)) {
-      visit(root, member, [...path, key], (other) =>
+      visit(member, [...path, key], (other) =>
         put(Array.isArray(value) ? value.with(Number(key), other) : { ...value, [key]: other }),
       );
     }
   };
-  for (const { value } of examples) visit(value, value, [], (other) => other);
+  for (const { value } of examples) visit(value, [], (other) => other);
   return [...places.values()];
 }
 
@@ -272,4 +263,23 @@ function list(length, item) {
 
 function object(length, member) {
   return `{${Array.from({ length }, (_, n) => member(n)).join(',')}}`;
+}
+
+function post(title, path, body, headers = {}) {
+  return {
+    title,
+    method: 'POST',
+    path,
+    headers,
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  };
+}
+
+function read(title, path) {
+  return { title, method: 'GET', path, headers: {}, body: undefined };
+}
+
+/** Different texts of one length. */
+function texts(count, length) {
+  return Array.from({ length: count }, (_, n) => `${n}`.padEnd(length, 'x'));
 }

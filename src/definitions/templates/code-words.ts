@@ -118,10 +118,6 @@ function readWord(state: State, read: Read, context: Context): readonly State[] 
 }
 
 function readProgram(state: 'program' | 'argument', word: Word): readonly State[] {
-  const begin = (interpreter: Interpreter): Pick<Reading, 'next' | 'isOperandCode'> => ({
-    next: 'options',
-    isOperandCode: interpreter.beginsWithCode === true,
-  });
   const name = nameOf(word);
   if (name === undefined) {
     const reference = firstReference(word.parts);
@@ -137,6 +133,11 @@ function readProgram(state: 'program' | 'argument', word: Word): readonly State[
   if (interpreter) return [{ program: name, interpreter, ...begin(interpreter) }];
   const wrapper = WRAPPERS.find(({ names }) => names.test(name));
   return wrapper ? [{ wrapper, next: 'options', operands: wrapper.operands }] : [];
+}
+
+/** How an interpreter reads its first argument. */
+function begin({ beginsWithCode = false }: Interpreter): Pick<Reading, 'next' | 'isOperandCode'> {
+  return { next: 'options', isOperandCode: beginsWithCode };
 }
 
 /** Reads a word as an argument of a program that calls another one. */

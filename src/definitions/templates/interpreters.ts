@@ -141,24 +141,14 @@ export const CODE_OPTION =
   /^--(?:eval|print|(?:init-)?command|import|(?:experimental-)?loader|run|process-(?:begin|code|end)|expression|source)$/;
 
 /** Variables whose value shells, interpreters, loaders and common tools execute, or load code from. */
-export const CODE_VARIABLES: readonly string[] = [
-  ...['BASH_ENV', 'ENV', 'PROMPT_COMMAND', 'PS0', 'PS1', 'PS2', 'PS4', 'SHELLOPTS', 'BASHOPTS'],
-  ...['LD_PRELOAD', 'LD_AUDIT', 'GCONV_PATH', 'DYLD_INSERT_LIBRARIES'],
-  ...['PYTHONSTARTUP', 'PYTHONBREAKPOINT', 'PERL5OPT', 'PERL5DB', 'RUBYOPT', 'NODE_OPTIONS', 'BUN_OPTIONS'],
-  ...['JAVA_TOOL_OPTIONS', 'JDK_JAVA_OPTIONS', '_JAVA_OPTIONS', 'JAVA_OPTS', 'MAVEN_OPTS', 'GRADLE_OPTS'],
-  ...['R_PROFILE', 'R_PROFILE_USER', 'LUA_INIT', 'LUA_INIT_5_2', 'LUA_INIT_5_3', 'LUA_INIT_5_4', 'MAKEFLAGS'],
-  ...['PAGER', 'MANPAGER', 'LESSOPEN', 'LESSCLOSE', 'EDITOR', 'VISUAL', 'BROWSER'],
-  ...[
-    'GIT_SSH',
-    'GIT_SSH_COMMAND',
-    'GIT_EXTERNAL_DIFF',
-    'GIT_PAGER',
-    'GIT_EDITOR',
-    'GIT_ASKPASS',
-    'SSH_ASKPASS',
-    'RSYNC_RSH',
-  ],
-];
+export const CODE_VARIABLES: readonly string[] = (
+  'BASH_ENV ENV PROMPT_COMMAND PS0 PS1 PS2 PS4 SHELLOPTS BASHOPTS LD_PRELOAD LD_AUDIT GCONV_PATH ' +
+  'DYLD_INSERT_LIBRARIES PYTHONSTARTUP PYTHONBREAKPOINT PERL5OPT PERL5DB RUBYOPT NODE_OPTIONS BUN_OPTIONS ' +
+  'JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS _JAVA_OPTIONS JAVA_OPTS MAVEN_OPTS GRADLE_OPTS R_PROFILE ' +
+  'R_PROFILE_USER LUA_INIT LUA_INIT_5_2 LUA_INIT_5_3 LUA_INIT_5_4 MAKEFLAGS PAGER MANPAGER LESSOPEN ' +
+  'LESSCLOSE EDITOR VISUAL BROWSER GIT_SSH GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_PAGER GIT_EDITOR ' +
+  'GIT_ASKPASS SSH_ASKPASS RSYNC_RSH'
+).split(' ');
 
 /** A program that calls another one, which its arguments name. */
 export interface Wrapper {

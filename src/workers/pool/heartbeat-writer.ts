@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import { stringifyJson } from '@longshore/common/json/json-text';
-import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
+import { rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
 import { TooManyHeartbeats, tooManyWorkers, tooManyWorkersOfKey } from '../workers.errors.js';
 import { Coalescer, CoalescerFull } from './coalescer.js';
 import { MAX_DEPARTED } from './memory-worker-pool.js';
+import { findFullKeys, removeSilent } from './silent-workers.js';
 import { bytesForRuns, fitRunningRuns } from './worker-bytes.js';
 import {
   FORGET_AFTER_MS,
@@ -69,9 +70,6 @@ interface HeartbeatRow extends Pick<PooledWorker, 'id' | 'createdAt' | 'lastHear
 
 /** Why a worker was not registered: the pool is full, or the key has as many workers as it may have. */
 type FullLimit = 'pool' | 'key';
-
-/** Workers that one statement reads or removes. */
-export const POOL_BATCH = 500;
 
 const NO_RUNS_HASH = hashOf('[]');
 
@@ -145,17 +143,9 @@ export class HeartbeatWriter {
   async #findFullKeys(keyIds: readonly string[]): Promise<ReadonlySet<string>> {
     if (keyIds.length === 0) return new Set();
     const connection = await this.connection.open();
-    const full = await rows<{ keyId: string }>(
-      connection,
-      `select key_id as "keyId"
-         from worker_pool
-        where key_id = any($1::uuid[])
-        group by key_id
-       having count(*) >= $2::integer`,
-      [[...new Set(keyIds)], this.limits.maxWorkersPerKey],
-    );
+    const full = await findFullKeys(connection, keyIds, this.limits.maxWorkersPerKey);
     await removeSilent(connection, FULL_POOL_TIMEOUTS * this.timeoutMs, 'all');
-    return new Set(full.map(({ keyId }) => keyId));
+    return new Set(full);
   }
 
   /** Locks rows in the order of ids, so that processes never deadlock; does not rewrite unchanged content. */
@@ -313,37 +303,6 @@ export class HeartbeatWriter {
       ],
     );
   }
-}
-
-/** Removes workers without a heartbeat for so long, a batch of them. @returns their number */
-export function removeSilent(
-  executor: SqlExecutor,
-  silentMs: number,
-  which: 'all' | 'idle',
-): Promise<number> {
-  return execute(
-    executor,
-    `with removed as (
-         delete from worker_pool
-          where worker_id in (
-                  select worker_id
-                    from worker_pool
-                   where last_heartbeat_at <= clock_timestamp() - $1::double precision * interval '1 millisecond'
-                     and ($3::boolean or not had_run)
-                   order by worker_id
-                   limit $2::integer
-                     for update skip locked
-                )
-      returning worker_id
-       ),
-       descriptions as (
-         delete from worker_descriptions
-          where worker_id in (select worker_id from removed)
-       )
-       select worker_id
-         from removed`,
-    [silentMs, POOL_BATCH, which === 'all'],
-  );
 }
 
 function merge(heartbeats: readonly WrittenHeartbeat[]): MergedHeartbeats {
