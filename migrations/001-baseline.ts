@@ -568,6 +568,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         last_heartbeat_at timestamptz(3) not null,
         last_report_at timestamptz(3),
         previous_report_at timestamptz(3),
+        key_id uuid not null,
+        had_run boolean not null,
         worker_id text collate "C" primary key
       ) with (
         fillfactor = 50,

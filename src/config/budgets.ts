@@ -17,9 +17,16 @@ export abstract class Budgets {
   readonly maxWorkers: number;
 
   @IntegerSetting(
+    'SERVICE_MAX_WORKERS_PER_KEY',
+    { min: 1, max: 1_000_000, default: 2000 },
+    'Registered workers of one API key; the heartbeat of a further one is refused with 429.',
+  )
+  readonly maxWorkersPerKey: number;
+
+  @IntegerSetting(
     'SERVICE_MAX_WORKER_BYTES',
-    { min: 1024, max: 1_048_576, default: 16_384 },
-    'Bytes of the GPUs and tags of a worker; a heartbeat with more is refused with 429.',
+    { min: 1024, max: 1_048_576, default: 196_608 },
+    'Bytes of what a worker says of itself: GPUs, tags, capabilities, engine and reasons; a heartbeat with more is refused with 429. Its running runs are shown as far as they fit, too.',
   )
   readonly maxWorkerBytes: number;
 

@@ -95,7 +95,7 @@ export class WorkersController {
   ): Promise<HeartbeatAnswerDto> {
     assertActsAs(caller, body.worker_id);
     assertCovers(caller, { tags: body.tags, capabilities: body.capabilities ?? [] });
-    const { worker, named } = await this.#record(body, response.req);
+    const { worker, named } = await this.#record(body, response.req, caller);
     response.setHeader('X-Worker-Timeout', String(this.settings.workerTimeout));
     response.setHeader('X-Max-Body-Bytes', String(this.settings.maxBodyBytes));
     const lost = await this.held.findLost(named, wait * 1000, caller, response);
@@ -105,7 +105,7 @@ export class WorkersController {
   /**
    * Remove a worker from the list
    * @remarks For the clean end of a worker; an unknown worker gets 204, too. A later heartbeat registers it again. A
-   * worker that is not removed stays in the list, stale, for 24 hours.
+   * worker that is not removed stays in the list, stale, for 24 hours; one that never had a run for one hour.
    */
   @Delete(':worker_id')
   @HttpCode(204)
@@ -152,9 +152,13 @@ export class WorkersController {
   }
 
   /** Records a heartbeat, and drops its body: the response may be held open. */
-  async #record(body: HeartbeatDto, request: Request): Promise<{ worker: PooledWorker; named: NamedRuns }> {
+  async #record(
+    body: HeartbeatDto,
+    request: Request,
+    caller: Caller,
+  ): Promise<{ worker: PooledWorker; named: NamedRuns }> {
     const heartbeat = toHeartbeat(body);
-    const worker = await this.workers.heartbeat(heartbeat);
+    const worker = await this.workers.heartbeat(heartbeat, caller.keyId);
     await this.slots.noteHeartbeat(worker.id, heartbeat.runningOps);
     this.bodies.forget(request);
     // Nest keeps the arguments of the handler until the response.

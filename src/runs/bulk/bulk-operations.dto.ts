@@ -5,6 +5,7 @@ import {
   IsJsonInteger,
   IsText,
   OptionalField,
+  SHOWN_TEXT,
   schemaText,
 } from '../../common/http/validation/dto-decorators.js';
 import { PassByReference } from '../../common/http/validation/free-form-json.js';
@@ -61,7 +62,7 @@ export class CreateBulkOperationDto {
 
   /** Why: in the audit log, and of `cancel` in `execution_summary.cancel_reason` of the runs. */
   @OptionalField()
-  @IsText({ min: 1, max: 500 })
+  @IsText({ min: 1, max: 500, ...SHOWN_TEXT })
   reason?: string;
 
   /** The number of runs that the filter must match: else 409, and nothing is changed. */

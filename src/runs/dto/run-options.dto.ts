@@ -1,13 +1,13 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import {
+  type IntegerRange,
   IsJsonInteger,
   IsText,
   IsTextMap,
   OptionalField,
-  type IntegerRange,
+  SHOWN_TEXT,
   type TextShape,
 } from '../../common/http/validation/dto-decorators.js';
-import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import type { Run } from '../machine/run.js';
 import { toStoredConstraints, type RequestedConstraints } from './constraints.dto.js';
 import type { RequestedRetryPolicy, StoredRetryPolicy } from './retry-policy.dto.js';
@@ -64,7 +64,7 @@ export class TimeoutsDto {
 @ApiSchema({ name: 'EventDeliveryInput', description: DELIVERY_DESCRIPTION })
 export class EventDeliveryInputDto {
   /** Topic of the event feed. @example word-counts */
-  @IsText({ min: 1, max: 255, pattern: NO_CONTROL_CHARACTERS, form: 'a string without control characters' })
+  @IsText({ min: 1, max: 255, ...SHOWN_TEXT })
   topic: string;
 
   /** Labels for readers of the feed. */

@@ -6,6 +6,7 @@ import {
   JsonObject,
   Nested,
   OptionalField,
+  SHOWN_TEXT,
 } from '../../common/http/validation/dto-decorators.js';
 import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
@@ -74,7 +75,7 @@ export class UpdateLabelsDto {
 export class CancelRunDto {
   /** Why; shown as `execution_summary.cancel_reason`. @example The input was wrong. */
   @OptionalField()
-  @IsText({ min: 1, max: 500 })
+  @IsText({ min: 1, max: 500, ...SHOWN_TEXT })
   reason?: string;
 }
 

@@ -1,3 +1,4 @@
+import { lengthWithin, NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import { keyPath } from '../../common/http/validation/problems.js';
 
 const MAX_LENGTH = 512;
@@ -51,10 +52,9 @@ function isContainerPath(path: string): boolean {
 function hasPlainParts(path: string, parts: readonly string[]): boolean {
   return (
     parts.length > 0 &&
-    Array.from(path).length <= MAX_LENGTH &&
+    lengthWithin(path, 0, MAX_LENGTH) &&
     path.isWellFormed() &&
-    // oxlint-disable-next-line no-control-regex -- paths do not contain them
-    !/[\x00-\x1f\x7f-\x9f]/.test(path) &&
+    NO_CONTROL_CHARACTERS.test(path) &&
     parts.every((part) => part !== '' && part !== '.' && part !== '..')
   );
 }

@@ -11,6 +11,7 @@ import {
   Nested,
   NestedList,
   OptionalField,
+  SHOWN_TEXT,
 } from '../../common/http/validation/dto-decorators.js';
 import { QueryInteger } from '../../common/http/validation/query-decorators.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
@@ -85,14 +86,14 @@ export class HeartbeatDto {
 
   @Nested(() => ResourcesInputDto) resources: ResourcesInputDto;
 
-  @IsTextList({ max: 128 }, { max: 100 }) tags: string[];
+  @IsTextList({ max: 128, ...SHOWN_TEXT }, { max: 100 }) tags: string[];
 
   /**
    * What the worker supports beyond plain runs: `env`, `command`, `secrets`, `registry`, `container`, `network:NAME`,
    * `cpu_millis`, `gpus`, `shm`; runs that need another one are not given to it. None unless given.
    */
   @OptionalField()
-  @IsTextList({ min: 1, max: 128 }, { max: 1000 })
+  @IsTextList({ min: 1, max: 128, ...SHOWN_TEXT }, { max: 1000 })
   capabilities?: string[];
 
   /** Only of a launcher: a worker that submits its runs to an engine, such as Kubernetes or Slurm. */

@@ -2,10 +2,11 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import {
   AllowUnknownFields,
   IsJsonInteger,
+  IsText,
   IsTextList,
   NestedList,
   OptionalField,
-  IsText,
+  SHOWN_TEXT,
 } from '../../common/http/validation/dto-decorators.js';
 
 /** Runs keep the id of their GPU in 32 bits. */
@@ -22,7 +23,7 @@ export class GpuInputDto {
 
   /** Labels such as the family. */
   @OptionalField()
-  @IsTextList({ max: 128 }, { max: 100 })
+  @IsTextList({ max: 128, ...SHOWN_TEXT }, { max: 100 })
   tags?: string[];
 }
 

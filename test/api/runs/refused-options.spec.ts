@@ -81,7 +81,7 @@ const REFUSED: readonly Refusal[] = [
     '10',
   ]),
   ...each(
-    'selector must be a list of at most 20 items, each a string of 1 to 128 characters',
+    'selector must be a list of at most 20 items, each a string without control characters of 1 to 128 characters',
     (selector) => ({ selector }),
     ['gpu', [''], [1], ['x'.repeat(129)], numbered(21, 'tag')],
   ),

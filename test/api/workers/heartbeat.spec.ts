@@ -50,7 +50,9 @@ const REFUSED: readonly Refusal[] = [
   ...each('resources.gpus[0] must be an object', (gpu) => gpus(gpu), [5, null]),
   [
     gpus({ ...GPU, tags: 'a100' }),
-    ['resources.gpus[0].tags must be a list of at most 100 items, each a string of at most 128 characters'],
+    [
+      'resources.gpus[0].tags must be a list of at most 100 items, each a string without control characters of at most 128 characters',
+    ],
   ],
   [
     gpus(GPU, { ...GPU, id: 1 }, GPU, GPU),
@@ -66,7 +68,7 @@ const REFUSED: readonly Refusal[] = [
     ],
   ],
   ...each(
-    'tags must be a list of at most 100 items, each a string of at most 128 characters',
+    'tags must be a list of at most 100 items, each a string without control characters of at most 128 characters',
     (tags) => ({ tags }),
     ['a', {}, [1], [null], [['a']]],
   ),

@@ -10,7 +10,11 @@ import type { Heartbeat, PoolLimits, RunningOp, WorkerPool } from '../../../src/
 export const ADMIN = { name: 'admin' };
 
 /** Limits that a test does not reach. */
-export const POOL_LIMITS: PoolLimits = { maxWorkers: 1_000_000, maxWorkerBytes: 1_048_576 };
+export const POOL_LIMITS: PoolLimits = {
+  maxWorkers: 1_000_000,
+  maxWorkersPerKey: 1_000_000,
+  maxWorkerBytes: 1_048_576,
+};
 
 /** A pool whose time a test can let pass. */
 export interface PoolBench {
