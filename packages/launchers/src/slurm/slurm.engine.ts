@@ -183,7 +183,7 @@ export class SlurmEngine implements Engine {
       try {
         if ((await this.folders.read(job)) === null)
           throw new EngineFault(`The folder of Slurm's job ${job.engineId} is gone, and its outputs with it`);
-        return await readOutputFile(join(this.folders.pathOf(job), CONTAINER_FOLDER, 'output.json'));
+        return await readOutputFile(this.folders.root, [attemptName(job), CONTAINER_FOLDER]);
       } catch (error) {
         if (error instanceof RunFault || error instanceof EngineFault) throw error;
         // The shared folder cannot be read now.
