@@ -128,7 +128,7 @@ export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<
     }));
     const io = { source: join(folder, CONTAINER_FOLDER), path: '/mnt', mode: 'rw' } as const;
     const config = jsonText(ociConfig({ image, command, env: whole, binds: [io, ...binds] }));
-    const forTool = { 'oci-config': config, 'image-dir': image.path };
+    const forTool = { 'oci-config': config, 'image-dir': image.path, 'work-dir': image.workDir };
     return { ...files, command: null, args: null, env: {}, forTool };
   }
   const forTool = { 'image-dir': image.path, 'work-dir': image.workDir };

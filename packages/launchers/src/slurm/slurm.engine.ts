@@ -109,7 +109,10 @@ export class SlurmEngine implements Engine {
     const problems = placeProblems(this.options.settings, isRoot);
     if (tool === null || problems.length > 0) throw new SettingsError(problems);
     if (isRoot && tool !== 'runc')
-      this.options.log.warn({}, 'jobs run as root: what isolates runs from their nodes is the container tool alone');
+      this.options.log.warn(
+        {},
+        'jobs run as root: what isolates runs from their nodes is the container tool alone',
+      );
     await this.folders.open();
     await checkVolumes(this.options.volumes, this.folders.root, this.options.log);
     this.place = { tool, imagesDir, partitions: await this.commands.findPartitions(partitions) };

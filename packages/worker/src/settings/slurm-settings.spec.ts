@@ -80,6 +80,9 @@ describe('a launcher of Slurm', () => {
     assert.deepEqual(placeProblems(read(gpus), false), [
       'SERVICE_WORKER_SLURM_GPUS must not be set for runc, which gives containers no GPU',
     ]);
-    assert.deepEqual(placeProblems(read({ ...gpus, SERVICE_WORKER_SLURM_CONTAINER: 'charliecloud' }), false), []);
+    assert.deepEqual(
+      placeProblems(read({ ...gpus, SERVICE_WORKER_SLURM_CONTAINER: 'charliecloud' }), false),
+      [],
+    );
   });
 });

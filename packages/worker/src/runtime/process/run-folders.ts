@@ -121,7 +121,7 @@ export async function readOutputFile(
   } catch (error) {
     const code = errorCode(error) || 'unknown error';
     if (code === 'ENOENT') return null;
-    if (code === 'ELOOP' || code === 'ENOTDIR' || code === 'ENXIO') throw refusedOutputs('it is no regular file');
+    if (code === 'ELOOP' || code === 'ENXIO') throw refusedOutputs('it is no regular file');
     if (code === 'EACCES' || code === 'EPERM') throw refusedOutputs(`it cannot be opened (${code})`);
     throw new Error(`The run's output file cannot be opened (${code})`, { cause: error });
   }
