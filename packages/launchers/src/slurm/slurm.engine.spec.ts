@@ -199,6 +199,31 @@ describe('the engine of Slurm', () => {
     assert.equal(existsSync(folder), false);
   });
 
+  test('warns when its tool leaves processes to Slurm, and Slurm does not find all of them', async () => {
+    const own =
+      'a process that a program leaves can outlive its job: the ProctrackType of Slurm is not proctrack/cgroup';
+    const asRoot = 'jobs run as root: what isolates runs from their nodes is the container tool alone';
+    for (const [type, container, isRoot, expected] of [
+      ['linuxproc', { script: '/container' }, false, [own]],
+      ['linuxproc', 'enroot', false, [own]],
+      ['linuxproc', 'apptainer', false, []],
+      ['linuxproc', { script: '/container' }, true, [asRoot]],
+      ['cgroup', { script: '/container' }, false, []],
+    ] as const) {
+      const shown = `#!/bin/sh\necho 'ProctrackType           = proctrack/${type}'\n`;
+      writeFileSync(join(base, 'bin', 'scontrol'), shown);
+      const log = new MemoryLog();
+      const settings = { ...options.settings, container };
+      const another = new SlurmEngine({ ...options, settings, log, isRoot });
+      await another.open();
+      await another.close();
+      assert.deepEqual(
+        log.warnings.map(({ message }) => message),
+        expected,
+      );
+    }
+  });
+
   test('waits for a command of Slurm that is being replaced', async () => {
     renameSync(join(base, 'bin', 'squeue'), join(base, 'bin', 'squeue.old'));
     await assert.rejects(engine.submit(SPEC), { name: 'EngineFault', message: /squeue.*not installed/ });

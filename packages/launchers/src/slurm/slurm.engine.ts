@@ -108,6 +108,7 @@ export class SlurmEngine implements Engine {
     const { isRoot = process.getuid?.() === 0 } = this.options;
     const problems = placeProblems(this.options.settings, isRoot);
     if (tool === null || problems.length > 0) throw new SettingsError(problems);
+    const hasOwnProcesses = isRoot || !(tool === 'enroot' || typeof tool === 'object');
     if (isRoot && tool !== 'runc')
       this.options.log.warn(
         {},
@@ -116,6 +117,11 @@ export class SlurmEngine implements Engine {
     await this.folders.open();
     await checkVolumes(this.options.volumes, this.folders.root, this.options.log);
     this.place = { tool, imagesDir, partitions: await this.commands.findPartitions(partitions) };
+    if (!hasOwnProcesses && !(await this.commands.findsAllProcesses()))
+      this.options.log.warn(
+        {},
+        'a process that a program leaves can outlive its job: the ProctrackType of Slurm is not proctrack/cgroup',
+      );
     await this.jobs.fresh();
     await this.lookAtNodes();
     void this.jobs.repeat(this.options.settings.pollSeconds * 1000, () => this.jobs.fresh());
