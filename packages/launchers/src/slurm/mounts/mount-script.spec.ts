@@ -235,6 +235,22 @@ exec /bin/mount "$@"`,
       ]);
     });
 
+  test('and files are given to no container of apptainer or enroot whose image has a link in their path', async () => {
+    const link = (folder: string) => `mkdir -p "${folder}"; ln -s '${base}/in' "${folder}/x"; exit`;
+    node.stub('apptainer', `[ "$1" != build ] || { ${link('$4')}; }; : >'${base}/got'`);
+    node.stub(
+      'enroot',
+      `case $1 in import) exit ;; create) ${link('$ENROOT_DATA_PATH/$3')} ;; esac; : >'${base}/got'`,
+    );
+    for (const tool of ['apptainer', 'enroot'] as const)
+      for (const path of ['/x', '/x/a']) {
+        const message = `A part of the path of a file or mount is too long, or a link or something else in the image: '${path}'`;
+        const file = { path, content: '', mode: 0o444, isSecret: false };
+        assert.deepEqual(await node.refused([node.mount('in', { path })], '', { tool }), ['error', message]);
+        assert.deepEqual(await node.refused([], '', { tool, files: [file] }), ['error', message]);
+      }
+  });
+
   test('get a folder in memory where an image folder has none, and are refused where it has a link', async () => {
     const image = join(base, 'image');
     mkdirSync(join(image, 'deep'));
