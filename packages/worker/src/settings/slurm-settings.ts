@@ -111,7 +111,7 @@ export function hasImageFolders(tool: ContainerTool): boolean {
 }
 
 /** Tools whose containers of root are root on the node: they write its settings below /proc/sys. */
-const FOR_USERS: readonly ContainerTool[] = ['apptainer', 'charliecloud'];
+const FOR_USERS: readonly string[] = ['apptainer', 'charliecloud'];
 
 /**
  * Why a launcher cannot start with the settings; empty: it can.
@@ -127,9 +127,9 @@ export function placeProblems(
     ...(tool !== null && hasImageFolders(tool) && imagesDir === null
       ? ['SERVICE_WORKER_SLURM_IMAGES must be set for charliecloud and runc']
       : []),
-    ...(tool !== null && isRoot && FOR_USERS.includes(tool)
+    ...(typeof tool === 'string' && isRoot && FOR_USERS.includes(tool)
       ? [
-          `SERVICE_WORKER_SLURM_CONTAINER must not be ${String(tool)} for a launcher of root (uid 0), whose jobs would be root on the nodes: ` +
+          `SERVICE_WORKER_SLURM_CONTAINER must not be ${tool} for a launcher of root (uid 0), whose jobs would be root on the nodes: ` +
             'start it as another user',
         ]
       : []),

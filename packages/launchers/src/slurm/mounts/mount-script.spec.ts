@@ -228,7 +228,9 @@ exec /bin/mount "$@"`,
       );
       node.stub('ch-run', `: >'${base}/got'`);
       node.stub('runc', `: >'${base}/got'`);
-      const forTool = hasFolder ? { 'image-dir': image, 'work-dir': '/work/in' } : {};
+      const forTool: Readonly<Record<string, string>> = hasFolder
+        ? { 'image-dir': image, 'work-dir': '/work/in' }
+        : {};
       assert.deepEqual(await node.refused([], '', { tool, forTool }), [
         'error',
         `The image has a link or something else in the place of the folder '${target === '/work' ? '/work/in' : target}'`,
