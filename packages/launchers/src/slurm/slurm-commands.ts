@@ -92,6 +92,13 @@ export class SlurmCommands {
     ]);
   }
 
+  /** Whether Slurm finds every process of a job, whatever that has done. @throws EngineFault when the controller does not answer */
+  async findsAllProcesses(): Promise<boolean> {
+    return /^ProctrackType\s*=\s*proctrack\/cgroup\s*$/m.test(
+      await this.answer('scontrol', ['show', 'config']),
+    );
+  }
+
   /** Ends jobs that do not run yet; others go on. @throws EngineFault when the controller does not answer */
   cancelPending(ids: readonly string[]): Promise<void> {
     return this.cancel(['--state=PENDING'], ids);
