@@ -1,4 +1,5 @@
 import type { Schemas } from '@longshore/client';
+import { oneLine } from '@longshore/common/shown-text';
 import type { Command } from 'commander';
 import { EXIT, usageError } from '../cli-error.js';
 import {
@@ -13,7 +14,6 @@ import { labelChanges } from '../runs/inputs.js';
 import { filtersOf, withRunFilters, type FilterFlags } from '../runs/run-filters.js';
 import { RUN_COLUMNS } from '../runs/run-view.js';
 import type { Session } from '../service/session.js';
-import { oneLine } from '../terminal/style.js';
 import { formatTable } from '../terminal/table.js';
 
 const POLL_MS = 500;

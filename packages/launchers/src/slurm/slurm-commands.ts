@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { SettingsError } from '@longshore/common/settings/setting';
-import { oneLine } from '@longshore/common/errors';
+import { oneLine } from '@longshore/common/shown-text';
 import { EngineFault, RunFault } from '@longshore/worker/runtime/runtime';
 import { Semaphore } from '@longshore/common/semaphore';
 

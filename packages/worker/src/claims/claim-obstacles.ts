@@ -1,3 +1,4 @@
+import { oneLine } from '@longshore/common/shown-text';
 import type { NotClaiming } from '../service-api/service-api.js';
 
 /** Code points of a message; the service takes 500 UTF-16 units. */
@@ -19,7 +20,7 @@ export class ClaimObstacles {
 
   /** @param message one line for people, without secrets */
   set(reason: NotClaiming['reason'], message: string): void {
-    const clipped = [...message.replaceAll(/[\p{Cc}\p{Cs}\s]+/gu, ' ').trim()].slice(0, MAX_LENGTH).join('');
+    const clipped = [...oneLine(message)].slice(0, MAX_LENGTH).join('');
     if (this.messages.get(reason) === clipped) return;
     this.messages.set(reason, clipped);
     this.onChange();

@@ -107,6 +107,13 @@ export class FakeDockerEngine {
     }
   }
 
+  /** Ends the output of the only container, which goes on. */
+  endOutput(): void {
+    const { id } = this.container();
+    for (const response of this.attached.get(id) ?? []) response.end();
+    this.attached.delete(id);
+  }
+
   /** Ends the only container. */
   end(exitCode: number, OOMKilled = false): void {
     this.finish(this.container(), exitCode, OOMKilled);

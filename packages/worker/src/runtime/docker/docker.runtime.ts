@@ -199,7 +199,8 @@ export class DockerRuntime implements Runtime {
         onRemoved();
         void opened.close();
       };
-      const parts = { engine, timing, log: this.options.log, attached, onRemoved: onGone };
+      const { hasLog } = features;
+      const parts = { engine, timing, log: this.options.log, attached, hasLog, onRemoved: onGone };
       return new DockerContainer(container, parts);
     } catch (error) {
       attached?.destroy();

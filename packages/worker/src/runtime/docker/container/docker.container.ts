@@ -99,6 +99,8 @@ export interface DockerContainerOptions {
   readonly log: RuntimeLog;
   /** Its output, attached before the start. */
   readonly attached: Readable;
+  /** Whether the engine keeps a log of it. */
+  readonly hasLog: boolean;
   /** Called when the container is removed or could not be removed. */
   readonly onRemoved: () => void;
 }
@@ -117,13 +119,13 @@ export class DockerContainer implements RunningContainer {
     private readonly container: Dockerode.Container,
     private readonly options: DockerContainerOptions,
   ) {
-    const { attached, timing, log } = options;
+    const { attached, timing, log, hasLog } = options;
     const end = this.waitForEnd().finally(() => {
       this.hasEnded = true;
     });
     this.exit = end.then(({ exit }) => exit);
     this.exit.catch(() => undefined);
-    this.output = new ContainerOutput(container, attached, end, timing, log);
+    this.output = new ContainerOutput(container, attached, end, timing, log, hasLog);
     this.lines = this.output.lines();
   }
 

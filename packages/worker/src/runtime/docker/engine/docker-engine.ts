@@ -9,7 +9,8 @@ import {
   readEngineAddress,
   selectedContext,
 } from './engine-address.js';
-import { errorText, oneLine } from '@longshore/common/errors';
+import { errorText } from '@longshore/common/errors';
+import { oneLine } from '@longshore/common/shown-text';
 
 const MAX_MESSAGE_LENGTH = 1_000;
 
