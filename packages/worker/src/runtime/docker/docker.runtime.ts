@@ -27,12 +27,16 @@ import {
 } from './container/docker.container.js';
 import { fillContainer } from './container/container-files.js';
 import { readEngineAddress, type EngineAddress } from './engine/engine-address.js';
-import { createContainer, probeEngine } from './engine-probe.js';
+import { createContainer, probeEngine, withUnstarted } from './engine-probe.js';
 import { faultOf, startVerdict } from './engine/engine-verdict.js';
 import { RunNetworks, type NetworkOptions } from './container/run-network.js';
 import { EngineImages, type ImageOptions } from './images/engine-images.js';
 import { MountFault } from './mounts/sub-folder.js';
 import { VolumeMounts, type PreparedMounts, type VolumeOptions } from './mounts/volume-mounts.js';
+import { ImagePlaces } from './places/image-places.js';
+import { lookupIn } from './places/look-up.js';
+import { outputsAccess, type WithUnstarted } from './places/outputs-access.js';
+import { checkMountedWorkdir, mountedVolumes, type ImageWishes } from './places/place-rules.js';
 import type { WorkerIdentity } from '../../process/worker-identity.js';
 import { NO_VOLUMES, volumeCapabilities } from '../../settings/volumes.js';
 import { SecretMask } from '../../secrets/secret-mask.js';
@@ -67,6 +71,7 @@ export class DockerRuntime implements Runtime {
   private readonly volumes: VolumeMounts;
   private readonly networks: RunNetworks;
   private readonly images: EngineImages;
+  private readonly places: ImagePlaces;
   private connected: Promise<Dockerode> | null = null;
   /** What the containers are for that are being started, run or wait for their removal. */
   private readonly current = new Set<string>();
@@ -86,6 +91,7 @@ export class DockerRuntime implements Runtime {
     this.volumes = new VolumeMounts(options, this.timing);
     this.networks = new RunNetworks(options, this.timing.callMs);
     this.images = new EngineImages(options, () => this.engine());
+    this.places = new ImagePlaces(this.timing);
   }
 
   /** @throws Error that names a volume of SERVICE_WORKER_VOLUMES that the engine does not have */
@@ -129,7 +135,9 @@ export class DockerRuntime implements Runtime {
   async removeLeftovers(): Promise<number> {
     const engine = await this.engine();
     let removed = 0;
-    for (const { Id, Labels } of await this.list(engine, ownLabels(this.options))) {
+    const found = await this.list(engine, ownLabels(this.options));
+    // First those without a run: a volume is removed with its run's container only when no other one has it.
+    for (const { Id, Labels } of found.toSorted(byRun)) {
       const runId = Labels[RUN_LABEL];
       const isNeeded =
         runId === undefined
@@ -185,10 +193,17 @@ export class DockerRuntime implements Runtime {
       const { pids = null, user = null } = this.options;
       const executed = user === null || user === NON_ROOT ? spec : { ...spec, user };
       const features = await this.featuresOf(engine);
+      const image = await this.places.find(engine, spec.image);
+      // To look into a container with mounts, the engine would mount them.
+      const isMounting = spec.mounts.length > 0 || image.volumes.length > 0;
+      const withUnstarted = this.withUnstarted(engine, spec.image, image);
+      if (isMounting) await this.places.check(spec, image, (task) => withUnstarted([], task));
       mounts = await this.volumes.prepare(engine, executed, features);
       const choices = { network, pids, engine: features, mounts: mounts.settings };
       const options = containerOptions(executed, this.options, choices);
       const container = (created = await createContainer(engine, options, timing.startMs));
+      if (!isMounting) await this.places.check(spec, image, (task) => task(container));
+      await checkMountedWorkdir(spec, image, lookupIn(container, timing.callMs));
       if (user === NON_ROOT) await checkUser(container, timing.callMs);
       await fillContainer(container, executed, timing);
       attached = await attachOutput(container, timing.callMs);
@@ -199,7 +214,8 @@ export class DockerRuntime implements Runtime {
         onRemoved();
         void opened.close();
       };
-      const parts = { engine, timing, log: this.options.log, attached, onRemoved: onGone };
+      const withOutputs = outputsAccess(container, spec, timing.callMs, withUnstarted);
+      const parts = { engine, timing, log: this.options.log, attached, withOutputs, onRemoved: onGone };
       return new DockerContainer(container, parts);
     } catch (error) {
       attached?.destroy();
@@ -240,6 +256,22 @@ export class DockerRuntime implements Runtime {
     return null;
   }
 
+  /** Volumes of the image are replaced by what the engine mounts only at a start. */
+  private withUnstarted(engine: Dockerode, image: string, wishes: ImageWishes): WithUnstarted {
+    const volumes = mountedVolumes([], wishes).map(
+      (Target) => ({ Type: 'tmpfs', Source: '', Target }) as const,
+    );
+    return async (mounts, task) => {
+      this.probes += 1;
+      try {
+        const wanted = { image, owner: this.options, mounts: [...volumes, ...mounts] };
+        return await withUnstarted(engine, wanted, this.timing, task);
+      } finally {
+        this.probes -= 1;
+      }
+    };
+  }
+
   private list(engine: Dockerode, label: string[]): Promise<Dockerode.ContainerInfo[]> {
     return withLimit(this.timing.callMs, 'list', (abortSignal) =>
       engine.listContainers({ all: true, filters: { label }, abortSignal }),
@@ -278,6 +310,10 @@ interface StartTry {
   /** Whether the engine started another container after this one failed. */
   readonly isProven: boolean;
   readonly onRemoved: () => void;
+}
+
+function byRun({ Labels: a }: Dockerode.ContainerInfo, { Labels: b }: Dockerode.ContainerInfo): number {
+  return Number(a[RUN_LABEL] !== undefined) - Number(b[RUN_LABEL] !== undefined);
 }
 
 /** Filters of the containers of a worker's id and lock. */
