@@ -146,8 +146,8 @@ describe('mounts of runs on a real engine', skipFor(forTests.skip), () => {
     const killed = await docker.start(spec);
     assert.equal(
       (await volumeNames()).length,
-      4,
-      'the folder, the part of the volume, that of the image and `kept`',
+      5,
+      "the folder, the part of the volume, that of the image, the worker's own and `kept`",
     );
     writeFileSync(join(base, 'out/a/kept'), '');
     assert.equal(await runtime('').removeLeftovers(), 1);

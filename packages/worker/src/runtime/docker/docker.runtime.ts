@@ -1,16 +1,7 @@
 import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import type { Capability } from '@longshore/client/constants';
-import {
-  ATTEMPT_LABEL,
-  checkUser,
-  containerOptions,
-  INSTANCE_LABEL,
-  NON_ROOT,
-  ownerLabels,
-  RUN_LABEL,
-  WORKER_LABEL,
-} from './container/container-options.js';
+import { checkUser, containerOptions, NON_ROOT } from './container/container-options.js';
 import {
   connectEngine,
   engineMessage,
@@ -31,13 +22,13 @@ import { createContainer, probeEngine, withUnstarted } from './engine-probe.js';
 import { faultOf, startVerdict } from './engine/engine-verdict.js';
 import { RunNetworks, type NetworkOptions } from './container/run-network.js';
 import { EngineImages, type ImageOptions } from './images/engine-images.js';
+import { removeAbandoned, removeLeftovers } from './leftover-containers.js';
 import { MountFault } from './mounts/sub-folder.js';
 import { VolumeMounts, type PreparedMounts, type VolumeOptions } from './mounts/volume-mounts.js';
 import { ImagePlaces } from './places/image-places.js';
 import { lookupIn } from './places/look-up.js';
 import { outputsAccess, type WithUnstarted } from './places/outputs-access.js';
 import { checkMountedWorkdir, mountedVolumes, type ImageWishes } from './places/place-rules.js';
-import type { WorkerIdentity } from '../../process/worker-identity.js';
 import { NO_VOLUMES, volumeCapabilities } from '../../settings/volumes.js';
 import { SecretMask } from '../../secrets/secret-mask.js';
 import type { RegistryLogin } from '../../service-api/service-api.js';
@@ -133,35 +124,13 @@ export class DockerRuntime implements Runtime {
   }
 
   async removeLeftovers(): Promise<number> {
-    const engine = await this.engine();
-    let removed = 0;
-    const found = await this.list(engine, ownLabels(this.options));
-    // First those without a run: a volume is removed with its run's container only when no other one has it.
-    for (const { Id, Labels } of found.toSorted(byRun)) {
-      const runId = Labels[RUN_LABEL];
-      const isNeeded =
-        runId === undefined
-          ? this.probes > 0
-          : this.current.has(attemptName(runId, Number(Labels[ATTEMPT_LABEL])));
-      if (isNeeded) continue;
-      await removeContainer(engine.getContainer(Id), this.timing);
-      removed += 1;
-    }
-    return removed;
+    return removeLeftovers(await this.engine(), this.options, this.timing, (attempt) =>
+      attempt === null ? this.probes > 0 : this.current.has(attemptName(attempt.runId, attempt.attempt)),
+    );
   }
 
   async removeAbandoned(isLost: (runId: string, attempt: number) => Promise<boolean>): Promise<number> {
-    const { workerId, instance } = this.options;
-    const engine = await this.engine();
-    let remaining = 0;
-    for (const { Id, Labels } of await this.list(engine, [`${WORKER_LABEL}=${workerId}`])) {
-      const runId = Labels[RUN_LABEL];
-      if (Labels[INSTANCE_LABEL] === instance || runId === undefined) continue;
-      if (await isLost(runId, Number(Labels[ATTEMPT_LABEL])))
-        await removeContainer(engine.getContainer(Id), this.timing);
-      else remaining += 1;
-    }
-    return remaining;
+    return removeAbandoned(await this.engine(), this.options, this.timing, isLost);
   }
 
   async probe(): Promise<void> {
@@ -272,12 +241,6 @@ export class DockerRuntime implements Runtime {
     };
   }
 
-  private list(engine: Dockerode, label: string[]): Promise<Dockerode.ContainerInfo[]> {
-    return withLimit(this.timing.callMs, 'list', (abortSignal) =>
-      engine.listContainers({ all: true, filters: { label }, abortSignal }),
-    );
-  }
-
   private async discard(container: Dockerode.Container): Promise<void> {
     try {
       await removeContainer(container, this.timing);
@@ -310,15 +273,6 @@ interface StartTry {
   /** Whether the engine started another container after this one failed. */
   readonly isProven: boolean;
   readonly onRemoved: () => void;
-}
-
-function byRun({ Labels: a }: Dockerode.ContainerInfo, { Labels: b }: Dockerode.ContainerInfo): number {
-  return Number(a[RUN_LABEL] !== undefined) - Number(b[RUN_LABEL] !== undefined);
-}
-
-/** Filters of the containers of a worker's id and lock. */
-function ownLabels(owner: WorkerIdentity): string[] {
-  return Object.entries(ownerLabels(owner)).map(([name, value]) => `${name}=${value}`);
 }
 
 function attemptName(runId: string, attempt: number): string {
