@@ -130,6 +130,11 @@ const REFUSED: Readonly<Record<string, readonly [image: ImageContents, run: More
     { mounts: [DATA], workdir: '/data/null' },
     "The working directory '/data/null' cannot be used: '/data/null' is a link in the volume",
   ],
+  'a working directory of the image through a link into a volume': [
+    { links: { '/app': '/data' }, changes: ['WORKDIR /app/null'] },
+    { mounts: [DATA] },
+    "The working directory '/data/null' cannot be used: '/data/null' is a link in the volume",
+  ],
   'a volume below a file': [
     { files: ['/f'] },
     { mounts: [{ volume: 'out', path: '/f/a' }] },

@@ -166,13 +166,15 @@ export class DockerRuntime implements Runtime {
       // To look into a container with mounts, the engine would mount them.
       const isMounting = spec.mounts.length > 0 || image.volumes.length > 0;
       const withUnstarted = this.withUnstarted(engine, spec.image, image);
-      if (isMounting) await this.places.check(spec, image, (task) => withUnstarted([], task));
+      const workdir = isMounting
+        ? await this.places.check(spec, image, (task) => withUnstarted([], task))
+        : '/';
       mounts = await this.volumes.prepare(engine, executed, features);
       const choices = { network, pids, engine: features, mounts: mounts.settings };
       const options = containerOptions(executed, this.options, choices);
       const container = (created = await createContainer(engine, options, timing.startMs));
-      if (!isMounting) await this.places.check(spec, image, (task) => task(container));
-      await checkMountedWorkdir(spec, image, lookupIn(container, timing.callMs));
+      if (isMounting) await checkMountedWorkdir(workdir, spec.mounts, lookupIn(container, timing.callMs));
+      else await this.places.check(spec, image, (task) => task(container));
       if (user === NON_ROOT) await checkUser(container, timing.callMs);
       await fillContainer(container, executed, timing);
       attached = await attachOutput(container, timing.callMs);

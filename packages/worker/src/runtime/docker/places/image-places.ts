@@ -1,13 +1,17 @@
 import type Dockerode from 'dockerode';
-import type { ContainerSpec } from '../../runtime.js';
+import { RunFault, type ContainerSpec } from '../../runtime.js';
 import { withLimit } from '../engine/docker-engine.js';
 import type { Found, Lookup } from './follow.js';
 import { lookupIn } from './look-up.js';
 import { checkPlaces, type ImageWishes } from './place-rules.js';
 
 /** How many images, and paths of each, are remembered. */
-const MAX_IMAGES = 200;
-const MAX_PATHS = 2_000;
+const MAX_IMAGES = 100;
+const MAX_PATHS = 200;
+
+/** What an image may say. The kernel takes no longer path. */
+const MAX_VOLUMES = 100;
+const MAX_LENGTH = 4_095;
 
 /** An image, which never changes under its id. */
 export interface KnownImage extends ImageWishes {
@@ -16,7 +20,7 @@ export interface KnownImage extends ImageWishes {
 }
 
 /** Gives a container of the image, in which nothing is mounted, to a task. */
-type WithContainer = (task: (container: Dockerode.Container) => Promise<void>) => Promise<void>;
+type WithContainer = (task: (container: Dockerode.Container) => Promise<string>) => Promise<string>;
 
 /** Looks into images before containers of them are filled and started, once for each path of an image. */
 export class ImagePlaces {
@@ -35,11 +39,14 @@ export class ImagePlaces {
     const { Volumes, WorkingDir }: { Volumes?: unknown; WorkingDir?: unknown } = Object(Config);
     const volumes = Object.keys(Object(Volumes));
     const workdir = typeof WorkingDir === 'string' ? WorkingDir : '';
+    if (volumes.length > MAX_VOLUMES || [...volumes, workdir].some(({ length }) => length > MAX_LENGTH))
+      throw new RunFault('The image has too many volumes (VOLUME), or too long a path in VOLUME or WORKDIR');
     return this.remember(Id, this.images.get(Id) ?? { volumes, workdir, paths: new Map() });
   }
 
   /**
    * @param open is called only when something is not known yet
+   * @returns the working directory, without links of the image
    * @throws RunFault when something may not be where it is wanted
    * @throws Error of the engine
    */
@@ -47,12 +54,12 @@ export class ImagePlaces {
     wanted: Pick<ContainerSpec, 'mounts' | 'files' | 'workdir'>,
     image: KnownImage,
     open: WithContainer,
-  ): Promise<void> {
+  ): Promise<string> {
     try {
-      await checkPlaces(wanted, image, (path) => knownOf(image, path));
+      return await checkPlaces(wanted, image, (path) => knownOf(image, path));
     } catch (error) {
       if (!(error instanceof NotLookedUp)) throw error;
-      await open((container) => this.look(container, wanted, image));
+      return open((container) => this.look(container, wanted, image));
     }
   }
 
@@ -60,7 +67,7 @@ export class ImagePlaces {
     container: Dockerode.Container,
     wanted: Pick<ContainerSpec, 'mounts' | 'files' | 'workdir'>,
     image: KnownImage,
-  ): Promise<void> {
+  ): Promise<string> {
     const { callMs, startMs } = this.limits;
     const lookup = lookupIn(container, callMs);
     const found = new Map<string, Promise<Found>>();
@@ -71,16 +78,12 @@ export class ImagePlaces {
       found.set(path, asked);
       return asked;
     };
-    const checked = withLimit(startMs, 'archive', () => checkPlaces(wanted, image, once));
-    try {
-      await checked;
-    } finally {
-      await Promise.allSettled(found.values());
-    }
+    const workdir = await withLimit(startMs, 'archive', () => checkPlaces(wanted, image, once));
     // Otherwise nothing was there because the container was gone.
     if ((await lookup('/')).kind !== 'folder') throw new Error('the container that was looked into is gone');
     if (image.paths.size + found.size > MAX_PATHS) image.paths.clear();
-    for (const [path, asked] of found) image.paths.set(path, await asked);
+    if (found.size <= MAX_PATHS) for (const [path, asked] of found) image.paths.set(path, await asked);
+    return workdir;
   }
 
   private remember(id: string, image: KnownImage): KnownImage {

@@ -30,9 +30,12 @@ const ENGINE_FILES = [
   '/etc/hosts',
   '/etc/hostname',
   '/etc/resolv.conf',
+  '/etc/passwd',
+  '/etc/group',
   '/sbin/docker-init',
   '/run/.containerenv',
   '/run/podman-init',
+  '/run/secrets',
   // What hooks add for GPUs.
   '/usr/bin/nvidia-smi',
   '/usr/lib/x86_64-linux-gnu/libcuda.so.1',
@@ -45,31 +48,33 @@ const ENGINE_FILES = [
  * could lead to the system, to the worker's own folder, or into a volume, where another container exchanges folders and links
  * while the engine mounts.
  * @param lookup into the image, without anything mounted
+ * @returns the working directory, without links of the image
  * @throws RunFault that names the path
  */
-export async function checkPlaces(wanted: Wanted, image: ImageWishes, lookup: Lookup): Promise<void> {
+export async function checkPlaces(wanted: Wanted, image: ImageWishes, lookup: Lookup): Promise<string> {
   const { mounts, workdir } = wanted;
   const places = placesOf(wanted, image);
   for (const place of places) checkText(place, mounts);
   const directory = workdirPlace(workdir);
-  await Promise.all([
-    ...[...OWN_PLACES, ...places, ...directory].map((place) => checkFound(place, lookup)),
-    ...(workdir === null && image.workdir !== '' ? [checkImageWorkdir(image.workdir, lookup)] : []),
+  const [place] = await Promise.all([
+    workdir ?? imageWorkdir(image, lookup),
+    ...[...OWN_PLACES, ...places, ...directory].map((one) => checkFound(one, lookup)),
     ...ENGINE_FILES.flatMap((file) => volumesOf(mounts).map((path) => checkApart(path, file, lookup))),
   ]);
+  return place;
 }
 
 /**
  * Decides about a working directory within a volume, where the image says nothing.
+ * @param path without links of the image
  * @param lookup into the container, with its mounts
  * @throws RunFault when it passes a link of the volume
  */
 export async function checkMountedWorkdir(
-  { mounts, workdir }: Wanted,
-  image: ImageWishes,
+  path: string,
+  mounts: Wanted['mounts'],
   lookup: Lookup,
 ): Promise<void> {
-  const path = workdir ?? clean(image.workdir);
   if (volumesOf(mounts).some((volume) => path !== volume && isWithin(path, volume)))
     await checkFound({ name: 'working directory', path, kind: 'folder' }, lookup, 'volume');
 }
@@ -123,10 +128,12 @@ async function checkFound(place: Place, lookup: Lookup, where = 'image'): Promis
 }
 
 /** Links are usual in it, and harmless, since only the program goes there. */
-async function checkImageWorkdir(path: string, lookup: Lookup): Promise<void> {
-  const { place } = await follow(clean(path), lookup);
+async function imageWorkdir({ workdir }: ImageWishes, lookup: Lookup): Promise<string> {
+  if (workdir === '') return '/';
+  const { place } = await follow(clean(workdir), lookup);
   const system = SYSTEM_FOLDERS.find((folder) => isWithin(place, folder));
-  if (system !== undefined) throw refused({ name: 'WORKDIR of the image', path }, `it is in ${system}`);
+  if (system === undefined) return place;
+  throw refused({ name: 'WORKDIR of the image', path: workdir }, `it is in ${system}`);
 }
 
 async function checkApart(volume: string, file: string, lookup: Lookup): Promise<void> {
