@@ -246,7 +246,7 @@ describe('places in a container on a real engine', skipFor(forTests.skip), () =>
     const { Id } = await forTests.engine.docker.getImage(image).inspect();
     const since = Math.floor(Date.now() / 1000);
     const creates = async (): Promise<number> => {
-      const filters = { type: ['container'], event: ['create'], image: [Id] };
+      const filters = { event: ['create'], image: [Id] };
       const until = Math.ceil(Date.now() / 1000);
       const events = await forTests.engine.docker.getEvents({ since, until, filters });
       let text = '';
