@@ -10,6 +10,7 @@ const NAME_FORM =
 const PATH_FORM =
   'an absolute path of at most 512 characters without control characters, colons and parts that are empty, . or .., ' +
   'not / and not in /longshore, /proc, /sys, /dev';
+const WORKDIR_RULE = `workdir must be ${PATH_FORM.replace('not / and ', '')}`;
 const SUB_PATH_RULE =
   'mounts[0].sub_path must be a relative path of at most 512 characters without control characters and parts that are empty, . or ..';
 const EITHER_MOUNT = 'mounts[0] must have either volume or scratch_mb';
@@ -54,6 +55,17 @@ const REFUSED: readonly Refusal[] = [
     '/a\nb',
     `/${'a'.repeat(512)}`,
     1,
+  ]),
+  ...each(WORKDIR_RULE, (workdir) => ({ workdir }), [
+    '/proc/self/fd/7',
+    '/dev',
+    '/sys/x',
+    '/longshore',
+    '/a/../b',
+    '/a/./b',
+    '//a',
+    '/a/',
+    '/a:b',
   ]),
   ...each(
     'user must be the number of a user, or those of a user and a group as 1000:1000',

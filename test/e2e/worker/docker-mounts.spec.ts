@@ -14,6 +14,7 @@ import {
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, beforeEach, describe, it } from 'vitest';
+import { RUN_LABEL } from '@longshore/worker/runtime/docker/container/container-options';
 import { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
 import type { ContainerSpec } from '@longshore/worker/runtime/runtime';
 import { parseVolumes } from '@longshore/worker/settings/volumes';
@@ -146,8 +147,8 @@ describe('mounts of runs on a real engine', skipFor(forTests.skip), () => {
     const killed = await docker.start(spec);
     assert.equal(
       (await volumeNames()).length,
-      4,
-      'the folder, the part of the volume, that of the image and `kept`',
+      5,
+      "the folder, the part of the volume, that of the image, the worker's own and `kept`",
     );
     writeFileSync(join(base, 'out/a/kept'), '');
     assert.equal(await runtime('').removeLeftovers(), 1);
@@ -242,7 +243,9 @@ describe('mounts of runs on a real engine', skipFor(forTests.skip), () => {
     const start = docker.start({ ...containerSpec(image), args: ['ls /out'], mounts: [inOut('a')] });
     const settled = new AbortController();
     void start.finally(() => settled.abort()).catch(() => undefined);
-    while (!settled.signal.aborted && (await forTests.engine.containerIds()).length === 0) await sleep(1);
+    const ofRuns = async (): Promise<unknown[]> =>
+      forTests.engine.docker.listContainers({ all: true, filters: { label: [RUN_LABEL] } });
+    while (!settled.signal.aborted && (await ofRuns()).length === 0) await sleep(1);
     renameSync(join(out, 'a'), join(out, 'moved'));
     symlinkSync('/etc', join(out, 'a'));
     const container = await start;

@@ -55,6 +55,32 @@ export async function withProbeImage(
   }
 }
 
+/**
+ * Creates a container that is never started, for the time of a task.
+ * @param image its volumes must be at the targets of the mounts, or the engine makes folders for them
+ */
+export async function withUnstarted<T>(
+  engine: Dockerode,
+  { image, owner, mounts }: Unstarted,
+  timing: ContainerTiming,
+  task: (container: Dockerode.Container) => Promise<T>,
+): Promise<T> {
+  const { HostConfig, ...options } = probeOptions(image, owner);
+  const body = { ...options, HostConfig: { ...HostConfig, NetworkMode: 'none', Mounts: [...mounts] } };
+  const container = await createContainer(engine, body, timing.startMs);
+  try {
+    return await task(container);
+  } finally {
+    await removeContainer(container, timing);
+  }
+}
+
+interface Unstarted {
+  readonly image: string;
+  readonly owner: WorkerIdentity;
+  readonly mounts: readonly Dockerode.MountSettings[];
+}
+
 /** Creates a container. */
 export function createContainer(
   engine: Dockerode,

@@ -1,10 +1,9 @@
 import type Dockerode from 'dockerode';
 import type { WorkerIdentity } from '../../../process/worker-identity.js';
 import { withLimit, type EngineFeatures } from '../engine/docker-engine.js';
+import { CONTAINER_FOLDER } from '../../container-places.js';
+import { hasVolume } from '../places/place-rules.js';
 import { RunFault, workerEnvironment, type ContainerLimits, type ContainerSpec } from '../../runtime.js';
-
-/** Folder of the input and the output file inside the container. */
-export const CONTAINER_FOLDER = '/longshore';
 
 /** Processes and threads that one container may have at once without a setting: so many, and so many for each core. */
 const PIDS = { base: 1024, perCore: 256 };
@@ -78,7 +77,7 @@ export function containerOptions(
   owner: WorkerIdentity,
   { network, engine, pids, mounts }: EngineChoices,
 ): Dockerode.ContainerCreateOptions {
-  const Mounts = [...mounts, ...scratchMounts(spec)];
+  const Mounts = [...mounts, ...namelessVolumes(scratchPaths(spec.mounts)), ...ownVolume(spec)];
   return {
     Image: spec.image,
     AttachStdin: false,
@@ -115,15 +114,20 @@ export function containerOptions(
   };
 }
 
-/** Volumes without names, which the engine removes with the container. */
-function scratchMounts({ mounts }: ContainerSpec): Dockerode.MountSettings[] {
+/** Empty ones, which the engine removes with the container. */
+function namelessVolumes(targets: readonly string[]): Dockerode.MountSettings[] {
   const DriverConfig = { Name: 'local', Options: {} };
-  return scratchPaths(mounts).map((Target) => ({
+  return targets.map((Target) => ({
     Type: 'volume',
     Source: '',
     Target,
     VolumeOptions: { NoCopy: true, Labels: {}, DriverConfig },
   }));
+}
+
+/** A volume for the worker's own folder, if the outputs have to be read without the container: see `outputs-access.ts`. */
+function ownVolume({ mounts }: ContainerSpec): Dockerode.MountSettings[] {
+  return hasVolume(mounts) ? namelessVolumes([CONTAINER_FOLDER]) : [];
 }
 
 /** Where a container has its empty folders. */

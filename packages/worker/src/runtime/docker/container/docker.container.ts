@@ -16,6 +16,7 @@ import {
 import { readOutputFile } from './container-files.js';
 import { engineMessage, engineStatus, requestWait, withLimit } from '../engine/docker-engine.js';
 import { ContainerOutput, settlesWithin, type ContainerEnd } from './container-output.js';
+import type { WithOutputs } from '../places/outputs-access.js';
 import { READ_AHEAD, type ReadAheadLimits } from './read-ahead.js';
 import { refusedOutputs } from '../../outputs.js';
 
@@ -101,6 +102,7 @@ export interface DockerContainerOptions {
   readonly attached: Readable;
   /** Whether the engine keeps a log of it. */
   readonly hasLog: boolean;
+  readonly withOutputs: WithOutputs;
   /** Called when the container is removed or could not be removed. */
   readonly onRemoved: () => void;
 }
@@ -162,9 +164,7 @@ export class DockerContainer implements RunningContainer {
       pauseMs = Math.min(pauseMs * 2, this.options.timing.retryMs * 16)
     ) {
       try {
-        return await withLimit(this.options.timing.callMs, 'archive', (abortSignal) =>
-          readOutputFile(this.container, abortSignal),
-        );
+        return await this.inOutputs(readOutputFile);
       } catch (error) {
         if (error instanceof RunFault) throw error;
         const status = engineStatus(error);
@@ -184,13 +184,20 @@ export class DockerContainer implements RunningContainer {
   /** Whether the engine can read the files of the container at all. */
   private async isReadable(): Promise<boolean> {
     try {
-      await withLimit(this.options.timing.callMs, 'archive', (abortSignal) =>
-        this.container.infoArchive({ path: '/', abortSignal }),
-      );
+      await this.inOutputs((container, abortSignal) => container.infoArchive({ path: '/', abortSignal }));
       return true;
     } catch {
       return false;
     }
+  }
+
+  private inOutputs<T>(
+    read: (container: Dockerode.Container, abortSignal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { timing, withOutputs } = this.options;
+    return withOutputs((container) =>
+      withLimit(timing.callMs, 'archive', (abortSignal) => read(container, abortSignal)),
+    );
   }
 
   async remove(): Promise<void> {
