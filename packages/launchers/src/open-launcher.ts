@@ -39,6 +39,7 @@ function createEngine(engine: EngineSettings, { settings, workerId, env, logger 
         ...options,
         settings: engine.settings,
         volumes,
+        maxGraceSeconds: settings.maxGraceSeconds,
         fixedResources: cpuCores !== null && ramMb !== null,
       });
     case 'slurm':

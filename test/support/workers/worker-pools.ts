@@ -33,6 +33,7 @@ export function beat(id: string, runs?: readonly string[], more: Partial<Heartbe
     tags: [],
     capabilities: [],
     engine: null,
+  containerEngine: null,
     notClaiming: [],
     ...(runs && { runningOps: runs.map(reported) }),
     ...more,

@@ -179,12 +179,18 @@ export class FakeEngine implements Engine {
     return this.cluster.jobs.get(nameOf(key))?.keptSecrets ?? null;
   }
 
+  readonly killed: JobKey[] = [];
+
   async remove(key: JobKey): Promise<void> {
     this.check();
     if (!this.cluster.jobs.has(nameOf(key))) return;
     this.cluster.removals.push(nameOf(key));
     await this.cluster.onRemove(key);
     this.cluster.vanish(key.runId, key.attempt);
+  }
+
+  async kill(key: JobKey): Promise<void> {
+    this.killed.push(key);
   }
 
   capacity(): Resources {

@@ -31,7 +31,7 @@ describe('a heartbeat', () => {
   test('tells all of a worker, and is answered with the worker timeout and the limit of bodies', async () => {
     const headers = { 'X-Worker-Timeout': '7.5', 'X-Max-Body-Bytes': '1048576' };
     const service = new StubService(() => Response.json({ id: WORKER }, { headers }));
-    const value = { workerTimeoutSeconds: 7.5, maxBodyBytes: 1_048_576, lostRuns: null };
+    const value = { workerTimeoutSeconds: 7.5, maxBodyBytes: 1_048_576, lostRuns: null, killedRuns: [] };
     assert.deepEqual(await service.api.heartbeat(REPORT, CALL), { kind: 'ok', value });
     assert.equal(service.received[0]?.route, 'POST /workers/heartbeat');
     assert.equal(service.received[0]?.headers.get('X-API-Key'), 'secret');
@@ -52,7 +52,7 @@ describe('a heartbeat', () => {
     for (const odd of ['soon', '0', '-1', 'Infinity', '']) {
       const headers = { 'X-Worker-Timeout': odd, 'X-Max-Body-Bytes': odd };
       const { api } = new StubService(() => Response.json({ id: WORKER }, { headers }));
-      const unknown = { workerTimeoutSeconds: null, maxBodyBytes: null, lostRuns: null };
+      const unknown = { workerTimeoutSeconds: null, maxBodyBytes: null, lostRuns: null, killedRuns: [] };
       assert.deepEqual(await api.heartbeat(REPORT, CALL), { kind: 'ok', value: unknown });
     }
   });

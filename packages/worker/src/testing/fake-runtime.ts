@@ -91,6 +91,7 @@ export class FakeContainer implements RunningContainer {
 
 export class FakeRuntime implements Runtime {
   readonly name = 'process';
+  readonly containerEngine = null;
   readonly containers: FakeContainer[] = [];
   readonly pulls: string[] = [];
   /** Images of claimed runs. */
