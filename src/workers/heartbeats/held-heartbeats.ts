@@ -59,7 +59,7 @@ export class LostRuns {
       report.length === 0 ? [] : within(this.#queries.load(report)),
       ending.length === 0 ? [] : within(this.slots.findKilled(workerId, ending)),
     ]);
-    return { lost, killed: killed ?? [] };
+    return { lost: lost ?? null, killed: killed ?? [] };
   }
 
   /** Waits until the worker loses one of the runs, or is to kill one. After the timeout or an abort, what the last look has found. */

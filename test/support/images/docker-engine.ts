@@ -42,12 +42,31 @@ export interface EngineForTests {
 export interface EngineOptions {
   /** Maps the users of containers to those from this number on (`userns-remap`). */
   readonly remappedTo?: number;
+  /** The program that executes containers in place of runc: the engine's default runtime, by its name. */
+  readonly ociRuntime?: string;
   /** Gives the engine a network namespace, in which containers get networks, and its host this address with a web server. */
   readonly hostAddress?: string;
   /** Gives the engine a disk of this size in MB for images and containers. */
   readonly diskMb?: number;
   /** Makes the engine take requests for GPUs: containers get `NVIDIA_VISIBLE_DEVICES`, and nothing else of them. */
   readonly hasGpus?: boolean;
+}
+
+/** What LONGSHORE_TEST_ENGINE makes of engines for which a test asks for nothing of that kind. */
+const VARIANTS: Readonly<Record<string, EngineOptions>> = {
+  runc: {},
+  userns: { remappedTo: 300_000 },
+  crun: { ociRuntime: 'crun' },
+};
+
+/** @throws Error when LONGSHORE_TEST_ENGINE names no kind of engine */
+function variant({ hostAddress, remappedTo }: EngineOptions): EngineOptions {
+  const name = process.env['LONGSHORE_TEST_ENGINE'] || 'runc';
+  const options = VARIANTS[name];
+  if (options === undefined)
+    throw new Error(`LONGSHORE_TEST_ENGINE is '${name}', and must be one of ${Object.keys(VARIANTS).join(', ')}`);
+  // An engine has a namespace of its own for one of the two.
+  return hostAddress !== undefined || remappedTo !== undefined ? {} : options;
 }
 
 const started = new Set<TestEngine>();
@@ -62,8 +81,9 @@ atEndOfFile(async () => {
  * when CI=true or LONGSHORE_REQUIRE_ENGINE=1 say that they must run.
  * @throws Error with the reason when an engine is required and cannot be started
  */
-export async function startTestEngine(options: EngineOptions = {}): Promise<EngineForTests> {
-  let reason = missingForEngine();
+export async function startTestEngine(asked: EngineOptions = {}): Promise<EngineForTests> {
+  const options = { ...variant(asked), ...asked };
+  let reason = missingForEngine(options.ociRuntime);
   let engine: TestEngine | null = null;
   if (reason === null) {
     try {
@@ -138,10 +158,14 @@ export class TestEngine {
     const { folder } = this;
     const roots = ['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'exec')];
     const own = [...roots, '--pidfile', join(folder, 'pid'), '--host', this.host];
-    const { remappedTo, hostAddress } = this.options;
+    const { remappedTo, hostAddress, ociRuntime } = this.options;
     const hostsNetwork = ['--iptables=false', '--ip6tables=false', '--ip-forward=false', '--ip-masq=false'];
     const network = ['--bridge=none', ...(hostAddress === undefined ? hostsNetwork : [])];
-    const flags = [...own, ...network, '--userland-proxy=false', '--shutdown-timeout=5'];
+    const runtime =
+      ociRuntime === undefined
+        ? []
+        : [`--add-runtime=${ociRuntime}=/usr/bin/${ociRuntime}`, `--default-runtime=${ociRuntime}`];
+    const flags = [...own, ...network, ...runtime, '--userland-proxy=false', '--shutdown-timeout=5'];
     if (remappedTo !== undefined)
       this.daemon = this.spawn('dockerd', [...this.remapping(remappedTo), ...flags], 'unshare');
     else if (hostAddress !== undefined)
