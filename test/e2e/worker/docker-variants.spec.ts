@@ -21,11 +21,16 @@ interface Variant {
 }
 
 const VARIANTS: readonly Variant[] = [
-  { what: 'whose users are others on the host', options: { remappedTo: 300_000 }, runtime: 'runc', root: 300_000 },
+  {
+    what: 'whose users are others on the host',
+    options: { remappedTo: 300_000 },
+    runtime: 'runc',
+    root: 300_000,
+  },
   { what: 'whose runtime is crun', options: { ociRuntime: 'crun' }, runtime: 'crun', root: 0 },
 ];
 
-// Longer than the tier needs for one: LONGSHORE_TEST_ENGINE runs all specs of Docker on such an engine.
+// LONGSHORE_TEST_ENGINE runs all specs of Docker on such an engine.
 for (const variant of VARIANTS) {
   const forTests = await startTestEngine(variant.options);
 
@@ -68,7 +73,9 @@ for (const variant of VARIANTS) {
       const { printed } = await execute(
         'grep -E "^(CapEff|CapBnd|NoNewPrivs|Seccomp):" /proc/self/status; cat /proc/self/uid_map',
       );
-      const [bounding, effective, privileges, filter, map = ''] = printed.toSorted().map((line) => line.trim());
+      const [bounding, effective, privileges, filter, map = ''] = printed
+        .toSorted()
+        .map((line) => line.trim());
       const found = printed.join('\n');
       assert.match(found, /^CapEff:\s+0+$/m, `${bounding} ${effective}`);
       assert.match(found, /^CapBnd:\s+0+$/m);
@@ -91,7 +98,8 @@ for (const variant of VARIANTS) {
 
     it('gets inputs and files, and gives back outputs, as its user', async () => {
       const files = [{ path: '/etc/own/secret', content: 'of the run', mode: 0o400, isSecret: true }];
-      const script = 'id -u; id -g; cat /etc/own/secret; echo; cat "$SERVICE_INPUT_PATH" >"$SERVICE_OUTPUT_PATH"';
+      const script =
+        'id -u; id -g; cat /etc/own/secret; echo; cat "$SERVICE_INPUT_PATH" >"$SERVICE_OUTPUT_PATH"';
       for (const [user, ids] of [
         [null, ['0', '0']],
         ['4711:4712', ['4711', '4712']],
@@ -119,9 +127,12 @@ for (const variant of VARIANTS) {
       const limits = { ...containerSpec(image).limits, ramMb: 16 };
       const { exit } = await execute('tail -c 64m /dev/zero | wc -c; exit 1', { limits });
       assert.equal(exit.exitCode !== 0, true);
-      const { printed } = await execute('cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null', {
-        limits,
-      });
+      const { printed } = await execute(
+        'cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null',
+        {
+          limits,
+        },
+      );
       assert.deepEqual(printed, [String(16 * 2 ** 20)]);
     });
 

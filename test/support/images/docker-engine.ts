@@ -64,7 +64,9 @@ function variant({ hostAddress, remappedTo }: EngineOptions): EngineOptions {
   const name = process.env['LONGSHORE_TEST_ENGINE'] || 'runc';
   const options = VARIANTS[name];
   if (options === undefined)
-    throw new Error(`LONGSHORE_TEST_ENGINE is '${name}', and must be one of ${Object.keys(VARIANTS).join(', ')}`);
+    throw new Error(
+      `LONGSHORE_TEST_ENGINE is '${name}', and must be one of ${Object.keys(VARIANTS).join(', ')}`,
+    );
   // An engine has a namespace of its own for one of the two.
   return hostAddress !== undefined || remappedTo !== undefined ? {} : options;
 }
@@ -170,6 +172,8 @@ export class TestEngine {
       this.daemon = this.spawn('dockerd', [...this.remapping(remappedTo), ...flags], 'unshare');
     else if (hostAddress !== undefined)
       this.daemon = this.spawn('dockerd', [...this.ownNetwork(hostAddress), ...flags], 'unshare');
+    else if (ociRuntime !== undefined)
+      this.daemon = this.spawn('dockerd', [...this.withoutUnified(), ...flags], 'unshare');
     else this.daemon = this.spawn('dockerd', flags);
     await this.ready(this.daemon, 'dockerd', () => this.docker.ping());
   }
@@ -342,6 +346,16 @@ export class TestEngine {
     const script =
       'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec dockerd --userns-remap=daemon "$@"';
     return ['--mount', '--propagation', 'private', 'sh', '-c', script, file];
+  }
+
+  /**
+   * Arguments of `unshare` that start dockerd without the second version of control groups beside the first: crun refuses
+   * both at once.
+   */
+  private withoutUnified(): string[] {
+    const script =
+      'if [ -d /sys/fs/cgroup/unified ]; then umount /sys/fs/cgroup/unified; fi && exec dockerd "$@"';
+    return ['--mount', '--propagation', 'private', 'sh', '-c', script, 'sh'];
   }
 
   /** Arguments of `unshare` that start dockerd in a network with nothing but this address. The web server ends with it. */

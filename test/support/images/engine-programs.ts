@@ -9,7 +9,13 @@ export const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin:/usr/bin:/bin`
 /** What this machine lacks to start an engine, in one sentence; null when nothing is missing. */
 export function missingForEngine(ociRuntime?: string): string | null {
   if (process.platform !== 'linux') return 'no container engine: the tests start one on Linux only';
-  const needed = ['dockerd', 'docker-registry', 'iptables', 'tar', ...(ociRuntime === undefined ? [] : [ociRuntime])];
+  const needed = [
+    'dockerd',
+    'docker-registry',
+    'iptables',
+    'tar',
+    ...(ociRuntime === undefined ? [] : [ociRuntime]),
+  ];
   const missing = needed.filter((command) => !isCommand(command));
   if (!existsSync(BUSYBOX)) missing.push('a static busybox');
   if (missing.length > 0)
