@@ -23,6 +23,7 @@ import { connectEngine } from '@longshore/worker/runtime/docker/engine/docker-en
 import { processStamp } from '@longshore/worker/runtime/process/process-table';
 import { atEndOfFile } from '../clean-up.js';
 import { cleanEngineFolder, sweepEngineFolders } from './engine-leftovers.js';
+import { inVariant, runtimeFlags } from './engine-variants.js';
 import { BUSYBOX, missingForEngine, PATH } from './engine-programs.js';
 import { SmallDisk } from '../postgres/small-disk.js';
 import { freePort } from '../programs/free-port.js';
@@ -52,25 +53,6 @@ export interface EngineOptions {
   readonly hasGpus?: boolean;
 }
 
-/** What LONGSHORE_TEST_ENGINE makes of engines for which a test asks for nothing of that kind. */
-const VARIANTS: Readonly<Record<string, EngineOptions>> = {
-  runc: {},
-  userns: { remappedTo: 300_000 },
-  crun: { ociRuntime: 'crun' },
-};
-
-/** @throws Error when LONGSHORE_TEST_ENGINE names no kind of engine */
-function variant({ hostAddress, remappedTo }: EngineOptions): EngineOptions {
-  const name = process.env['LONGSHORE_TEST_ENGINE'] || 'runc';
-  const options = VARIANTS[name];
-  if (options === undefined)
-    throw new Error(
-      `LONGSHORE_TEST_ENGINE is '${name}', and must be one of ${Object.keys(VARIANTS).join(', ')}`,
-    );
-  // An engine has a namespace of its own for one of the two.
-  return hostAddress !== undefined || remappedTo !== undefined ? {} : options;
-}
-
 const started = new Set<TestEngine>();
 
 atEndOfFile(async () => {
@@ -84,7 +66,7 @@ atEndOfFile(async () => {
  * @throws Error with the reason when an engine is required and cannot be started
  */
 export async function startTestEngine(asked: EngineOptions = {}): Promise<EngineForTests> {
-  const options = { ...variant(asked), ...asked };
+  const options = inVariant(asked);
   let reason = missingForEngine(options.ociRuntime);
   let engine: TestEngine | null = null;
   if (reason === null) {
@@ -163,17 +145,12 @@ export class TestEngine {
     const { remappedTo, hostAddress, ociRuntime } = this.options;
     const hostsNetwork = ['--iptables=false', '--ip6tables=false', '--ip-forward=false', '--ip-masq=false'];
     const network = ['--bridge=none', ...(hostAddress === undefined ? hostsNetwork : [])];
-    const runtime =
-      ociRuntime === undefined
-        ? []
-        : [`--add-runtime=${ociRuntime}=/usr/bin/${ociRuntime}`, `--default-runtime=${ociRuntime}`];
+    const runtime = runtimeFlags(ociRuntime, folder);
     const flags = [...own, ...network, ...runtime, '--userland-proxy=false', '--shutdown-timeout=5'];
     if (remappedTo !== undefined)
       this.daemon = this.spawn('dockerd', [...this.remapping(remappedTo), ...flags], 'unshare');
     else if (hostAddress !== undefined)
       this.daemon = this.spawn('dockerd', [...this.ownNetwork(hostAddress), ...flags], 'unshare');
-    else if (ociRuntime !== undefined)
-      this.daemon = this.spawn('dockerd', [...this.withoutUnified(), ...flags], 'unshare');
     else this.daemon = this.spawn('dockerd', flags);
     await this.ready(this.daemon, 'dockerd', () => this.docker.ping());
   }
@@ -346,16 +323,6 @@ export class TestEngine {
     const script =
       'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec dockerd --userns-remap=daemon "$@"';
     return ['--mount', '--propagation', 'private', 'sh', '-c', script, file];
-  }
-
-  /**
-   * Arguments of `unshare` that start dockerd without the second version of control groups beside the first: crun refuses
-   * both at once.
-   */
-  private withoutUnified(): string[] {
-    const script =
-      'if [ -d /sys/fs/cgroup/unified ]; then umount /sys/fs/cgroup/unified; fi && exec dockerd "$@"';
-    return ['--mount', '--propagation', 'private', 'sh', '-c', script, 'sh'];
   }
 
   /** Arguments of `unshare` that start dockerd in a network with nothing but this address. The web server ends with it. */
