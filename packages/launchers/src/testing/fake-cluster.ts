@@ -38,6 +38,10 @@ export class FakeCluster {
   readonly submitted: string[] = [];
   /** Names of removed jobs. */
   readonly removals: string[] = [];
+  /** Names of jobs whose grace was cut short. */
+  readonly killed: string[] = [];
+  /** Called for each of these. */
+  onKill: (key: JobKey) => void = () => undefined;
   /** Whether the API does not answer: lists stay as they are. */
   isDown = false;
   /** Called for each submission; throws to refuse it. */
@@ -179,8 +183,6 @@ export class FakeEngine implements Engine {
     return this.cluster.jobs.get(nameOf(key))?.keptSecrets ?? null;
   }
 
-  readonly killed: JobKey[] = [];
-
   async remove(key: JobKey): Promise<void> {
     this.check();
     if (!this.cluster.jobs.has(nameOf(key))) return;
@@ -190,7 +192,8 @@ export class FakeEngine implements Engine {
   }
 
   async kill(key: JobKey): Promise<void> {
-    this.killed.push(key);
+    this.cluster.killed.push(nameOf(key));
+    this.cluster.onKill(key);
   }
 
   capacity(): Resources {

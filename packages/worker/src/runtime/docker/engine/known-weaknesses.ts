@@ -87,7 +87,12 @@ function isClosed(version: Version, closedBy: readonly string[]): boolean {
 function parse(text: string): Version | null {
   const [found, major, minor, patch, candidate] = FORM.exec(text.trim()) ?? [];
   if (found === undefined) return null;
-  return [Number(major), Number(minor), Number(patch), candidate === undefined ? Infinity : Number(candidate)];
+  return [
+    Number(major),
+    Number(minor),
+    Number(patch),
+    candidate === undefined ? Infinity : Number(candidate),
+  ];
 }
 
 function compare(a: Version, b: Version): number {
