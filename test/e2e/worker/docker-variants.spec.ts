@@ -1,5 +1,13 @@
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, describe, it } from 'vitest';
 import type { DockerRuntime } from '@longshore/worker/runtime/docker/docker.runtime';
@@ -124,6 +132,14 @@ for (const variant of VARIANTS) {
       assert.deepEqual(printed, ['content', 'y']);
       assert.equal(readFileSync(join(base, 'out', part, 'a'), 'utf8'), 'result\n');
       assert.equal(statSync(join(base, 'out', part, 'a')).uid, variant.root + 4711);
+    });
+
+    it('never writes into a part of a volume that it may only read', async () => {
+      const mounts = [{ volume: 'out', path: '/out', read_only: true, sub_path: 'part' }];
+      mkdirSync(join(base, 'out/part'), { mode: 0o777 });
+      const refused = /^Error: This worker cannot mount a part \(sub_path\) of the volume 'out'/;
+      await assert.rejects(execute('echo x >/out/x', { mounts }), refused);
+      assert.deepEqual(readdirSync(join(base, 'out/part')), []);
     });
 
     it('is ended beyond its memory, and told so', async () => {

@@ -30,6 +30,9 @@ export const NO_OPEN_FOLDERS =
   process.env['LONGSHORE_TEST_ENGINE'] === 'userns' &&
   'the engine has its own mounts in this variant, and finds no folder that a worker has opened';
 
+/** Whether engines of the variant mount parts of volumes read-only. */
+export const HAS_READ_ONLY_PARTS = process.env['LONGSHORE_TEST_ENGINE'] !== 'crun';
+
 const HYBRID = '/sys/fs/cgroup/unified';
 
 /**

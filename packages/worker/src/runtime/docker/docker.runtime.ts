@@ -281,7 +281,7 @@ export class DockerRuntime implements Runtime {
   }
 
   private async featuresOf(engine: Dockerode): Promise<EngineFeatures> {
-    this.features ??= readFeatures(engine, this.timing.callMs);
+    this.features ??= readFeatures(engine, this.timing.callMs, this.options.ociRuntime ?? null);
     try {
       return await this.features;
     } catch (error) {

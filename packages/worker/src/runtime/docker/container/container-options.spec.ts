@@ -8,7 +8,7 @@ import { CONTAINER_CAPABILITIES, type ContainerSpec } from '../../runtime.js';
 import { containerOptions, probeOptions } from './container-options.js';
 
 const optionsOf = (spec: ContainerSpec, cores = 1) => {
-  const engine = { hasLog: true, hasInit: true, isRemapped: false, cores };
+  const engine = { hasLog: true, hasInit: true, isRemapped: false, keepsReadOnly: true, cores };
   const owner = { workerId: 'w-1', instance: '1f3a90cc' };
   return containerOptions(spec, owner, { network: undefined, engine, pids: null, mounts: [] });
 };
@@ -123,7 +123,7 @@ test('carries out every option of a run', () => {
 });
 
 test('gives the containers of runs and the probe the OCI runtime that the operator has chosen, else that of the engine', () => {
-  const engine = { hasLog: true, hasInit: true, isRemapped: false, cores: 1 };
+  const engine = { hasLog: true, hasInit: true, isRemapped: false, keepsReadOnly: true, cores: 1 };
   const owner = { workerId: 'w-1', instance: '1f3a90cc' };
   const choices = { network: undefined, engine, pids: null, mounts: [] };
   for (const ociRuntime of ['runsc', null, undefined]) {

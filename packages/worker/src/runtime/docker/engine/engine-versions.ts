@@ -3,7 +3,7 @@ import type Dockerode from 'dockerode';
 import type { ContainerEngine } from '../../../service-api/service-api.js';
 import type { WorkerSettings } from '../../../settings/worker-settings.js';
 import type { RuntimeLog } from '../../runtime.js';
-import { withLimit } from './docker-engine.js';
+import { defaultRuntime, isRunc, withLimit } from './docker-engine.js';
 import { weaknessesOf } from './known-weaknesses.js';
 
 /** Where the table is explained. */
@@ -11,9 +11,6 @@ const PAGE = 'docs/security.md#known-weaknesses-of-container-runtimes';
 
 /** The service takes no longer texts. */
 const MAX_TEXT = 128;
-
-/** Names of runc: its own, and that of containerd's shim, which engines also take. */
-const RUNC = /^(?:runc|io\.containerd\.runc\.v[0-9]+)$/;
 
 /** What the operator has chosen about the engine. */
 export interface EngineCheck extends Pick<WorkerSettings, 'oldEngine' | 'ociRuntime'> {
@@ -32,7 +29,7 @@ export async function checkEngine(
 ): Promise<ContainerEngine> {
   const found = await readVersions(engine, ociRuntime, limitMs);
   const { runtime, runtime_version: version } = found;
-  const known = RUNC.test(runtime) && version !== null ? weaknessesOf(version) : [];
+  const known = isRunc(runtime) && version !== null ? weaknessesOf(version) : [];
   log.info(found, 'container engine');
   if (known === null)
     log.warn(found, `the version of ${runtime} cannot be compared with its known weaknesses: see ${PAGE}`);
@@ -54,9 +51,8 @@ async function readVersions(
     withLimit(limitMs, 'version', (): Promise<unknown> => engine.version()),
     withLimit(limitMs, 'info', (): Promise<unknown> => engine.info()),
   ]);
-  const { Runtimes, DefaultRuntime } = Object(info);
-  const standard = typeof DefaultRuntime === 'string' && DefaultRuntime !== '' ? DefaultRuntime : 'runc';
-  const offered = Object.keys(Object(Runtimes)).toSorted();
+  const standard = defaultRuntime(info);
+  const offered = Object.keys(Object(Object(info).Runtimes)).toSorted();
   if (ociRuntime !== null && !offered.includes(ociRuntime)) {
     const names = offered.join(', ') || 'none';
     throw new SettingsError([
@@ -90,7 +86,7 @@ function componentsOf(said: unknown): Component[] {
 
 /** Engines tell the version of runc and of the default runtime alone. Null: not told. */
 function runtimeVersion(components: readonly Component[], runtime: string, standard: string): string | null {
-  const names = RUNC.test(runtime) ? ['runc', runtime] : [runtime];
+  const names = isRunc(runtime) ? ['runc', runtime] : [runtime];
   const found = components.find(
     ({ name }) => names.includes(name) || (runtime === standard && name === `OCI Runtime (${runtime})`),
   );
