@@ -116,7 +116,7 @@ export class FakeCluster {
 /** The connection of one launcher to a fake cluster. */
 export class FakeEngine implements Engine {
   readonly name = 'kubernetes';
-  readonly capabilities = CAPABILITIES;
+  readonly capabilities = [...CAPABILITIES, 'stop_grace:3600'] as const;
   readonly tags = ['gpu-pool'];
   private readonly table = new JobTable();
   private stopWatching: () => void = () => undefined;

@@ -107,7 +107,7 @@ export class FakeRuntime implements Runtime {
   onPull: (image: string, signal: AbortSignal) => Promise<void> = async () => undefined;
   onStart: (container: FakeContainer) => void | Promise<void> = () => undefined;
 
-  constructor(readonly capabilities: readonly Capability[] = CAPABILITIES) {}
+  constructor(readonly capabilities: readonly Capability[] = [...CAPABILITIES, 'stop_grace:3600']) {}
 
   keep(image: string): () => void {
     this.kept.push(image);

@@ -113,7 +113,7 @@ test('carries out every option of a run', () => {
   const ofConstraints = ['cpu_millis', 'gpus', 'shm'];
   assert.deepEqual(
     new Set([...needed, ...ofConstraints]),
-    new Set([...CONTAINER_CAPABILITIES, 'network:', 'volume:']),
+    new Set([...CONTAINER_CAPABILITIES, 'network:', 'stop_grace:', 'volume:']),
   );
   const spec = containerSpec('tool');
   for (const options of sampleOptions(CONTAINER_CAPABILITIES)) {
