@@ -56,6 +56,7 @@ describe(
     async function cancelled(): Promise<string> {
       const id = await create({ image: deaf, stop_grace_s: 3600, constraints: { ram_mb: RAM_MB } });
       await untilState(id, 'RUNNING');
+      await until(async () => (await forTests.engine.containerIds()).length === 1, 'the container is there');
       assert.equal((await send('POST', `/runs/${id}/cancel`)).body.state, 'CANCELLED');
       return id;
     }
