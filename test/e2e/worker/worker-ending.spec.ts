@@ -22,7 +22,10 @@ describe(
     let brief: string;
 
     beforeAll(async () => {
-      deaf = await forTests.engine.publishScript('deaf', `trap '' TERM; while :; do sleep 0.2; done`);
+      deaf = await forTests.engine.publishScript(
+        'deaf',
+        `trap '' TERM; echo trap-is-set; while :; do sleep 0.2; done`,
+      );
       brief = await forTests.engine.publishScript('brief', 'exit 0');
       service = await startService({ env: { ...KEYS, SERVICE_SCHEDULER: 'fit' } });
       send = senderTo(service.url, 'e2e-admin-key-of-the-tests');
@@ -56,7 +59,10 @@ describe(
     async function cancelled(): Promise<string> {
       const id = await create({ image: deaf, stop_grace_s: 3600, constraints: { ram_mb: RAM_MB } });
       await untilState(id, 'RUNNING');
-      await until(async () => (await forTests.engine.containerIds()).length === 1, 'the container is there');
+      await until(
+        async () => (await send('GET', `/runs/${id}/logs`)).text.includes('trap-is-set'),
+        'it runs',
+      );
       assert.equal((await send('POST', `/runs/${id}/cancel`)).body.state, 'CANCELLED');
       return id;
     }
