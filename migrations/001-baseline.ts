@@ -435,15 +435,25 @@ export class Baseline1795000000001 implements MigrationInterface {
         executing integer not null
       ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
 
-      -- Containers that may still be executed after their run was taken from its worker; their keys count them.
+      -- Programs that may still be executed after their run was taken from its worker. Their keys count them, and the
+      -- worker has so much less to give.
       create table concurrency_slots (
         id bigint generated always as identity primary key,
+        cpu_millis bigint not null,
         run_id uuid not null,
-        key text not null,
-        worker_id text not null,
+        attempt integer not null,
+        ram_mb integer not null,
+        vram_mb integer not null,
+        gpus smallint not null,
+        is_killed boolean not null default false,
         assigned_at timestamptz(3) not null,
-        ends_at timestamptz(3) not null
+        ends_at timestamptz(3) not null,
+        gpu_ids text,
+        key text,
+        worker_id text not null
       );
+      create index concurrency_slots_by_worker on concurrency_slots (worker_id);
+      create index concurrency_slots_by_run on concurrency_slots (run_id);
 
       create table run_timers (
         run_id uuid primary key,

@@ -92,7 +92,7 @@ export class WorkersService {
   /** Removes a worker that ended cleanly; an unknown one, too. @throws WorkerHoldsRuns */
   async remove(workerId: string): Promise<void> {
     const held = await this.heldRuns.findHeld(this.dataSource, [workerId]);
-    const count = held.get(workerId)?.length ?? 0;
+    const count = (held.get(workerId) ?? []).filter(({ isEnding }) => isEnding !== true).length;
     if (count > 0) throw new WorkerHoldsRuns(workerId, count);
     await this.pool.remove(workerId);
   }
@@ -105,5 +105,6 @@ export class WorkersService {
 
 function statusOf(worker: PooledWorker, held: ReadonlyMap<string, readonly HeldRun[]>): WorkerStatus {
   const runs = held.get(worker.id) ?? [];
-  return { worker, free: freeResources(worker, runs), assigned: runs.map(({ runId }) => runId).toSorted() };
+  const assigned = runs.filter(({ isEnding }) => isEnding !== true).map(({ runId }) => runId);
+  return { worker, free: freeResources(worker, runs), assigned: assigned.toSorted() };
 }

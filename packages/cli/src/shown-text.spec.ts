@@ -40,6 +40,7 @@ const explained = {
     is_active: true,
     draining: false,
     reported_running: true,
+    ending: null,
     engine: { name: evil, id: evil, reason: evil, at: 't' },
     preparing: { what: evil, since: 't' },
   },
@@ -55,7 +56,8 @@ const WORKER = {
   can_take_now: false,
   could_ever: true,
   draining: false,
-  not_claiming: [],
+  not_claiming: [], 
+  ending: null,
   obstacles: [],
 };
 

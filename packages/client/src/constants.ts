@@ -45,7 +45,8 @@ export const CAPABILITIES = [
   'gpus',
   'shm',
 ] as const;
-export type Capability = (typeof CAPABILITIES)[number] | `volume:${string}` | `network:${string}`;
+export type Capability =
+  (typeof CAPABILITIES)[number] | `volume:${string}` | `network:${string}` | `stop_grace:${string}`;
 
 const OPTIONS = [
   { name: 'env', kind: 'map', capabilities: ['env'], about: 'Environment variables of the container' },
@@ -91,7 +92,7 @@ const OPTIONS = [
     name: 'stop_grace_s',
     kind: 'integer',
     default: 10,
-    capabilities: ['container'],
+    capabilities: ['container', 'stop_grace:'],
     about: 'Seconds from SIGTERM to SIGKILL when the container is ended',
   },
 ] as const;

@@ -40,6 +40,7 @@ function createEngine(engine: EngineSettings, { settings, workerId, env, logger 
         settings: engine.settings,
         volumes,
         oldEngine,
+        maxGraceSeconds: settings.maxGraceSeconds,
         fixedResources: cpuCores !== null && ramMb !== null,
       });
     case 'slurm':

@@ -1,6 +1,11 @@
 import { assertNever } from '@longshore/common/json/assert-never';
 import { meets, requirementList, type Requirements } from '../../runs/requirements.js';
-import type { ExplainedEndDto, ExplainedEngineDto, RunExplanationDto } from './explain.dto.js';
+import type {
+  ExplainedEndDto,
+  ExplainedEndingDto,
+  ExplainedEngineDto,
+  RunExplanationDto,
+} from './explain.dto.js';
 
 /** Code points of an error message in the summary. */
 const MAX_MESSAGE = 200;
@@ -100,9 +105,36 @@ function chances(
   if (concurrency && concurrency.executing >= concurrency.limit) return keyIsFull(concurrency);
   if (now > 0)
     return `${workers(now)} can take it as soon as it is their turn${isAssignedAnyway ? `: ${refusals}` : ''}`;
-  if (ever > 0) return `${workers(ever)} could take it, but none of them now`;
+  if (ever > 0) return `${workers(ever)} could take it, but none of them now${endingOn(all)}`;
   if (notClaiming > 0) return `only workers that do not claim could take it${saying(all)}`;
   return 'only draining workers could take it';
+}
+
+/** What ended runs still hold of the workers that could take the run otherwise. */
+function endingOn(all: RunExplanationDto['workers']): string {
+  const ending = all.flatMap((worker) => (worker.could_ever && worker.ending ? [worker.ending] : []));
+  if (ending.length === 0) return '';
+  const sum = (amount: (one: ExplainedEndingDto) => number): number =>
+    ending.reduce((total, one) => total + amount(one), 0);
+  return `; ${endingWords({
+    programs: sum(({ programs }) => programs),
+    cpu_millis: sum(({ cpu_millis: cpuMillis }) => cpuMillis),
+    ram_mb: sum(({ ram_mb: ramMb }) => ramMb),
+    gpus: sum(({ gpus }) => gpus),
+  })}`;
+}
+
+function endingWords({ programs, cpu_millis: cpuMillis, ram_mb: ramMb, gpus }: ExplainedEndingDto): string {
+  const amounts = [
+    ...(cpuMillis > 0 ? [`${cpuMillis / 1000} CPU`] : []),
+    ...(ramMb > 0 ? [`${megabytes(ramMb)} of RAM`] : []),
+    ...(gpus > 0 ? [`${gpus} ${gpus === 1 ? 'GPU' : 'GPUs'}`] : []),
+  ];
+  const who =
+    programs === 1
+      ? '1 ending program of an ended run holds'
+      : `${programs} ending programs of ended runs hold`;
+  return `${who} ${amounts.join(', ') || 'a place'}`;
 }
 
 /** The reasons of the most able worker that does not claim. */
@@ -169,8 +201,14 @@ function held({ state, holder }: Omit<RunExplanationDto, 'summary'>, workerId: s
   }
   if (preparing !== null)
     return `${who}, which has prepared it since ${preparing.since}: ${firstLine(preparing.what)}.`;
-  if (!holder.reported_running) return `${who}, which is active but has not reported the run as running yet.`;
-  return `${who}, which is active.`;
+  const beside = besideEnding(holder);
+  if (!holder.reported_running)
+    return `${who}, which is active but has not reported the run as running yet${beside}.`;
+  return `${who}, which is active${beside}.`;
+}
+
+function besideEnding({ ending }: NonNullable<RunExplanationDto['holder']>): string {
+  return ending === null ? '' : `; ${endingWords(ending)} there`;
 }
 
 function reasonOf({ reason }: ExplainedEngineDto): string {

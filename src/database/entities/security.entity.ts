@@ -56,6 +56,7 @@ export class SecretEntity {
 export const AUDIT_ACTIONS = [
   'run.patch',
   'run.labels',
+  'run.kill',
   'bulk.start',
   'bulk.stop',
   'key.create',

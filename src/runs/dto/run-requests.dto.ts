@@ -1,6 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import {
+  Check,
   IsJsonInteger,
   IsText,
   JsonObject,
@@ -77,6 +78,15 @@ export class CancelRunDto {
   @OptionalField()
   @IsText({ min: 1, max: 500, ...SHOWN_TEXT })
   reason?: string;
+
+  /**
+   * true, for admins: also ends the program at once, without the rest of its `stop_grace_s`. Then the run may have ended
+   * before, if its program is still being ended.
+   */
+  @OptionalField()
+  @Check('isBoolean', (value) => typeof value === 'boolean', 'must be true or false')
+  @ApiProperty({ type: 'boolean', required: false })
+  kill?: boolean;
 }
 
 /** What the answer of a run may wait for. */

@@ -24,6 +24,7 @@ import { isClaimable, timerOf } from '../machine/timers.js';
 import { SLOT_MS, type ConcurrencySlot } from '../queue/concurrency-keys.js';
 import type { QueueChange } from '../queue/queue.repository.js';
 import { PrecedingEventFailed, RunInOtherState, RunNotFound, RunRejected } from '../run.errors.js';
+import { shapeOf } from '../scheduling-strategy.js';
 import { isPutIntoQueue, type ExecutionChange } from '../storage/run.repository.js';
 import { progressOf, type PageProgress, type RunningOperation } from '../storage/bulk-progress.js';
 import type { RunTimer } from '../storage/run-timers.js';
@@ -259,20 +260,22 @@ function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {
     if (executing !== 0) add(run, executing);
   }
   const slots = group.decided.flatMap((change) => slotOf(change, group.now));
-  for (const { key } of slots) keys.set(key, (keys.get(key) ?? 0) + 1);
+  for (const { key } of slots) if (key !== null) keys.set(key, (keys.get(key) ?? 0) + 1);
   const entering = [...created, ...changed];
   for (const run of [...entering, ...leaving]) add(run, 0);
   const unwritten = isPutIntoQueue(group.created) ? changed : entering;
   return { entering, unwritten, leaving, keys, slots };
 }
 
-/** The container of a run with a key that may still be executed, because somebody else than its worker ended the attempt. */
+/** The program of a run that may still be executed, because somebody else than its worker ended the attempt. */
 function slotOf({ command, before, run }: Change, now: Date): ConcurrencySlot[] {
-  const { id: runId, concurrencyKey: key, assignedAt } = before;
+  const { id: runId, attempt, concurrencyKey: key, gpuId, assignedAt } = before;
   const [workerId] = workersThatLose(before, run);
-  if (key === null || workerId === undefined || !leavesContainer(command, workerId)) return [];
+  if (workerId === undefined || !leavesContainer(command, workerId)) return [];
   const endsAt = new Date(now.getTime() + SLOT_MS);
-  return [{ runId, key, workerId, assignedAt: assignedAt ?? now, endsAt }];
+  const gpuIds = before.gpuIds ?? (gpuId === null ? null : String(gpuId));
+  const held = { ...shapeOf(before), gpuIds };
+  return [{ runId, attempt, key, workerId, ...held, assignedAt: assignedAt ?? now, endsAt }];
 }
 
 function timersOf(

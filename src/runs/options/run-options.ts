@@ -188,11 +188,12 @@ export const RUN_OPTIONS = {
   stop_grace_s: integerOption({ min: 0, max: 3600 }, 10, {
     texts: {
       request:
-        'Seconds from SIGTERM to SIGKILL when the container is ended: at a cancel, at a timeout, or when its worker shuts down. Default: 10.',
+        'Seconds from SIGTERM to SIGKILL when the container is ended: at a cancel, at a timeout, or when its worker shuts down. ' +
+        'Default: 10. More than 300: only workers that allow so many get the run.',
       answer: 'Seconds from SIGTERM to SIGKILL when the container is ended.',
       claim: 'Seconds from SIGTERM to SIGKILL when the container is ended; absent: 10.',
     },
     example: 120,
-    capabilities: ['container'],
+    capabilities: ['container', 'stop_grace:'],
   }),
 };

@@ -49,6 +49,16 @@ export interface EngineJobs {
   readonly running: number;
 }
 
+/** The container engine of a worker, for display. */
+export interface ContainerEngine {
+  readonly name: string;
+  readonly version: string;
+  /** The OCI runtime that containers get. */
+  readonly runtime: string;
+  /** Null: unknown. */
+  readonly runtime_version: string | null;
+}
+
 /** Why a worker says that it does not claim. `draining`: it shuts down. */
 export const NOT_CLAIMING_REASONS = ['draining', 'engine_paused', 'disk_full', 'key_refused'] as const;
 
@@ -63,6 +73,8 @@ export interface NotClaiming {
 export interface Heartbeat extends ClaimingWorker {
   /** Null: the worker executes its runs itself. */
   readonly engine: EngineJobs | null;
+  /** Null: it has none, or does not say. */
+  readonly containerEngine: ContainerEngine | null;
   /** Empty: it claims, or does not say. */
   readonly notClaiming: readonly NotClaiming[];
   readonly runningOps?: readonly RunningOp[] | undefined;
@@ -71,6 +83,7 @@ export interface Heartbeat extends ClaimingWorker {
 export interface PooledWorker extends ClaimingWorker {
   /** As in its last heartbeat. */
   readonly engine: EngineJobs | null;
+  readonly containerEngine: ContainerEngine | null;
   readonly notClaiming: readonly NotClaiming[];
   readonly runningOps: readonly RunningOp[];
   /** Time of the first heartbeat. */

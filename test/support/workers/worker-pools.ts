@@ -37,6 +37,7 @@ export function beat(id: string, runs?: readonly string[], more: Partial<Heartbe
     tags: [],
     capabilities: [],
     engine: null,
+  containerEngine: null,
     notClaiming: [],
     ...(runs && { runningOps: runs.map(reported) }),
     ...more,

@@ -20,11 +20,12 @@ import { connect, asEngineFault } from './api/kubernetes-api.js';
 import { ResourceWatch } from './api/resource-watch.js';
 import { Paths, type Job, type Pod } from './api/resources.js';
 import { BackgroundWork } from './background-work.js';
-import { removeJob, type RemovalParts, submitJob } from './job-lifecycle.js';
+import { killJob, removeJob, type RemovalParts, submitJob } from './job-lifecycle.js';
 import type { WorkerSettings } from '@longshore/worker/settings/worker-settings';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
 import { readOutputs, readPodLog, type LogQuery } from './logs/pod-log.js';
 import type { Capability } from '@longshore/client/constants';
+import { graceCapabilities } from '@longshore/common/capabilities';
 import { volumeCapabilities, type OfferedVolumes } from '@longshore/worker/settings/volumes';
 import type { JobContext } from './manifest/job-manifest.js';
 import { deploymentSelector, jobName, RUN_CONTAINER } from './manifest/names.js';
@@ -53,6 +54,8 @@ export interface KubernetesOptions {
   readonly env: Readonly<NodeJS.ProcessEnv>;
   /** Whether the launcher reports resources that its settings give: nodes need not be read. */
   readonly fixedResources?: boolean;
+  /** SERVICE_WORKER_MAX_GRACE_S; absent: the least that it may be. */
+  readonly maxGraceSeconds?: number;
   readonly clock?: Clock;
 }
 
@@ -73,7 +76,12 @@ export class KubernetesEngine implements Engine {
   private opened: Opened | null = null;
 
   constructor(private readonly options: KubernetesOptions) {
-    this.capabilities = [...CONTAINER_CAPABILITIES, ...volumeCapabilities(options.volumes)];
+    const { volumes, maxGraceSeconds = 0 } = options;
+    this.capabilities = [
+      ...CONTAINER_CAPABILITIES,
+      ...volumeCapabilities(volumes),
+      ...graceCapabilities(maxGraceSeconds),
+    ];
     this.tags = [...options.settings.tags.keys()];
     this.clock = options.clock ?? SYSTEM_CLOCK;
   }
@@ -193,6 +201,14 @@ export class KubernetesEngine implements Engine {
       await removeJob(this.parts(), key);
     } catch (error) {
       throw asEngineFault(error, `delete the job '${jobName(key)}'`);
+    }
+  }
+
+  async kill(key: JobKey): Promise<void> {
+    try {
+      await killJob(this.parts(), key);
+    } catch (error) {
+      throw asEngineFault(error, `kill the pods of the job '${jobName(key)}'`);
     }
   }
 

@@ -112,6 +112,8 @@ export interface Engine {
    * @throws EngineFault when the engine does not answer
    */
   remove(key: JobKey): Promise<void>;
+  /** Ends the container of a job that is being removed without the rest of its grace, where the engine can. */
+  kill(key: JobKey): Promise<void>;
   /** What the cluster could give to the jobs of this launcher: what is free, and what they use. Read from memory. */
   capacity(): Resources;
   /** @throws EngineFault when the engine cannot take jobs now */

@@ -1,4 +1,5 @@
 import type { EnginePause } from '@longshore/worker/claims/engine-pause';
+import { whenAborted } from '@longshore/worker/process/clock';
 import { NO_TIMES, timesPayload, type ContainerTimes, EngineFault } from '@longshore/worker/runtime/runtime';
 import type { TracedStep } from '@longshore/worker/execution/execution-trace';
 import { clipMessage } from '@longshore/worker/execution/failure-message';
@@ -70,6 +71,8 @@ export class JobExecution extends RunExecution {
   private isReading = false;
   private reading: Promise<void> = Promise.resolve();
   private removed: Promise<void> | null = null;
+  /** Aborted when the end of the job is left to the engine. */
+  private readonly left = new AbortController();
 
   constructor(
     private readonly parts: JobParts,
@@ -93,6 +96,20 @@ export class JobExecution extends RunExecution {
     this.isDraining = true;
     if (this.hasExited) this.sender.stopRepeating();
     if (this.job !== null) this.stop({ kind: 'shutting-down' });
+  }
+
+  override kill(): void {
+    super.kill();
+    const { engine, context } = this.parts;
+    const { attempt } = this;
+    if (!this.mayExist || attempt === null) return;
+    const cleanup = { ...context, logger: this.logger };
+    void retryCleanup('kill the job', () => engine.kill({ runId: this.claimed.id, attempt }), cleanup);
+  }
+
+  /** The engine ends the job after its grace, and the next process of the deployment removes what is left. */
+  override endNow(): void {
+    this.left.abort();
   }
 
   protected async runSteps(): Promise<Outcome> {
@@ -140,7 +157,7 @@ export class JobExecution extends RunExecution {
       this.readingEnded.abort();
     } else if (!this.hasExited) {
       this.removed = this.remove();
-      await this.forRemoval(this.removed);
+      await this.forRemoval(this.unlessLeft(this.removed));
     }
   }
 
@@ -148,8 +165,12 @@ export class JobExecution extends RunExecution {
     // The next process repeats a report without an answer.
     const isKept = end === 'left' || (end === 'unreported' && this.hasExited);
     if (end === 'left') this.log.close();
-    if (!isKept) await (this.removed ?? this.remove());
+    if (!isKept) await this.unlessLeft(this.removed ?? this.remove());
     this.readingEnded.abort();
+  }
+
+  private unlessLeft(removed: Promise<void>): Promise<void> {
+    return Promise.race([removed, whenAborted(this.left.signal)]);
   }
 
   private async submit(): Promise<EngineJob> {

@@ -215,6 +215,9 @@ export class SlurmEngine implements Engine {
     await this.jobs.drop(key);
   }
 
+  /** The grace of Slurm's jobs is short. */
+  async kill(): Promise<void> {}
+
   capacity(): Resources {
     return this.resources;
   }

@@ -93,11 +93,13 @@ export class ContainerExecution extends RunExecution {
     const { container } = this;
     if (container !== null) {
       const cleanup = { ...this.parts.context, logger: this.logger };
-      await retryCleanup(
-        'stop the container',
-        () => container.stop(this.claimed.container.stop_grace_s),
-        cleanup,
-      );
+      const end = (graceSeconds: number): Promise<void> =>
+        retryCleanup('stop the container', () => container.stop(graceSeconds), cleanup);
+      const { killed } = this;
+      const onKill = (): void => void end(0);
+      killed.addEventListener('abort', onKill, { once: true });
+      await end(killed.aborted ? 0 : this.claimed.container.stop_grace_s);
+      killed.removeEventListener('abort', onKill);
       // The next start of the worker removes one that remains.
       await retryCleanup('remove the container', () => container.remove(), cleanup);
     }

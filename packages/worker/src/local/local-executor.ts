@@ -3,7 +3,7 @@ import { Capacity, CapacityQueue } from '../claims/capacity.js';
 import { EnginePause } from '../claims/engine-pause.js';
 import type { Executor, ExecutorHost, RunExecution } from '../execution/run-execution.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { ClaimedRun, EngineLoad, Resources } from '../service-api/service-api.js';
+import type { ClaimedRun, ContainerEngine, EngineLoad, Resources } from '../service-api/service-api.js';
 import { ContainerExecution, type ContainerParts } from './container-execution.js';
 import { LeftoverCleanup } from './leftover-cleanup.js';
 
@@ -21,6 +21,7 @@ export interface LocalExecutorOptions {
 export class LocalExecutor implements Executor {
   readonly name: string;
   readonly capabilities: readonly Capability[];
+  readonly containerEngine: ContainerEngine | null;
   readonly tags = [];
   private readonly queue: CapacityQueue;
   private readonly enginePause: EnginePause;
@@ -36,6 +37,7 @@ export class LocalExecutor implements Executor {
     const { runtime, resources, maxRuns } = options;
     this.name = runtime.name;
     this.capabilities = runtime.capabilities;
+    this.containerEngine = runtime.containerEngine;
     this.queue = new CapacityQueue(new Capacity(resources, maxRuns ?? MOST_RUNS), onCapacityFreed);
     this.enginePause = new EnginePause({
       ...context,

@@ -13,7 +13,8 @@ export function plainReport(report: HeartbeatReport): HeartbeatReport {
     constraints: plainConstraints(run.constraints),
     attempt: null,
   }));
-  return { ...report, load: null, capabilities: [], notClaiming: [], runningOps };
+  const more = { load: null, capabilities: [], notClaiming: [], endingOps: [], containerEngine: null };
+  return { ...report, ...more, runningOps };
 }
 
 /** Whole cores, memory and one GPU. */

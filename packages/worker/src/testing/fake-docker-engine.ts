@@ -37,7 +37,20 @@ export interface FakeContainer {
 export type Answer = (response: ServerResponse, call: EngineCall, goOn: () => void) => void;
 
 const NETWORKS = ['bridge', 'none'];
-const INFO: object = { Plugins: { Log: ['json-file', 'local'] }, InitBinary: 'docker-init', NCPU: 4 };
+const INFO: object = {
+  Plugins: { Log: ['json-file', 'local'] },
+  InitBinary: 'docker-init',
+  NCPU: 4,
+  Runtimes: { runc: {}, runsc: {} },
+  DefaultRuntime: 'runc',
+};
+const VERSION: object = {
+  Version: '29.0.0',
+  Components: [
+    { Name: 'Engine', Version: '29.0.0' },
+    { Name: 'runc', Version: '1.3.3' },
+  ],
+};
 
 /** A Docker Engine API on a Unix socket. Tests control output and end of its containers and can replace any answer. */
 export class FakeDockerEngine {
@@ -52,6 +65,8 @@ export class FakeDockerEngine {
   readonly networks = new Set(NETWORKS);
   /** Its answer to `info`. */
   info = INFO;
+  /** Its answer to `version`. */
+  version = VERSION;
   /** Logins of pulls. */
   readonly logins: unknown[] = [];
   private readonly replaced = new Map<string, Answer[]>();
@@ -140,6 +155,7 @@ export class FakeDockerEngine {
     this.networks.clear();
     for (const name of NETWORKS) this.networks.add(name);
     this.info = INFO;
+    this.version = VERSION;
     this.folder = mkdtempSync(join(tmpdir(), 'longshore-fake-'));
     const server = createServer((request, response) => {
       // A request of the test before, to the server before, changes nothing.
@@ -179,6 +195,8 @@ export class FakeDockerEngine {
       response.end('OK');
     } else if (call.route === 'GET /info') {
       json(response, 200, this.info);
+    } else if (call.route === 'GET /version') {
+      json(response, 200, this.version);
     } else if (call.route === 'POST /containers/create') {
       this.created += 1;
       const made = {

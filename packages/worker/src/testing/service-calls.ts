@@ -11,6 +11,8 @@ export const IDLE_REPORT: HeartbeatReport = {
   capabilities: [],
   notClaiming: [],
   runningOps: [],
+  endingOps: [],
+  containerEngine: null,
 };
 
 /** A heartbeat or claim that does not wait. */

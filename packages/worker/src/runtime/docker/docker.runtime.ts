@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import type { Capability } from '@longshore/client/constants';
+import { graceCapabilities } from '@longshore/common/capabilities';
 import { checkUser, containerOptions, NON_ROOT } from './container/container-options.js';
 import {
   connectEngine,
@@ -18,6 +19,7 @@ import {
 } from './container/docker.container.js';
 import { fillContainer } from './container/container-files.js';
 import { readEngineAddress, type EngineAddress } from './engine/engine-address.js';
+import { checkEngine, type EngineCheck } from './engine/engine-versions.js';
 import { createContainer, probeEngine, withUnstarted } from './engine-probe.js';
 import { faultOf, startVerdict } from './engine/engine-verdict.js';
 import { RunNetworks, type NetworkOptions } from './container/run-network.js';
@@ -31,7 +33,7 @@ import { outputsAccess, type WithUnstarted } from './places/outputs-access.js';
 import { checkMountedWorkdir, mountedVolumes, type ImageWishes } from './places/place-rules.js';
 import { NO_VOLUMES, volumeCapabilities } from '../../settings/volumes.js';
 import { SecretMask } from '../../secrets/secret-mask.js';
-import type { RegistryLogin } from '../../service-api/service-api.js';
+import type { ContainerEngine, RegistryLogin } from '../../service-api/service-api.js';
 import {
   CONTAINER_CAPABILITIES,
   RunFault,
@@ -48,6 +50,10 @@ export interface DockerRuntimeOptions extends ImageOptions, NetworkOptions, Volu
   readonly user?: string | null;
   /** SERVICE_WORKER_PIDS; absent or null: by the cores. */
   readonly pids?: number | null;
+  /** SERVICE_WORKER_MAX_GRACE_S; absent: the least that it may be. */
+  readonly maxGraceSeconds?: number;
+  /** SERVICE_WORKER_OCI_RUNTIME; absent or null: the default of the engine. */
+  readonly ociRuntime?: string | null;
 }
 
 /**
@@ -68,6 +74,7 @@ export class DockerRuntime implements Runtime {
   private readonly current = new Set<string>();
   private probes = 0;
   private features: Promise<EngineFeatures> | null = null;
+  private versions: ContainerEngine | null = null;
 
   /** @throws Error when DOCKER_HOST is invalid */
   constructor(private readonly options: DockerRuntimeOptions) {
@@ -78,11 +85,27 @@ export class DockerRuntime implements Runtime {
       ...CONTAINER_CAPABILITIES,
       ...networks.map((name) => `network:${name}` as const),
       ...volumeCapabilities(options.volumes ?? NO_VOLUMES),
+      ...graceCapabilities(options.maxGraceSeconds ?? 0),
     ];
     this.volumes = new VolumeMounts(options, this.timing);
     this.networks = new RunNetworks(options, this.timing.callMs);
     this.images = new EngineImages(options, () => this.engine());
     this.places = new ImagePlaces(this.timing);
+  }
+
+  /** As `checkEngine` has read it; null before. */
+  get containerEngine(): ContainerEngine | null {
+    return this.versions;
+  }
+
+  /** @throws SettingsError when containers must not be started with this engine, or with the chosen OCI runtime */
+  async checkEngine(oldEngine: EngineCheck['oldEngine']): Promise<void> {
+    const { ociRuntime = null, log } = this.options;
+    this.versions = await checkEngine(
+      await this.engine(),
+      { oldEngine, ociRuntime, log },
+      this.timing.callMs,
+    );
   }
 
   /** @throws Error that names a volume of SERVICE_WORKER_VOLUMES that the engine does not have */
@@ -159,7 +182,7 @@ export class DockerRuntime implements Runtime {
     let attached: Readable | null = null;
     let mounts: PreparedMounts | null = null;
     try {
-      const { pids = null, user = null } = this.options;
+      const { pids = null, user = null, ociRuntime = null } = this.options;
       const executed = user === null || user === NON_ROOT ? spec : { ...spec, user };
       const features = await this.featuresOf(engine);
       const image = await this.places.find(engine, spec.image);
@@ -170,7 +193,7 @@ export class DockerRuntime implements Runtime {
         ? await this.places.check(spec, image, (task) => withUnstarted([], task))
         : '/';
       mounts = await this.volumes.prepare(engine, executed, features);
-      const choices = { network, pids, engine: features, mounts: mounts.settings };
+      const choices = { network, pids, ociRuntime, engine: features, mounts: mounts.settings };
       const options = containerOptions(executed, this.options, choices);
       const container = (created = await createContainer(engine, options, timing.startMs));
       if (isMounting) await checkMountedWorkdir(workdir, spec.mounts, lookupIn(container, timing.callMs));
@@ -257,7 +280,7 @@ export class DockerRuntime implements Runtime {
   }
 
   private async featuresOf(engine: Dockerode): Promise<EngineFeatures> {
-    this.features ??= readFeatures(engine, this.timing.callMs);
+    this.features ??= readFeatures(engine, this.timing.callMs, this.options.ociRuntime ?? null);
     try {
       return await this.features;
     } catch (error) {

@@ -3,14 +3,11 @@ import { buffer, text } from 'node:stream/consumers';
 import type Dockerode from 'dockerode';
 import { pack } from 'tar-stream';
 import type { WorkerIdentity } from '../../process/worker-identity.js';
-import { PROBE_COMMAND, probeOptions } from './container/container-options.js';
+import { PROBE_COMMAND, probeOptions, type ProbeChoices } from './container/container-options.js';
 import { removeContainer, type ContainerTiming } from './container/docker.container.js';
 import { engineMessage, withLimit } from './engine/docker-engine.js';
 
-interface ProbeOptions extends WorkerIdentity {
-  /** Absent: the default network of the engine. */
-  readonly network?: string;
-}
+interface ProbeOptions extends WorkerIdentity, ProbeChoices {}
 
 /**
  * Starts a container of an image that the worker makes itself, because no client must decide whether a probe succeeds, and
@@ -26,7 +23,7 @@ export async function probeEngine(
   const { startMs } = timing;
   try {
     await withProbeImage(engine, timing, async (image) => {
-      const container = await createContainer(engine, probeOptions(image, options, options.network), startMs);
+      const container = await createContainer(engine, probeOptions(image, options, options), startMs);
       try {
         await withLimit(startMs, 'start', (abortSignal) => container.start({ abortSignal }));
       } catch (error) {

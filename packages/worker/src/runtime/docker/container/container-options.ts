@@ -63,6 +63,8 @@ interface EngineChoices {
   readonly engine: EngineFeatures;
   /** SERVICE_WORKER_PIDS; null: it follows the cores. */
   readonly pids: number | null;
+  /** SERVICE_WORKER_OCI_RUNTIME; absent or null: the default of the engine. */
+  readonly ociRuntime?: string | null;
   /** The mounts of volumes. */
   readonly mounts: readonly Dockerode.MountSettings[];
 }
@@ -75,7 +77,7 @@ interface EngineChoices {
 export function containerOptions(
   spec: ContainerSpec,
   owner: WorkerIdentity,
-  { network, engine, pids, mounts }: EngineChoices,
+  { network, engine, pids, ociRuntime, mounts }: EngineChoices,
 ): Dockerode.ContainerCreateOptions {
   const Mounts = [...mounts, ...namelessVolumes(scratchPaths(spec.mounts)), ...ownVolume(spec)];
   return {
@@ -102,6 +104,7 @@ export function containerOptions(
     },
     HostConfig: {
       ...RESTRICTIONS,
+      ...runtimeOf(ociRuntime),
       PidsLimit: pids ?? pidsLimit(spec.limits, engine.cores),
       ...(engine.hasInit ? { Init: true } : {}),
       LogConfig: engine.hasLog ? BOUNDED_LOG : NO_LOG,
@@ -181,6 +184,10 @@ function gpuRequest({ gpuIds, vramMb }: ContainerLimits): Dockerode.HostConfig {
   return vramMb > 0 ? { DeviceRequests: [{ ...gpu, Count: 1 }] } : {};
 }
 
+function runtimeOf(ociRuntime: string | null = null): Dockerode.HostConfig {
+  return ociRuntime === null ? {} : { Runtime: ociRuntime };
+}
+
 function networkMode(network?: string): Dockerode.HostConfig {
   return network === undefined ? {} : { NetworkMode: network };
 }
@@ -196,6 +203,14 @@ export async function checkUser(container: Dockerode.Container, limitMs: number)
   );
 }
 
+/** What a probe has in common with the containers of runs. */
+export interface ProbeChoices {
+  /** Absent: the default network of the engine. */
+  readonly network?: string;
+  /** Absent or null: the default of the engine. */
+  readonly ociRuntime?: string | null;
+}
+
 /** A command that no image has. */
 export const PROBE_COMMAND = 'longshore-probe';
 
@@ -206,7 +221,7 @@ export const PROBE_COMMAND = 'longshore-probe';
 export function probeOptions(
   image: string,
   owner: WorkerIdentity,
-  network?: string,
+  { network, ociRuntime }: ProbeChoices = {},
 ): Dockerode.ContainerCreateOptions {
   return {
     Image: image,
@@ -216,6 +231,12 @@ export function probeOptions(
     Cmd: [],
     ...OVERRIDES,
     Labels: ownerLabels(owner),
-    HostConfig: { ...RESTRICTIONS, PidsLimit: PIDS.base, LogConfig: NO_LOG, ...networkMode(network) },
+    HostConfig: {
+      ...RESTRICTIONS,
+      ...runtimeOf(ociRuntime),
+      PidsLimit: PIDS.base,
+      LogConfig: NO_LOG,
+      ...networkMode(network),
+    },
   };
 }

@@ -138,9 +138,9 @@ export class DockerContainer implements RunningContainer {
   async stop(graceSeconds: number): Promise<void> {
     if (this.hasEnded) return;
     const { retryMs, callMs, outageMs } = this.options.timing;
-    // A later call goes on with the time of the first.
-    this.killAtMs ??= performance.now() + graceSeconds * 1000;
-    const { killAtMs } = this;
+    // A later call may shorten the time, and goes on with that of the first otherwise.
+    const killAtMs = Math.min(this.killAtMs ?? Infinity, performance.now() + graceSeconds * 1000);
+    this.killAtMs = killAtMs;
     const stopped = await this.askToStop(killAtMs);
     // After a successful stop only the exit is awaited.
     let pauseMs = stopped ? retryMs * 16 : retryMs;

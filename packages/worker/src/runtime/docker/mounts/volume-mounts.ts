@@ -100,7 +100,8 @@ export class VolumeMounts {
     };
     try {
       for (const mount of mounts) {
-        if (mount.volume !== undefined) mounted.push(await this.mount(engine, mount.volume, mount, owner));
+        if (mount.volume !== undefined)
+          mounted.push(await this.mount(engine, mount.volume, mount, { owner, features }));
       }
     } catch (error) {
       await close();
@@ -115,7 +116,7 @@ export class VolumeMounts {
     engine: Dockerode,
     name: string,
     { path: Target, read_only: isReadOnly = false, sub_path: path }: ContainerSpec['mounts'][number],
-    owner: FolderOwner | null,
+    { owner, features }: { readonly owner: FolderOwner | null; readonly features: EngineFeatures },
   ): Promise<MountedVolume> {
     const volume = offeredVolume(this.volumes, name, isReadOnly, MountFault);
     const root = await this.rootOf(engine, name, volume);
@@ -125,6 +126,10 @@ export class VolumeMounts {
     }
     if (root === null || !this.isShared)
       throw new MountFault(`This worker cannot mount a part (sub_path) of the volume '${name}'`);
+    if (isReadOnly && !features.keepsReadOnly)
+      throw new MountFault(
+        `This worker cannot mount a part (sub_path) of the volume '${name}' read-only with its OCI runtime`,
+      );
     const folder = await openSubFolder({ volume: name, root, path, mayCreate: !isReadOnly, owner });
     const source = sharedPath(folder);
     return { name, source, folder, setting: { Target, ...openFolder(source, isReadOnly) } };
