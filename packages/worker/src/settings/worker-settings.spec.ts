@@ -29,7 +29,6 @@ test('requires only an API key', () => {
     engine: null,
     imagesDir: null,
     allowedImages: null,
-    oldEngine: 'warn',
     localRegistries: false,
     registryLogins: null,
     maxImageAgeMs: 7 * 86_400_000,
