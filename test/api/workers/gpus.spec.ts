@@ -30,6 +30,9 @@ describe('whole GPUs', () => {
       const { data } = (await service.send('GET', `/runs?limit=100&state=${state}`)).body;
       for (const { id } of data) await service.send('POST', `/runs/${id}/cancel`);
     }
+    // Their programs have ended.
+    for (const { id, resources } of (await service.send('GET', '/workers')).body)
+      await steps.heartbeat(id, { resources, capabilities: ['gpus'], running_ops: [] });
   });
 
   const explain = async (id: string): Promise<any> =>
