@@ -22,6 +22,7 @@ function worker(id: string, given: Partial<PooledWorker> = {}): PooledWorker {
     capabilities: [],
     engine: null,
     notClaiming: [],
+    unable: [],
     runningOps: [],
     createdAt: new Date(0),
     lastHeartbeatAt: new Date(0),

@@ -54,7 +54,15 @@ describe('an explanation', () => {
     );
     assert.deepEqual([explanation.holder, explanation.ended, explanation.deadline], [null, null, null]);
     assert.deepEqual(explanation.workers, [
-      { id: 'w', can_take_now: true, could_ever: true, draining: false, not_claiming: [], obstacles: [] },
+      {
+        id: 'w',
+        can_take_now: true,
+        could_ever: true,
+        draining: false,
+        not_claiming: [],
+        unable: [],
+        obstacles: [],
+      },
     ]);
     assert.deepEqual(explanation.counts, { ...NONE, active: 1, draining: 0, able_now: 1, able_ever: 1 });
     assert.equal(
@@ -215,6 +223,7 @@ describe('an explanation of workers', () => {
         could_ever: true,
         draining: false,
         not_claiming: [],
+        unable: [],
         obstacles: [],
       },
       {
@@ -223,6 +232,7 @@ describe('an explanation of workers', () => {
         could_ever: true,
         draining: false,
         not_claiming: [],
+        unable: [],
         obstacles: [
           { resource: 'cpu', needed: 4, free: 3, total: 8 },
           { resource: 'vram_mb', needed: 20, free: 16, total: 24 },
@@ -234,6 +244,7 @@ describe('an explanation of workers', () => {
         could_ever: true,
         draining: true,
         not_claiming: [],
+        unable: [],
         obstacles: [],
       },
       {
@@ -242,6 +253,7 @@ describe('an explanation of workers', () => {
         could_ever: false,
         draining: false,
         not_claiming: [],
+        unable: [],
         obstacles: [
           { resource: 'cpu', needed: 4, free: 2, total: 2 },
           { resource: 'vram_mb', needed: 20, free: 0, total: 0 },

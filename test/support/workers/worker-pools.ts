@@ -34,6 +34,7 @@ export function beat(id: string, runs?: readonly string[], more: Partial<Heartbe
     capabilities: [],
     engine: null,
     notClaiming: [],
+    unable: [],
     ...(runs && { runningOps: runs.map(reported) }),
     ...more,
   };
