@@ -176,12 +176,13 @@ export class HeartbeatLoop {
     waitSeconds: number,
     shutdown: AbortSignal,
   ): Promise<HeartbeatResult> {
-    const { api, logger, workerId, obstacles } = this.context;
+    const { api, logger, workerId, obstacles, inabilities } = this.context;
     const { resources, load, tags, capabilities } = this.options;
     const timeoutMs = waitSeconds * 1000 + this.plan().timeoutMs;
     const runningOps = listHeldRuns(runs, this.withInputs ? MAX_INPUTS_LENGTH : 0);
     const { signal, answered } = this.interruptible(waitSeconds, shutdown);
     const notClaiming = obstacles.list();
+    const unable = inabilities.list();
     const report = {
       workerId,
       resources: resources(),
@@ -189,6 +190,7 @@ export class HeartbeatLoop {
       tags,
       capabilities,
       notClaiming,
+      unable,
       runningOps,
     };
     const sent = this.isPlain ? plainReport(report) : report;
@@ -201,6 +203,7 @@ export class HeartbeatLoop {
       this.tells = lostRuns !== null;
       // From here on it is a service that knows all of a report.
       this.isPlain &&= !this.tells;
+      inabilities.noteTold(unable);
       this.onAccepted();
       const byId = new Map(runs.map((run) => [run.id, run]));
       for (const lost of lostRuns ?? []) {

@@ -25,6 +25,7 @@ describe('a heartbeat', () => {
     tags: ['fast'],
     capabilities: ['env', 'registry'] as const,
     notClaiming: [{ reason: 'draining', message: 'm' }] as const,
+    unable: [{ ability: 'gpus', message: 'n' }] as const,
     runningOps: [{ id: 'r', image: 'i', inputs: { a: 1 }, constraints: ASKED, attempt: 2 }],
   };
 
@@ -43,6 +44,7 @@ describe('a heartbeat', () => {
         capabilities: ['env', 'registry'],
         engine: { name: 'slurm', pending: 1, running: 2 },
         not_claiming: [{ reason: 'draining', message: 'm' }],
+        unable: [{ ability: 'gpus', message: 'n' }],
         running_ops: [{ id: 'r', image: 'i', inputs: { a: 1 }, constraints: CONSTRAINTS, attempt: 2 }],
       },
     ]);

@@ -75,7 +75,7 @@ export class HttpServiceApi implements ServiceApi {
   }
 
   heartbeat(
-    { workerId, resources, load, tags, capabilities, notClaiming, runningOps }: HeartbeatReport,
+    { workerId, resources, load, tags, capabilities, notClaiming, unable, runningOps }: HeartbeatReport,
     { waitSeconds, timeoutMs, signal }: HeartbeatCall,
   ): Promise<Answer<HeartbeatAnswer>> {
     // An older service refuses an unknown query parameter.
@@ -95,6 +95,7 @@ export class HttpServiceApi implements ServiceApi {
       ...(capabilities.length === 0 ? {} : { capabilities: [...capabilities] }),
       ...(load === null ? {} : { engine: load }),
       ...(notClaiming.length === 0 ? {} : { not_claiming: [...notClaiming] }),
+      ...(unable.length === 0 ? {} : { unable: [...unable] }),
       running_ops: runningOps.map(({ id, image, inputs, constraints, attempt }) => ({
         id,
         image,

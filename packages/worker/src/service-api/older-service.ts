@@ -13,7 +13,7 @@ export function plainReport(report: HeartbeatReport): HeartbeatReport {
     constraints: plainConstraints(run.constraints),
     attempt: null,
   }));
-  return { ...report, load: null, capabilities: [], notClaiming: [], runningOps };
+  return { ...report, load: null, capabilities: [], notClaiming: [], unable: [], runningOps };
 }
 
 /** Whole cores, memory and one GPU. */

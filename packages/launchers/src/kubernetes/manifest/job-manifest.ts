@@ -1,5 +1,5 @@
 import type { JobSpec } from '../../launcher/engine.js';
-import { workerEnvironment } from '@longshore/worker/runtime/runtime';
+import { usesGpus, workerEnvironment } from '@longshore/worker/runtime/runtime';
 import type { Container, Job, PodSpec, PodTemplate } from '../api/resources.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
 import type { OfferedVolumes } from '@longshore/worker/settings/volumes';
@@ -229,8 +229,12 @@ function userOf(text: string): Container['securityContext'] {
 function environmentOf(spec: JobSpec): Container['env'] {
   const { env, secrets, constraints } = spec;
   const own = workerEnvironment(spec, constraints, FOLDER);
-  const texts = Object.entries({ ...env, ...own }).filter(([name]) => name in own || !(name in secrets));
-  const secretNames = Object.keys(secrets).filter((name) => !(name in own));
+  // The device plugin sets it, below what a pod says.
+  const isOfPlugin = (name: string): boolean => name === 'NVIDIA_VISIBLE_DEVICES' && usesGpus(constraints);
+  const texts = Object.entries({ ...env, ...own }).filter(
+    ([name]) => name in own || !(name in secrets || isOfPlugin(name)),
+  );
+  const secretNames = Object.keys(secrets).filter((name) => !(name in own || isOfPlugin(name)));
   return [
     ...texts.map(([name, value]) => ({ name, value: literal(value) })),
     ...secretNames.map((name) => ({

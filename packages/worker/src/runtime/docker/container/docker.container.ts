@@ -99,6 +99,7 @@ export interface DockerContainerOptions {
   readonly log: RuntimeLog;
   /** Its output, attached before the start. */
   readonly attached: Readable;
+  readonly warnings: readonly string[];
   /** Called when the container is removed or could not be removed. */
   readonly onRemoved: () => void;
 }
@@ -107,6 +108,7 @@ export interface DockerContainerOptions {
 export class DockerContainer implements RunningContainer {
   readonly lines: AsyncIterable<LogLine>;
   readonly exit: Promise<ContainerExit>;
+  readonly warnings: readonly string[];
   private hasEnded = false;
   private ranAt = NO_TIMES;
   /** When the grace period ends, on the clock of `performance`; null: nothing has asked it to stop. */
@@ -118,6 +120,7 @@ export class DockerContainer implements RunningContainer {
     private readonly options: DockerContainerOptions,
   ) {
     const { attached, timing, log } = options;
+    this.warnings = options.warnings;
     const end = this.waitForEnd().finally(() => {
       this.hasEnded = true;
     });

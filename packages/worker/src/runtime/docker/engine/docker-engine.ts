@@ -118,6 +118,9 @@ export interface EngineFeatures {
   readonly cores: number;
   /** Whether users of containers are others on the machine (`userns-remap`). */
   readonly isRemapped: boolean;
+  readonly isPodman: boolean;
+  /** Limits of containers that it says it discards. */
+  readonly discards: readonly ('ram_limit' | 'cpu_limit' | 'pids_limit')[];
 }
 
 /**
@@ -127,12 +130,20 @@ export interface EngineFeatures {
  */
 export async function readFeatures(engine: Dockerode, limitMs: number): Promise<EngineFeatures> {
   const info = await withLimit(limitMs, 'info', (): Promise<unknown> => engine.info());
-  const { Plugins, InitBinary, NCPU, SecurityOptions } = Object(info);
+  const { Plugins, InitBinary, NCPU, SecurityOptions, BuildahVersion } = Object(info);
+  const { MemoryLimit, CpuCfsQuota, PidsLimit } = Object(info);
   const drivers: unknown = Object(Plugins).Log;
   return {
     hasLog: Array.isArray(drivers) && drivers.includes('local'),
     hasInit: typeof InitBinary === 'string' && InitBinary !== '',
     isRemapped: Array.isArray(SecurityOptions) && SecurityOptions.includes('name=userns'),
+    isPodman: typeof BuildahVersion === 'string',
+    // An engine that does not know the question does not answer false.
+    discards: [
+      ...(MemoryLimit === false ? (['ram_limit'] as const) : []),
+      ...(CpuCfsQuota === false ? (['cpu_limit'] as const) : []),
+      ...(PidsLimit === false ? (['pids_limit'] as const) : []),
+    ],
     cores: typeof NCPU === 'number' && NCPU > 0 ? NCPU : 1,
   };
 }

@@ -215,7 +215,7 @@ export class VolumeMounts {
     mount: Dockerode.MountSettings,
     task: (container: Dockerode.Container) => Promise<unknown>,
   ): Promise<void> {
-    const { HostConfig, ...options } = probeOptions(image, this.options);
+    const { HostConfig, ...options } = probeOptions(image, this.options, {});
     const body = { ...options, HostConfig: { ...HostConfig, NetworkMode: 'none', Mounts: [mount] } };
     const container = await createContainer(engine, body, this.timing.startMs);
     try {
