@@ -42,7 +42,10 @@ export class PodmanEngine {
   static async start(): Promise<PodmanEngine> {
     const folder = mkdtempSync(join(tmpdir(), 'longshore-podman-'));
     const config = join(folder, 'containers.conf');
-    writeFileSync(config, '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\n');
+    writeFileSync(
+      config,
+      '[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\n[engine]\nruntime = "runc"\n',
+    );
     const [root, run] = [join(folder, 'root'), join(folder, 'run')];
     const storage = [
       '--root',
