@@ -22,7 +22,7 @@ describe('runs on the engine of Podman', skipFor(PodmanEngine.skip), () => {
     mkdirSync(join(root, 'bin'), { recursive: true });
     mkdirSync(join(root, 'tmp'));
     copyFileSync(BUSYBOX, join(root, 'bin', 'busybox'));
-    for (const name of ['sh', 'cat', 'env', 'id', 'pwd', 'ls', 'grep', 'touch', 'hostname'])
+    for (const name of ['sh', 'cat', 'env', 'id', 'pwd', 'ls', 'grep', 'touch'])
       symlinkSync('busybox', join(root, 'bin', name));
     const archive = `${root}.tar`;
     execFileSync('tar', ['-C', root, '--owner=0', '--group=0', '-cf', archive, '.']);
@@ -57,10 +57,10 @@ describe('runs on the engine of Podman', skipFor(PodmanEngine.skip), () => {
     assert.deepEqual([code, outputs?.trim(), warnings], [3, '{"n":1}', []]);
   });
 
-  it('get environment, working folder, user and host name', async () => {
-    const more = { env: { A: 'b c' }, workdir: '/tmp', user: '1000:1000', hostname: 'box' };
-    const { lines } = await printed('echo "$A"; pwd; id -u; hostname', more);
-    assert.deepEqual(lines, ['b c', '/tmp', '1000', 'box']);
+  it('get environment, working folder and user', async () => {
+    const more = { env: { A: 'b c' }, workdir: '/tmp', user: '1000:1000' };
+    const { lines } = await printed('echo "$A"; pwd; id -u', more);
+    assert.deepEqual(lines, ['b c', '/tmp', '1000']);
   });
 
   it('get their limits of memory, CPU and processes', async () => {
