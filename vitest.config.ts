@@ -30,7 +30,7 @@ const SLOW = [
 const ALONE = [
   'test/e2e/database/{database-overload,failover,failover-behind}.spec.ts',
   'test/e2e/engines/kubernetes-real-*.spec.ts',
-  'test/e2e/service/{attacks,run-log-flood,run-logs}.spec.ts',
+  'test/e2e/service/{attacks,event-loop,run-log-flood,run-logs}.spec.ts',
 ];
 
 // Settings of the person who runs the tests must not change what they see. Those of a .env file are set to the empty

@@ -129,6 +129,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         reclaims integer not null check (reclaims >= 0),
         queued_at timestamptz(3) not null,
         not_before timestamptz(3),
+        preparing_at timestamptz(3),
         avoided_worker text,
         error_message text,
         cause text,
@@ -355,11 +356,11 @@ export class Baseline1795000000001 implements MigrationInterface {
         id uuid primary key,
         action text not null check (action in ('cancel', 'retry', 'priority', 'labels')),
         filter json not null,
-        only_in text,
         value json,
         reason text,
         key_id uuid not null,
         key_name text not null,
+        is_admin boolean not null,
         matched integer not null,
         processed integer not null default 0,
         refused integer not null default 0 check (refused between 0 and processed),
@@ -367,6 +368,7 @@ export class Baseline1795000000001 implements MigrationInterface {
         state text not null check (state in ('running', 'done', 'stopped')),
         created_at timestamptz(3) not null,
         due_at timestamptz(3) not null,
+        turn_at timestamptz,
         ended_at timestamptz(3),
         run_ids uuid[] not null,
         constraint bulk_operations_processed_check check (processed between 0 and matched),
@@ -374,6 +376,9 @@ export class Baseline1795000000001 implements MigrationInterface {
       ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
       create index bulk_operations_due on bulk_operations (due_at)
         where state = 'running';
+      create index bulk_operations_running on bulk_operations (key_id)
+        where state = 'running';
+      create index bulk_operations_turns on bulk_operations (key_id, turn_at);
       create index bulk_operations_ended on bulk_operations (ended_at)
         where ended_at is not null;
       -- A page is a part of the list, which is read without being decompressed.
@@ -430,15 +435,25 @@ export class Baseline1795000000001 implements MigrationInterface {
         executing integer not null
       ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 1000);
 
-      -- Containers that may still be executed after their run was taken from its worker; their keys count them.
+      -- Programs that may still be executed after their run was taken from its worker. Their keys count them, and the
+      -- worker has so much less to give.
       create table concurrency_slots (
         id bigint generated always as identity primary key,
+        cpu_millis bigint not null,
         run_id uuid not null,
-        key text not null,
-        worker_id text not null,
+        attempt integer not null,
+        ram_mb integer not null,
+        vram_mb integer not null,
+        gpus smallint not null,
+        is_killed boolean not null default false,
         assigned_at timestamptz(3) not null,
-        ends_at timestamptz(3) not null
+        ends_at timestamptz(3) not null,
+        gpu_ids text,
+        key text,
+        worker_id text not null
       );
+      create index concurrency_slots_by_worker on concurrency_slots (worker_id);
+      create index concurrency_slots_by_run on concurrency_slots (run_id);
 
       create table run_timers (
         run_id uuid primary key,
@@ -563,6 +578,8 @@ export class Baseline1795000000001 implements MigrationInterface {
         last_heartbeat_at timestamptz(3) not null,
         last_report_at timestamptz(3),
         previous_report_at timestamptz(3),
+        key_id uuid not null,
+        had_run boolean not null,
         worker_id text collate "C" primary key
       ) with (
         fillfactor = 50,
@@ -675,6 +692,9 @@ export class Baseline1795000000001 implements MigrationInterface {
       create unique index audit_entries_secret_reads
         on audit_entries (run_id, (after ->> 'attempt'), (after ->> 'key_id'))
         where action = 'secret.read';
+      -- The entry of a bulk operation, which its end completes.
+      create unique index audit_entries_bulk_operations on audit_entries (subject)
+        where action = 'bulk.start';
     `);
   }
 }

@@ -18,7 +18,7 @@ CAPABILITIES = ["env", "command", "secrets"]
 # Fields of runs and of their constraints that need other capabilities.
 UNSUPPORTED = {"secrets_from", "files", "mounts", "image_pull_secret", "workdir", "user", "network", "stop_grace_s",
                "cpu_millis", "cpu_limit_millis", "gpus", "gpu_selector", "shm_mb"}
-NOT_FROM_LOGS = TERMINAL | {"STARTED", "RETRIED", "RECLAIMED", "SUBMITTED"}
+NOT_FROM_LOGS = TERMINAL | {"STARTED", "RETRIED", "RECLAIMED", "SUBMITTED", "PREPARING"}
 timeout = 60.0  # the service's word replaces it
 registered, stopping, claiming, current = threading.Event(), threading.Event(), threading.Event(), None
 beating, changed = threading.Lock(), threading.Event()

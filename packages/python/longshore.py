@@ -23,7 +23,7 @@ import threading
 import time
 import urllib.parse
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
@@ -55,6 +55,15 @@ LONGEST_PAUSE_S = 5.0
 LOG_GRACE_S = 10
 """Time to wait for the end of a log after its attempt: a stale worker never sends it."""
 LAST_LINES = 20
+LAST_CHARACTERS = 8_192
+"""Of the last lines of a log that a failure has, all together."""
+PIECE_S = 2
+"""How long the end of a line is waited for: the pieces of one that is not finished come each second or so."""
+MOST_PIECES = 1_000
+MOST_CHARACTERS = 1_048_576
+"""Pieces and characters of one line, as in the searches of the service."""
+LOG_INTRO = " Its last log lines:\n"
+"""Before the lines of the log in the error message of a worker."""
 
 JsonObject = Dict[str, Any]
 
@@ -89,12 +98,13 @@ class RunFailed(LongshoreError):
         self.cause = run.cause
         self.exit_code = run.exit_code
         self.log = log
-        """The last lines of the log of the last attempt."""
+        """The last lines of the log of the last attempt as a terminal shows them: 20 and 8,192 characters at most."""
         text = f"run {run.id} failed"
         if run.cause is not None:
             text += f" ({run.cause}{'' if run.exit_code is None else f', exit code {run.exit_code}'})"
         if run.error_message:
-            text += ": " + run.error_message.strip()
+            said = run.error_message.partition(LOG_INTRO)[0] if log else run.error_message
+            text += ": " + "\n".join(map(_shown_line, said.strip().split("\n")))
         super().__init__("\n".join([text, *(f"  | {line}" for line in log)]))
 
 
@@ -173,7 +183,7 @@ AnyRun = Union[Run, str]
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line that a container printed, or a piece of a long one; `str(line)` is its text."""
+    """A line that a container printed, without what carriage returns have written over; `str(line)` is its text."""
 
     attempt: int
     number: int
@@ -184,7 +194,7 @@ class LogLine:
     t: str
     """When it was printed, ISO 8601."""
     continued: bool
-    """Whether it goes on with the line before."""
+    """Whether it goes on with an earlier line: other lines came in between, or nothing for some time."""
 
     def __str__(self) -> str:
         return self.text
@@ -349,7 +359,8 @@ class Longshore:
         """Yields the lines of the log of an attempt, the current one unless it is given.
 
         follow: wait for further lines until the log is complete; without `attempt`, go on with the attempts that follow.
-            Lines that are not stored are left out.
+            The newest line comes when the next one does, or after two seconds, because it may go on.
+        Lines that are not stored are left out.
         """
         number = attempt or self.get(run).attempt
         while True:
@@ -410,7 +421,7 @@ class Longshore:
                 answer = self._ask("GET", f"/runs/{run.id}/logs", query=query, deadline=deadline)
             except TimeoutError:
                 break
-            found = [line.text for line in self._lines(answer, run.attempt)]
+            found = _last_texts(self._lines(answer, run.attempt))
             if answer.headers.get("x-log-complete") == "true" or "worker_id" not in run.summary:
                 break
             time.sleep(pause)
@@ -419,17 +430,25 @@ class Longshore:
     def _log(self, run: AnyRun, attempt: int, follow: bool) -> Iterator[LogLine]:
         after: Optional[str] = None
         over_since: Optional[float] = None
+        whole = _Pieces()
         while True:
-            hold = 0 if not follow else WAIT_S if over_since is None else 2
+            hold = 0 if not follow else WAIT_S if over_since is None and whole.line is None else PIECE_S
             query = {"after": after, "wait": hold or None, **({"attempt": attempt} if after is None else {})}
             answer = self._ask("GET", f"/runs/{_id(run)}/logs", query=query)
             lines = self._lines(answer, attempt)
-            yield from lines
+            for piece in lines:
+                for line in whole.add(piece):
+                    yield replace(line, text=line.text.strip("\r"))
             after = answer.headers.get("x-log-next-cursor") or after
             has_more = answer.headers.get("x-log-has-more") == "true"
-            if answer.headers.get("x-log-complete") == "true" or not (follow or has_more):
+            is_over = answer.headers.get("x-log-complete") == "true" or not (follow or has_more)
+            was_open = whole.line is not None
+            if is_over or not (lines or has_more):
+                for line in whole.end():
+                    yield replace(line, text=line.text.strip("\r"))
+            if is_over:
                 return
-            if lines or has_more or not follow:
+            if lines or has_more or was_open or not follow:
                 continue
             found = self.get(run)
             if not found.has_ended and found.attempt == attempt:
@@ -675,6 +694,119 @@ def _normal_url(text: str) -> str:
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     is_default = port is None or port == (443 if parts.scheme == "https" else 80)
     return f"{parts.scheme}://{host}{'' if is_default else f':{port}'}{parts.path}".rstrip("/")
+
+
+# What is kept and shown of a line: `packages/common/src/shown-text.ts` has the same rule, and the same cases test both.
+
+_SEQUENCES = re.compile(
+    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*(?:[@-~]|\\Z)"
+    "|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x80-\x9f]*(?:\x07|\x1b\\\\|\x9c)"
+    "|\x1b(?:[ -/]+[0-~]|[0-~])?"
+)
+_OTHER_ROW = re.compile("(\x1b(?:\\[[0-9;]*[ABEFHdf]|[DEM]))")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def _last_state(text: str, is_begun: bool = False) -> str:
+    """A line, or a piece of one, without what carriage returns have written over.
+
+    is_begun: the text goes on with a line, and a carriage return in front stays, because it writes over what was before.
+    """
+    if "\r" not in text:
+        return text
+    parts = _OTHER_ROW.split(text)
+    return "".join(
+        part if index % 2 else _last_state_of_row(part, is_begun or index > 0) for index, part in enumerate(parts)
+    )
+
+
+def _last_state_of_row(text: str, is_begun: bool) -> str:
+    written = text.rstrip("\r")
+    end = "" if len(written) == len(text) else "\r"
+    before, _, last = written.rpartition("\r")
+    begin = "\r" if is_begun and len(last) < len(written) else ""
+    return f"{begin}{last}{end}"
+
+
+def _shown_line(text: str) -> str:
+    """A line as a terminal would show it: its last state without escape sequences and control characters."""
+    if _CONTROLS.search(text) is None:
+        return text
+    rows = (_shown_row(row) for row in _OTHER_ROW.split(_last_state(text))[::2])
+    return " ".join(row for row in rows if row)
+
+
+def _shown_row(text: str) -> str:
+    written = _SEQUENCES.sub("", text)
+    return _CONTROLS.sub("", _without_backspaces(written) if "\b" in written else written)
+
+
+def _without_backspaces(text: str) -> str:
+    cells: List[str] = []
+    at = 0
+    for character in text:
+        if character == "\b":
+            at = max(0, at - 1)
+        else:
+            cells[at : at + 1] = [character]
+            at += 1
+    return "".join(cells)
+
+
+class _Pieces:
+    """Joins the pieces of lines that follow each other. A carriage return in front of a joined line writes over earlier pieces."""
+
+    def __init__(self) -> None:
+        self.line: Optional[LogLine] = None
+        """The last line, which may go on."""
+        self._next = 0
+        self._count = 0
+
+    def add(self, piece: LogLine) -> Iterator[LogLine]:
+        """Yields the line before when the piece does not belong to it."""
+        line = self.line
+        if line is not None and self._goes_on(line, piece):
+            self.line = replace(line, text=_last_state(line.text + piece.text, line.continued))
+            self._count += 1
+        else:
+            yield from self.end()
+            self.line = replace(piece, text=_last_state(piece.text, piece.continued))
+            self._count = 1
+        self._next = piece.number + 1
+
+    def end(self) -> Iterator[LogLine]:
+        """Yields the last line."""
+        line, self.line = self.line, None
+        if line is not None:
+            yield line
+
+    def _goes_on(self, line: LogLine, piece: LogLine) -> bool:
+        is_next = piece.continued and piece.stream == line.stream and piece.number == self._next
+        return is_next and self._count < MOST_PIECES and len(line.text) < MOST_CHARACTERS
+
+
+def _last_texts(pieces: Iterable[LogLine]) -> List[str]:
+    """The last lines as a terminal shows them, without pieces over which later ones of their line have written."""
+    whole = _Pieces()
+    joined = [line for piece in pieces for line in whole.add(piece)] + list(whole.end())
+    lines: List[LogLine] = []
+    begun: Dict[str, List[LogLine]] = {}
+    for line in joined:
+        own = begun.get(line.stream, []) if line.continued else []
+        if own and (line.text.startswith("\r") or own[-1].text.endswith("\r")):
+            lines = [each for each in lines if each not in own]
+            own = []
+        begun[line.stream] = [*own, line]
+        lines.append(line)
+    texts: List[str] = []
+    room = LAST_CHARACTERS
+    for line in lines[: -LAST_LINES - 1 : -1]:
+        text = _shown_line(line.text)
+        texts.append(text[-room:])
+        room -= len(text)
+        if room <= 0:
+            break
+    return texts[::-1]
 
 
 def _saved_login() -> Optional[Tuple[str, str]]:

@@ -1,5 +1,11 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
-import { Check, IsText, IsTextList, OptionalField } from '../common/http/validation/dto-decorators.js';
+import {
+  Check,
+  IsText,
+  IsTextList,
+  OptionalField,
+  SHOWN_TEXT,
+} from '../common/http/validation/dto-decorators.js';
 import { QueryInteger, QueryString } from '../common/http/validation/query-decorators.js';
 import { IsTimeOrSpan } from '../common/http/validation/time-field.js';
 import {
@@ -60,12 +66,12 @@ export class CreateApiKeyDto {
    * others. An empty list: no tags. Unless given, a worker may report any tag, and so get any run.
    */
   @OptionalField()
-  @IsTextList({ min: 1, max: LONGEST_NAME }, { max: MAX_NAMES })
+  @IsTextList({ min: 1, max: LONGEST_NAME, ...SHOWN_TEXT }, { max: MAX_NAMES })
   worker_tags?: string[];
 
   /** As `worker_tags`, for capabilities. */
   @OptionalField()
-  @IsTextList({ min: 1, max: LONGEST_NAME }, { max: MAX_NAMES })
+  @IsTextList({ min: 1, max: LONGEST_NAME, ...SHOWN_TEXT }, { max: MAX_NAMES })
   worker_capabilities?: string[];
 
   /**

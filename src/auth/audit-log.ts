@@ -6,7 +6,7 @@ import type { Caller } from './access.js';
 
 /** A change to be recorded in the audit log. */
 export interface AuditedChange {
-  readonly action: Exclude<AuditAction, 'run.patch' | 'secret.read'>;
+  readonly action: Exclude<AuditAction, 'run.patch' | 'bulk.start' | 'secret.read'>;
   /** Id of what was changed. */
   readonly subject: string;
   readonly before: object;

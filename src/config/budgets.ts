@@ -17,9 +17,16 @@ export abstract class Budgets {
   readonly maxWorkers: number;
 
   @IntegerSetting(
+    'SERVICE_MAX_WORKERS_PER_KEY',
+    { min: 1, max: 1_000_000, default: 2000 },
+    'Registered workers of one API key; the heartbeat of a further one is refused with 429.',
+  )
+  readonly maxWorkersPerKey: number;
+
+  @IntegerSetting(
     'SERVICE_MAX_WORKER_BYTES',
-    { min: 1024, max: 1_048_576, default: 16_384 },
-    'Bytes of the GPUs and tags of a worker; a heartbeat with more is refused with 429.',
+    { min: 1024, max: 1_048_576, default: 196_608 },
+    'Bytes of what a worker says of itself: GPUs, tags, capabilities, engine and reasons; a heartbeat with more is refused with 429. Its running runs are shown as far as they fit, too.',
   )
   readonly maxWorkerBytes: number;
 
@@ -36,6 +43,20 @@ export abstract class Budgets {
     'Versions of one definition; a further one is refused with 429.',
   )
   readonly maxDefinitionVersions: number;
+
+  @IntegerSetting(
+    'SERVICE_MAX_BULK_OPERATIONS_PER_KEY',
+    { min: 1, max: 10_000, default: 10 },
+    'Bulk operations of one API key that run at the same time; a further one is refused with 429.',
+  )
+  readonly maxBulkOperationsPerKey: number;
+
+  @IntegerSetting(
+    'SERVICE_MAX_BULK_RUNS_PER_KEY',
+    { min: 1, max: 1_000_000_000, default: 200_000 },
+    'Runs that the running bulk operations of one API key have still to do; an operation that comes to more is refused with 429, unless it is the only one.',
+  )
+  readonly maxBulkRunsPerKey: number;
 
   @IntegerSetting(
     'SERVICE_MAX_ATTEMPT_EVENTS',

@@ -44,6 +44,7 @@ describe('settings', () => {
       feedEnabled: true,
       feedRetentionDays: 7,
       runRetentionDays: 0,
+      auditRetentionDays: 400,
       logLimitBytes: 16_777_216,
       maxBodyBytes: 1_048_576,
       journalGroupBytes: 524_288,

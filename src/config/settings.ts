@@ -198,6 +198,13 @@ export class Settings extends Budgets {
   )
   readonly runRetentionDays: number;
 
+  @IntegerSetting(
+    'SERVICE_AUDIT_RETENTION_DAYS',
+    { min: 0, max: 36_500, default: 400 },
+    'Days that entries of the audit log are kept; 0 keeps them for ever.',
+  )
+  readonly auditRetentionDays: number;
+
   /** With the minimum, every line fits into half of it. */
   @IntegerSetting(
     'SERVICE_LOG_LIMIT_BYTES',

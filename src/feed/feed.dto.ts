@@ -1,14 +1,13 @@
+import { SHOWN_TEXT } from '../common/http/validation/dto-decorators.js';
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { EXAMPLE_TOPIC } from '../common/http/api-examples.js';
 import { QueryInteger, QueryString } from '../common/http/validation/query-decorators.js';
-import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 
 const TOPIC = {
   min: 1,
   max: 255,
-  pattern: NO_CONTROL_CHARACTERS,
-  form: 'a string without control characters',
+  ...SHOWN_TEXT,
 } as const;
 
 class TopicQueryDto {

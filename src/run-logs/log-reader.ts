@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { Quota } from '../common/quotas/quota.js';
 import { Settings } from '../config/settings.js';
 import { Semaphore } from '@longshore/common/semaphore';
+import { searchedText } from '@longshore/common/shown-text';
 import { RunNotFound } from '../runs/run.errors.js';
 import { EMPTY_LOG } from './add-chunk.js';
 import { LinePieces, entriesOf, gapBetween, LOG_START, type LogEntry, type LogPosition } from './log-line.js';
@@ -29,7 +30,7 @@ export interface LogRange {
   readonly maxPieces: number;
   /** Bytes of text at most; at least one line. */
   readonly maxBytes: number;
-  /** Text that the lines must contain, ignoring case. */
+  /** Text that the lines must contain, ignoring case and escape sequences. */
   readonly contains: string | undefined;
   /** Id of the API key that reads. */
   readonly callerId: string;
@@ -238,7 +239,8 @@ class PageLimits {
       if (this.#contains !== undefined) text += piece.line.text;
     }
     const isGap = pieces.some((piece) => 'gap' in piece);
-    if (!isGap && this.#contains !== undefined && !text.toLowerCase().includes(this.#contains)) return false;
+    if (!isGap && this.#contains !== undefined && !searchedText(text).toLowerCase().includes(this.#contains))
+      return false;
     this.#lines -= 1;
     this.#pieces -= pieces.length;
     this.#bytes -= bytes;

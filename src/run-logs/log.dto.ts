@@ -154,7 +154,7 @@ export class LogPageQueryDto extends LogStreamQueryDto {
   @QueryInteger({ min: 0, max: 30, default: 0 })
   wait?: number;
 
-  /** Only lines that contain this text, ignoring case. A response searches a bounded part of the log: continue while it has more. */
+  /** Only lines that contain this text, ignoring case and escape sequences. A response searches a bounded part of the log: continue while it has more. */
   @QueryString({ min: 1, max: 1000 })
   @ApiProperty({ required: false, example: 'error' })
   contains?: string;

@@ -46,10 +46,10 @@ export class RunInOtherState extends DomainError {
 
   constructor(
     readonly runId: string,
-    expected: RunState,
+    expected: readonly RunState[],
     state: RunState,
   ) {
-    super(`Run is no longer ${expected}, but ${state}`);
+    super(`Run is no longer ${expected.join(' or ')}, but ${state}`);
   }
 }
 

@@ -5,6 +5,7 @@ import { FeedModule } from '../feed/feed.module.js';
 import { HealthChecks } from '../health/health-checks.js';
 import { HealthModule } from '../health/health.module.js';
 import { AuditController } from './audit/audit.controller.js';
+import { AuditRetentionJob } from './audit/audit-retention.job.js';
 import { BulkOperationsController } from './bulk/bulk-operations.controller.js';
 import { BulkOperationsJob } from './bulk/bulk-operations.job.js';
 import { BulkOperationRepository } from './bulk/bulk-operations.repository.js';
@@ -74,6 +75,7 @@ const EXPORTS = [
     BulkOperationRepository,
     BulkOperationsService,
     BulkOperationsJob,
+    AuditRetentionJob,
     ConcurrencyKeys,
     QueueCleanupJob,
     IdempotencyRetentionJob,

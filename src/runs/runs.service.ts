@@ -25,12 +25,14 @@ import type { CommandOptions, Effect } from './journal/command.js';
 import { RunJournal } from './journal/run-journal.js';
 import { checkedState } from './reading/run-filter.js';
 import { RunReader } from './reading/run.reader.js';
+import { RunRejected } from './run.errors.js';
 import { MissingScope } from '../auth/auth.errors.js';
 import { eventType } from './machine/event-types.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { RequestedConstraints } from './dto/constraints.dto.js';
 import { toStoredOptions, type EventDeliveryDto, type TimeoutsDto } from './dto/run-options.dto.js';
 import type { RequestedRetryPolicy } from './dto/retry-policy.dto.js';
+import { ConcurrencySlots } from './queue/concurrency-slots.js';
 import { newId } from './machine/new-id.js';
 import { bindOptions } from './options/option-values.js';
 import { requirementIdOf, requirementsOf } from './requirements.js';
@@ -54,6 +56,7 @@ export class RunsService {
   constructor(
     private readonly journal: RunJournal,
     private readonly reader: RunReader,
+    private readonly slots: ConcurrencySlots,
   ) {}
 
   /** Creates a run; a repeated request returns its run as it is now. */
@@ -87,6 +90,22 @@ export class RunsService {
   /** @param reason kept with the run */
   cancel(id: string, caller?: Caller, reason?: string): Promise<OpRunDto> {
     return this.#change(id, eventCommand(userCancel(reason), { sender: caller?.keyId }), caller);
+  }
+
+  /**
+   * Cancels the run, unless it has ended, and has its program killed.
+   * @throws RunRejected for a run that has ended and whose program no worker is ending
+   */
+  async kill(id: string, caller: Caller, reason?: string): Promise<OpRunDto> {
+    try {
+      await this.cancel(id, caller, reason);
+    } catch (error) {
+      const hasEnded = error instanceof RunRejected && error.rejection.reason === 'locked';
+      if (!hasEnded || !(await this.slots.kill(id, caller))) throw error;
+      return this.reader.getRun(id);
+    }
+    await this.slots.kill(id, caller);
+    return this.reader.getRun(id);
   }
 
   /** Appends an event and applies its effect, once for each idempotency key. @throws InvalidRequest */

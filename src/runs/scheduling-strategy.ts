@@ -47,12 +47,14 @@ export function needsOf(run: ConstrainedRun): Needs {
   return { ...shapeOf(run), gpuTags: gpuTagsOf(run) };
 }
 
-/** A run that is assigned to a worker or running there, and the resources that it takes. */
+/** A run that is assigned to a worker or running there, or whose program ends there, and the resources that it takes. */
 export interface HeldRun extends Shape {
   readonly runId: string;
   readonly workerId: string;
   /** The GPUs that it uses; empty: none, or unknown. */
   readonly gpuIds: readonly number[];
+  /** Whether the run was taken from the worker, whose program of it may still be executed; absent: no. */
+  readonly isEnding?: boolean;
 }
 
 /** A worker together with the runs it holds. */

@@ -1,8 +1,7 @@
 import { ApiExtraModels, ApiProperty, ApiSchema, getSchemaPath } from '@nestjs/swagger';
 import { IsIn } from 'class-validator';
 import { isJsonObject } from '@longshore/common/json/json-value';
-import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
-import { Check, IsText } from '../common/http/validation/dto-decorators.js';
+import { Check, IsText, SHOWN_TEXT } from '../common/http/validation/dto-decorators.js';
 import { QueryInteger, QueryString } from '../common/http/validation/query-decorators.js';
 import { PassByReference } from '../common/http/validation/free-form-json.js';
 import { SECRET_KINDS, type SecretEntity, type SecretKind } from '../database/entities/security.entity.js';
@@ -21,7 +20,7 @@ export class RegistryLoginDto {
   server: string;
 
   /** @example ci */
-  @IsText({ min: 1, max: 255, pattern: NO_CONTROL_CHARACTERS, form: 'a string without control characters' })
+  @IsText({ min: 1, max: 255, ...SHOWN_TEXT })
   username: string;
 
   /** Password or token. */

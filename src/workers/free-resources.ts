@@ -15,7 +15,7 @@ export interface FreeResources {
 }
 
 /**
- * Resources minus those of the worker's own runs, at least 0. A GPU of a run that asks for whole ones has no free memory. A run
+ * Resources minus those of the worker's own runs, and of ended ones whose programs it still ends, at least 0. A GPU of a run that asks for whole ones has no free memory. A run
  * of which not all GPUs are known counts on every GPU.
  */
 export function freeResources(worker: ClaimingWorker, held: readonly HeldRun[]): FreeResources {

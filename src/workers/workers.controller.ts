@@ -65,8 +65,9 @@ export class WorkersController {
   /**
    * Register a worker or refresh it
    * @remarks A worker must send heartbeats more often than `X-Worker-Timeout`, else it loses its runs. The response names
-   * those of `running_ops` that the worker does not hold any more: it stops them. With `wait`, the heartbeat is recorded
-   * at once and its response delayed until there is such a run. A worker that gets a response early, without such a run,
+   * those of `running_ops` that the worker does not hold any more: it stops them, and names them in `ending_ops` until
+   * their programs have ended. With `wait`, the heartbeat is recorded
+   * at once and its response delayed until there is such a run, or one to be killed. A worker that gets a response early, without such a run,
    * pauses for a second or two. 403 names the tags and capabilities to which the API key is not bound.
    */
   @Post('heartbeat')
@@ -95,17 +96,21 @@ export class WorkersController {
   ): Promise<HeartbeatAnswerDto> {
     assertActsAs(caller, body.worker_id);
     assertCovers(caller, { tags: body.tags, capabilities: body.capabilities ?? [] });
-    const { worker, named } = await this.#record(body, response.req);
+    const { worker, named } = await this.#record(body, response.req, caller);
     response.setHeader('X-Worker-Timeout', String(this.settings.workerTimeout));
     response.setHeader('X-Max-Body-Bytes', String(this.settings.maxBodyBytes));
-    const lost = await this.held.findLost(named, wait * 1000, caller, response);
-    return { ...toWorkerDto({ worker }), ...(lost !== null && { lost_ops: lost.map(toLostOpDto) }) };
+    const { lost, killed } = await this.held.findLost(named, wait * 1000, caller, response);
+    return {
+      ...toWorkerDto({ worker }),
+      ...(lost !== null && { lost_ops: lost.map(toLostOpDto) }),
+      ...(killed.length > 0 && { kill_ops: [...killed] }),
+    };
   }
 
   /**
    * Remove a worker from the list
    * @remarks For the clean end of a worker; an unknown worker gets 204, too. A later heartbeat registers it again. A
-   * worker that is not removed stays in the list, stale, for 24 hours.
+   * worker that is not removed stays in the list, stale, for 24 hours; one that never had a run for one hour.
    */
   @Delete(':worker_id')
   @HttpCode(204)
@@ -152,14 +157,20 @@ export class WorkersController {
   }
 
   /** Records a heartbeat, and drops its body: the response may be held open. */
-  async #record(body: HeartbeatDto, request: Request): Promise<{ worker: PooledWorker; named: NamedRuns }> {
+  async #record(
+    body: HeartbeatDto,
+    request: Request,
+    caller: Caller,
+  ): Promise<{ worker: PooledWorker; named: NamedRuns }> {
     const heartbeat = toHeartbeat(body);
-    const worker = await this.workers.heartbeat(heartbeat);
-    await this.slots.noteHeartbeat(worker.id, heartbeat.runningOps);
+    const worker = await this.workers.heartbeat(heartbeat, caller.keyId);
+    const ending = (body.ending_ops ?? []).map(({ id, attempt }) => ({ id, attempt }));
+    const reported = heartbeat.runningOps && [...heartbeat.runningOps, ...ending];
+    await this.slots.noteHeartbeat(worker.id, reported);
     this.bodies.forget(request);
     // Nest keeps the arguments of the handler until the response.
     delete body.running_ops;
-    return { worker, named: namedRunsOf(heartbeat) };
+    return { worker, named: { ...namedRunsOf(heartbeat), ending } };
   }
 }
 

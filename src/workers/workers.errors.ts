@@ -26,6 +26,15 @@ export class TooManyHeartbeats extends DomainError {
   }
 }
 
+/** The key has as many workers as it may have, and this one is not registered. */
+export function tooManyWorkersOfKey(max: number): OverLimit {
+  return new OverLimit(
+    `${max} workers of this API key are registered already`,
+    'SERVICE_MAX_WORKERS_PER_KEY',
+    60,
+  );
+}
+
 /** The pool is full, and the worker is not registered. */
 export function tooManyWorkers(max: number): OverLimit {
   return new OverLimit(`${max} workers are registered already`, 'SERVICE_MAX_WORKERS', 10, 'unavailable');

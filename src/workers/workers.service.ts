@@ -10,7 +10,7 @@ import type { HeldRun } from '../runs/scheduling-strategy.js';
 import { Settings } from '../config/settings.js';
 import { readPage, type Page } from '../database/sql/read-page.js';
 import { freeResources, type FreeResources } from './free-resources.js';
-import { bytesOfResources } from './pool/worker-bytes.js';
+import { bytesOfDescription } from './pool/worker-bytes.js';
 import { WorkerPool, type Heartbeat, type PooledWorker } from './pool/worker-pool.js';
 import { WorkerHoldsRuns, WorkerNotFound } from './workers.errors.js';
 
@@ -36,23 +36,23 @@ export class WorkersService {
   ) {}
 
   /**
-   * Registers a worker or refreshes it.
+   * Registers a worker or refreshes it. @param keyId API key whose worker it then is
    * @throws OverLimit, TooManyHeartbeats
    */
-  async heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
+  async heartbeat(heartbeat: Heartbeat, keyId: string): Promise<PooledWorker> {
     const { maxWorkerBytes } = this.settings;
-    if (bytesOfResources(heartbeat.gpus, heartbeat.tags) > maxWorkerBytes) {
-      const detail = `The GPUs and tags are larger than ${maxWorkerBytes} bytes`;
+    if (bytesOfDescription(heartbeat) > maxWorkerBytes) {
+      const detail = `The GPUs, tags, capabilities and reasons are larger than ${maxWorkerBytes} bytes`;
       throw new OverLimit(detail, 'SERVICE_MAX_WORKER_BYTES', 60);
     }
-    const worker = await this.pool.heartbeat(heartbeat);
+    const worker = await this.pool.heartbeat(heartbeat, keyId);
     this.reported.next(worker);
     return worker;
   }
 
   @ScheduledJob({
     name: 'worker_retention',
-    description: 'removes workers that have been silent for a day',
+    description: 'removes workers that have been silent for a day; those that never had a run, for an hour',
     everyMs: 5 * MINUTE,
   })
   forgetSilent({ stop }: JobRun): Promise<number> {
@@ -92,7 +92,7 @@ export class WorkersService {
   /** Removes a worker that ended cleanly; an unknown one, too. @throws WorkerHoldsRuns */
   async remove(workerId: string): Promise<void> {
     const held = await this.heldRuns.findHeld(this.dataSource, [workerId]);
-    const count = held.get(workerId)?.length ?? 0;
+    const count = (held.get(workerId) ?? []).filter(({ isEnding }) => isEnding !== true).length;
     if (count > 0) throw new WorkerHoldsRuns(workerId, count);
     await this.pool.remove(workerId);
   }
@@ -105,5 +105,6 @@ export class WorkersService {
 
 function statusOf(worker: PooledWorker, held: ReadonlyMap<string, readonly HeldRun[]>): WorkerStatus {
   const runs = held.get(worker.id) ?? [];
-  return { worker, free: freeResources(worker, runs), assigned: runs.map(({ runId }) => runId).toSorted() };
+  const assigned = runs.filter(({ isEnding }) => isEnding !== true).map(({ runId }) => runId);
+  return { worker, free: freeResources(worker, runs), assigned: assigned.toSorted() };
 }

@@ -16,12 +16,12 @@ const START_MS = 300_000;
  * Starts the built service with a PostgreSQL of its own and durability on.
  * @param env settings on top of the usual
  * @param options `dist`: the folder of the build, BENCH_DIST or dist/ unless given; `nodeOptions`: options of the
- *   service's node, for example `--cpu-prof`
+ *   service's node, for example `--cpu-prof`; `onError`: gets what it writes to standard error, which is otherwise shown
  * @returns its URL, its process id, the CPU seconds it has used, and how to stop it
  */
 export async function startService(
   env = {},
-  { dist = process.env.BENCH_DIST ?? 'dist', nodeOptions = [] } = {},
+  { dist = process.env.BENCH_DIST ?? 'dist', nodeOptions = [], onError } = {},
 ) {
   const folder = await makeDataFolder();
   const child = spawn(
@@ -37,9 +37,10 @@ export async function startService(
         SERVICE_READERS_PER_KEY: '5000',
         ...env,
       },
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'pipe', onError ? 'pipe' : 'inherit'],
     },
   );
+  child.stderr?.on('data', (chunk) => onError(String(chunk)));
   const gone = once(child, 'exit');
   const stop = stoppedAtTheEnd(async () => {
     child.kill('SIGTERM');

@@ -1,6 +1,6 @@
 import { isJsonObject } from '@longshore/common/json/json-value';
-import { oneLine } from './terminal/style.js';
 import { errorText } from '@longshore/common/errors';
+import { oneLine } from '@longshore/common/shown-text';
 
 /** Exit codes of the command line. */
 export const EXIT = {

@@ -5,8 +5,8 @@ import { CommanderError } from 'commander';
 import { CliError, EXIT, type ExitCode } from './cli-error.js';
 import { Output } from './terminal/output.js';
 import { checkCommandNames, makeProgram } from './program.js';
-import { oneLine } from './terminal/style.js';
 import { errorText } from '@longshore/common/errors';
+import { oneLine } from '@longshore/common/shown-text';
 
 const stopping = new AbortController();
 let isListening = false;

@@ -40,7 +40,9 @@ const explained = {
     is_active: true,
     draining: false,
     reported_running: true,
+    ending: null,
     engine: { name: evil, id: evil, reason: evil, at: 't' },
+    preparing: { what: evil, since: 't' },
   },
   counts: null,
   requirements: null,
@@ -56,6 +58,7 @@ const WORKER = {
   draining: false,
   not_claiming: [],
   unable: [],
+  ending: null,
   obstacles: [],
 };
 
@@ -166,6 +169,22 @@ describe('what a terminal shows', () => {
     assert.doesNotMatch(shown, /[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/);
     assert.ok(!shown.split('\n').some((text) => text.startsWith('forged')), shown);
     assert.deepEqual(JSON.parse(out.text.split('\n')[0] ?? ''), { [evil]: evil });
+  });
+
+  test('has no colours and titles of a text from outside, except colours of a log', () => {
+    const text =
+      'The container ended. Its last log lines:\n\u001b[31mERROR\u001b[0m\u001b]0;title\u0007: disk';
+    const end = { at: 't', event: 'FAILED', msg: '', worker_id: null, cause: null, exit_code: null } as const;
+    const failed = { ...explained, ended: { ...end, error_message: text }, workers: [] };
+    assert.ok(explanationText(failed, STYLE).endsWith('log lines:\n  ERROR: disk\n'));
+    assert.equal(
+      formatFields([['error', text]], false),
+      'error  The container ended. Its last log lines: ERROR: disk\n',
+    );
+    const before = err.text.length;
+    output.note(text);
+    assert.equal(err.text.slice(before), 'The container ended. Its last log lines:\nERROR: disk\n');
+    assert.match(eventText({ ...event, type: 'FAILED', payload: { error_message: text } }), / ERROR: disk$/);
   });
 });
 

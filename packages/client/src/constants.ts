@@ -20,6 +20,7 @@ export const RETRY_ON_CAUSES: readonly FailureCause[] = ['exit', 'oom', 'timeout
 
 /** The types of events that have an effect. The service only records others. */
 export const EVENT_TYPES = [
+  'PREPARING',
   'STARTED',
   'PROGRESS',
   'COMPLETED',
@@ -44,7 +45,8 @@ export const CAPABILITIES = [
   'gpus',
   'shm',
 ] as const;
-export type Capability = (typeof CAPABILITIES)[number] | `volume:${string}` | `network:${string}`;
+export type Capability =
+  (typeof CAPABILITIES)[number] | `volume:${string}` | `network:${string}` | `stop_grace:${string}`;
 
 const OPTIONS = [
   { name: 'env', kind: 'map', capabilities: ['env'], about: 'Environment variables of the container' },
@@ -90,7 +92,7 @@ const OPTIONS = [
     name: 'stop_grace_s',
     kind: 'integer',
     default: 10,
-    capabilities: ['container'],
+    capabilities: ['container', 'stop_grace:'],
     about: 'Seconds from SIGTERM to SIGKILL when the container is ended',
   },
 ] as const;

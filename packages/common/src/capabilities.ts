@@ -21,6 +21,22 @@ export function capabilitiesOfConstraints(constraints: DemandingConstraints): st
   ];
 }
 
+/**
+ * What workers may allow as the longest grace, in seconds. A run needs the capability of the least one that its grace is
+ * within; none for the first, which every worker allows that knows the option.
+ */
+export const GRACE_LIMITS = [300, 900, 1800, 3600] as const;
+
+/** The capability of runs with a longer grace than the first of {@link GRACE_LIMITS}. */
+const GRACE = 'stop_grace:';
+
+/** What a worker announces that allows so long a grace. @param maxSeconds one of {@link GRACE_LIMITS} */
+export function graceCapabilities(maxSeconds: number): `${typeof GRACE}${string}`[] {
+  return GRACE_LIMITS.slice(1)
+    .filter((limit) => limit <= maxSeconds)
+    .map((limit) => `${GRACE}${limit}` as const);
+}
+
 /** A capability that an item of a list needs that has the member. */
 export interface ItemCapability {
   /** One that ends in `:` goes on with the value of the member. */
@@ -32,7 +48,7 @@ export interface ItemCapability {
 
 /**
  * What a worker must be able to do for an option of a run.
- * @param declared of the option: one that ends in `:` goes on with the value
+ * @param declared of the option: one that ends in `:` goes on with the value; with the limit of a number of seconds
  * @param value of the option, which is set
  */
 export function capabilitiesOfOption(
@@ -46,11 +62,14 @@ export function capabilitiesOfOption(
       const decisive = item[member] ?? null;
       if (decisive === null) return [];
       const isWritten = readOnly !== undefined && item[readOnly] !== true;
-      return `${withValue(name, decisive)}${isWritten ? ':rw' : ''}`;
+      return withValue(name, decisive).map((needed) => `${needed}${isWritten ? ':rw' : ''}`);
     });
   });
 }
 
-function withValue(name: string, value: unknown): string {
-  return name.endsWith(':') && typeof value === 'string' ? `${name}${value}` : name;
+function withValue(name: string, value: unknown): string[] {
+  if (!name.endsWith(':')) return [name];
+  if (typeof value !== 'number') return [`${name}${typeof value === 'string' ? value : ''}`];
+  const limit = GRACE_LIMITS.find((seconds) => value <= seconds);
+  return limit === undefined || limit === GRACE_LIMITS[0] ? [] : [`${name}${limit}`];
 }

@@ -8,8 +8,3 @@ export function errorCode(error: unknown): string {
   const code: unknown = Reflect.get(Object(error), 'code');
   return typeof code === 'string' ? code : '';
 }
-
-/** A text without control characters and line breaks. */
-export function oneLine(text: string): string {
-  return text.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
-}

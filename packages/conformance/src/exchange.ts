@@ -1,6 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 
+/** Types of events that a worker may report before STARTED. */
+export const BEFORE_START: readonly string[] = ['SUBMITTED', 'PREPARING'];
+
 /** One request of a worker and what became of it, as the proxy saw it. */
 export interface Exchange {
   /** Milliseconds of a clock that never goes back. */

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import {
+  BEFORE_START,
   describeExchange,
   eventTypeOf,
   headerOf,
@@ -129,7 +130,7 @@ function isRefusal({ answer }: Exchange): boolean {
   return isFinal && isJsonObject(body) && typeof body['detail'] === 'string';
 }
 
-/** SUBMITTED names the one job of its attempt, and precedes its STARTED. */
+/** SUBMITTED names the one job of its attempt; it and PREPARING precede its STARTED. */
 function checkSubmissions(exchanges: readonly Exchange[]): void {
   const jobs = new Map<string, string>();
   const started = new Set<string>();
@@ -137,11 +138,12 @@ function checkSubmissions(exchanges: readonly Exchange[]): void {
     const type = eventTypeOf(report);
     const attempt = `${runOf(report)} ${headerOf(report, 'X-Run-Attempt')}`;
     if (type === 'STARTED' && report.delivered && (report.answer?.status ?? 500) < 300) started.add(attempt);
+    if (!BEFORE_START.includes(type ?? '')) continue;
+    check(!started.has(attempt), `${type} was reported after STARTED of its attempt`);
     if (type !== 'SUBMITTED') continue;
     const id = textIn(report, 'engine_id');
     textIn(report, 'engine');
     if (Object.hasOwn(payloadOf(report), 'reason')) textIn(report, 'reason');
-    check(!started.has(attempt), 'SUBMITTED was reported after STARTED of its attempt');
     const job = jobs.get(attempt) ?? id;
     check(job === id, `an attempt was submitted twice, as ${job} and as ${id}`);
     jobs.set(attempt, id);

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createLongshoreClient, type LongshoreClient, type Schemas } from '@longshore/client';
 import { TERMINAL_STATES, type RunOption } from '@longshore/client/constants';
+import { BEFORE_START } from './exchange.js';
 import { check } from './scenario.js';
 import { IMAGES, type ProgramInputs } from './program-traces.js';
 
@@ -103,10 +104,10 @@ export class KitRuns {
   }
 }
 
-/** A run's timeline as `1 STARTED, 1 PROGRESS 40, 1 COMPLETED`, without what launchers alone report. */
+/** A run's timeline as `1 STARTED, 1 PROGRESS 40, 1 COMPLETED`, without what not every worker reports. */
 export function timelineOf({ events }: Run): string {
   return events
-    .filter(({ type }) => type !== 'SUBMITTED')
+    .filter(({ type }) => !BEFORE_START.includes(type))
     .map(({ attempt, type, msg }) => `${attempt} ${type}${type === 'PROGRESS' ? ` ${msg}` : ''}`)
     .join(', ');
 }

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { packageFolder } from '@longshore/common/settings/package-version';
@@ -96,7 +96,8 @@ export class ProgramTraces {
     return text
       .split('\n')
       .filter((line) => line !== '')
-      .map((line): ProgramStart => JSON.parse(line));
+      .map((line): ProgramStart => JSON.parse(line))
+      .map((start) => ({ ...start, pid: pidHere(start) }));
   }
 
   /** Clears starts and gates. Call it after the programs have ended. */
@@ -108,6 +109,23 @@ export class ProgramTraces {
   /** Kills all programs that are still running. */
   async endAll(): Promise<void> {
     for (const { pid } of await this.starts()) if (isRunning(pid)) process.kill(pid, 'SIGKILL');
+  }
+}
+
+/** The pid of a start as this process sees it: a program in a namespace of processes has told the one that it has there. */
+function pidHere({ pid, inputPath }: ProgramStart): number {
+  if (isRunning(pid) || !existsSync('/proc/self/cmdline')) return pid;
+  const found = readdirSync('/proc').find(
+    (name) => /^\d+$/.test(name) && isRunning(Number(name)) && hasInput(name, inputPath),
+  );
+  return found === undefined ? pid : Number(found);
+}
+
+function hasInput(pid: string, path: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`SERVICE_INPUT_PATH=${path}`);
+  } catch {
+    return false;
   }
 }
 

@@ -31,7 +31,7 @@ export const openLauncher: OpenLauncher = async (engineSettings, choice) => {
 };
 
 function createEngine(engine: EngineSettings, { settings, workerId, env, logger }: ExecutorChoice): Engine {
-  const { deployment, cpuCores, ramMb, volumes } = settings;
+  const { deployment, cpuCores, ramMb, volumes, oldEngine } = settings;
   const options = { workerId, env, log: logger, deployment };
   switch (engine.name) {
     case 'kubernetes':
@@ -39,6 +39,8 @@ function createEngine(engine: EngineSettings, { settings, workerId, env, logger 
         ...options,
         settings: engine.settings,
         volumes,
+        oldEngine,
+        maxGraceSeconds: settings.maxGraceSeconds,
         fixedResources: cpuCores !== null && ramMb !== null,
       });
     case 'slurm':

@@ -14,7 +14,7 @@ import type { Executor, ExecutorHost, RunExecution } from './execution/run-execu
 import { RunOutputs } from './execution/run-outputs.js';
 import { KeyWatch } from './service-api/key-watch.js';
 import { isIdRefusal } from './service-api/service-answer.js';
-import type { ClaimedRun, Refusal, ServiceApi } from './service-api/service-api.js';
+import type { ClaimedRun, EndingRun, Refusal, ServiceApi } from './service-api/service-api.js';
 import type { StopReason } from './execution/stop-signal.js';
 
 /** Time to stop containers at the end of a shutdown beyond that from SIGTERM to SIGKILL, in milliseconds. */
@@ -102,6 +102,9 @@ export class Worker {
       load: () => executor.load(),
       tags: [...new Set([...settings.tags, ...executor.tags])],
       capabilities: executor.capabilities,
+      containerEngine: executor.containerEngine,
+      endingRuns: () => [...this.executions.keys()].flatMap(({ ending }) => ending ?? []),
+      onKilled: (run) => this.onKilled(run),
       tickSeconds,
       workerTimeoutSeconds: settings.workerTimeoutSeconds,
       heldRuns: () => [
@@ -178,7 +181,11 @@ export class Worker {
     const idle = this.untilIdle(claiming);
     const shipped = idle.then(() => this.unshippedLogs.untilShipped());
     await Promise.race([shipped, clock.sleep(settings.drainSeconds * 1000, failed)]);
-    const graces = [...this.executions.keys()].map(({ claimed }) => claimed.container.stop_grace_s);
+    const graces = [...this.executions.keys()].flatMap((execution) => {
+      if (!execution.isLost) return [execution.claimed.container.stop_grace_s];
+      execution.endNow();
+      return [];
+    });
     const graceMs = Math.max(0, ...graces) * 1000;
     this.stopAll(this.failure ?? { kind: 'shutting-down' });
     // After the worker timeout the service reclaims the runs anyway.
@@ -243,8 +250,20 @@ export class Worker {
     } finally {
       this.executions.delete(execution);
       this.executor.onEnd(execution);
+      // The service counts what the program held until it is told of its end.
+      if (execution.ending !== null) this.heartbeats.wake();
       this.claims.wake();
     }
+  }
+
+  /** @returns whether it is news */
+  private onKilled({ id, attempt }: EndingRun): boolean {
+    const ending = [...this.executions.keys()].filter(
+      (execution) => execution.ending?.id === id && execution.ending.attempt === attempt,
+    );
+    const fresh = ending.filter(({ isKilled }) => !isKilled);
+    for (const execution of fresh) execution.kill();
+    return fresh.length > 0;
   }
 
   private stopAll(reason: StopReason): void {

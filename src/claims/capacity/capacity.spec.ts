@@ -21,6 +21,7 @@ function worker(id: string, given: Partial<PooledWorker> = {}): PooledWorker {
     tags: [],
     capabilities: [],
     engine: null,
+    containerEngine: null,
     notClaiming: [],
     unable: [],
     runningOps: [],

@@ -7,7 +7,12 @@ import {
   type DescribedWorker,
   type Requirements,
 } from '../../runs/requirements.js';
-import type { ExplainedEndDto, ExplainedEngineDto, RunExplanationDto } from './explain.dto.js';
+import type {
+  ExplainedEndDto,
+  ExplainedEndingDto,
+  ExplainedEngineDto,
+  RunExplanationDto,
+} from './explain.dto.js';
 
 /** Code points of an error message in the summary. */
 const MAX_MESSAGE = 200;
@@ -108,9 +113,36 @@ function chances(
   if (concurrency && concurrency.executing >= concurrency.limit) return keyIsFull(concurrency);
   if (now > 0)
     return `${workers(now)} can take it as soon as it is their turn${isAssignedAnyway ? `: ${refusals}` : ''}`;
-  if (ever > 0) return `${workers(ever)} could take it, but none of them now`;
+  if (ever > 0) return `${workers(ever)} could take it, but none of them now${endingOn(all)}`;
   if (notClaiming > 0) return `only workers that do not claim could take it${saying(all)}`;
   return 'only draining workers could take it';
+}
+
+/** What ended runs still hold of the workers that could take the run otherwise. */
+function endingOn(all: RunExplanationDto['workers']): string {
+  const ending = all.flatMap((worker) => (worker.could_ever && worker.ending ? [worker.ending] : []));
+  if (ending.length === 0) return '';
+  const sum = (amount: (one: ExplainedEndingDto) => number): number =>
+    ending.reduce((total, one) => total + amount(one), 0);
+  return `; ${endingWords({
+    programs: sum(({ programs }) => programs),
+    cpu_millis: sum(({ cpu_millis: cpuMillis }) => cpuMillis),
+    ram_mb: sum(({ ram_mb: ramMb }) => ramMb),
+    gpus: sum(({ gpus }) => gpus),
+  })}`;
+}
+
+function endingWords({ programs, cpu_millis: cpuMillis, ram_mb: ramMb, gpus }: ExplainedEndingDto): string {
+  const amounts = [
+    ...(cpuMillis > 0 ? [`${cpuMillis / 1000} CPU`] : []),
+    ...(ramMb > 0 ? [`${megabytes(ramMb)} of RAM`] : []),
+    ...(gpus > 0 ? [`${gpus} ${gpus === 1 ? 'GPU' : 'GPUs'}`] : []),
+  ];
+  const who =
+    programs === 1
+      ? '1 ending program of an ended run holds'
+      : `${programs} ending programs of ended runs hold`;
+  return `${who} ${amounts.join(', ') || 'a place'}`;
 }
 
 /** The reasons of the most able worker that does not claim. */
@@ -193,7 +225,7 @@ function firstLine(text: string): string {
 
 function held({ state, holder }: Omit<RunExplanationDto, 'summary'>, workerId: string): string {
   const who = `${state === 'ASSIGNED' ? 'Assigned to' : 'Running on'} worker '${workerId}'`;
-  const { engine = null, last_heartbeat_at: lastAt = null } = holder ?? {};
+  const { engine = null, preparing = null, last_heartbeat_at: lastAt = null } = holder ?? {};
   const job = engine === null ? '' : `submitted it to ${engine.name} as ${engine.id}`;
   if (!holder || lastAt === null)
     return `${who}, which has not been heard of${job === '' ? '' : ` since it ${job}`}.`;
@@ -203,8 +235,16 @@ function held({ state, holder }: Omit<RunExplanationDto, 'summary'>, workerId: s
     const waits = state === 'ASSIGNED' ? `; it waits there${reasonOf(engine)}` : '';
     return `${who}, which ${job}${waits}.`;
   }
-  if (!holder.reported_running) return `${who}, which is active but has not reported the run as running yet.`;
-  return `${who}, which is active.`;
+  if (preparing !== null)
+    return `${who}, which has prepared it since ${preparing.since}: ${firstLine(preparing.what)}.`;
+  const beside = besideEnding(holder);
+  if (!holder.reported_running)
+    return `${who}, which is active but has not reported the run as running yet${beside}.`;
+  return `${who}, which is active${beside}.`;
+}
+
+function besideEnding({ ending }: NonNullable<RunExplanationDto['holder']>): string {
+  return ending === null ? '' : `; ${endingWords(ending)} there`;
 }
 
 function reasonOf({ reason }: ExplainedEngineDto): string {

@@ -4,6 +4,7 @@ import { NotClaimingDto, UnableDto } from '../../workers/dto/heartbeat.dto.js';
 import { isInExecution, RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
 import { timeoutOf } from '../../runs/machine/timers.js';
 import type { RunStatus } from '../../runs/queue/queue.reader.js';
+import type { HeldRun } from '../../runs/scheduling-strategy.js';
 import type { PooledWorker } from '../../workers/pool/worker-pool.js';
 
 const BUDGETS = ['start_within_s', 'attempt_s'] as const;
@@ -54,6 +55,14 @@ export class ExplainedEngineDto {
   @ApiProperty({ type: 'string', format: 'date-time' }) at: string;
 }
 
+@ApiSchema({ name: 'ExplainedPreparation', description: 'What a worker does before it starts an attempt.' })
+export class ExplainedPreparationDto {
+  /** What it waits for, as it says itself. @example Pulling the image registry.example/train:3 */
+  what: string;
+  /** When it began to prepare the attempt, ISO 8601. */
+  @ApiProperty({ type: 'string', format: 'date-time' }) since: string;
+}
+
 @ApiSchema({ name: 'ExplainedHolder', description: 'The worker that executes a run.' })
 export class ExplainedHolderDto {
   /** Null for a run whose state an admin set: the first worker that reports STARTED gets it. */
@@ -70,8 +79,12 @@ export class ExplainedHolderDto {
   @ApiProperty({ type: 'string', format: 'date-time', nullable: true }) started_at: string | null;
   /** Whether the newest report of the worker contains the run. */
   reported_running: boolean;
+  /** What ended runs still hold of the worker while this one is ASSIGNED; null: nothing. */
+  @ApiProperty({ type: () => ExplainedEndingDto, nullable: true }) ending: ExplainedEndingDto | null;
   /** From the newest event SUBMITTED of the attempt; null: there is none, the worker executes the run itself. */
   @ApiProperty({ type: ExplainedEngineDto, nullable: true }) engine: ExplainedEngineDto | null;
+  /** From the newest event PREPARING of the attempt; null: there is none, or the attempt has started. */
+  @ApiProperty({ type: ExplainedPreparationDto, nullable: true }) preparing: ExplainedPreparationDto | null;
 }
 
 @ApiSchema({ name: 'ExplainedEnd', description: 'How a run ended.' })
@@ -114,6 +127,33 @@ export class ExplainedObstacleDto {
   @ApiProperty({ type: [String], required: false, example: ['gpu'] }) missing?: string[];
 }
 
+@ApiSchema({
+  name: 'ExplainedEnding',
+  description: 'Programs of ended runs that a worker is still ending, and what they hold of it.',
+})
+export class ExplainedEndingDto {
+  @ApiProperty({ type: 'integer', example: 2 }) programs: number;
+  /** Thousandths of cores. */
+  @ApiProperty({ type: 'integer' }) cpu_millis: number;
+  /** RAM in MB. */
+  @ApiProperty({ type: 'integer' }) ram_mb: number;
+  /** GPUs, also those of which they have a share. */
+  @ApiProperty({ type: 'integer' }) gpus: number;
+}
+
+/** What the ending ones of the runs on a worker hold; null: there are none. */
+export function toEndingDto(runs: readonly HeldRun[]): ExplainedEndingDto | null {
+  const ending = runs.filter(({ isEnding }) => isEnding === true);
+  if (ending.length === 0) return null;
+  const sum = (amount: (run: HeldRun) => number): number => ending.reduce((all, run) => all + amount(run), 0);
+  return {
+    programs: ending.length,
+    cpu_millis: sum(({ cpuMillis }) => cpuMillis),
+    ram_mb: sum(({ ramMb }) => ramMb),
+    gpus: sum(({ gpuIds, gpus, vramMb }) => Math.max(gpuIds.length, gpus, Math.sign(vramMb))),
+  };
+}
+
 @ApiSchema({ name: 'ExplainedWorker', description: 'Whether an active worker can execute a pending run.' })
 export class ExplainedWorkerDto {
   id: string;
@@ -127,6 +167,8 @@ export class ExplainedWorkerDto {
   @ApiProperty({ type: [NotClaimingDto] }) not_claiming: NotClaimingDto[];
   /** What its machine is unable to do at present. */
   @ApiProperty({ type: [UnableDto] }) unable: UnableDto[];
+  /** Null: it is ending no program. */
+  @ApiProperty({ type: ExplainedEndingDto, nullable: true }) ending: ExplainedEndingDto | null;
   /** Why it cannot take the run now. */
   @ApiProperty({ type: [ExplainedObstacleDto] }) obstacles: ExplainedObstacleDto[];
 }
@@ -244,8 +286,9 @@ export function toQueueDto({ run, place, now }: RunStatus): ExplainedQueueDto | 
 }
 
 export function toHolderDto(
-  { run, submission, now }: RunStatus,
+  { run, submission, preparation, now }: RunStatus,
   workers: readonly PooledWorker[],
+  ending: ExplainedEndingDto | null,
 ): ExplainedHolderDto | null {
   if (!isInExecution(run.state)) return null;
   const worker = workers.find(({ id }) => id === run.workerId);
@@ -257,12 +300,17 @@ export function toHolderDto(
     silent_ms: worker ? millisBetween(worker.lastHeartbeatAt, now) : null,
     assigned_at: run.assignedAt?.toISOString() ?? null,
     started_at: run.startedAt?.toISOString() ?? null,
+    ending,
     reported_running: worker?.runningOps.some(({ id }) => id === run.id) ?? false,
     engine: submission && {
       name: submission.engine,
       id: submission.engineId,
       reason: run.state === 'ASSIGNED' ? submission.reason : null,
       at: submission.t.toISOString(),
+    },
+    preparing: preparation && {
+      what: preparation.what,
+      since: (run.preparingAt ?? preparation.t).toISOString(),
     },
   };
 }

@@ -7,7 +7,6 @@ import { missingOf, requirementsOf, suitableGpus, type Requirements } from '../.
 import type {
   ChoiceContext,
   Claimant,
-  HeldRun,
   Obstacle,
   QueuedRun,
   SchedulingStrategy,
@@ -18,10 +17,12 @@ import { type FailedAttempt, type Outgrown, summarise } from './explain-summary.
 import {
   toCountsDto,
   toDeadlineDto,
+  toEndingDto,
   toEndDto,
   toHolderDto,
   toQueueDto,
   type ExplainedConcurrencyDto,
+  type ExplainedEndingDto,
   type ExplainedObstacleDto,
   type ExplainedWorkerDto,
   type RunExplanationDto,
@@ -64,8 +65,6 @@ interface Situation extends Needed {
   readonly context: ChoiceContext;
 }
 
-const NONE: ReadonlyMap<string, readonly HeldRun[]> = new Map();
-
 @Injectable()
 export class ExplainService {
   constructor(
@@ -103,7 +102,7 @@ export class ExplainService {
           gpu_selector: [...requirements.gpuTags],
         },
         concurrency,
-        holder: toHolderDto(status, workers),
+        holder: toHolderDto(status, workers, await this.#endingBeside(manager, status)),
         ended: toEndDto(status),
         workers: (judged ?? []).toSorted(byAbility).slice(0, MAX_WORKERS),
         counts: judged && toCountsDto(judged, workers.length),
@@ -119,6 +118,13 @@ export class ExplainService {
         }),
       };
     });
+  }
+
+  /** What ended runs hold of the worker of a run that is assigned to it and does not run yet. */
+  async #endingBeside(manager: EntityManager, { run }: RunStatus): Promise<ExplainedEndingDto | null> {
+    if (run.state !== 'ASSIGNED' || run.workerId === null) return null;
+    const held = await this.heldRuns.findHeld(manager, [run.workerId]);
+    return toEndingDto(held.get(run.workerId) ?? []);
   }
 
   async #concurrencyOf(manager: EntityManager, { run }: RunStatus): Promise<ExplainedConcurrencyDto | null> {
@@ -154,12 +160,14 @@ export class ExplainService {
     for (let from = 0; from < workers.length; from += WORKERS_PER_PAGE) {
       const some = workers.slice(from, from + WORKERS_PER_PAGE);
       const ids = some.map(({ id }) => id);
-      // A strategy that takes the head of the queue ignores assigned runs.
-      const held = this.strategy.isFifo ? NONE : await this.heldRuns.findHeld(manager, ids);
+      const held = await this.heldRuns.findHeld(manager, ids);
       const reserved = await this.queue.listReserved(manager, ids);
       for (const worker of some) {
         const others = reserved.filter(({ id, reservedFor }) => reservedFor === worker.id && id !== run.id);
-        judged.push(this.#evaluate(situation, { ...worker, held: held.get(worker.id) ?? [] }, others));
+        const runs = held.get(worker.id) ?? [];
+        // A strategy that takes the head of the queue ignores them.
+        const claimant = { ...worker, held: this.strategy.isFifo ? [] : runs };
+        judged.push(this.#evaluate(situation, claimant, others, toEndingDto(runs)));
       }
     }
     return judged;
@@ -170,6 +178,7 @@ export class ExplainService {
     { run, isClaimable, requirements, concurrency, context }: Situation,
     worker: PooledWorker & Claimant,
     others: readonly QueuedRun[],
+    ending: ExplainedEndingDto | null,
   ): ExplainedWorkerDto {
     const { strategy } = this;
     const lacking = lackingOf(worker, requirements);
@@ -199,6 +208,7 @@ export class ExplainService {
       draining: worker.isDraining,
       not_claiming: toNotClaimingDtos(worker.notClaiming),
       unable: toUnableDtos(worker.unable),
+      ending,
       obstacles: [
         ...lacking,
         ...obstacles.map(({ resource, needed, free, total }) => ({ resource, needed, free, total })),

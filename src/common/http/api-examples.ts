@@ -47,6 +47,7 @@ export const BULK_OPERATION_ID_PARAM = {
 
 /** Events of each type by name, for `@ApiBody`. */
 export const EVENT_EXAMPLES = {
+  PREPARING: { type: 'PREPARING', msg: 'Pulling the image registry.example/train:3' },
   STARTED: {
     type: 'STARTED',
     msg: 'Container started',

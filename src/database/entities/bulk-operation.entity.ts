@@ -9,7 +9,7 @@ export type BulkAction = (typeof BULK_ACTIONS)[number];
 export const BULK_STATES = ['running', 'done', 'stopped'] as const;
 export type BulkState = (typeof BULK_STATES)[number];
 
-/** A run that a bulk operation could not change, and why. */
+/** A run that a bulk operation did not change, and why. */
 export interface BulkRefusal {
   readonly id: string;
   readonly detail: string;
@@ -23,20 +23,22 @@ export interface BulkRefusal {
 @Check('bulk_operations_processed_check', 'processed between 0 and matched')
 @Check('bulk_operations_state_check', "state in ('running', 'done', 'stopped')")
 @Index('bulk_operations_due', ['dueAt'], { where: "(state = 'running'::text)" })
+@Index('bulk_operations_running', ['keyId'], { where: "(state = 'running'::text)" })
+@Index('bulk_operations_turns', ['keyId', 'turnAt'])
 @Index('bulk_operations_ended', ['endedAt'], { where: '(ended_at IS NOT NULL)' })
 export class BulkOperationEntity {
   @PrimaryColumn('uuid', { primaryKeyConstraintName: 'bulk_operations_pkey' }) id: string;
   @Column('text') action: BulkAction;
   /** As the request had it. */
   @Column('json') filter: JsonObject;
-  /** The state that the filter asks for: runs in another one are refused. null: any. */
-  @Column('text', { name: 'only_in', nullable: true }) onlyIn: string | null;
   /** As the request had it; null for actions without a value. */
   @Column('json', { nullable: true }) value: JsonObject | number | null;
   @Column('text', { nullable: true }) reason: string | null;
   /** The API key of the request. */
   @Column('uuid', { name: 'key_id' }) keyId: string;
   @Column('text', { name: 'key_name' }) keyName: string;
+  /** Whether the key had the scope admin: such operations go before others. */
+  @Column('boolean', { name: 'is_admin' }) isAdmin: boolean;
   /** Number of runs that the filter matched. */
   @Column('integer') matched: number;
   /** How many of them are done or refused. */
@@ -48,6 +50,8 @@ export class BulkOperationEntity {
   @Column({ type: 'timestamptz', precision: 3, name: 'created_at' }) createdAt: Date;
   /** When the next page may be begun: a process that begins one puts it off. */
   @Column({ type: 'timestamptz', precision: 3, name: 'due_at' }) dueAt: Date;
+  /** When its last page was begun: the next page is one of the key that has waited longest. */
+  @Column({ type: 'timestamptz', name: 'turn_at', nullable: true }) turnAt: Date | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'ended_at', nullable: true }) endedAt: Date | null;
   /** The runs that the filter matched, in the order in which they are processed; empty after the end. */
   @Column('uuid', { name: 'run_ids', array: true }) runIds: string[];

@@ -84,8 +84,10 @@ export class ConcurrencyKeyEntity {
   @Column('integer') executing: number;
 }
 
-/** A row of `concurrency_slots`: a container that may still be executed after its run was taken from its worker. */
+/** A row of `concurrency_slots`: a program that may still be executed after its run was taken from its worker. */
 @Entity('concurrency_slots')
+@Index('concurrency_slots_by_worker', ['workerId'])
+@Index('concurrency_slots_by_run', ['runId'])
 export class ConcurrencySlotEntity {
   @PrimaryGeneratedColumn('identity', {
     type: 'bigint',
@@ -94,8 +96,18 @@ export class ConcurrencySlotEntity {
   })
   id: string;
   @Column('uuid', { name: 'run_id' }) runId: string;
-  @Column('text') key: string;
+  @Column('integer') attempt: number;
+  /** Null: the run has no concurrency key. */
+  @Column('text', { nullable: true }) key: string | null;
   @Column('text', { name: 'worker_id' }) workerId: string;
+  /** What the program holds, as in `executions`. */
+  @Column('bigint', { name: 'cpu_millis' }) cpuMillis: string;
+  @Column('integer', { name: 'ram_mb' }) ramMb: number;
+  @Column('integer', { name: 'vram_mb' }) vramMb: number;
+  @Column('smallint') gpus: number;
+  @Column('text', { name: 'gpu_ids', nullable: true }) gpuIds: string | null;
+  /** Whether an admin wants it to be ended at once. */
+  @Column('boolean', { name: 'is_killed', default: false }) isKilled: boolean;
   @Column({ type: 'timestamptz', precision: 3, name: 'assigned_at' }) assignedAt: Date;
   /** From then on the slot is free, whatever the worker says. */
   @Column({ type: 'timestamptz', precision: 3, name: 'ends_at' }) endsAt: Date;

@@ -154,6 +154,9 @@ export class RunEntity {
   /** End of the back-off of a pending run; null: it is not in back-off. */
   @Column({ type: 'timestamptz', precision: 3, name: 'not_before', nullable: true }) notBefore: Date | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'assigned_at', nullable: true }) assignedAt: Date | null;
+  /** When the worker of the current attempt began to prepare it; null: it has not said so. */
+  @Column({ type: 'timestamptz', precision: 3, name: 'preparing_at', nullable: true })
+  preparingAt: Date | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'started_at', nullable: true }) startedAt: Date | null;
   /** Not null exactly in terminal states. */
   @Column({ type: 'timestamptz', precision: 3, name: 'finished_at', nullable: true }) finishedAt: Date | null;

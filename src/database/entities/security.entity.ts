@@ -56,6 +56,7 @@ export class SecretEntity {
 export const AUDIT_ACTIONS = [
   'run.patch',
   'run.labels',
+  'run.kill',
   'bulk.start',
   'bulk.stop',
   'key.create',
@@ -76,6 +77,7 @@ export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 /** A row of `audit_entries`: a direct change of a run, a bulk operation, or a change of an API key, a worker, a definition or a secret, or a read of secrets. */
 @Entity('audit_entries')
 @Index('audit_entries_secret_reads', { synchronize: false })
+@Index('audit_entries_bulk_operations', ['subject'], { unique: true, where: "(action = 'bulk.start'::text)" })
 export class AuditEntryEntity {
   /** A bigint as decimal string. */
   @PrimaryGeneratedColumn('identity', {

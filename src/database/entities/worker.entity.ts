@@ -19,6 +19,10 @@ export class WorkerPoolEntity {
   lastReportAt: Date | null;
   @Column({ type: 'timestamptz', precision: 3, name: 'previous_report_at', nullable: true })
   previousReportAt: Date | null;
+  /** The API key of the last heartbeat. */
+  @Column('uuid', { name: 'key_id' }) keyId: string;
+  /** Whether a heartbeat has reported a run. */
+  @Column('boolean', { name: 'had_run' }) hadRun: boolean;
   @PrimaryColumn('text', {
     name: 'worker_id',
     collation: 'C',

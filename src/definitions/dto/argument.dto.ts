@@ -11,6 +11,7 @@ import {
   type TextShape,
 } from '../../common/http/validation/dto-decorators.js';
 import { DtoPlan } from '../../common/http/validation/dto-plan.js';
+import { passByReference } from '../../common/http/validation/free-form-json.js';
 import { itemPath } from '../../common/http/validation/problems.js';
 import { BODY } from '../../common/http/validation/validation.pipe.js';
 import { ARGUMENT, MAX_ARGUMENTS } from '../../runs/options/run-options.js';
@@ -52,7 +53,7 @@ export function IsArgumentList(): PropertyDecorator {
   return applyDecorators(
     CheckBy('isArgumentList', argumentsProblem),
     // As with other optional fields, null counts as absent.
-    Transform(({ value }) => (Array.isArray(value) ? value.map(withoutNull) : value), { toClassOnly: true }),
+    Transform((params) => withoutNulls(passByReference(params)), { toClassOnly: true }),
     ApiArgumentList({
       description:
         'Replaces the arguments of the image. An empty list keeps them. An object stands for a flag with an input.',
@@ -68,6 +69,10 @@ export function ApiArgumentList(more: object): PropertyDecorator {
     ApiExtraModels(FlagArgumentDto)(target.constructor);
     ApiProperty({ type: 'array', items: ITEMS, ...more })(target, name);
   };
+}
+
+function withoutNulls(value: unknown): unknown {
+  return Array.isArray(value) && value.length <= MAX_ARGUMENTS.max ? value.map(withoutNull) : value;
 }
 
 function withoutNull(item: unknown): unknown {

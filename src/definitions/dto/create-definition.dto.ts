@@ -6,6 +6,7 @@ import {
   Nested,
   NestedMap,
   OptionalField,
+  SHOWN_LINES,
 } from '../../common/http/validation/dto-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import {
@@ -28,6 +29,9 @@ const NAME = {
   pattern: /^[A-Za-z0-9][A-Za-z0-9._-]*$/,
   form: 'a name (letters, digits and . _ -, starting with a letter or digit)',
 } as const;
+
+/** Inputs, and as many outputs, that a definition may declare. */
+const MAX_SPECS = 1000;
 
 /** The options of a run, with another form of `args`. */
 const OptionsInputDto: Type<Omit<ExecutionOptionsInputDto, 'args'>> = ExecutionOptionsInputDto;
@@ -53,12 +57,12 @@ export class CreateDefinitionDto extends OptionsInputDto {
 
   /** What it is for. */
   @OptionalField()
-  @IsText({ max: 4096 })
+  @IsText({ max: 4096, ...SHOWN_LINES })
   description?: string;
 
   /** Inputs by name. With any, a run may give only these. */
   @OptionalField()
-  @NestedMap(() => InputSpecInputDto)
+  @NestedMap(() => InputSpecInputDto, { max: MAX_SPECS })
   input_specs?: Map<string, InputSpecInputDto>;
 
   @OptionalField()
@@ -67,7 +71,7 @@ export class CreateDefinitionDto extends OptionsInputDto {
 
   /** Outputs by name, for readers: outputs of runs are not checked. */
   @OptionalField()
-  @NestedMap(() => OutputSpecInputDto)
+  @NestedMap(() => OutputSpecInputDto, { max: MAX_SPECS })
   output_specs?: Map<string, OutputSpecInputDto>;
 
   /** How often a failed attempt of its runs is repeated. */

@@ -1,6 +1,12 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { Allow, IsBoolean } from 'class-validator';
-import { Check, IsJsonInteger, IsText, OptionalField } from '../../common/http/validation/dto-decorators.js';
+import {
+  Check,
+  IsJsonInteger,
+  IsText,
+  OptionalField,
+  SHOWN_LINES,
+} from '../../common/http/validation/dto-decorators.js';
 import { AsJsonText } from '../../common/http/validation/free-form-json.js';
 import type { JsonValue } from '@longshore/common/json/json-value';
 
@@ -39,7 +45,7 @@ export class InputSpecInputDto {
 
   /** What it is for. */
   @OptionalField()
-  @IsText({ max: 4096 })
+  @IsText({ max: 4096, ...SHOWN_LINES })
   description?: string;
 
   /** The values that are allowed: 1 to 100 of the type. */

@@ -63,6 +63,14 @@ describe('what a definition may refer to', () => {
     ]);
   });
 
+  test('as often as 1,000 times', () => {
+    const args = Array.from({ length: 100 }, () => '${inputs.x}'.repeat(10));
+    assert.deepEqual(check({ args }), []);
+    assert.deepEqual(check({ args, env: { A: '${run.id}' } }), [
+      'command, args, env and mounts must have at most 1000 references, not 1001',
+    ]);
+  });
+
   test('other options are plain text', () => {
     assert.deepEqual(check({ workdir: '/${HOME}', secrets: { A: '${x}' } }), []);
   });

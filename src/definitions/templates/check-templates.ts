@@ -5,6 +5,7 @@ import { checkedTypeOf, typeProblem } from '../input-specs.js';
 import {
   readArgument,
   type FlagArgument,
+  foreignReference,
   inputOf,
   inputReference,
   isKnown,
@@ -13,9 +14,13 @@ import {
   showReference,
   type Reference,
 } from './template-text.js';
-import { codeProblems, type Alternatives, type Word } from './code-words.js';
+import { readCommandLine, type Alternatives, type Word } from './code-words.js';
+import { CODE_VARIABLES } from './interpreters.js';
 
 type Specs = ReadonlyMap<string, InputSpec>;
+
+/** References of a definition. */
+const MAX_REFERENCES = 1000;
 
 /** One line for each word, variable or folder of a definition that refers to what its runs do not have, or makes code of an input. */
 export function checkTemplates(options: JsonObject | null, specs: Specs): string[] {
@@ -35,17 +40,40 @@ export function checkTemplates(options: JsonObject | null, specs: Specs): string
       ? []
       : [toWords(fieldPath(itemPath('mounts', at), 'sub_path'), subPath, specs)];
   });
-  const unknown = [...words, ...variables, ...folders].flatMap(({ problem }) => problem ?? []);
-  // A reference that is not replaced has no value that could become code.
-  if (unknown.length > 0) return unknown;
+  const entries = [...words, ...variables, ...folders];
+  const count = entries.reduce((sum, { references }) => sum + references, 0);
+  if (count > MAX_REFERENCES) {
+    return [`command, args, env and mounts must have at most ${MAX_REFERENCES} references, not ${count}`];
+  }
   const start = Array.isArray(options['command']) ? 'program' : 'argument';
-  return codeProblems(
-    words.map(({ alternatives }) => alternatives),
+  const isRead = words.some(({ references, foreign }) => references > 0 || foreign !== undefined);
+  const { problems, code } = readCommandLine(
+    isRead ? words.map(({ alternatives }) => alternatives) : [],
     start,
   );
+  // In code, `${...}` of another form is the program's own.
+  const unknown = entries.flatMap(({ path, problem, foreign }) => {
+    if (problem !== undefined) return problem;
+    return foreign === undefined || code.has(path) ? [] : [describeOther(path, foreign)];
+  });
+  // A reference that is not replaced has no value that could become code.
+  if (unknown.length > 0) return unknown;
+  const executed = variables.filter(({ path, references }) => references > 0 && CODE_PATHS.has(path));
+  return [
+    ...problems,
+    ...executed.map(({ path }) => `${path}: an input would become code: use a variable of another name`),
+  ];
 }
 
+/** Where the variables stand whose value is code. */
+const CODE_PATHS: ReadonlySet<string> = new Set(CODE_VARIABLES.map((name) => keyPath('env', name)));
+
 interface Entry {
+  readonly path: string;
+  /** How many references it has. */
+  readonly references: number;
+  /** The first `${...}` that is none. */
+  readonly foreign?: string | undefined;
   readonly alternatives: Alternatives;
   readonly problem: string | undefined;
 }
@@ -56,9 +84,13 @@ function toWords(path: string, entry: JsonObject[string], specs: Specs): Entry {
   const parts = parseTemplate(argument);
   const references = parts.filter((part) => typeof part !== 'string');
   const isOptional = references.some((reference) => mayBeAbsent(reference, specs));
+  const unknown = references.find((reference) => describeUnknown(path, reference, specs) !== undefined);
   return {
+    path,
+    references: references.length,
+    foreign: foreignReference(argument),
     alternatives: [[{ path, parts }], ...(isOptional ? [[]] : [])],
-    problem: references.flatMap((reference) => describeUnknown(path, reference, specs) ?? [])[0],
+    problem: unknown && describeUnknown(path, unknown, specs),
   };
 }
 
@@ -74,6 +106,8 @@ function flagWords(path: string, { flag, input, join }: FlagArgument, specs: Spe
   const isArray = typeProblem(type, []) === undefined;
   const isOptional = isBoolean || isArray || mayBeAbsent(value, specs);
   return {
+    path,
+    references: 1,
     alternatives: [
       ...(isOptional ? [[]] : []),
       ...(isBoolean ? [alone] : []),
@@ -87,10 +121,14 @@ function flagWords(path: string, { flag, input, join }: FlagArgument, specs: Spe
 function describeUnknown(path: string, reference: Reference, specs: Specs): string | undefined {
   const text = showReference(reference);
   if (!isKnown(reference)) {
-    return `${path}: ${text}: unknown, only ${KNOWN_REFERENCES} are replaced; $\${ is a literal \${`;
+    return describeOther(path, text);
   }
   const input = inputOf(reference);
   return input === undefined || specs.has(input) ? undefined : `${path}: ${text}: no such input`;
+}
+
+function describeOther(path: string, text: string): string {
+  return `${path}: ${text}: unknown, only ${KNOWN_REFERENCES} are replaced; $\${ is a literal \${`;
 }
 
 function mayBeAbsent(reference: Reference, specs: Specs): boolean {

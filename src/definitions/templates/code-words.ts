@@ -31,7 +31,7 @@ type State = 'program' | 'argument' | Wrapping | Reading;
 
 interface Wrapping {
   readonly wrapper: Wrapper;
-  readonly next: 'options' | 'value' | 'split';
+  readonly next: 'options' | 'value' | 'perhaps-value' | 'split';
   /** Number of words that still come before the program. */
   readonly operands: number;
 }
@@ -50,6 +50,8 @@ type States = ReadonlyMap<string, State>;
 interface Context {
   /** By path. */
   readonly problems: Map<string, string>;
+  /** Paths of the words that are code, or have some. */
+  readonly code: Set<string>;
   readonly depth: number;
   readonly split: { count: number };
 }
@@ -60,21 +62,32 @@ interface Read extends Word {
   readonly text: string;
   readonly isLiteral: boolean;
   readonly refuse: (problem: string) => void;
+  /** Notes that the word is code. */
+  readonly markCode: () => void;
+}
+
+/** What {@link readCommandLine} finds. */
+interface CommandLine {
+  /** One line for each word in which an input would become code of a program, or an option of it that takes code. */
+  readonly problems: readonly string[];
+  /** Paths of the words that are code. */
+  readonly code: ReadonlySet<string>;
 }
 
 /**
- * One line for each word in which an input would become code of a shell, python, perl, ruby or node, or an option of one of them that
- * takes code. Such a program is looked for where the command line begins and behind wrappers; words behind its script are data.
+ * Looks for programs that execute an argument where the command line begins and behind wrappers; words behind its script are data.
  * @param start whether the entries begin with the command or with arguments of the image's entrypoint
  */
-export function codeProblems(entries: readonly Alternatives[], start: 'program' | 'argument'): string[] {
-  if (!entries.flat(2).some(({ parts }) => firstReference(parts))) return [];
-  const context: Context = { problems: new Map(), depth: 0, split: { count: 0 } };
+export function readCommandLine(
+  entries: readonly Alternatives[],
+  start: 'program' | 'argument',
+): CommandLine {
+  const context: Context = { problems: new Map(), code: new Set(), depth: 0, split: { count: 0 } };
   let states = toStates([start]);
   for (const alternatives of entries) {
     states = toStates(alternatives.flatMap((words) => [...readWords(states, words, context).values()]));
   }
-  return [...context.problems.values()];
+  return { problems: [...context.problems.values()], code: context.code };
 }
 
 function readWords(states: States, words: readonly Word[], context: Context): States {
@@ -84,7 +97,7 @@ function readWords(states: States, words: readonly Word[], context: Context): St
   }, states);
 }
 
-function toRead(word: Word, { problems }: Context): Read {
+function toRead(word: Word, { problems, code }: Context): Read {
   const [first = ''] = word.parts;
   const reference = firstReference(word.parts);
   return {
@@ -95,6 +108,7 @@ function toRead(word: Word, { problems }: Context): Read {
       const shown = reference === undefined ? '' : `${showReference(reference)}: `;
       problems.set(word.path, `${word.path}: ${shown}${problem}`);
     },
+    markCode: () => code.add(word.path),
   };
 }
 
@@ -104,18 +118,26 @@ function readWord(state: State, read: Read, context: Context): readonly State[] 
 }
 
 function readProgram(state: 'program' | 'argument', word: Word): readonly State[] {
-  const start = { next: 'options', isOperandCode: false } as const;
   const name = nameOf(word);
   if (name === undefined) {
     const reference = firstReference(word.parts);
     if (state === 'argument' || reference === undefined) return [];
     // The caller chooses the program.
-    return INTERPRETERS.map((interpreter) => ({ program: showReference(reference), interpreter, ...start }));
+    return INTERPRETERS.filter(({ beginsWithCode = false }) => !beginsWithCode).map((interpreter) => ({
+      program: showReference(reference),
+      interpreter,
+      ...begin(interpreter),
+    }));
   }
   const interpreter = INTERPRETERS.find(({ names }) => names.test(name));
-  if (interpreter) return [{ program: name, interpreter, ...start }];
+  if (interpreter) return [{ program: name, interpreter, ...begin(interpreter) }];
   const wrapper = WRAPPERS.find(({ names }) => names.test(name));
   return wrapper ? [{ wrapper, next: 'options', operands: wrapper.operands }] : [];
+}
+
+/** How an interpreter reads its first argument. */
+function begin({ beginsWithCode = false }: Interpreter): Pick<Reading, 'next' | 'isOperandCode'> {
+  return { next: 'options', isOperandCode: beginsWithCode };
 }
 
 /** Reads a word as an argument of a program that calls another one. */
@@ -123,13 +145,24 @@ function readWrapped(state: Wrapping, read: Read, context: Context): readonly St
   const { wrapper, next, operands } = state;
   const { text, isLiteral, value = '' } = read;
   const after: Wrapping = { ...state, next: 'options' };
+  if (wrapper.startsAt !== undefined) {
+    if (!isLiteral && value.startsWith('-')) read.refuse(startOf('the program before it', '-'));
+    return isLiteral && wrapper.startsAt.test(text) ? [state, 'program'] : [state];
+  }
   if (next === 'split') return readSplit(after, text, read, context);
   if (next === 'value') return [after];
+  if (next === 'perhaps-value') {
+    // Which program an input names is known in a run.
+    const isUnknown = !isLiteral && read.value === undefined;
+    return isUnknown ? [after] : [after, ...readWrapped(after, read, context)];
+  }
   const [, attached] = (wrapper.names.test('env') && SPLIT_OPTION.exec(text)) || [];
   if (attached === '' && isLiteral) return [{ ...state, next: 'split' }];
   if (attached !== undefined) return readSplit(after, attached, read, context);
   if (isLiteral && wrapper.valued.test(text)) return [{ ...state, next: 'value' }];
-  if (text.startsWith('-') || text.includes('=')) return [after];
+  if (text.startsWith('-') || text.includes('=')) {
+    return [wrapper.isLoose === true && text !== '--' ? { ...state, next: 'perhaps-value' } : after];
+  }
   if (text === '' && value.startsWith('-')) read.refuse(startOf('the program before it', '-'));
   if (operands > 0) return [{ ...after, operands: operands - 1 }];
   // What an input stands for may also be an assignment.
@@ -142,6 +175,7 @@ function readSplit(state: Wrapping, line: string, read: Read, context: Context):
     .replaceAll(/["'\\]/g, '')
     .split(/\s+/)
     .filter(Boolean);
+  read.markCode();
   const depth = context.depth + 1;
   context.split.count += words.length;
   const isTooMuch = depth > MAX_DEPTH || context.split.count > MAX_SPLIT;
@@ -159,6 +193,7 @@ function readArgument(state: Reading, read: Read): readonly Reading[] {
       return [{ ...state, next: 'options' }];
     case 'code':
     case 'loop':
+      read.markCode();
       if (!read.isLiteral) {
         read.refuse(codeOf(program));
         return [];
@@ -172,21 +207,31 @@ function readArgument(state: Reading, read: Read): readonly Reading[] {
     case 'options':
       return readOption(state, read);
     case 'operands':
+      if (state.isOperandCode) read.markCode();
       if (state.isOperandCode && !read.isLiteral) read.refuse(codeOf(program));
-      return [];
+      return interpreter.hasManyOperands === true ? [{ ...state, isOperandCode: false }] : [];
   }
 }
 
-function readOption(state: Reading, { text, value = '', isLiteral, refuse }: Read): readonly Reading[] {
+function readOption(
+  state: Reading,
+  { text, value = '', isLiteral, refuse, markCode }: Read,
+): readonly Reading[] {
   const { program, interpreter, isOperandCode } = state;
+  if (isLiteral && text === '-' && interpreter.hasManyOperands === true) return [state];
   if (isLiteral && (text === '--' || text === '-')) return [{ ...state, next: 'operands' }];
   if (text.startsWith('--')) {
     const [name = '', attached] = text.split('=', 2);
     const isCode = CODE_OPTION.test(name);
+    if (isCode && attached !== undefined) markCode();
     if (!isLiteral && attached === undefined) refuse(optionOf(program));
     else if (!isLiteral && isCode) refuse(codeOf(program));
-    if (attached !== undefined || !isLiteral) return [{ ...state, next: 'options' }];
-    if (isCode) return [{ ...state, next: 'code' }];
+    const spares = interpreter.sparesOperand?.(name) === true;
+    if (attached !== undefined || !isLiteral) {
+      return [{ ...state, next: 'options', isOperandCode: isOperandCode && !spares }];
+    }
+    if (spares && !isCode) return [{ ...state, next: 'value', isOperandCode: false }];
+    if (isCode) return [{ ...state, next: 'code', isOperandCode: isOperandCode && !spares }];
     return [{ ...state, next: interpreter.valued.test(name) ? 'value' : 'options' }];
   }
   if (interpreter.option.test(text)) {
@@ -195,13 +240,15 @@ function readOption(state: Reading, { text, value = '', isLiteral, refuse }: Rea
       return [];
     }
     const letters = text.slice(1);
-    const isCode = isOperandCode || interpreter.makesOperandCode(letters);
+    const isCode =
+      (isOperandCode && interpreter.sparesOperand?.(text) !== true) || interpreter.makesOperandCode(letters);
     return interpreter.afterLetters(letters).map((next) => ({ ...state, next, isOperandCode: isCode }));
   }
   // The script, or code instead of it.
+  if (isOperandCode) markCode();
   if (isOperandCode && !isLiteral) refuse(codeOf(program));
   else if (text === '' && interpreter.option.test(value)) refuse(startOf(program, value.charAt(0)));
-  return [];
+  return interpreter.hasManyOperands === true ? [{ ...state, next: 'options', isOperandCode: false }] : [];
 }
 
 function codeOf(program: string): string {

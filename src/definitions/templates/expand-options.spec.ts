@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { describe, test } from 'vitest';
+import { describe, test, vi } from 'vitest';
 import { composeJson, lazyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { InvalidInputs } from '../definitions.errors.js';
@@ -154,6 +154,13 @@ test('other options, and none at all, stay as they are', () => {
   assert.deepEqual(expand(options), options);
 });
 
+test("the program's own references in code stay as they are", () => {
+  const code = 'echo "${HOME} ${X:-${Y}}" $${inputs.text}';
+  assert.deepEqual(expand({ command: ['sh', '-c', code, '${inputs.text}'] }), {
+    command: ['sh', '-c', 'echo "${HOME} ${X:-${Y}}" ${inputs.text}', 'a b'],
+  });
+});
+
 test('what is over every limit is not built up', () => {
   const inputs = composeJson([
     ['text', JSON.stringify('x'.repeat(1_000_000))],
@@ -164,8 +171,26 @@ test('what is over every limit is not built up', () => {
     ...Array.from({ length: 99 }, () => ({ flag: '-f', input: 'list' })),
   ];
   const words: unknown = expand({ args }, inputs)?.['args'];
-  assert.ok(Array.isArray(words) && words.length > 100 && words.length < 5000);
-  assert.ok(String(words[0]).length < 2_000_000);
+  assert.ok(Array.isArray(words) && words.length === 101);
+  assert.ok(words.every((word) => String(word).length <= 8193));
+  const mounts = [{ volume: 'v', path: '/v', sub_path: '${inputs.text}'.repeat(1000) }];
+  const other = JSON.stringify(expand({ env: { A: '${inputs.text}'.repeat(1000) }, mounts }, inputs));
+  assert.ok(other.length < 100_000);
+});
+
+test('an input becomes text once, however often it is referred to', () => {
+  let texts = 0;
+  const parse = JSON.parse;
+  vi.spyOn(JSON, 'parse').mockImplementation((text: string, ...rest) => {
+    if (text.startsWith('"xx')) texts += 1;
+    return parse(text, ...rest);
+  });
+  const inputs = composeJson([['text', JSON.stringify('x'.repeat(100_000))]]);
+  expand(
+    { command: ['${inputs.text}'.repeat(100)], args: Array.from({ length: 99 }, () => '${inputs.text}') },
+    inputs,
+  );
+  assert.ok(texts <= 2, `${texts} times`);
 });
 
 const runOf = (words: readonly JsonObject[string][], x: JsonObject[string]): JsonObject | null =>

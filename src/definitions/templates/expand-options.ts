@@ -1,6 +1,7 @@
 import { memberTexts, readExactly } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
 import { fieldPath, itemPath } from '../../common/http/validation/problems.js';
+import { ARGUMENT, MAX_ARGUMENTS } from '../../runs/options/run-options.js';
 import { InvalidInputs } from '../definitions.errors.js';
 import {
   readArgument,
@@ -9,8 +10,9 @@ import {
   inputOf,
   inputReference,
   parseTemplate,
+  type Parts,
 } from './template-text.js';
-import { codeProblems, type Word } from './code-words.js';
+import { readCommandLine, type Word } from './code-words.js';
 
 /** What references stand for in one run. */
 export interface TemplateValues {
@@ -19,10 +21,11 @@ export interface TemplateValues {
   readonly inputs: JsonObject;
 }
 
-/** A longer text is over every limit, so the rest of it does not matter. */
-const MOST_UNITS = 65_536;
+/** A text or a word with more is over its limit, in UTF-16 units, so the rest of it does not matter. */
+const MOST_UNITS = 32_768;
+const MOST_UNITS_OF_WORD = 2 * ARGUMENT.max;
 /** As above, for a list of words. */
-const MOST_WORDS = 1000;
+const MOST_WORDS = MAX_ARGUMENTS.max;
 
 /**
  * The options of a definition for one run of it: references in `command`, `args`, `env` and the `sub_path` of `mounts` are
@@ -43,7 +46,7 @@ export function expandOptions(options: JsonObject | null, values: TemplateValues
     expanded[name] = list.map(({ value }) => value);
   }
   const start = Array.isArray(options['command']) ? 'program' : 'argument';
-  const problems = codeProblems([[line]], start);
+  const { problems } = readCommandLine([[line]], start);
   if (problems.length > 0) throw new InvalidInputs(problems);
   if (isJsonObject(options['env'])) expanded['env'] = words.expandVariables(options['env']);
   if (Array.isArray(options['mounts'])) expanded['mounts'] = words.expandMounts(options['mounts']);
@@ -57,6 +60,10 @@ class Words {
   readonly #runId: string;
   /** The inputs as exact JSON. */
   readonly #inputs: ReadonlyMap<string, string>;
+  /** The inputs that were asked for, as texts. */
+  readonly #words = new Map<string, string | undefined>();
+  /** Those that were asked for as lists: as many elements as may become words. */
+  readonly #lists = new Map<string, readonly string[]>();
 
   constructor({ runId, inputs }: TemplateValues) {
     this.#runId = runId;
@@ -71,17 +78,18 @@ class Words {
       const argument = readArgument(entry);
       if (typeof argument !== 'string') words.push(...this.#expandFlag(path, argument));
       else {
-        const value = this.#expandText(argument);
-        if (value !== undefined) words.push({ path, parts: parseTemplate(argument), value });
+        const parts = parseTemplate(argument);
+        const value = this.#expand(parts, MOST_UNITS_OF_WORD);
+        if (value !== undefined) words.push({ path, parts, value });
       }
     }
-    return words;
+    return words.slice(0, MOST_WORDS + 1);
   }
 
   expandVariables(variables: JsonObject): JsonObject {
     return Object.fromEntries(
       Object.entries(variables).flatMap(([name, text]) => {
-        const value = this.#expandText(textOf(text));
+        const value = this.#expand(parseTemplate(textOf(text)), MOST_UNITS);
         return value === undefined ? [] : [[name, value]];
       }),
     );
@@ -90,19 +98,20 @@ class Words {
   expandMounts(mounts: readonly JsonValue[]): JsonValue[] {
     return mounts.map((mount, at) => {
       if (!isJsonObject(mount) || typeof mount['sub_path'] !== 'string') return mount;
-      const value = this.#expandText(mount['sub_path']);
+      const value = this.#expand(parseTemplate(mount['sub_path']), MOST_UNITS);
       if (value !== undefined) return { ...mount, sub_path: value };
       const path = fieldPath(itemPath('mounts', at), 'sub_path');
       throw new InvalidInputs([`${path}: an input that it refers to is absent`]);
     });
   }
 
-  #expandText(text: string): string | undefined {
+  /** The text, or at least as much of it as is over the limit; undefined: it refers to an absent input. */
+  #expand(parts: Parts, mostUnits: number): string | undefined {
     let word = '';
-    for (const part of parseTemplate(text)) {
+    for (const part of parts) {
       const value = typeof part === 'string' ? part : this.#valueOf(part.name, inputOf(part));
       if (value === undefined) return undefined;
-      if (word.length <= MOST_UNITS) word += value;
+      word += value.slice(0, mostUnits + 1 - word.length);
     }
     return word;
   }
@@ -111,22 +120,32 @@ class Words {
     const text = this.#inputs.get(input) ?? 'false';
     const alone: RunWord = { path, parts: [flag], value: flag };
     if (text === 'true' || text === 'false') return text === 'true' ? [alone] : [];
-    const texts = text.startsWith('[') ? [...memberTexts(Object(readExactly(text))).values()] : [text];
     const reference = inputReference(input);
-    return texts
-      .slice(0, MOST_WORDS)
-      .map(toWord)
-      .flatMap((value) =>
-        join === undefined
-          ? [alone, { path, parts: [reference], value }]
-          : [{ path, parts: [flag + join, reference], value: flag + join + value }],
-      );
+    return this.#elementsOf(input, text).flatMap((value) =>
+      join === undefined
+        ? [alone, { path, parts: [reference], value }]
+        : [{ path, parts: [flag + join, reference], value: flag + join + value }],
+    );
+  }
+
+  #elementsOf(input: string, text: string): readonly string[] {
+    const known = this.#lists.get(input);
+    if (known !== undefined) return known;
+    const texts = text.startsWith('[') ? [...memberTexts(Object(readExactly(text))).values()] : [text];
+    const elements = texts
+      .slice(0, MOST_WORDS + 1)
+      .map((element) => toWord(element).slice(0, MOST_UNITS_OF_WORD + 1));
+    this.#lists.set(input, elements);
+    return elements;
   }
 
   #valueOf(name: string, input: string | undefined): string | undefined {
     if (input === undefined) return name === 'run.id' ? this.#runId : undefined;
+    if (this.#words.has(input)) return this.#words.get(input);
     const text = this.#inputs.get(input);
-    return text === undefined ? undefined : toWord(text);
+    const word = text === undefined ? undefined : toWord(text).slice(0, MOST_UNITS + 1);
+    this.#words.set(input, word);
+    return word;
   }
 }
 

@@ -17,8 +17,18 @@ export type Parts = readonly Part[];
 
 /** Longest reference in a message, in characters. */
 const MAX_SHOWN = 128;
-const TOKEN = /\$\$\{|\$\{([^}]*)\}?/g;
+/** What begins otherwise is no reference: in code it is the program's own, elsewhere {@link foreignReference} finds it. */
+const TOKEN = /\$\$\{|\$\{((?:inputs|run|group|array|schedule)\.[^}]*)\}?/g;
+const ANY_TOKEN = /\$\$\{|\$\{[^}]*\}?/g;
 const INPUTS = 'inputs.';
+
+/** The first `${...}` of a text that is not the literal `$${`, as it is written, if {@link parseTemplate} leaves some as they are. */
+export function foreignReference(text: string): string | undefined {
+  for (const [token] of text.matchAll(ANY_TOKEN)) {
+    if (token !== '$${' && token.search(TOKEN) !== 0) return clip(token, MAX_SHOWN);
+  }
+  return undefined;
+}
 
 /** Splits a text at its references. `$${` is a literal `${`; a reference that is not closed goes to the end of the text. */
 export function parseTemplate(text: string): Parts {

@@ -33,7 +33,7 @@ export class AuditEntryDto {
   /** Of a run: state, priority, and outputs where they were replaced; of `run.labels`: name and labels. Of a definition: the fields that were replaced. */
   @ApiProperty({ type: 'object', additionalProperties: true })
   before: JsonObject;
-  /** Of `bulk.start`: `action`, `filter`, `matched`, `value` and `reason`. Of `secret.read`: `worker_id`, `attempt`, `key_id` (id of the API key) and `secrets` (their names). */
+  /** Of `bulk.start`: `action`, `filter`, `matched`, `value` and `reason`, and when it has ended `done`, `refused` and `stopped`, which are null before. Of `secret.read`: `worker_id`, `attempt`, `key_id` (id of the API key) and `secrets` (their names). */
   @ApiProperty({ type: 'object', additionalProperties: true })
   after: JsonObject;
 }

@@ -1,6 +1,7 @@
 import type { EntityManager } from 'typeorm';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
+import { BulkOperationEntity } from '../../database/entities/bulk-operation.entity.js';
 import { AuditEntryEntity } from '../../database/entities/security.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute } from '../../database/sql/sql.js';
@@ -65,6 +66,64 @@ export async function insertAuditRecords(
     after: ({ action, after, outputs }) => snapshot(action, after, outputs),
   });
   await execute(manager, INSERT, params);
+}
+
+const OPERATIONS = new EntityTable(BulkOperationEntity);
+/** What the entry of a bulk operation says of it, from its row `o`. */
+const OPERATION_ENTRY = `json_build_object(
+                'action', o.action, 'filter', o.filter, 'matched', o.matched, 'value', o.value, 'reason', o.reason,
+                'done', case when o.ended_at is not null then o.processed - o.refused end,
+                'refused', case when o.ended_at is not null then o.refused end,
+                'stopped', case when o.ended_at is not null then o.state = 'stopped' end
+              )`;
+
+/** Writes the entry of a bulk operation, in the transaction that stores it. */
+export async function insertBulkEntry(manager: EntityManager, operationId: string): Promise<void> {
+  await execute(
+    manager,
+    `insert into ${ENTRIES.name} (${ENTRIES.columns(['t', 'keyName', 'action', 'subject', 'before', 'after'])})
+     select date_trunc('milliseconds', clock_timestamp()), o.key_name, 'bulk.start', o.id, '{}', ${OPERATION_ENTRY}
+       from ${OPERATIONS.name} o
+      where o.id = $1::uuid`,
+    [operationId],
+  );
+}
+
+/** Completes the entries of those of the operations that have ended, in the transaction that ends them. */
+export async function completeBulkEntries(
+  manager: EntityManager,
+  operationIds: readonly string[],
+): Promise<void> {
+  await execute(
+    manager,
+    `update ${ENTRIES.name} e
+        set after = ${OPERATION_ENTRY}
+       from ${OPERATIONS.name} o
+      where o.id = any($1::uuid[])
+        and o.ended_at is not null
+        and e.action = 'bulk.start'
+        and e.subject = o.id::text`,
+    [operationIds],
+  );
+}
+
+/** Removes up to `limit` of the oldest entries, those that were written before the time. @returns how many */
+export function removeAuditEntries(manager: EntityManager, before: Date, limit: number): Promise<number> {
+  return execute(
+    manager,
+    `delete from ${ENTRIES.name}
+      where id in (
+              select id
+                from ${ENTRIES.name}
+               where id = any(array(
+                       select id
+                         from (select id, t from ${ENTRIES.name} order by id limit $2::integer) oldest
+                        where t < $1::timestamptz
+                     ))
+                 for update skip locked
+            )`,
+    [before.toISOString(), limit],
+  );
 }
 
 function snapshot(

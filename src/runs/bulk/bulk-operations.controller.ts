@@ -26,7 +26,8 @@ export class BulkOperationsController {
   /**
    * Change all runs that a filter matches
    * @remarks On the runs that match now, 100,000 at most; runs that are created later are not changed. It is carried out in the
-   * background. A run that is in another state than the filter asks for by then is refused. Each run is changed once.
+   * background. A run that is in another state than the filter asks for by then is refused. Each run is changed once; what is already so
+   * stays untouched. `retry` without a state in its filter is for FAILED and CANCELLED runs.
    */
   @Post()
   @HttpCode(202)
@@ -65,7 +66,7 @@ export class BulkOperationsController {
 
   /**
    * Stop a bulk operation
-   * @remarks Up to 100 more runs may be changed after the response. What was changed stays changed; one that has ended stays as it is.
+   * @remarks No run is changed after the response. What was changed stays changed; one that has ended stays as it is.
    */
   @Post(':id/stop')
   @HttpCode(200)

@@ -5,6 +5,7 @@ import {
   IsJsonInteger,
   IsText,
   OptionalField,
+  SHOWN_TEXT,
   schemaText,
 } from '../../common/http/validation/dto-decorators.js';
 import { PassByReference } from '../../common/http/validation/free-form-json.js';
@@ -23,7 +24,7 @@ import type { BulkOperation } from './bulk-operations.repository.js';
 @ApiSchema({ name: 'BulkOperationCreate', description: 'A change of all runs that a filter matches.' })
 @ApiExtraModels(RunFilterDto)
 export class CreateBulkOperationDto {
-  /** `priority` needs the scope `admin`. */
+  /** `priority` needs the scope `admin`. `retry` is for FAILED and CANCELLED runs, unless the filter asks for another state. */
   @IsIn(BULK_ACTIONS, { message: `$property must be one of ${BULK_ACTIONS.join(', ')}` })
   @ApiProperty({ enum: BULK_ACTIONS, enumName: 'BulkAction' })
   action: BulkAction;
@@ -61,7 +62,7 @@ export class CreateBulkOperationDto {
 
   /** Why: in the audit log, and of `cancel` in `execution_summary.cancel_reason` of the runs. */
   @OptionalField()
-  @IsText({ min: 1, max: 500 })
+  @IsText({ min: 1, max: 500, ...SHOWN_TEXT })
   reason?: string;
 
   /** The number of runs that the filter must match: else 409, and nothing is changed. */
@@ -90,6 +91,9 @@ export class BulkPreviewDto {
   /** Number of runs that the filter matches. */
   @ApiProperty({ type: 'integer' })
   matched: number;
+  /** Of them, how many are in each state. */
+  @ApiProperty({ type: 'object', additionalProperties: { type: 'integer' } })
+  by_state: Record<string, number>;
   /** The newest 10 of them, without their events. */
   @ApiProperty({ type: [OpRunDto] })
   runs: OpRunDto[];
@@ -119,7 +123,7 @@ export class BulkOperationDto {
   /** Number of runs that the filter matched when the operation was created. */
   @ApiProperty({ type: 'integer' })
   matched: number;
-  /** How many were changed. */
+  /** How many were changed, or were already so. */
   @ApiProperty({ type: 'integer' })
   done: number;
   /** The first 100 that could not be changed. */

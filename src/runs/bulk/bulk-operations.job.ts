@@ -1,4 +1,4 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
 import {
   type JobRun,
@@ -8,14 +8,20 @@ import {
   ScheduledJob,
 } from '../../common/scheduling/scheduled-job.js';
 import { inBatches, paced } from '../../database/sql/in-batches.js';
-import type { BulkRefusal } from '../../database/entities/bulk-operation.entity.js';
+import { DomainError } from '../../common/errors/domain-error.js';
+import {
+  isDatabaseUnavailable,
+  isRetryable,
+  isStatementGivenUp,
+} from '../../database/failover/unavailable.js';
+import { RunJournal } from '../journal/run-journal.js';
 import type { RunCommand } from '../machine/run-command.js';
 import { MANUAL_RETRY, userCancel } from '../machine/run-event.js';
-import { isRunState } from '../machine/run-state.js';
+import { TooManyWaiting } from '../run.errors.js';
 import { eventCommand } from '../runs.service.js';
 import { BulkOperationRepository, type BulkOperation, type BulkPage } from './bulk-operations.repository.js';
-import { BulkRunsService } from './bulk-runs.service.js';
-import { checkedValue } from './bulk-request.js';
+import { checkedFilter, checkedValue, readFilterQuery } from './bulk-request.js';
+import { statesOf } from '../reading/run-filter.js';
 
 export const BULK_OPERATIONS = 'bulk_operations';
 
@@ -25,15 +31,20 @@ export const KEEP_OPERATIONS_MS = 30 * 24 * 60 * MINUTE;
 /** Operations that one statement removes, at most. */
 const OPERATIONS_PER_BATCH = 1000;
 
+/** Why a run is refused whose change fails alone, and would fail again. */
+const FAILS = 'The run could not be changed: see the log of the service';
+
 /**
- * Carries out bulk operations, one page after the other; several operations take turns. A page may be begun by several processes, after a crash: each
- * of its commands has an idempotency key, so it changes its run once, and the page is counted once.
+ * Carries out bulk operations, one page after the other; API keys take turns. A page may be begun by several processes, after a crash: the journal
+ * carries out the first one that moves the operation on.
  */
 @Injectable()
 export class BulkOperationsJob {
+  private readonly logger = new Logger('BulkOperations');
+
   constructor(
     private readonly operations: BulkOperationRepository,
-    private readonly bulk: BulkRunsService,
+    private readonly journal: RunJournal,
     private readonly scheduler: JobScheduler,
   ) {}
 
@@ -66,7 +77,7 @@ export class BulkOperationsJob {
   /**
    * Processes the pages that are due, with pauses between them.
    * @returns the number of their runs
-   * @throws JournalOverloaded, TooManyWaiting, or an error of the unavailable database; the page is begun again later
+   * @throws JournalOverloaded, or an error of the unavailable database; the page is begun again later
    */
   async runOnce(stop?: AbortSignal): Promise<number> {
     let runs = 0;
@@ -85,41 +96,50 @@ export class BulkOperationsJob {
     const page = await this.operations.takePage();
     if (page === null) return null;
     try {
-      await this.operations.finishPage(page, await this.#change(page));
+      await this.#record(page);
     } catch (error) {
       await this.operations.postponePage(page);
+      // The requests of its key leave it no place: the pages of other keys go on.
+      if (error instanceof TooManyWaiting) return 0;
       throw error;
     }
     return page.page.length;
   }
 
-  /** Changes the runs of a page. @returns those that were refused */
-  async #change(operation: BulkPage): Promise<readonly BulkRefusal[]> {
-    const { id: operationId, keyId, onlyIn } = operation;
+  /** Changes the runs of a page, together; if that fails because of one of them, one by one. */
+  async #record(operation: BulkPage): Promise<void> {
+    const { id: operationId, keyId, processed, action, filter, page } = operation;
     const command = commandOf(operation);
-    // Those of an admin's key do not go before other requests either.
+    const onlyIn = statesOf(checkedFilter(action, readFilterQuery(filter), true));
+    // Pages of an admin's key do not go before other requests either.
     const caller = { id: keyId, scopes: new Set(['client'] as const) };
-    const refused: BulkRefusal[] = [];
-    for (let left = operation.page; left.length > 0;) {
-      const results = await this.bulk.change(command, left, (id) => ({
-        idempotency: { scope: `${operationId}/${id}`, requestHash: operationId },
-        onlyIn: onlyIn !== null && isRunState(onlyIn) ? onlyIn : undefined,
-        caller,
-      }));
-      const unanswered: string[] = [];
-      for (const [index, id] of left.entries()) {
-        const result = results[index];
-        if (result === undefined || !('error' in result)) continue;
-        if (result.status === 503 || result.status === 429) unanswered.push(id);
-        else refused.push({ id, detail: result.error.detail });
+    const change = (first: number, runIds: readonly string[], refusal?: string): Promise<boolean> =>
+      this.journal.changePage({ operationId, first, runIds, command, onlyIn, refusal }, caller);
+    try {
+      await change(processed, page);
+    } catch (error) {
+      if (isTemporary(error) && !isStatementGivenUp(error)) throw error;
+      for (const [n, id] of page.entries()) {
+        const first = processed + n;
+        await change(first, [id]).catch((failure: unknown) => {
+          if (isTemporary(failure)) throw failure;
+          this.logger.error(
+            `Run ${id} could not be changed`,
+            failure instanceof Error ? failure.stack : failure,
+          );
+          return change(first, [id], FAILS);
+        });
       }
-      left = unanswered;
     }
-    return refused;
   }
 }
 
-function commandOf({ action, value, reason, keyId, keyName }: BulkOperation): RunCommand {
+/** Whether the same page may succeed later. */
+function isTemporary(error: unknown): boolean {
+  return error instanceof DomainError || isDatabaseUnavailable(error) || isRetryable(error);
+}
+
+function commandOf({ action, value, reason, keyId }: BulkOperation): RunCommand {
   const reporter = { sender: keyId };
   switch (action) {
     case 'cancel':
@@ -127,10 +147,14 @@ function commandOf({ action, value, reason, keyId, keyName }: BulkOperation): Ru
     case 'retry':
       return eventCommand(MANUAL_RETRY, reporter);
     case 'priority':
-      return { type: 'patch', keyName, priority: Number(value) };
+      return { type: 'patch', keyName: null, priority: Number(value) };
     case 'labels': {
       const labels = checkedValue(action, value ?? undefined);
-      return { type: 'label', keyName, labels: labels !== null && typeof labels === 'object' ? labels : {} };
+      return {
+        type: 'label',
+        keyName: null,
+        labels: labels !== null && typeof labels === 'object' ? labels : {},
+      };
     }
   }
 }

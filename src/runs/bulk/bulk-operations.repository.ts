@@ -1,26 +1,31 @@
 import { Injectable } from '@nestjs/common';
 import { DataSource, type EntityManager } from 'typeorm';
-import { BulkOperationEntity, type BulkRefusal } from '../../database/entities/bulk-operation.entity.js';
+import { BulkOperationEntity } from '../../database/entities/bulk-operation.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { execute, rows, type Statement } from '../../database/sql/sql.js';
 import { MAX_BULK_ITEMS } from '../../common/http/validation/bulk-items.js';
 import { isRunId } from '../machine/new-id.js';
+import type { RunState } from '../machine/run-state.js';
 import { findDriver } from '../reading/list-conditions.js';
 import { selectRunIds } from '../reading/list-runs.js';
 import type { RunFilter } from '../reading/run-filter.js';
+import { RUNS } from '../storage/run-columns.js';
 
 /** Runs that an operation may change. */
 export const MAX_MATCHED = 100_000;
 
-/** Seconds for which a process may work on a page; then another one may begin it again. */
+/** Seconds for which other processes leave an operation alone whose page one has begun. */
 const PAGE_LEASE_S = 10;
 
 const OPERATIONS = new EntityTable(BulkOperationEntity);
-const GIVEN = ['id', 'action', 'filter', 'onlyIn', 'value', 'reason', 'keyId', 'keyName'] as const;
-const SHOWN = OPERATIONS.except('runIds', 'dueAt');
+const GIVEN = ['id', 'action', 'filter', 'value', 'reason', 'keyId', 'keyName', 'isAdmin'] as const;
+const SHOWN = OPERATIONS.except('runIds', 'dueAt', 'turnAt');
+
+/** First key of the advisory locks on API keys that start operations. */
+const START_LOCK = 7_301_906;
 
 /** An operation without its runs. */
-export type BulkOperation = Omit<BulkOperationEntity, 'runIds' | 'dueAt'>;
+export type BulkOperation = Omit<BulkOperationEntity, 'runIds' | 'dueAt' | 'turnAt'>;
 
 /** An operation with the runs of its next page. */
 export type BulkPage = BulkOperation & { readonly page: readonly string[] };
@@ -30,20 +35,48 @@ export type NewBulkOperation = Pick<BulkOperation, Exclude<(typeof GIVEN)[number
   readonly value: string | null;
 };
 
+/** What the running operations of an API key come to. */
+export interface UnderWay {
+  readonly operations: number;
+  /** Runs that they have still to do. */
+  readonly runs: number;
+}
+
 @Injectable()
 export class BulkOperationRepository {
   constructor(private readonly dataSource: DataSource) {}
 
-  /** How many runs pass the filter, up to one more than an operation may change. */
-  async count(filter: RunFilter): Promise<number> {
+  /** How many runs pass the filter, by state; in sum up to one more than an operation may change. */
+  async count(filter: RunFilter): Promise<ReadonlyMap<RunState, number>> {
     const { manager } = this.dataSource;
     const { sql, params } = await this.#idsOf(manager, filter);
-    const [row] = await rows<{ count: number }>(
+    const counts = await rows<{ state: RunState; count: number }>(
       manager,
-      `select count(*)::integer as count from (${sql}) found`,
+      `select r.state, count(*)::integer as count
+         from (${sql}) found
+         join ${RUNS.name} r on r.id = found.id
+        group by r.state`,
       params,
     );
-    return row?.count ?? 0;
+    return new Map(counts.map(({ state, count }) => [state, count]));
+  }
+
+  /** Lets one transaction after the other start operations of an API key. */
+  async lockKey(manager: EntityManager, keyId: string): Promise<void> {
+    await execute(manager, `select pg_advisory_xact_lock(${START_LOCK}, hashtext($1::text))`, [keyId]);
+  }
+
+  async underWay(manager: EntityManager, keyId: string): Promise<UnderWay> {
+    const [row] = await rows<UnderWay>(
+      manager,
+      `select count(*)::integer as operations,
+              coalesce(sum(matched - processed), 0)::float8 as runs
+         from ${OPERATIONS.name}
+        where key_id = $1::uuid
+          and state = 'running'`,
+      [keyId],
+    );
+    return row ?? { operations: 0, runs: 0 };
   }
 
   /** Stores an operation with the runs that pass the filter now. @returns how many */
@@ -89,18 +122,25 @@ export class BulkOperationRepository {
     return stopped ?? null;
   }
 
-  /** The next page of the operation that has waited longest; other processes leave it alone for a while. */
+  /**
+   * The next page, of the operation whose turn it is; other processes leave it alone for a while. Admins' operations go first. API keys
+   * take turns, and so do the operations of a key: those that have ended count, so that a key with many short ones gets no more than others.
+   */
   async takePage(): Promise<BulkPage | null> {
     const [page] = await rows<BulkPage>(
       this.dataSource.manager,
       `update ${OPERATIONS.name} o
-          set due_at = clock_timestamp() + make_interval(secs => ${PAGE_LEASE_S})
+          set due_at = clock_timestamp() + make_interval(secs => ${PAGE_LEASE_S}),
+              turn_at = clock_timestamp()
         where id = (
-                select id
-                  from ${OPERATIONS.name}
-                 where state = 'running'
-                   and due_at <= clock_timestamp()
-                 order by due_at
+                select w.id
+                  from ${OPERATIONS.name} w
+                 where w.state = 'running'
+                   and w.due_at <= clock_timestamp()
+                 order by w.is_admin desc,
+                          (select max(k.turn_at) from ${OPERATIONS.name} k where k.key_id = w.key_id) nulls first,
+                          w.turn_at nulls first,
+                          w.id
                  limit 1
                    for update skip locked
               )
@@ -108,31 +148,6 @@ export class BulkOperationRepository {
               o.run_ids[o.processed + 1 : o.processed + ${MAX_BULK_ITEMS}] as page`,
     );
     return page ?? null;
-  }
-
-  /** Records that a page is processed, unless another process has done so. @param refused runs of the page */
-  async finishPage(
-    { id, processed, refusals, page }: BulkPage,
-    refused: readonly BulkRefusal[],
-  ): Promise<void> {
-    const shown = [...refusals, ...refused].slice(0, 100);
-    await execute(
-      this.dataSource.manager,
-      `update ${OPERATIONS.name}
-          set processed = processed + $3::integer,
-              refused = refused + $4::integer,
-              refusals = $5::json,
-              due_at = clock_timestamp(),
-              state = case when state = 'running' and processed + $3::integer = matched then 'done' else state end,
-              ended_at = case
-                           when state = 'running' and processed + $3::integer = matched then clock_timestamp()
-                           else ended_at
-                         end,
-              run_ids = case when processed + $3::integer = matched then '{}' else run_ids end
-        where id = $1::uuid
-          and processed = $2::integer`,
-      [id, processed, page.length, refused.length, JSON.stringify(shown)],
-    );
   }
 
   /** Lets the page be begun again in a second. */

@@ -1,7 +1,9 @@
 import { Injectable } from '@nestjs/common';
-import { DataSource } from 'typeorm';
+import { DataSource, type EntityManager } from 'typeorm';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { recordChange } from '../../auth/audit-log.js';
+import { Settings } from '../../config/settings.js';
+import { completeBulkEntries, insertBulkEntry } from '../audit/audit.repository.js';
 import type { Caller } from '../../auth/access.js';
 import { JobScheduler } from '../../common/scheduling/job-scheduler.js';
 import {
@@ -11,7 +13,7 @@ import {
 } from '../idempotency/idempotency.repository.js';
 import { newId } from '../machine/new-id.js';
 import { RunListReader } from '../reading/run-list.reader.js';
-import { stateOf } from '../reading/run-filter.js';
+import { RUN_STATES } from '../machine/run-state.js';
 import type {
   BulkPreviewDto,
   CreateBulkOperationDto,
@@ -20,7 +22,7 @@ import type {
 import { BULK_OPERATIONS } from './bulk-operations.job.js';
 import { BulkOperationRepository, MAX_MATCHED, type BulkOperation } from './bulk-operations.repository.js';
 import { checkedFilter, checkedValue, readFilterQuery } from './bulk-request.js';
-import { DomainError, InvalidRequest, NotFound } from '../../common/errors/domain-error.js';
+import { DomainError, InvalidRequest, NotFound, OverLimit } from '../../common/errors/domain-error.js';
 
 /** The filter matches another number of runs than the caller expects; nothing has changed. */
 class UnexpectedNumberOfRuns extends DomainError {
@@ -30,6 +32,9 @@ class UnexpectedNumberOfRuns extends DomainError {
     super(`The filter matches ${matched} runs, not ${expected}`);
   }
 }
+
+/** How soon a refused caller may try again. */
+const RETRY_AFTER_S = 5;
 
 /** Runs that a preview shows. */
 const PREVIEWED = 10;
@@ -48,6 +53,7 @@ export class BulkOperationsService {
     private readonly keys: IdempotencyRepository,
     private readonly lists: RunListReader,
     private readonly scheduler: JobScheduler,
+    private readonly settings: Settings,
   ) {}
 
   /** What an operation would change now. @throws InvalidRequest, UnexpectedNumberOfRuns */
@@ -59,35 +65,38 @@ export class BulkOperationsService {
     expect,
   }: CreateBulkOperationDto): Promise<BulkPreviewDto> {
     const query = readFilterQuery(given);
-    const filter = checkedFilter(query, all);
+    const filter = checkedFilter(action, query, all);
     checkedValue(action, value);
-    const matched = await this.operations.count(filter);
+    const counts = await this.operations.count(filter);
+    const matched = [...counts.values()].reduce((sum, count) => sum + count, 0);
     assertNumber(matched, expect);
-    const { data } = await this.lists.list({ ...query, limit: PREVIEWED, include_events: false });
-    return { matched, runs: data };
+    const page = { ...query, limit: PREVIEWED, include_events: false };
+    const { data } = await this.lists.list(page, filter);
+    const by_state = Object.fromEntries(RUN_STATES.map((state) => [state, counts.get(state) ?? 0]));
+    return { matched, by_state, runs: data };
   }
 
   /**
    * Starts an operation on the runs that match now. A repeated request finds the earlier operation.
-   * @throws InvalidRequest, UnexpectedNumberOfRuns, IdempotencyMismatch
+   * @throws InvalidRequest, UnexpectedNumberOfRuns, IdempotencyMismatch, OverLimit
    */
   async start(
     { action, filter: given, all = false, value, reason, expect }: CreateBulkOperationDto,
     idempotency: Idempotency | undefined,
-    { keyId, name }: Caller,
+    { keyId, name, scopes }: Caller,
   ): Promise<StartedBulkOperation> {
-    const filter = checkedFilter(readFilterQuery(given), all);
+    const filter = checkedFilter(action, readFilterQuery(given), all);
     const checked = checkedValue(action, value);
     const id = newId();
     const operation = {
       id,
       action,
       filter: given,
-      onlyIn: stateOf(filter) ?? null,
       value: checked === null ? null : stringifyJson(checked),
       reason: reason ?? null,
       keyId,
       keyName: name,
+      isAdmin: scopes.has('admin'),
     };
     const earlier = await this.dataSource.transaction(async (manager) => {
       if (idempotency) {
@@ -95,10 +104,15 @@ export class BulkOperationsService {
         const replayOf = new IdempotencyLedger(registered).replayOf(idempotency);
         if (replayOf !== null) return replayOf;
       }
+      // To find and store the runs takes time: a key that is at its limit is refused before.
+      await this.#assertRoom(manager, operation, 0);
       const matched = await this.operations.insert(manager, operation, filter);
       assertNumber(matched, expect);
-      const after = { action, filter: given, matched, value: checked, reason: operation.reason };
-      await recordChange(manager, { name }, { action: 'bulk.start', subject: id, before: {}, after });
+      if (matched > 0) {
+        await this.operations.lockKey(manager, keyId);
+        await this.#assertRoom(manager, operation, matched);
+      }
+      await insertBulkEntry(manager, id);
       return null;
     });
     if (earlier === null) this.scheduler.runWithin(BULK_OPERATIONS, 0);
@@ -113,7 +127,7 @@ export class BulkOperationsService {
     return operation;
   }
 
-  /** Ends an operation after the page in progress; one that has ended stays as it is. @throws NotFound */
+  /** Ends an operation, which changes no run any more; one that has ended stays as it is. @throws NotFound */
   async stop(id: string, { name }: Caller): Promise<BulkOperation> {
     const operation = await this.get(id);
     const stopped = await this.dataSource.transaction(async (manager) => {
@@ -121,11 +135,31 @@ export class BulkOperationsService {
       if (ended) {
         const { processed, matched } = ended;
         const after = { processed, matched };
+        await completeBulkEntries(manager, [ended.id]);
         await recordChange(manager, { name }, { action: 'bulk.stop', subject: id, before: {}, after });
       }
       return ended;
     });
     return stopped ?? this.get(id);
+  }
+
+  /** @param added runs of the operation, if it is among the running ones; 0: it is to come @throws OverLimit */
+  async #assertRoom(
+    manager: EntityManager,
+    { keyId, keyName }: Pick<BulkOperation, 'keyId' | 'keyName'>,
+    added: number,
+  ): Promise<void> {
+    const { maxBulkOperationsPerKey: most, maxBulkRunsPerKey: mostRuns } = this.settings;
+    const { operations, runs } = await this.operations.underWay(manager, keyId);
+    const others = added > 0 ? operations - 1 : operations;
+    if (others >= most) {
+      const detail = `Too many bulk operations of the API key '${keyName}' are running: at most ${most}`;
+      throw new OverLimit(detail, 'SERVICE_MAX_BULK_OPERATIONS_PER_KEY', RETRY_AFTER_S);
+    }
+    if (others > 0 && (added > 0 ? runs > mostRuns : runs >= mostRuns)) {
+      const detail = `Too many runs in the running bulk operations of the API key '${keyName}': at most ${mostRuns}`;
+      throw new OverLimit(detail, 'SERVICE_MAX_BULK_RUNS_PER_KEY', RETRY_AFTER_S);
+    }
   }
 }
 

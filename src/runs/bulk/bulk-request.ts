@@ -35,15 +35,21 @@ export function readFilterQuery(filter: JsonObject): RunFilterDto {
   throw new TypeError('the filter was read as another class');
 }
 
-/** @throws InvalidRequest when the filter has no condition and the request does not say that it is for all runs */
-export function checkedFilter(query: RunFilterDto, isForAll: boolean): RunFilter {
+/** A retry whose filter asks for no state is for these: others have to be named. */
+const RETRIED_STATES = ['FAILED', 'CANCELLED'] as const;
+
+/**
+ * What an operation is for.
+ * @throws InvalidRequest when the filter has no condition and the request does not say that it is for all runs
+ */
+export function checkedFilter(action: BulkAction, query: RunFilterDto, isForAll: boolean): RunFilter {
   const filter = readFilter(query);
   const { terms = [], created, ended = {}, ...fields } = filter;
   const hasCondition =
     terms.length > 0 ||
     Object.keys({ ...created, ...ended }).length > 0 ||
     Object.values(fields).some((value) => value !== undefined);
-  if (hasCondition || isForAll) return filter;
+  if (hasCondition || isForAll) return action === 'retry' ? { ...filter, endedIn: RETRIED_STATES } : filter;
   throw new InvalidRequest(VALIDATION_FAILED, [
     'filter has no condition: all must be true to change all runs',
   ]);

@@ -8,6 +8,7 @@ import {
   IsText,
   IsTextList,
   OptionalField,
+  SHOWN_TEXT,
 } from '../../common/http/validation/dto-decorators.js';
 import { AddEventDto } from '../dto/event.dto.js';
 import { OpRunDto } from '../dto/op-run.dto.js';
@@ -74,7 +75,7 @@ export class ChangeRunsDto {
 export class CancelRunsDto extends ChangeRunsDto {
   /** Why; the same for all of them. */
   @OptionalField()
-  @IsText({ min: 1, max: 500 })
+  @IsText({ min: 1, max: 500, ...SHOWN_TEXT })
   reason?: string;
 }
 

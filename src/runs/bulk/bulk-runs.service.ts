@@ -9,9 +9,8 @@ import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
 import { checkedEvent, eventCommand, answerOf, assertMayReport, newRun } from '../runs.service.js';
 import { CreateRunDto } from '../dto/run-requests.dto.js';
 import type { BulkKeys } from '../http/idempotency.js';
-import type { ChangeOptions, Effect } from '../journal/command.js';
+import type { Effect } from '../journal/command.js';
 import { RunJournal } from '../journal/run-journal.js';
-import type { RunCommand } from '../machine/run-command.js';
 import type { RunEvent } from '../machine/run-event.js';
 import { RunReader } from '../reading/run.reader.js';
 import { LONGEST_WORKER_ID } from '../http/request-headers.js';
@@ -64,21 +63,11 @@ export class BulkRunsService {
   ): Promise<(ChangedRunDto | ItemError)[]> {
     const { effect } = event;
     const reason = effect.kind === 'CANCELLED' ? effect.reason : undefined;
-    return this.change(eventCommand(event, { sender: caller.keyId }), ids, (id, index) => ({
-      idempotency: keys(reason === undefined ? id : { id, reason }, index),
-      caller,
-    }));
-  }
-
-  /** Carries out the same command on several runs. */
-  change(
-    command: RunCommand,
-    ids: readonly string[],
-    optionsOf: (id: string, index: number) => ChangeOptions,
-  ): Promise<(ChangedRunDto | ItemError)[]> {
-    return settleItems(ids, async (id, index) =>
-      recorded(await this.journal.change(id, command, optionsOf(id, index))),
-    );
+    const command = eventCommand(event, { sender: caller.keyId });
+    return settleItems(ids, async (id, index) => {
+      const idempotency = keys(reason === undefined ? id : { id, reason }, index);
+      return recorded(await this.journal.change(id, command, { idempotency, caller }));
+    });
   }
 
   /**

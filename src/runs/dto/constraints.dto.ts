@@ -2,10 +2,11 @@ import { applyDecorators } from '@nestjs/common';
 import { ApiProperty, ApiPropertyOptional, ApiSchema } from '@nestjs/swagger';
 import { ValidateBy } from 'class-validator';
 import {
+  type IntegerRange,
   IsJsonInteger,
   IsTextList,
   OptionalField,
-  type IntegerRange,
+  SHOWN_TEXT,
 } from '../../common/http/validation/dto-decorators.js';
 import type { ExtraConstraints } from '../../database/entities/run.entity.js';
 import { readGpuIds, type Run } from '../machine/run.js';
@@ -75,7 +76,7 @@ export class ConstraintsInputDto {
 
   /** Tags that each GPU of the run must have. @example ["a100"] */
   @OptionalField()
-  @IsTextList({ min: 1, max: 128 }, { max: 8 })
+  @IsTextList({ min: 1, max: 128, ...SHOWN_TEXT }, { max: 8 })
   gpu_selector?: string[];
 
   /** Size of `/dev/shm` in MB, at most `ram_mb` where that is set. Default: `ram_mb`, else that of the engine. @example 64 */

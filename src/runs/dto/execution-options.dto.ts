@@ -3,15 +3,15 @@ import { ConstraintsInputDto } from './constraints.dto.js';
 import { PRIORITY, TimeoutsInputDto } from './run-options.dto.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
 import { readTime } from '@longshore/common/json/read-time';
-import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import {
   IsJsonInteger,
   IsText,
   IsTextList,
+  IsTextMap,
   JsonObject,
   Nested,
   OptionalField,
-  IsTextMap,
+  SHOWN_TEXT,
   type TextMapShape,
   type TextShape,
 } from '../../common/http/validation/dto-decorators.js';
@@ -33,8 +33,7 @@ import { applyDecorators } from '@nestjs/common';
 export const RUN_NAME = {
   min: 1,
   max: 200,
-  pattern: NO_CONTROL_CHARACTERS,
-  form: 'a string without control characters',
+  ...SHOWN_TEXT,
 } as const satisfies TextShape;
 
 /** A key of labels. */
@@ -46,7 +45,7 @@ export const LABELS = {
     pattern: new RegExp(`^${KEY}$`),
     form: '1 to 63 characters of a-z, 0-9 and . _ / -, the first and the last a letter or digit',
   },
-  values: { max: 256, pattern: NO_CONTROL_CHARACTERS, form: 'a string without control characters' },
+  values: { max: 256, ...SHOWN_TEXT },
   max: MAX_LABELS,
   nullable: true,
 } as const satisfies TextMapShape;
@@ -79,7 +78,7 @@ const CONCURRENCY_DESCRIPTION =
 @ApiSchema({ name: 'ConcurrencyInput', description: CONCURRENCY_DESCRIPTION })
 export class ConcurrencyInputDto {
   /** Shared by the runs that are counted together. @example customer-17 */
-  @IsText({ min: 1, max: 255, pattern: NO_CONTROL_CHARACTERS, form: 'a string without control characters' })
+  @IsText({ min: 1, max: 255, ...SHOWN_TEXT })
   key: string;
 
   /** The run is assigned only if at most so many runs with the key are then in execution, itself included. @example 2 */
@@ -100,7 +99,7 @@ export class ConcurrencyDto {
 export class ExecutionOptionsInputDto extends RequestedOptionFields {
   /** Tags that a worker must have to get the run. @example ["gpu", "eu"] */
   @OptionalField()
-  @IsTextList({ min: 1, max: 128 }, { max: MAX_TAGS })
+  @IsTextList({ min: 1, max: 128, ...SHOWN_TEXT }, { max: MAX_TAGS })
   selector?: string[];
 
   /** Bounds how many runs are in execution at a time. */

@@ -1,13 +1,13 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import {
+  type IntegerRange,
   IsJsonInteger,
   IsText,
   IsTextMap,
   OptionalField,
-  type IntegerRange,
+  SHOWN_TEXT,
   type TextShape,
 } from '../../common/http/validation/dto-decorators.js';
-import { NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import type { Run } from '../machine/run.js';
 import { toStoredConstraints, type RequestedConstraints } from './constraints.dto.js';
 import type { RequestedRetryPolicy, StoredRetryPolicy } from './retry-policy.dto.js';
@@ -33,7 +33,8 @@ const DELIVERY_DESCRIPTION = "The feed that mirrors a run's events.";
 @ApiSchema({ name: 'TimeoutsInput', description: TIMEOUTS_DESCRIPTION })
 export class TimeoutsInputDto {
   /**
-   * Seconds within which an attempt has to report STARTED once it can be claimed; over it the run is FAILED for good.
+   * Seconds within which a worker has to begin with an attempt, by PREPARING or STARTED, once it can be claimed; over it the run
+   * is FAILED for good.
    * @example 3600
    */
   @OptionalField()
@@ -51,7 +52,7 @@ export class TimeoutsInputDto {
 
 @ApiSchema({ name: 'Timeouts', description: TIMEOUTS_DESCRIPTION })
 export class TimeoutsDto {
-  /** Seconds within which a claimable attempt must report STARTED. @example 3600 */
+  /** Seconds within which a worker must begin with a claimable attempt. @example 3600 */
   @ApiProperty({ type: 'integer' })
   start_within_s?: number;
 
@@ -63,7 +64,7 @@ export class TimeoutsDto {
 @ApiSchema({ name: 'EventDeliveryInput', description: DELIVERY_DESCRIPTION })
 export class EventDeliveryInputDto {
   /** Topic of the event feed. @example word-counts */
-  @IsText({ min: 1, max: 255, pattern: NO_CONTROL_CHARACTERS, form: 'a string without control characters' })
+  @IsText({ min: 1, max: 255, ...SHOWN_TEXT })
   topic: string;
 
   /** Labels for readers of the feed. */

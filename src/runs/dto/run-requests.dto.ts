@@ -1,11 +1,13 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { IsOptional } from 'class-validator';
 import {
+  Check,
   IsJsonInteger,
   IsText,
   JsonObject,
   Nested,
   OptionalField,
+  SHOWN_TEXT,
 } from '../../common/http/validation/dto-decorators.js';
 import { QueryBoolean, QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import type { JsonObject as JsonObjectValue } from '@longshore/common/json/json-value';
@@ -74,8 +76,17 @@ export class UpdateLabelsDto {
 export class CancelRunDto {
   /** Why; shown as `execution_summary.cancel_reason`. @example The input was wrong. */
   @OptionalField()
-  @IsText({ min: 1, max: 500 })
+  @IsText({ min: 1, max: 500, ...SHOWN_TEXT })
   reason?: string;
+
+  /**
+   * true, for admins: also ends the program at once, without the rest of its `stop_grace_s`. Then the run may have ended
+   * before, if its program is still being ended.
+   */
+  @OptionalField()
+  @Check('isBoolean', (value) => typeof value === 'boolean', 'must be true or false')
+  @ApiProperty({ type: 'boolean', required: false })
+  kill?: boolean;
 }
 
 /** What the answer of a run may wait for. */

@@ -30,6 +30,13 @@ export interface Submission {
   readonly t: Date;
 }
 
+/** What the worker of an attempt prepares. */
+export interface Preparation {
+  /** What it waits for, as it says itself. */
+  readonly what: string;
+  readonly t: Date;
+}
+
 /** Longest name of an engine and id of a job that is read, in characters. */
 const MAX_NAME = 200;
 
@@ -128,6 +135,23 @@ export class EventRepository {
         order by e.index desc
         limit 1`,
       [range.runId, range.from, range.to, since.toISOString()],
+    );
+    return found;
+  }
+
+  /** The newest PREPARING of the range; null: none. */
+  async findPreparation(manager: EntityManager, range: TimelineRange): Promise<Preparation | null> {
+    const [found = null] = await rows<Preparation>(
+      manager,
+      `select left(e.msg #>> '{}', ${MAX_REASON}) as what, e.t
+         from ${EVENTS.name} e
+        where e.run_id = $1::uuid
+          and e.index >= $2::integer
+          and e.index < $3::integer
+          and e.type = 'PREPARING'
+        order by e.index desc
+        limit 1`,
+      [range.runId, range.from, range.to],
     );
     return found;
   }

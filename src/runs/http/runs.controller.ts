@@ -187,7 +187,8 @@ export class RunsController {
 
   /**
    * Cancel a run that has not ended
-   * @remarks Records CANCELLED. The worker stops the container when it sees the state. A body is not needed.
+   * @remarks Records CANCELLED. The worker stops the container when it sees the state. A body is not needed. An admin may
+   * repeat it with `kill` while the worker still ends the program: that does not wait for the grace any more.
    */
   @Post(':id/cancel')
   @HttpCode(200)
@@ -197,9 +198,11 @@ export class RunsController {
   @ApiOkResponse({ type: OpRunDto, description: 'The cancelled run.' })
   cancelRun(
     @Param('id') id: string,
-    @CancelRequest() { reason }: CancelRunDto,
+    @CancelRequest() { reason, kill = false }: CancelRunDto,
     @CurrentCaller() caller: Caller,
   ): Promise<OpRunDto> {
+    if (kill && !caller.scopes.has('admin')) throw new MissingScope('admin');
+    if (kill) return this.runs.kill(id, caller, reason);
     return this.runs.cancel(id, caller, reason);
   }
 

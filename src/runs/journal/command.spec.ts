@@ -27,6 +27,17 @@ describe('the bytes of a command', () => {
     'its topic': creation({ topic: text }),
     'the message of an event': change(event({ type: 'NOTE', msg: text })),
     'the payload of an event': change(event({ type: 'NOTE', msg: '', payload: { text } })),
+    'each run of a page, whose size makes it a large request': {
+      kind: 'page',
+      page: {
+        operationId: 'operation',
+        first: 0,
+        runIds: ['run'],
+        command: { type: 'patch', keyName: null, priority: 1 },
+        onlyIn: undefined,
+      },
+      caller: { id: 'key', scopes: new Set(['client']) },
+    },
     'the outputs that a patch sets': change({ type: 'patch', keyName: 'admin', outputs: { text } }),
   };
 

@@ -6,6 +6,7 @@ import type { Idempotency, IdempotencyKey } from '../idempotency/idempotency.rep
 import type { RunCommand } from '../machine/run-command.js';
 import type { NewRun, Run } from '../machine/run.js';
 import type { RunState } from '../machine/run-state.js';
+import type { PagePlace } from '../storage/bulk-progress.js';
 import type { ClaimContext, ClaimingWorker } from '../scheduling-strategy.js';
 import type { ClaimedFields } from '../storage/run.repository.js';
 
@@ -21,15 +22,33 @@ export interface CommandOptions {
 export interface ChangeOptions extends CommandOptions {
   /** Whether the effect includes a view of the whole run, read in the same transaction if its bytes allow. */
   readonly wantsView?: boolean;
-  /** The command is refused when the run is in another state. */
-  readonly onlyIn?: RunState | undefined;
   /** Called when the command is decided: true when a command of the same request that must precede it has failed. */
   readonly hasPrecedingFailed?: (() => boolean) | undefined;
+}
+
+/**
+ * The next runs of a bulk operation. They are changed in the commit that moves the operation on, or not at all: so each is changed
+ * once, however often the page is begun.
+ */
+export interface Page extends PagePlace {
+  readonly runIds: readonly string[];
+  readonly command: RunCommand;
+  /** Runs in another state are refused; undefined: none is. */
+  readonly onlyIn: readonly RunState[] | undefined;
+  /** Why all of them are refused, without the command. */
+  readonly refusal?: string | undefined;
+}
+
+/** Whether this commit has moved the operation on: false when another one has, or the operation has ended. */
+export interface PageOutcome {
+  readonly kind: 'page';
+  readonly isRecorded: boolean;
 }
 
 export type PendingCommand =
   | ({ readonly kind: 'create'; readonly fresh: NewRun } & CommandOptions)
   | ({ readonly kind: 'change'; readonly runId: string; readonly command: RunCommand } & ChangeOptions)
+  | { readonly kind: 'page'; readonly page: Page; readonly caller: NonNullable<CommandOptions['caller']> }
   | { readonly kind: 'claim'; readonly claim: Claim };
 
 /** What a command did: the run afterwards, or the id of the run of an earlier request with the same key. */
@@ -38,13 +57,22 @@ export type Effect = ({ readonly run: Run } | { readonly replayOf: string }) & {
   readonly view?: RunView | undefined;
 };
 
-export type Result = Effect | ClaimOutcome;
+export type Result = Effect | ClaimOutcome | PageOutcome;
 
-/** The command's idempotency key, to be registered; none for a claim. */
+/** The command's idempotency key, to be registered; none for a claim or a page. */
 export function keyOf(pending: PendingCommand): IdempotencyKey[] {
-  if (pending.kind === 'claim' || !pending.idempotency) return [];
+  if (pending.kind === 'claim' || pending.kind === 'page' || !pending.idempotency) return [];
   return [{ ...pending.idempotency, runId: pending.kind === 'create' ? pending.fresh.id : pending.runId }];
 }
+
+/** The runs that a command names. */
+export function runsOf(pending: PendingCommand): readonly string[] {
+  if (pending.kind === 'page') return pending.page.runIds;
+  return pending.kind === 'change' ? [pending.runId] : [];
+}
+
+/** What a run of a page counts: about as much as a command of its own. */
+const BYTES_OF_A_RUN = 1024;
 
 /** Size of a command's values of free size, as their texts' lengths. */
 export function bytesOf(pending: PendingCommand): number {
@@ -60,6 +88,8 @@ export function bytesOf(pending: PendingCommand): number {
       if (command.type === 'event') return lengthOf(command.event.payload) + lengthOf(command.event.msg);
       return command.type === 'patch' ? lengthOf(command.outputs) : 0;
     }
+    case 'page':
+      return pending.page.runIds.length * BYTES_OF_A_RUN;
     case 'claim':
       return 0;
   }

@@ -7,7 +7,7 @@ import { execute } from '../../database/sql/sql.js';
 import type { StatementTracer } from '../../database/sql/statement-tracer.js';
 import { FeedTails } from '../../feed/cache/feed-tails.js';
 import { FeedRepository } from '../../feed/feed.repository.js';
-import { insertAuditRecords } from '../audit/audit.repository.js';
+import { completeBulkEntries, insertAuditRecords } from '../audit/audit.repository.js';
 import { addRunCounts } from '../counts/run-counts.repository.js';
 import { EventRepository } from '../events/event.repository.js';
 import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
@@ -16,11 +16,12 @@ import { claimablePart, type ClaimableRun } from '../queue/lane.js';
 import { QueueRepository } from '../queue/queue.repository.js';
 import { newId } from '../machine/new-id.js';
 import type { Policy, RunLimits } from '../machine/run-command.js';
+import { lockRunning, recordPages } from '../storage/bulk-progress.js';
 import { insertAttempts } from '../storage/ended-attempts.js';
 import { RunRepository } from '../storage/run.repository.js';
 import { bytesOfGroup, RunViews } from '../storage/run-views.js';
 import { putTimers, removeTimers } from '../storage/run-timers.js';
-import { type Claim, type ClaimOutcome, keyOf, type PendingCommand, type Result } from './command.js';
+import { type Claim, type ClaimOutcome, keyOf, type PendingCommand, type Result, runsOf } from './command.js';
 import { decideGroup, feedEventsOf, type Changes, type GroupStart } from './decide-group.js';
 
 /** A group after its commit. */
@@ -131,7 +132,7 @@ export class GroupCommitter {
     return { changes, outcomes, feedEntries: heads.size === 0 ? 0 : changes.feedEntries.length };
   }
 
-  /** Registers the idempotency keys of a group and reads its runs. */
+  /** Registers the idempotency keys of a group, locks the operations of its pages and reads its runs. */
   async #begin(
     tx: EntityManager,
     pipeline: Pipeline,
@@ -139,16 +140,20 @@ export class GroupCommitter {
     isLocked: boolean,
   ): Promise<GroupStart> {
     const keys = commands.flatMap(keyOf);
-    const runIds = new Set(commands.flatMap((pending) => (pending.kind === 'change' ? [pending.runId] : [])));
+    const operationIds = commands.flatMap((pending) =>
+      pending.kind === 'page' ? [pending.page.operationId] : [],
+    );
+    const runIds = new Set(commands.flatMap(runsOf));
     const readsLabels = commands.some(isOnLabels);
-    const [registered, , found, startedAt] = await Promise.all([
+    const [registered, operations, , found, startedAt] = await Promise.all([
       keys.length > 0 ? this.tables.idempotency.register(tx, keys) : new Map(),
+      operationIds.length > 0 ? lockRunning(tx, operationIds) : new Map(),
       isLocked && runIds.size > 0 && this.tables.runs.lock(tx, [...runIds]),
       runIds.size > 0 ? this.tables.runs.find(tx, [...runIds], { readsLabels }) : [],
       pipeline.startedAt,
     ]);
     const now = new Date(Math.max(startedAt.getTime(), ...found.map(({ readAt }) => readAt.getTime())));
-    return { keys: new IdempotencyLedger(registered), found, now };
+    return { keys: new IdempotencyLedger(registered), operations, found, now };
   }
 
   /**
@@ -161,7 +166,7 @@ export class GroupCommitter {
     { unusedKeys, isLocked }: { readonly unusedKeys: readonly string[]; readonly isLocked: boolean },
   ): Promise<void> {
     const { created, before, after, changedFields, executions, entries } = changes;
-    const { labelled, endedAttempts, auditRecords, timers } = changes;
+    const { labelled, endedAttempts, auditRecords, pages, timers } = changes;
     const changed = [...after.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
     const removed = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [runId] : []));
     const put = timers.flatMap(({ runId, dueAt }) => (dueAt === null ? [] : [{ runId, dueAt }]));
@@ -174,6 +179,12 @@ export class GroupCommitter {
       changed.length > 0 && this.tables.runs.update(tx, changed, before, changedFields, executions),
       labelled.length > 0 && this.tables.runs.label(tx, labelled),
       entries.length > 0 && this.tables.events.append(tx, entries),
+      pages.length > 0 && recordPages(tx, pages),
+      pages.length > 0 &&
+        completeBulkEntries(
+          tx,
+          pages.map(({ operationId }) => operationId),
+        ),
       removed.length > 0 && removeTimers(tx, removed),
       put.length > 0 && putTimers(tx, put),
     ]);
@@ -267,6 +278,7 @@ export class GroupCommitter {
 }
 
 function isOnLabels(pending: PendingCommand): boolean {
+  if (pending.kind === 'page') return pending.page.command.type === 'label';
   return pending.kind === 'change' && pending.command.type === 'label';
 }
 

@@ -1,5 +1,6 @@
 import { jsonText } from '@longshore/common/json/json-text';
 import type { FeedEvent } from '../../feed/cache/feed-tail.js';
+import { DomainError } from '../../common/errors/domain-error.js';
 import type { FeedAppend } from '../../feed/feed.repository.js';
 import type { AuditRecord } from '../audit/audit.repository.js';
 import { StateCountDelta } from '../counts/run-counts.repository.js';
@@ -8,7 +9,7 @@ import type { CommandOutcome } from '../group-commit/group-commit-queue.js';
 import type { IdempotencyLedger } from '../idempotency/idempotency.repository.js';
 import { decide } from '../machine/decide.js';
 import { isRejected, type Decision, type Policy, type RunCommand } from '../machine/run-command.js';
-import { isInExecution } from '../machine/run-state.js';
+import { isInExecution, type RunState } from '../machine/run-state.js';
 import {
   CHANGING_FIELDS,
   createRun,
@@ -23,9 +24,11 @@ import { isClaimable, timerOf } from '../machine/timers.js';
 import { SLOT_MS, type ConcurrencySlot } from '../queue/concurrency-keys.js';
 import type { QueueChange } from '../queue/queue.repository.js';
 import { PrecedingEventFailed, RunInOtherState, RunNotFound, RunRejected } from '../run.errors.js';
+import { shapeOf } from '../scheduling-strategy.js';
 import { isPutIntoQueue, type ExecutionChange } from '../storage/run.repository.js';
+import { progressOf, type PageProgress, type RunningOperation } from '../storage/bulk-progress.js';
 import type { RunTimer } from '../storage/run-timers.js';
-import { REFUSED, type PendingCommand, type Result } from './command.js';
+import { REFUSED, type Page, type PageOutcome, type PendingCommand, type Result } from './command.js';
 
 /** A decided command. */
 export interface Change extends Decision {
@@ -38,6 +41,8 @@ export interface GroupStart {
   readonly keys: IdempotencyLedger;
   /** The existing runs among those that the commands name. */
   readonly found: readonly FoundRun[];
+  /** The running operations among those that the pages name, by id. */
+  readonly operations: ReadonlyMap<string, RunningOperation>;
   /** The time of the group, taken after they were read. */
   readonly now: Date;
 }
@@ -56,6 +61,8 @@ export interface Changes {
   readonly entries: readonly TimelineEntry[];
   readonly endedAttempts: readonly EndedAttempt[];
   readonly auditRecords: readonly AuditRecord[];
+  /** What the pages of the group did. */
+  readonly pages: readonly PageProgress[];
   /** Runs whose name or labels a command sets. */
   readonly labelled: readonly Run[];
   readonly queue: QueueChange;
@@ -79,7 +86,7 @@ export interface Changes {
  */
 export function decideGroup(
   commands: readonly PendingCommand[],
-  { keys, found, now }: GroupStart,
+  { keys, found, operations, now }: GroupStart,
   policy: Policy,
 ): { readonly changes: Changes; readonly outcomes: CommandOutcome<Result>[] } {
   const created: RunRecord[] = [];
@@ -87,26 +94,50 @@ export function decideGroup(
   const before = new Map(found.map((run) => [run.id, run]));
   const after = new Map<string, Run>();
 
-  const apply = (pending: Exclude<PendingCommand, { kind: 'claim' }>): Result => {
+  const pages = new Map<string, PageProgress>();
+
+  const change = (runId: string, command: RunCommand, onlyIn?: readonly RunState[]): Run => {
+    const run = after.get(runId) ?? before.get(runId);
+    if (!run) throw new RunNotFound(runId);
+    if (onlyIn?.includes(run.state) === false) throw new RunInOtherState(runId, onlyIn, run.state);
+    const outcome = decide(run, command, now, policy);
+    if (isRejected(outcome)) throw new RunRejected(runId, outcome.rejection);
+    if (outcome.run === run) return run;
+    after.set(runId, outcome.run);
+    decided.push({ command, before: run, ...outcome });
+    return outcome.run;
+  };
+
+  const applyPage = ({ operationId, first, runIds, command, onlyIn, refusal }: Page): PageOutcome => {
+    const operation = operations.get(operationId);
+    if (operation?.processed !== first || pages.has(operationId)) return { kind: 'page', isRecorded: false };
+    const refused = runIds.flatMap((id) => {
+      if (refusal !== undefined) return [{ id, detail: refusal }];
+      try {
+        change(id, command, onlyIn);
+        return [];
+      } catch (error) {
+        if (!(error instanceof DomainError)) throw error;
+        return [{ id, detail: error.message }];
+      }
+    });
+    pages.set(operationId, progressOf(operation, runIds.length, refused));
+    return { kind: 'page', isRecorded: true };
+  };
+
+  const apply = (pending: Extract<PendingCommand, { kind: 'create' | 'change' }>): Result => {
     if (pending.kind === 'create') {
       const run = createRun(pending.fresh, now);
       created.push(run);
       return { run, view: { run, events: [] } };
     }
-    const { runId, command, onlyIn } = pending;
-    const run = after.get(runId) ?? before.get(runId);
-    if (!run) throw new RunNotFound(runId);
-    if (onlyIn !== undefined && run.state !== onlyIn) throw new RunInOtherState(runId, onlyIn, run.state);
-    const outcome = decide(run, command, now, policy);
-    if (isRejected(outcome)) throw new RunRejected(runId, outcome.rejection);
-    after.set(runId, outcome.run);
-    decided.push({ command, before: run, ...outcome });
-    return { run: outcome.run };
+    return { run: change(pending.runId, pending.command) };
   };
 
   const outcomes = commands.map((pending): CommandOutcome<Result> => {
     try {
       if (pending.kind === 'claim') return { value: REFUSED };
+      if (pending.kind === 'page') return { value: applyPage(pending.page) };
       const replayOf = keys.replayOf(pending.idempotency);
       if (replayOf !== null) return { value: { replayOf } };
       if (pending.kind === 'change' && pending.hasPrecedingFailed?.())
@@ -121,10 +152,11 @@ export function decideGroup(
   const elapsed = commands.flatMap((pending) =>
     pending.kind === 'change' && pending.command.type === 'elapse' ? [pending.runId] : [],
   );
-  return { changes: changesOf({ now, created, decided, before, after, elapsed }), outcomes };
+  const changes = changesOf({ now, created, decided, before, after, pages: [...pages.values()], elapsed });
+  return { changes, outcomes };
 }
 
-interface Decided extends Pick<Changes, 'now' | 'created' | 'decided' | 'before' | 'after'> {
+interface Decided extends Pick<Changes, 'now' | 'created' | 'decided' | 'before' | 'after' | 'pages'> {
   /** Ids of runs with an `elapse` command: their timer is written even if it is unchanged. */
   readonly elapsed: readonly string[];
 }
@@ -165,6 +197,7 @@ function changesOf({ elapsed, ...group }: Decided): Changes {
 function auditRecordsOf(command: RunCommand, before: Run, after: Run): AuditRecord[] {
   if (command.type !== 'patch' && command.type !== 'label') return [];
   const { keyName } = command;
+  if (keyName === null) return [];
   return command.type === 'patch'
     ? [{ action: 'run.patch', keyName, before, after, outputs: command.outputs }]
     : [{ action: 'run.labels', keyName, before, after }];
@@ -227,20 +260,22 @@ function queueChangeOf(group: Omit<Decided, 'elapsed'>): QueueChange {
     if (executing !== 0) add(run, executing);
   }
   const slots = group.decided.flatMap((change) => slotOf(change, group.now));
-  for (const { key } of slots) keys.set(key, (keys.get(key) ?? 0) + 1);
+  for (const { key } of slots) if (key !== null) keys.set(key, (keys.get(key) ?? 0) + 1);
   const entering = [...created, ...changed];
   for (const run of [...entering, ...leaving]) add(run, 0);
   const unwritten = isPutIntoQueue(group.created) ? changed : entering;
   return { entering, unwritten, leaving, keys, slots };
 }
 
-/** The container of a run with a key that may still be executed, because somebody else than its worker ended the attempt. */
+/** The program of a run that may still be executed, because somebody else than its worker ended the attempt. */
 function slotOf({ command, before, run }: Change, now: Date): ConcurrencySlot[] {
-  const { id: runId, concurrencyKey: key, assignedAt } = before;
+  const { id: runId, attempt, concurrencyKey: key, gpuId, assignedAt } = before;
   const [workerId] = workersThatLose(before, run);
-  if (key === null || workerId === undefined || !leavesContainer(command, workerId)) return [];
+  if (workerId === undefined || !leavesContainer(command, workerId)) return [];
   const endsAt = new Date(now.getTime() + SLOT_MS);
-  return [{ runId, key, workerId, assignedAt: assignedAt ?? now, endsAt }];
+  const gpuIds = before.gpuIds ?? (gpuId === null ? null : String(gpuId));
+  const held = { ...shapeOf(before), gpuIds };
+  return [{ runId, attempt, key, workerId, ...held, assignedAt: assignedAt ?? now, endsAt }];
 }
 
 function timersOf(

@@ -26,6 +26,7 @@ import {
   type ChangeOptions,
   type CommandOptions,
   type Effect,
+  type Page,
   type PendingCommand,
   type Result,
 } from './command.js';
@@ -100,10 +101,20 @@ export class RunJournal {
     return effectOf(await this.#submit({ kind: 'change', runId, command, ...options }));
   }
 
+  /**
+   * Changes the next runs of a bulk operation, and moves it on.
+   * @returns false: another process has done it, or the operation has ended; nothing is changed
+   * @throws JournalOverloaded, TooManyWaiting, database errors; nothing is changed then
+   */
+  async changePage(page: Page, caller: NonNullable<CommandOptions['caller']>): Promise<boolean> {
+    const result = await this.#submit({ kind: 'page', page, caller });
+    return 'kind' in result && result.kind === 'page' && result.isRecorded;
+  }
+
   /** Assigns runs to a worker. @throws JournalOverloaded, TooManyWaiting, database errors */
   async claim(claim: Claim): Promise<ClaimOutcome> {
     const result = await this.#submit({ kind: 'claim', claim });
-    if ('kind' in result) return result;
+    if ('kind' in result && result.kind !== 'page') return result;
     throw new Error('the journal returned the result of another command to a claim');
   }
 
@@ -189,6 +200,7 @@ function placeOf(pending: PendingCommand): Place {
 }
 
 function isReport(pending: PendingCommand): boolean {
+  // Pages wait among the requests of their key, an admin's too.
   if (pending.kind !== 'change') return pending.kind === 'claim';
   const { caller } = pending;
   return caller === undefined || caller.scopes.has('worker') || caller.scopes.has('admin');
@@ -201,6 +213,7 @@ function isLargeRequest(pending: PendingCommand, { line, bytes }: Place): boolea
 }
 
 function effectOf(result: Result): Effect {
-  if ('kind' in result) throw new Error('the journal returned the result of a claim to another command');
+  if ('kind' in result)
+    throw new Error('the journal returned the result of a claim or a page to another command');
   return result;
 }

@@ -79,6 +79,7 @@ export function command(known: RunEvent): RunCommand {
 
 export const ASSIGN: RunCommand = { type: 'assign', workerId: 'w1', gpuId: null };
 export const STARTED = event({ type: 'STARTED', msg: 'go', payload: { worker_id: 'w1' } });
+export const PREPARING = event({ type: 'PREPARING', msg: 'Pulling the image' });
 export const COMPLETED = event({ type: 'COMPLETED', msg: 'done', payload: { outputs: { a: 1 } } });
 export const FAILED = event({ type: 'FAILED', msg: 'no', payload: { error_message: 'broke' } });
 export const NODE_LOST = event({

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { assertNever } from '@longshore/common/json/assert-never';
 import {
   joinGpuIds,
@@ -69,6 +70,11 @@ function decideEvent(run: Run, { event, reporter }: Command<'event'>, t: Date, p
       return recordNote(run, event, { updatedAt: t }, limits);
     case 'PROGRESS':
       return recordNote(run, event, { progress: effect.progress, updatedAt: t }, limits);
+    case 'PREPARING': {
+      if (!isInExecution(run.state)) return { rejection: { reason: 'not-in-execution' } };
+      const preparingAt = run.state === 'ASSIGNED' ? (run.preparingAt ?? t) : run.preparingAt;
+      return recordNote(run, event, { preparingAt, updatedAt: t }, limits);
+    }
     case 'STARTED': {
       const transition = transitionOf(run, 'STARTED');
       if ('rejection' in transition) return transition;
@@ -141,9 +147,11 @@ function decideRetried(run: Run, event: RunEvent, force: boolean, t: Date, polic
 
 /**
  * An admin's direct change: any state from any state, no timeline entry. PENDING ends a back-off, but not the wait for
- * `startAt`. A run that a patch puts into execution has no worker until one reports STARTED.
+ * `startAt`. A run that a patch puts into execution has no worker until one reports STARTED. A request refreshes `updatedAt`
+ * even if it changes nothing; a bulk operation leaves a run alone that has the priority already.
  */
 function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
+  if (command.keyName === null && command.priority === run.priority) return { run, entries: [] };
   const patched: Run = {
     ...run,
     priority: command.priority ?? run.priority,
@@ -169,17 +177,20 @@ function decidePatch(run: Run, command: Command<'patch'>, t: Date): Outcome {
       queuedAt: state === 'PENDING' ? t : run.queuedAt,
       notBefore: state === 'PENDING' ? waitForStart(run, t) : null,
       assignedAt: held ? run.assignedAt : isInExecution(state) ? t : null,
+      preparingAt: held ? run.preparingAt : null,
       startedAt: state === 'RUNNING' ? ((held ? run.startedAt : null) ?? t) : null,
     },
     entries: [],
   };
 }
 
-/** In every state, without a timeline entry. */
+/** In every state, without a timeline entry; the run itself when it has the name and the labels already. */
 function decideLabel(run: Run, { labels: changes, name }: Command<'label'>, t: Date): Outcome {
   const labels = mergeLabels(run.labels, changes);
   if (areTooMany(labels)) return { rejection: { reason: 'too-many-labels' } };
   const named = name === undefined ? (run.name ?? null) : name;
+  if (isDeepStrictEqual(labels, mergeLabels(run.labels)) && named === (run.name ?? null))
+    return { run, entries: [] };
   return { run: { ...run, labels, name: named, updatedAt: t }, entries: [] };
 }
 

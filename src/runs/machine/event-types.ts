@@ -31,6 +31,7 @@ export type EventEffect =
       /** When the container started, by the reporter's clock; null: not said. */
       readonly startedAt: Date | null;
     }
+  | { readonly kind: 'PREPARING' }
   | { readonly kind: 'PROGRESS'; readonly progress: number }
   | { readonly kind: 'COMPLETED'; readonly outputs: JsonObject | undefined; readonly times: ContainerTimes }
   | ({ readonly kind: 'FAILED'; readonly times: ContainerTimes } & Failure)
@@ -92,6 +93,14 @@ const CONTAINER_TIMES = {
 };
 
 export const EVENT_TYPES = {
+  PREPARING: {
+    description:
+      'The worker has begun to prepare the attempt; `msg` says what it waits for, such as the pull of the image. ' +
+      'Changes no state; from now on `timeouts.start_within_s` does not count.',
+    scope: 'worker',
+    payload: {},
+    effect: () => ({ kind: 'PREPARING' }),
+  },
   STARTED: {
     description: 'The worker has started the container. The run becomes RUNNING.',
     scope: 'worker',

@@ -44,16 +44,16 @@ export type RunCommand =
     }
   | {
       readonly type: 'patch';
-      /** Name of the API key, for the audit log. */
-      readonly keyName: string;
+      /** Name of the API key, for the audit log; null: the entry of a bulk operation has it. */
+      readonly keyName: string | null;
       readonly state?: RunState | undefined;
       readonly priority?: number | undefined;
       readonly outputs?: JsonObject | undefined;
     }
   | {
       readonly type: 'label';
-      /** Name of the API key, for the audit log. */
-      readonly keyName: string;
+      /** Name of the API key, for the audit log; null: the entry of a bulk operation has it. */
+      readonly keyName: string | null;
       readonly labels?: LabelChanges | undefined;
       /** null: none; undefined: as it is. */
       readonly name?: string | null | undefined;

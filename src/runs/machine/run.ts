@@ -53,6 +53,7 @@ export const CHANGING_FIELDS = [
   'queuedAt',
   'notBefore',
   'assignedAt',
+  'preparingAt',
   'startedAt',
   'finishedAt',
   'updatedAt',
@@ -105,6 +106,7 @@ export const NEW_ATTEMPT = {
   noteCount: 0,
   noteBytes: 0,
   assignedAt: null,
+  preparingAt: null,
   startedAt: null,
 } as const satisfies Partial<RunRecord>;
 

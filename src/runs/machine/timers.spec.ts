@@ -13,6 +13,7 @@ import {
   later,
   NEW_RUN,
   NODE_LOST,
+  PREPARING,
   refusal,
   STARTED,
   T0,
@@ -50,6 +51,21 @@ describe('the start timeout', () => {
     assert.equal(accepted(decideAt(assigned, ELAPSE, later(11))).run.state, 'FAILED');
     const started = accepted(decideAt(assigned, STARTED, later(9))).run;
     assert.deepEqual(timerOf(started), { dueAt: later(29), kind: 'attempt_timeout' });
+  });
+
+  test('ends when the worker begins to prepare the attempt, and counts again for the next one', () => {
+    const assigned = accepted(decideAt(TIMED, ASSIGN, later(1))).run;
+    const preparing = accepted(decideAt(assigned, PREPARING, later(9))).run;
+    assert.deepEqual(
+      [preparing.state, preparing.preparingAt, dueAt(preparing)],
+      ['ASSIGNED', later(9), null],
+    );
+    const again = accepted(decideAt(preparing, PREPARING, later(12))).run;
+    assert.deepEqual(again.preparingAt, later(9));
+    const lost = accepted(decideAt(again, NODE_LOST, later(20))).run;
+    assert.deepEqual([lost.state, lost.preparingAt, dueAt(lost)], ['PENDING', null, later(30)]);
+    const freed = accepted(decideAt(again, { type: 'patch', keyName: 'k', state: 'PENDING' }, later(20))).run;
+    assert.deepEqual([freed.preparingAt, dueAt(freed)], [null, later(30)]);
   });
 
   test('starts again with the next attempt, and when an admin sets PENDING', () => {

@@ -27,9 +27,10 @@ export function avoidanceEnd(run: Run): Date | null {
 
 /** When the timeout of the run's present state is over, or null. */
 export function timeoutOf(run: Run): Timer | null {
-  const { state, startWithinS, attemptTimeoutS, queuedAt, startedAt, workerId } = run;
+  const { state, startWithinS, attemptTimeoutS, queuedAt, preparingAt, startedAt, workerId } = run;
   // A run that an admin put into ASSIGNED has no worker that could start it in time.
-  const awaitsStart = isClaimable(run) || (state === 'ASSIGNED' && workerId !== null);
+  const isHeld = state === 'ASSIGNED' && workerId !== null && preparingAt === null;
+  const awaitsStart = isClaimable(run) || isHeld;
   if (awaitsStart && startWithinS !== null) {
     return { dueAt: plus(queuedAt, startWithinS), kind: 'start_timeout' };
   }

@@ -1,3 +1,4 @@
+import { lengthWithin, NO_CONTROL_CHARACTERS } from '@longshore/common/json/text';
 import { keyPath } from '../../common/http/validation/problems.js';
 
 const MAX_LENGTH = 512;
@@ -7,6 +8,8 @@ const RESERVED = ['/longshore', '/proc', '/sys', '/dev'] as const;
 
 /** What the path of something that is put into a container must be. */
 const RULE = `an absolute path of at most ${MAX_LENGTH} characters without control characters, colons and parts that are empty, . or .., not / and not in ${RESERVED.join(', ')}`;
+
+const WORKDIR_RULE = RULE.replace('not / and ', '');
 
 /** What the path of a folder within a volume must be. */
 const RELATIVE_RULE = `a relative path of at most ${MAX_LENGTH} characters without control characters and parts that are empty, . or ..`;
@@ -25,6 +28,11 @@ export function containerPathsProblem(paths: readonly string[], at: string): str
 /** Why a path cannot be that of a folder in a container, in words; undefined: it can. */
 export function containerPathProblem(path: string, at: string): string | undefined {
   return isContainerPath(path) ? undefined : `${at} must be ${RULE}`;
+}
+
+/** Why a path cannot be that of the working directory, in words; undefined: it can. */
+export function workdirProblem(path: string, at: string): string | undefined {
+  return path === '/' || isContainerPath(path) ? undefined : `${at} must be ${WORKDIR_RULE}`;
 }
 
 /** Why a path cannot be that of a folder within a volume, in words; undefined: it can. */
@@ -51,10 +59,9 @@ function isContainerPath(path: string): boolean {
 function hasPlainParts(path: string, parts: readonly string[]): boolean {
   return (
     parts.length > 0 &&
-    Array.from(path).length <= MAX_LENGTH &&
+    lengthWithin(path, 0, MAX_LENGTH) &&
     path.isWellFormed() &&
-    // oxlint-disable-next-line no-control-regex -- paths do not contain them
-    !/[\x00-\x1f\x7f-\x9f]/.test(path) &&
+    NO_CONTROL_CHARACTERS.test(path) &&
     parts.every((part) => part !== '' && part !== '.' && part !== '..')
   );
 }

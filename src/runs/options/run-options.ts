@@ -9,6 +9,7 @@ import {
   type RunOption,
   type TextObjectShape,
 } from './run-option.js';
+import { workdirProblem } from './container-path.js';
 import { SECRET_NAME, MAX_VARIABLES, VARIABLE_NAME } from './names.js';
 import { FILES } from './run-files.js';
 import { MOUNTS } from './run-mounts.js';
@@ -148,12 +149,15 @@ export const RUN_OPTIONS = {
   workdir: textOption(WORKDIR, {
     texts: {
       request:
-        'Working directory of the container: an absolute path, which is created if the image does not have it.',
+        'Working directory of the container: `/` or an absolute path as those of `files`, which is created if the image does ' +
+        'not have it.',
       answer: "Working directory of the container; null: the image's.",
       claim: "Working directory of the container; absent: the image's.",
     },
     example: '/work',
     capabilities: ['container'],
+    problem: (workdir, _all, path) =>
+      typeof workdir === 'string' ? workdirProblem(workdir, path) : undefined,
   }),
   user: textOption(USER, {
     texts: {
@@ -184,11 +188,12 @@ export const RUN_OPTIONS = {
   stop_grace_s: integerOption({ min: 0, max: 3600 }, 10, {
     texts: {
       request:
-        'Seconds from SIGTERM to SIGKILL when the container is ended: at a cancel, at a timeout, or when its worker shuts down. Default: 10.',
+        'Seconds from SIGTERM to SIGKILL when the container is ended: at a cancel, at a timeout, or when its worker shuts down. ' +
+        'Default: 10. More than 300: only workers that allow so many get the run.',
       answer: 'Seconds from SIGTERM to SIGKILL when the container is ended.',
       claim: 'Seconds from SIGTERM to SIGKILL when the container is ended; absent: 10.',
     },
     example: 120,
-    capabilities: ['container'],
+    capabilities: ['container', 'stop_grace:'],
   }),
 };

@@ -2,22 +2,41 @@ import { Injectable } from '@nestjs/common';
 import type { EntityManager } from 'typeorm';
 import { ConcurrencyKeyEntity, ConcurrencySlotEntity } from '../../database/entities/queue.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
-import { execute, rows, unnestRows } from '../../database/sql/sql.js';
+import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
 import type { Run } from '../machine/run.js';
-import { QUEUE } from '../storage/run-columns.js';
+import { QUEUE, RUNS } from '../storage/run-columns.js';
 import { claimablePart, type ClaimableRun, type QueuePosition } from './lane.js';
 import { sendNotice } from '../../database/notices/commit-notice.js';
 import { LANES } from './lane.repository.js';
 
 export const CONCURRENCY_KEYS = new EntityTable(ConcurrencyKeyEntity);
 export const SLOTS = new EntityTable(ConcurrencySlotEntity);
-const SLOT_FIELDS = SLOTS.except('id');
-const NEW_SLOTS = SLOTS.unnest(SLOT_FIELDS);
+const PLAIN_FIELDS = SLOTS.except('id', 'isKilled', 'endsAt');
+const NEW_SLOTS = SLOTS.unnest([...PLAIN_FIELDS, 'endsAt']);
 
-/** A container that counts for its key until its worker no longer names it, or until `endsAt`. */
-export type ConcurrencySlot = Readonly<Omit<ConcurrencySlotEntity, 'id'>>;
+/**
+ * A program that counts for its key, and of its worker's resources, until its worker no longer names it, or until `endsAt` and
+ * the `stop_grace_s` of its run.
+ */
+export type ConcurrencySlot = Readonly<Omit<ConcurrencySlotEntity, 'id' | 'isKilled' | 'cpuMillis'>> & {
+  readonly cpuMillis: number;
+};
 
-/** Milliseconds for which a slot is held at most; the clean-up of the queue frees it after that. */
+/** A run that a worker names. */
+export interface NamedAttempt {
+  readonly id: string;
+  /** Absent: any. */
+  readonly attempt?: number | undefined;
+}
+
+/** An attempt whose program its worker is ending. */
+export interface EndingAttempt {
+  readonly id: string;
+  /** 1-based. */
+  readonly attempt: number;
+}
+
+/** Milliseconds beyond the grace for which a slot is held at most; the clean-up of the queue frees it after that. */
 export const SLOT_MS = 30_000;
 
 /** Milliseconds after the assignment in which a heartbeat that does not name the run may have been sent before it. */
@@ -106,27 +125,42 @@ export class ConcurrencyKeys {
     );
   }
 
-  /** Stores slots, whose keys count them already. */
+  /** Stores slots, whose keys count them already. The grace of a run is read here: nothing else of a commit needs it. */
   async holdSlots(manager: EntityManager, slots: readonly ConcurrencySlot[]): Promise<void> {
     await execute(
       manager,
-      `insert into ${SLOTS.name} (${SLOTS.columns(SLOT_FIELDS)})
-       select ${SLOTS.columns(SLOT_FIELDS)}
-         from ${NEW_SLOTS.sql}`,
+      `insert into ${SLOTS.name} (${SLOTS.columns(PLAIN_FIELDS)}, ends_at)
+       select ${SLOTS.columns(PLAIN_FIELDS, 'v')},
+              v.ends_at + coalesce((r.options ->> 'stop_grace_s')::integer, 0) * interval '1 second'
+         from ${NEW_SLOTS.sql}
+         left join ${RUNS.name} r on r.id = v.run_id`,
       NEW_SLOTS.params(slots),
     );
   }
 
   /**
    * Frees the slots of a worker but those of the named runs, and lets runs of their keys start.
-   * @param named ids in the form of a run's id
+   * @param named with ids in the form of a run's id
    * @returns whether the worker holds no more slots
    */
-  async releaseSlotsOf(manager: EntityManager, workerId: string, named: readonly string[]): Promise<boolean> {
+  async releaseSlotsOf(
+    manager: EntityManager,
+    workerId: string,
+    named: readonly NamedAttempt[],
+  ): Promise<boolean> {
+    const source = unnestRows(
+      { run_id: 'uuid', attempt: 'integer' },
+      named.map(({ id, attempt = null }) => ({ run_id: id, attempt })),
+      2,
+    );
     const found = `s.worker_id = $1::text
-                 and not s.run_id = any($2::uuid[])
-                 and s.assigned_at <= now() - interval '${UNNAMED_MS} milliseconds'`;
-    await this.#release(manager, found, [workerId, named]);
+                 and not exists (
+                   select from ${source.sql}
+                    where v.run_id = s.run_id
+                      and coalesce(v.attempt, s.attempt) = s.attempt
+                 )
+                 and (s.key is null or s.assigned_at <= now() - interval '${UNNAMED_MS} milliseconds')`;
+    await this.#release(manager, found, [workerId, ...source.params]);
     const [left] = await rows<{ exists: boolean }>(
       manager,
       `select exists (select from ${SLOTS.name} where worker_id = $1::text) as "exists"`,
@@ -135,13 +169,13 @@ export class ConcurrencyKeys {
     return left?.exists !== true;
   }
 
-  /** Frees slots whose time is over, and lets runs of their keys start. @returns the number of these keys */
+  /** Frees slots whose time is over, and lets runs of their keys start. @returns their number */
   releaseOverdueSlots(manager: EntityManager): Promise<number> {
     return this.#release(manager, 's.ends_at <= now()', []);
   }
 
   async #release(manager: EntityManager, condition: string, params: readonly unknown[]): Promise<number> {
-    const removed = await rows<{ key: string }>(
+    const removed = await rows<{ key: string | null; workerId: string }>(
       manager,
       `delete from ${SLOTS.name}
         where id in (
@@ -150,17 +184,70 @@ export class ConcurrencyKeys {
                  where ${condition}
                    for update skip locked
               )
-    returning key`,
+    returning key, worker_id as "workerId"`,
       params,
     );
+    if (removed.length === 0) return 0;
     const counts = new Map<string, number>();
-    for (const { key } of removed) counts.set(key, (counts.get(key) ?? 0) - 1);
-    if (counts.size === 0) return 0;
+    for (const { key } of removed) if (key !== null) counts.set(key, (counts.get(key) ?? 0) - 1);
+    const admitted = counts.size === 0 ? [] : await this.#addAndAdmit(manager, counts);
+    await sendNotice(manager, {
+      ...(admitted.length > 0 && { queue: claimablePart(admitted) }),
+      freedWorkers: removed.map(({ workerId }) => workerId),
+    });
+    return removed.length;
+  }
+
+  async #addAndAdmit(manager: EntityManager, counts: ReadonlyMap<string, number>): Promise<ClaimableRun[]> {
     await this.add(manager, counts);
     await readIndexesInOrder(manager);
-    const admitted = await this.admit(manager, [...counts.keys()]);
-    if (admitted.length > 0) await sendNotice(manager, { queue: claimablePart(admitted) });
-    return counts.size;
+    return this.admit(manager, [...counts.keys()]);
+  }
+
+  /**
+   * Notes that the programs of an ended run are to be ended at once.
+   * @returns ids of the workers that may still execute one
+   */
+  async kill(manager: EntityManager, runId: string): Promise<readonly string[]> {
+    const killed = await rows<{ workerId: string }>(
+      manager,
+      `update ${SLOTS.name}
+          set is_killed = true
+        where run_id = $1::uuid
+    returning worker_id as "workerId"`,
+      [runId],
+    );
+    return killed.map(({ workerId }) => workerId);
+  }
+
+  /** Those of the attempts that a worker names whose programs are to be ended at once. @param named with ids of runs */
+  findKilled(
+    executor: SqlExecutor,
+    workerId: string,
+    named: readonly EndingAttempt[],
+  ): Promise<EndingAttempt[]> {
+    const source = unnestRows(
+      { run_id: 'uuid', attempt: 'integer' },
+      named.map(({ id, attempt }) => ({ run_id: id, attempt })),
+      2,
+    );
+    return rows(
+      executor,
+      `select s.run_id as id, s.attempt
+         from ${SLOTS.name} s
+         join ${source.sql}
+           on v.run_id = s.run_id
+          and v.attempt = s.attempt
+        where s.worker_id = $1::text
+          and s.is_killed`,
+      [workerId, ...source.params],
+    );
+  }
+
+  /** Ids of all workers with a slot. */
+  async listSlotWorkers(executor: SqlExecutor): Promise<string[]> {
+    const found = await rows<{ id: string }>(executor, `select distinct worker_id as id from ${SLOTS.name}`);
+    return found.map(({ id }) => id);
   }
 
   /** Locks those of the keys that no other transaction holds. @returns how many runs of each are in execution */

@@ -3,7 +3,7 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { whenAlone } from '../../database/advisory-locks.js';
 import { paced } from '../../database/sql/in-batches.js';
 import { rows } from '../../database/sql/sql.js';
-import { CONCURRENCY_KEYS, ConcurrencyKeys } from './concurrency-keys.js';
+import { CONCURRENCY_KEYS, SLOTS, ConcurrencyKeys } from './concurrency-keys.js';
 import { PLAIN_LANE } from './lane.js';
 import { LaneRepository, LANES } from './lane.repository.js';
 import { type JobRun, MINUTE, ScheduledJob } from '../../common/scheduling/scheduled-job.js';
@@ -31,7 +31,7 @@ export class QueueCleanupJob {
 
   @ScheduledJob({
     name: 'queue_cleanup',
-    description: 'frees overdue slots of concurrency keys, removes keys and lanes that no run uses',
+    description: 'frees overdue slots of ended runs, removes keys and lanes that no run uses',
     everyMs: MINUTE,
     level: 'debug',
   })
@@ -50,11 +50,12 @@ export class QueueCleanupJob {
     return (slots ?? 0) + keys + lanes;
   }
 
-  /** Whether there is a key, without which there is no slot, or a lane but the plain one. */
+  /** Whether there is a key, a slot, or a lane but the plain one. */
   async #isInUse(): Promise<boolean> {
     const [found] = await rows<{ exists: boolean }>(
       this.dataSource,
       `select exists (select from ${CONCURRENCY_KEYS.name})
+           or exists (select from ${SLOTS.name})
            or exists (select from ${LANES.name} where id > $1::uuid) as "exists"`,
       [PLAIN_LANE],
     );

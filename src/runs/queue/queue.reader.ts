@@ -5,7 +5,13 @@ import type { QueueEntryEntity } from '../../database/entities/queue.entity.js';
 import { readIndexesInOrder } from './concurrency-keys.js';
 import { PLAIN_LANE } from './lane.js';
 import { LANES } from './lane.repository.js';
-import { EventRepository, type Submission, type TimelineRow } from '../events/event.repository.js';
+import {
+  EventRepository,
+  type Preparation,
+  type Submission,
+  type TimelineRange,
+  type TimelineRow,
+} from '../events/event.repository.js';
 import type { QueuedRun } from '../scheduling-strategy.js';
 import { MACHINE_COLUMNS, QUEUE, QUEUE_NOTES, RUNS } from '../storage/run-columns.js';
 import type { RunRecord } from '../machine/run.js';
@@ -19,8 +25,8 @@ const MAX_COUNTED = 10_000;
 /** Bytes of a timeline entry's message and payload, more than any entry has. */
 const ENTRY_BYTES = 64 * 1024 * 1024;
 
-/** Timeline entries among which the job of an attempt is looked for. */
-const SUBMISSION_ENTRIES = 200;
+/** Timeline entries among which reports about an attempt that is not running yet are looked for. */
+const REPORT_ENTRIES = 200;
 
 const ENTRY_FIELDS = ['runId', 'priority', 'createdAt', 'passedOverAt', 'reservedFor'] as const;
 type QueueEntry = Readonly<Pick<QueueEntryEntity, (typeof ENTRY_FIELDS)[number]>>;
@@ -42,6 +48,8 @@ export interface RunStatus {
   readonly lastEvent: TimelineRow | null;
   /** The job of the current attempt, if a launcher has reported one; null unless the run is ASSIGNED or RUNNING. */
   readonly submission: Submission | null;
+  /** The newest PREPARING of the current attempt, if the run is ASSIGNED; else, or if there is none, null. */
+  readonly preparation: Preparation | null;
   /** The attempt before, while the run is in back-off; else null. */
   readonly failedAttempt: AttemptRow | null;
 }
@@ -84,9 +92,12 @@ export class QueueReader {
     const run = await this.runs.get(manager, id);
     const lastEvent = run.finishedAt === null ? null : await this.#findLastEvent(manager, run);
     const submission = await this.#findSubmission(manager, run);
+    const isPreparing = run.state === 'ASSIGNED' && run.preparingAt !== null;
+    const preparation = isPreparing ? await this.events.findPreparation(manager, newestOf(run)) : null;
     const place = run.state === 'PENDING' ? await this.#findPlace(manager, id) : null;
     const failedAttempt = run.notBefore === null ? null : await this.#findAttemptBefore(manager, run);
-    return { run, now: await currentTime(manager), place, lastEvent, submission, failedAttempt };
+    const now = await currentTime(manager);
+    return { run, now, place, lastEvent, submission, preparation, failedAttempt };
   }
 
   async listReservedWorkers(manager: EntityManager): Promise<string[]> {
@@ -121,12 +132,10 @@ export class QueueReader {
 
   /** Reports precede most of what a running program adds to the timeline, and follow what was there before. */
   async #findSubmission(manager: EntityManager, run: RunRecord): Promise<Submission | null> {
-    const { id: runId, state, workerId, assignedAt, firstEvent, eventCount } = run;
+    const { id: runId, state, workerId, assignedAt, firstEvent } = run;
     if (!isInExecution(state) || workerId === null || assignedAt === null) return null;
     const range =
-      state === 'ASSIGNED'
-        ? { runId, from: Math.max(firstEvent, eventCount - SUBMISSION_ENTRIES), to: eventCount }
-        : { runId, from: firstEvent, to: firstEvent + SUBMISSION_ENTRIES };
+      state === 'ASSIGNED' ? newestOf(run) : { runId, from: firstEvent, to: firstEvent + REPORT_ENTRIES };
     return this.events.findSubmission(manager, range, assignedAt);
   }
 
@@ -151,4 +160,9 @@ export class QueueReader {
     const count = before?.count ?? 0;
     return { ...entry, position: Math.min(count + 1, MAX_COUNTED), isExact: count < MAX_COUNTED };
   }
+}
+
+/** The newest entries of the current attempt. */
+function newestOf({ id, firstEvent, eventCount }: RunRecord): TimelineRange {
+  return { runId: id, from: Math.max(firstEvent, eventCount - REPORT_ENTRIES), to: eventCount };
 }

@@ -94,6 +94,7 @@ export class QueueRepository {
     for (const run of entering) if (isPlain(run)) this.marks.put(run);
     const written = Promise.all([
       keys.size > 0 && this.keys.add(manager, keys),
+      slots.length > 0 && this.keys.holdSlots(manager, slots),
       leaving.length > 0 && this.remove(manager, leaving),
       unwritten.length > 0 && this.put(manager, unwritten),
     ]);
@@ -104,11 +105,7 @@ export class QueueRepository {
       return concurrencyKey === null && lane ? [{ id, priority, createdAt, lane }] : [];
     });
     if (keys.size === 0) return { claimable: free, written };
-    const [admitted] = await Promise.all([
-      this.keys.admit(manager, [...keys.keys()]),
-      slots.length > 0 && this.keys.holdSlots(manager, slots),
-      written,
-    ]);
+    const [admitted] = await Promise.all([this.keys.admit(manager, [...keys.keys()]), written]);
     return { claimable: [...free, ...admitted], written };
   }
 

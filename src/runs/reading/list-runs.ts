@@ -17,7 +17,7 @@ import {
   type Bind,
   type WalkStart,
 } from './list-conditions.js';
-import { stateOf, type RunFilter } from './run-filter.js';
+import { stateOf, statesOf, type RunFilter } from './run-filter.js';
 
 export interface RunWalk extends WalkStart {
   readonly limit: number;
@@ -145,7 +145,7 @@ function foundBy(
     return { runs: firstOf(stretch, list, 't.*'), ids: firstOf(stretch, list, 't.id'), order, limit };
   }
   // The index of workers has the runs that have ended.
-  const isPartOpen = workerId !== undefined && state === undefined && ended === undefined;
+  const isPartOpen = workerId !== undefined && statesOf(filter) === undefined && ended === undefined;
   const parts = [
     ...(isExecuting ? [] : [firstOfEachOutcome(list)]),
     ...(isExecuting || isPartOpen ? [firstOf(ofExecutions(list), list)] : []),
@@ -173,7 +173,8 @@ function foundBy(
 function outcomesOf(filter: RunFilter): readonly string[] {
   const state = stateOf(filter);
   if (state !== undefined) return [isTerminal(state) ? state : 'OPEN'];
-  const { workerId, ended } = filter;
+  const { workerId, ended, endedIn } = filter;
+  if (endedIn !== undefined) return endedIn;
   return workerId === undefined && ended === undefined ? ['OPEN', ...TERMINAL_STATES] : TERMINAL_STATES;
 }
 

@@ -1,7 +1,7 @@
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { clip } from '@longshore/common/json/text';
 import { MAX_TAGS } from '../dto/execution-options.dto.js';
-import { isRunState, type RunState } from '../machine/run-state.js';
+import { isRunState, type RunState, type TerminalState } from '../machine/run-state.js';
 import {
   DEFAULT_RUN_LIMIT,
   EARLIEST_CREATED,
@@ -18,6 +18,8 @@ export type TimeRange = Readonly<Partial<Record<TimeBound, Date>>>;
 
 export interface RunFilter {
   readonly state?: RunState | undefined;
+  /** Only runs that have ended in one of these states pass; counts where the filter asks for no state. */
+  readonly endedIn?: readonly TerminalState[] | undefined;
   readonly definitionId?: string | undefined;
   readonly image?: string | undefined;
   readonly topic?: string | undefined;
@@ -44,6 +46,12 @@ export interface RunPage {
 /** The state that the filter asks for: only FAILED runs have a cause or an exit code. */
 export function stateOf({ state, cause, exitCode }: RunFilter): RunState | undefined {
   return cause !== undefined || exitCode !== undefined ? 'FAILED' : state;
+}
+
+/** The states that a run must be in; undefined: any. */
+export function statesOf(filter: RunFilter): readonly RunState[] | undefined {
+  const state = stateOf(filter);
+  return state === undefined ? filter.endedIn : [state];
 }
 
 /** @throws InvalidRequest when states contradict each other or a value cannot be read */

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { AttemptEntity, EventEntity } from '../../database/entities/run.entity.js';
+import { ConcurrencySlotEntity } from '../../database/entities/queue.entity.js';
 import { EntityTable } from '../../database/sql/entity-table.js';
 import { rows, UnnestColumns, type SqlExecutor } from '../../database/sql/sql.js';
 import { readGpuIds } from '../machine/run.js';
@@ -110,22 +111,34 @@ const FIND_LOST = `select v.at, ${RUNS.select('r', ['id', 'state', 'attempt', 'w
         where (r.state not in ('ASSIGNED', 'RUNNING') or r.worker_id is distinct from v.worker_id or r.attempt <> v.attempt)
           and (v.bound_key is null or v.worker_id = any(${HOLDERS}) or ${isSenderSql('v.bound_key')})`;
 
+const SLOTS = new EntityTable(ConcurrencySlotEntity);
+const HELD = ['runId', 'workerId', 'ramMb', 'vramMb', 'gpus'] as const;
+
 /** SQL that reads the table `executions`, by worker and by key, and locks nothing. */
 @Injectable()
 export class HeldRunRepository {
-  /** The runs in execution on these workers, or on all, by worker id; workers without runs are left out. */
+  /**
+   * The runs in execution on these workers, or on all, by worker id, and the ended ones whose programs may still be executed;
+   * workers without any are left out.
+   */
   async findHeld(
     executor: SqlExecutor,
     workerIds: readonly string[] | 'all',
   ): Promise<ReadonlyMap<string, readonly HeldRun[]>> {
     const byWorker = new Map<string, HeldRun[]>();
     if (workerIds.length === 0) return byWorker;
+    const which = (table: string): string =>
+      workerIds === 'all' ? `${table}.worker_id <> ''` : `${table}.worker_id = any($1::text[])`;
     const held = await rows<Omit<HeldRun, 'gpuIds'> & { readonly gpuIds: string | null }>(
       executor,
-      `select ${EXECUTIONS.select('e', ['runId', 'workerId', 'ramMb', 'vramMb', 'gpus'])},
-              e.cpu_millis::float8 as "cpuMillis", coalesce(e.gpu_ids, e.gpu_id::text) as "gpuIds"
+      `select ${EXECUTIONS.select('e', HELD)}, e.cpu_millis::float8 as "cpuMillis",
+              coalesce(e.gpu_ids, e.gpu_id::text) as "gpuIds", false as "isEnding"
          from ${EXECUTIONS.name} e
-        where ${workerIds === 'all' ? "e.worker_id <> ''" : 'e.worker_id = any($1::text[])'}`,
+        where ${which('e')}
+        union all
+       select ${SLOTS.select('s', HELD)}, s.cpu_millis::float8, s.gpu_ids, true
+         from ${SLOTS.name} s
+        where ${which('s')}`,
       workerIds === 'all' ? [] : [workerIds],
     );
     for (const { gpuIds, ...rest } of held) {
@@ -152,7 +165,7 @@ export class HeldRunRepository {
             where concurrency_key = $1::text
             union
            select run_id, worker_id
-             from concurrency_slots
+             from ${SLOTS.name}
             where key = $1::text
          ) held
          join ${RUNS.name} r on r.id = held.id

@@ -11,6 +11,7 @@ import {
   Nested,
   NestedList,
   OptionalField,
+  SHOWN_TEXT,
 } from '../../common/http/validation/dto-decorators.js';
 import { QueryInteger } from '../../common/http/validation/query-decorators.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
@@ -23,7 +24,12 @@ import {
   type RunningOp,
   type Unable,
 } from '../pool/worker-pool.js';
-import { EngineJobsInputDto, ResourcesInputDto } from './resources.dto.js';
+import {
+  ContainerEngineInputDto,
+  EngineJobsInputDto,
+  ResourcesInputDto,
+  toContainerEngineDto,
+} from './resources.dto.js';
 
 @ApiSchema({
   name: 'NotClaiming',
@@ -102,6 +108,18 @@ export class RunningOpDto {
   attempt?: number;
 }
 
+@ApiSchema({
+  name: 'EndingOp',
+  description: 'An attempt whose program a worker is still ending. Unknown fields are ignored.',
+})
+@AllowUnknownFields()
+export class EndingOpDto {
+  @IsText({ min: 1, max: 128 }) id: string;
+
+  /** From 1. */
+  @IsJsonInteger({ min: 1, max: MAX_ATTEMPTS_OF_A_RUN }) attempt: number;
+}
+
 @ApiSchema({ name: 'HeartbeatRequest', description: 'The state of a worker. Unknown fields are ignored.' })
 @AllowUnknownFields()
 export class HeartbeatDto {
@@ -116,15 +134,20 @@ export class HeartbeatDto {
 
   @Nested(() => ResourcesInputDto) resources: ResourcesInputDto;
 
-  @IsTextList({ max: 128 }, { max: 100 }) tags: string[];
+  @IsTextList({ max: 128, ...SHOWN_TEXT }, { max: 100 }) tags: string[];
 
   /**
    * What the worker supports beyond plain runs: `env`, `command`, `secrets`, `registry`, `container`, `network:NAME`,
    * `cpu_millis`, `gpus`, `shm`; runs that need another one are not given to it. None unless given.
    */
   @OptionalField()
-  @IsTextList({ min: 1, max: 128 }, { max: 1000 })
+  @IsTextList({ min: 1, max: 128, ...SHOWN_TEXT }, { max: 1000 })
   capabilities?: string[];
+
+  /** The container engine of a worker that executes its runs itself, for display. */
+  @OptionalField()
+  @Nested(() => ContainerEngineInputDto)
+  container_engine?: ContainerEngineInputDto;
 
   /** Only of a launcher: a worker that submits its runs to an engine, such as Kubernetes or Slurm. */
   @OptionalField()
@@ -148,6 +171,14 @@ export class HeartbeatDto {
   @OptionalField()
   @NestedList(() => RunningOpDto, { max: 1000 })
   running_ops?: RunningOpDto[];
+
+  /**
+   * Attempts that the worker has lost and whose programs it is still ending, or whose ends it does not know: their resources
+   * count as used while they are named here.
+   */
+  @OptionalField()
+  @NestedList(() => EndingOpDto, { max: 1000 })
+  ending_ops?: EndingOpDto[];
 }
 
 export class HeartbeatQueryDto {
@@ -175,6 +206,7 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
     tags: dto.tags,
     capabilities: dto.capabilities ?? [],
     engine: engine ? { name: engine.name, pending: engine.pending, running: engine.running } : null,
+    containerEngine: dto.container_engine ? toContainerEngineDto(dto.container_engine) : null,
     notClaiming: toNotClaimingDtos(dto.not_claiming ?? []),
     unable: toUnableDtos(dto.unable ?? []),
     runningOps: dto.running_ops?.map(toRunningOp),

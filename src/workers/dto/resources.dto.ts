@@ -2,10 +2,11 @@ import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import {
   AllowUnknownFields,
   IsJsonInteger,
+  IsText,
   IsTextList,
   NestedList,
   OptionalField,
-  IsText,
+  SHOWN_TEXT,
 } from '../../common/http/validation/dto-decorators.js';
 
 /** Runs keep the id of their GPU in 32 bits. */
@@ -22,7 +23,7 @@ export class GpuInputDto {
 
   /** Labels such as the family. */
   @OptionalField()
-  @IsTextList({ max: 128 }, { max: 100 })
+  @IsTextList({ max: 128, ...SHOWN_TEXT }, { max: 100 })
   tags?: string[];
 }
 
@@ -96,6 +97,45 @@ export class EngineJobsInputDto {
 
   /** Jobs whose container runs. @example 12 */
   @IsJsonInteger({ min: 0, max: MOST_JOBS }) running: number;
+}
+
+@ApiSchema({
+  name: 'ContainerEngineInput',
+  description: 'The container engine of a worker. Unknown fields are ignored.',
+})
+@AllowUnknownFields()
+export class ContainerEngineInputDto {
+  /** @example docker */
+  @IsText({ min: 1, max: 128 }) name: string;
+
+  /** @example 20.10.24+dfsg1 */
+  @IsText({ max: 128 }) version: string;
+
+  /** The OCI runtime that containers get. @example runc */
+  @IsText({ min: 1, max: 128 }) runtime: string;
+
+  /** Absent: the engine does not tell it. @example 1.1.5+ds1 */
+  @OptionalField()
+  @IsText({ max: 128 })
+  runtime_version?: string;
+}
+
+@ApiSchema({ name: 'ContainerEngine', description: 'The container engine of a worker.' })
+export class ContainerEngineDto {
+  /** @example docker */
+  name: string;
+  /** @example 20.10.24+dfsg1 */
+  version: string;
+  /** The OCI runtime that containers get. @example runc */
+  runtime: string;
+  /** Null: the engine does not tell it. @example 1.1.5+ds1 */
+  @ApiProperty({ type: 'string', nullable: true }) runtime_version: string | null;
+}
+
+/** The engine without what else the object has: a body may have unknown fields. */
+export function toContainerEngineDto(engine: ContainerEngineInputDto): ContainerEngineDto {
+  const { name, version, runtime, runtime_version: runtimeVersion } = engine;
+  return { name, version, runtime, runtime_version: runtimeVersion ?? null };
 }
 
 @ApiSchema({ name: 'EngineJobs', description: 'The jobs of a launcher, as its engine lists them.' })

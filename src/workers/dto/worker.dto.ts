@@ -1,8 +1,9 @@
 import { ApiProperty, ApiPropertyOptional, ApiSchema } from '@nestjs/swagger';
 import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import type { WorkerStatus } from '../workers.service.js';
-import { EngineJobsDto, FreeResourcesDto, ResourcesDto } from './resources.dto.js';
+import { ContainerEngineDto, EngineJobsDto, FreeResourcesDto, ResourcesDto } from './resources.dto.js';
 import {
+  EndingOpDto,
   NotClaimingDto,
   RunningOpDto,
   toNotClaimingDtos,
@@ -42,6 +43,8 @@ export class WorkerDto {
   capabilities: string[];
   /** Only of a launcher, as in its newest heartbeat. */
   @ApiPropertyOptional({ type: EngineJobsDto }) engine?: EngineJobsDto;
+  /** Absent: it has none, or does not say. */
+  @ApiPropertyOptional({ type: ContainerEngineDto }) container_engine?: ContainerEngineDto;
   /**
    * Runs that the worker has last reported to be executing. Other workers may have those of a stale worker: see `assigned`.
    * Inputs, constraints and further runs are left out where all come to more
@@ -90,6 +93,7 @@ export function toWorkerDto({
     unable: toUnableDtos(worker.unable),
   };
   if (worker.engine) dto.engine = { ...worker.engine };
+  if (worker.containerEngine) dto.container_engine = { ...worker.containerEngine };
   if (free) {
     const gpus = free.gpus.map(({ id, vramMb }) => ({ id, vram_mb: vramMb }));
     const { cpuMillis, ramMb } = free;
@@ -119,6 +123,8 @@ export class HeartbeatAnswerDto extends WorkerDto {
    * service could not find out, which says nothing about the runs.
    */
   @ApiPropertyOptional({ type: [LostOpDto] }) lost_ops?: LostOpDto[];
+  /** Those of `ending_ops` in the request whose programs the worker kills now, as an admin wants; absent: none. */
+  @ApiPropertyOptional({ type: [EndingOpDto] }) kill_ops?: EndingOpDto[];
 }
 
 export function toLostOpDto({ id, state, attempt, workerId }: LostRun): LostOpDto {

@@ -1,13 +1,15 @@
 import { createHash } from 'node:crypto';
 import { stringifyJson } from '@longshore/common/json/json-text';
-import { execute, rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
-import { TooManyHeartbeats, tooManyWorkers } from '../workers.errors.js';
+import { rows, unnestRows, type SqlExecutor } from '../../database/sql/sql.js';
+import { TooManyHeartbeats, tooManyWorkers, tooManyWorkersOfKey } from '../workers.errors.js';
 import { Coalescer, CoalescerFull } from './coalescer.js';
 import { MAX_DEPARTED } from './memory-worker-pool.js';
-import { fitRunningRuns } from './worker-bytes.js';
+import { findFullKeys, removeSilent } from './silent-workers.js';
+import { bytesForRuns, fitRunningRuns } from './worker-bytes.js';
 import {
   FORGET_AFTER_MS,
   FULL_POOL_TIMEOUTS,
+  NO_KEY,
   type Heartbeat,
   type PooledWorker,
   type PoolLimits,
@@ -36,6 +38,7 @@ export type WorkerDescription = Omit<Heartbeat, 'id' | 'runningOps'>;
 /** A heartbeat as JSON texts, with hashes that tell whether the row has the same content already. */
 interface WrittenHeartbeat {
   readonly heartbeat: Heartbeat;
+  readonly keyId: string;
   readonly description: string;
   readonly descriptionHash: string;
   /** Null for a heartbeat without running runs. */
@@ -65,14 +68,14 @@ interface HeartbeatRow extends Pick<PooledWorker, 'id' | 'createdAt' | 'lastHear
   readonly runningOps: readonly RunningOp[] | null;
 }
 
-/** Workers that one statement reads or removes. */
-export const POOL_BATCH = 500;
+/** Why a worker was not registered: the pool is full, or the key has as many workers as it may have. */
+type FullLimit = 'pool' | 'key';
 
 const NO_RUNS_HASH = hashOf('[]');
 
 /** Writes the heartbeats of a process to the shared pool, collected for 100 ms. Resolves after the commit. */
 export class HeartbeatWriter {
-  readonly #writes: Coalescer<WrittenHeartbeat, PooledWorker | null>;
+  readonly #writes: Coalescer<WrittenHeartbeat, PooledWorker | FullLimit>;
 
   /**
    * @param timeoutMs worker timeout: older reports are dropped
@@ -92,18 +95,19 @@ export class HeartbeatWriter {
   }
 
   /** @throws TooManyHeartbeats, OverLimit, or an error of the database */
-  async write(heartbeat: Heartbeat): Promise<PooledWorker> {
+  async write(heartbeat: Heartbeat, keyId = NO_KEY): Promise<PooledWorker> {
     const { id: _id, runningOps, ...described } = heartbeat;
-    const ops = runningOps && fitRunningRuns(runningOps, this.limits.maxWorkerBytes);
+    const ops = runningOps && fitRunningRuns(runningOps, bytesForRuns(heartbeat, this.limits.maxWorkerBytes));
     const description = JSON.stringify(described satisfies WorkerDescription);
     const text = ops && stringifyJson(ops);
     const ids = runningOps?.map(({ id }) => id);
     const running = ops && ids && text !== undefined ? { ops, ids, text, hash: hashOf(text, ids) } : null;
-    const written = { heartbeat, description, descriptionHash: hashOf(description), running };
+    const written = { heartbeat, keyId, description, descriptionHash: hashOf(description), running };
     const worker = await this.#writes.submit(written).catch((error: unknown) => {
       throw error instanceof CoalescerFull ? new TooManyHeartbeats() : error;
     });
-    if (!worker) throw tooManyWorkers(this.limits.maxWorkers);
+    if (worker === 'key') throw tooManyWorkersOfKey(this.limits.maxWorkersPerKey);
+    if (worker === 'pool') throw tooManyWorkers(this.limits.maxWorkers);
     return worker;
   }
 
@@ -113,8 +117,7 @@ export class HeartbeatWriter {
     await this.connection.close();
   }
 
-  /** null: the pool is full. */
-  async #write(heartbeats: readonly WrittenHeartbeat[]): Promise<(PooledWorker | null)[]> {
+  async #write(heartbeats: readonly WrittenHeartbeat[]): Promise<(PooledWorker | FullLimit)[]> {
     const byWorker = new Map<string, WrittenHeartbeat[]>();
     for (const one of heartbeats) {
       const { id } = one.heartbeat;
@@ -129,10 +132,20 @@ export class HeartbeatWriter {
       const row = rowById.get(one.newest.heartbeat.id);
       if (row) workers.set(row.id, toWorker(one, row));
     }
-    if (workers.size < merged.length) {
-      await removeSilent(await this.connection.open(), FULL_POOL_TIMEOUTS * this.timeoutMs);
-    }
-    return heartbeats.map(({ heartbeat }) => workers.get(heartbeat.id) ?? null);
+    const refused = merged.filter(({ newest }) => !workers.has(newest.heartbeat.id));
+    const fullKeys = await this.#findFullKeys(refused.map(({ newest }) => newest.keyId));
+    return heartbeats.map(
+      ({ heartbeat, keyId }) => workers.get(heartbeat.id) ?? (fullKeys.has(keyId) ? 'key' : 'pool'),
+    );
+  }
+
+  /** Those of the keys that have as many workers as they may have; then makes room, for the next try. */
+  async #findFullKeys(keyIds: readonly string[]): Promise<ReadonlySet<string>> {
+    if (keyIds.length === 0) return new Set();
+    const connection = await this.connection.open();
+    const full = await findFullKeys(connection, keyIds, this.limits.maxWorkersPerKey);
+    await removeSilent(connection, FULL_POOL_TIMEOUTS * this.timeoutMs, 'all');
+    return new Set(full);
   }
 
   /** Locks rows in the order of ids, so that processes never deadlock; does not rewrite unchanged content. */
@@ -140,6 +153,7 @@ export class HeartbeatWriter {
     const source = unnestRows(
       {
         worker_id: 'text',
+        key_id: 'uuid',
         description_hash: 'uuid',
         description: 'json',
         reports: 'integer',
@@ -150,6 +164,7 @@ export class HeartbeatWriter {
       },
       heartbeats.map(({ newest, running, reports, earlierIds }) => ({
         worker_id: newest.heartbeat.id,
+        key_id: newest.keyId,
         description_hash: newest.descriptionHash,
         description: newest.description,
         reports,
@@ -158,7 +173,7 @@ export class HeartbeatWriter {
         running_ops: running?.text ?? null,
         earlier_ids: earlierIds.length === 0 ? null : JSON.stringify(earlierIds),
       })),
-      5,
+      6,
     );
     return rows(
       await this.connection.open(),
@@ -176,19 +191,31 @@ export class HeartbeatWriter {
        admitted as materialized (
          select *
            from (
-             select *, row_number() over (partition by is_unknown order by worker_id) as nth
-               from said
+             select *,
+                    row_number() over (partition by is_unknown order by nth_of_key, worker_id) as nth
+               from (
+                 select *, row_number() over (partition by is_unknown, key_id order by worker_id) as nth_of_key
+                   from said
+               ) k
            ) s
-          where case when is_unknown then nth <= $4::integer - (select count(*) from worker_pool) else true end
+          where case when is_unknown then
+                  nth <= $4::integer - (select count(*) from worker_pool)
+                  and nth_of_key <= $5::integer - coalesce(((
+                    select jsonb_object_agg(key_id, held)
+                      from (select key_id, count(*) as held from worker_pool group by key_id) h
+                  ) ->> key_id::text)::integer, 0)
+                else true end
        ),
        beat as (
          insert into worker_pool as w (
-                  created_at, last_heartbeat_at, last_report_at, previous_report_at, worker_id
+                  created_at, last_heartbeat_at, last_report_at, previous_report_at, key_id, had_run, worker_id
                 )
          select now,
                 now,
                 case when reports >= 1 then now end,
                 case when reports >= 2 then now end,
+                key_id,
+                coalesce(running_ids, '[]') <> '[]' or earlier_ids is not null,
                 worker_id
            from admitted
           order by worker_id collate "C"
@@ -198,6 +225,8 @@ export class HeartbeatWriter {
                   else excluded.created_at
                 end,
                 last_heartbeat_at = greatest(w.last_heartbeat_at, excluded.last_heartbeat_at),
+                key_id = excluded.key_id,
+                had_run = w.had_run or excluded.had_run,
                 last_report_at = greatest(w.last_report_at, excluded.last_report_at),
                 previous_report_at = case
                   when excluded.last_report_at is null then w.previous_report_at
@@ -264,35 +293,16 @@ export class HeartbeatWriter {
          from beat b
          join said s
            on s.worker_id = b.worker_id`,
-      [this.timeoutMs, MAX_DEPARTED, NO_RUNS_HASH, this.limits.maxWorkers, ...source.params],
+      [
+        this.timeoutMs,
+        MAX_DEPARTED,
+        NO_RUNS_HASH,
+        this.limits.maxWorkers,
+        this.limits.maxWorkersPerKey,
+        ...source.params,
+      ],
     );
   }
-}
-
-/** Removes workers without a heartbeat for so long, a batch of them. @returns their number */
-export function removeSilent(executor: SqlExecutor, silentMs: number): Promise<number> {
-  return execute(
-    executor,
-    `with removed as (
-         delete from worker_pool
-          where worker_id in (
-                  select worker_id
-                    from worker_pool
-                   where last_heartbeat_at <= clock_timestamp() - $1::double precision * interval '1 millisecond'
-                   order by worker_id
-                   limit $2::integer
-                     for update skip locked
-                )
-      returning worker_id
-       ),
-       descriptions as (
-         delete from worker_descriptions
-          where worker_id in (select worker_id from removed)
-       )
-       select worker_id
-         from removed`,
-    [silentMs, POOL_BATCH],
-  );
 }
 
 function merge(heartbeats: readonly WrittenHeartbeat[]): MergedHeartbeats {

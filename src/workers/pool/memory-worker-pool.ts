@@ -1,12 +1,14 @@
 import type { Author } from '../../auth/audit-log.js';
 import { inBatches } from '../../database/sql/in-batches.js';
-import { tooManyWorkers } from '../workers.errors.js';
+import { tooManyWorkers, tooManyWorkersOfKey } from '../workers.errors.js';
 import {
   summariseEngines,
   type EngineUse,
   FORGET_AFTER_MS,
   FULL_POOL_TIMEOUTS,
   groupOf,
+  idleForgetMs,
+  NO_KEY,
   type Heartbeat,
   type Holding,
   type PooledWorker,
@@ -17,7 +19,7 @@ import {
   type WorkerCounts,
   type WorkerPool,
 } from './worker-pool.js';
-import { fitRunningRuns } from './worker-bytes.js';
+import { bytesForRuns, fitRunningRuns } from './worker-bytes.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 
 /** Departed runs that are kept for a worker; with more, its reports are ignored. */
@@ -88,6 +90,9 @@ const MAX_REPORTED_IDS = 500_000;
 interface Entry {
   readonly worker: Omit<PooledWorker, 'isActive' | 'isDraining'>;
   readonly reports: RunReports;
+  readonly keyId: string;
+  /** Whether a heartbeat has reported a run. */
+  readonly hadRun: boolean;
   /** The worker as it was last seen; null: not since its heartbeat. Lists of thousands are read many times a second. */
   view: PooledWorker | null;
 }
@@ -100,6 +105,8 @@ export class MemoryWorkerPool implements WorkerPool {
   #sortedIds: readonly string[] | null = null;
   readonly #draining: Set<string>;
   #reportedIds = 0;
+  /** Number of entries by API key. */
+  readonly #byKey = new Map<string, number>();
   /** Changes of drains run one after the other, so that table and set agree. */
   #lastDrain: Promise<void> = Promise.resolve();
 
@@ -123,13 +130,15 @@ export class MemoryWorkerPool implements WorkerPool {
     return new MemoryWorkerPool(timeoutMs, drains, limits, now, await drains.list());
   }
 
-  heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
-    const { maxWorkers, maxWorkerBytes } = this.limits;
+  heartbeat(heartbeat: Heartbeat, keyId = NO_KEY): Promise<PooledWorker> {
+    const { maxWorkers, maxWorkersPerKey, maxWorkerBytes } = this.limits;
     const now = this.now();
     this.#forgetSilent();
     const known = this.#entries.get(heartbeat.id);
-    if (!known && this.#entries.size >= maxWorkers) {
+    const isKeyFull = (): boolean => (this.#byKey.get(keyId) ?? 0) >= maxWorkersPerKey;
+    if (!known && (this.#entries.size >= maxWorkers || isKeyFull())) {
       this.#forgetSilent(FULL_POOL_TIMEOUTS * this.timeoutMs);
+      if (isKeyFull()) return Promise.reject(tooManyWorkersOfKey(maxWorkersPerKey));
       if (this.#entries.size >= maxWorkers) return Promise.reject(tooManyWorkers(maxWorkers));
     }
     const reports = known?.reports ?? new RunReports();
@@ -143,13 +152,18 @@ export class MemoryWorkerPool implements WorkerPool {
     const at = new Date(now);
     const { runningOps, ...description } = heartbeat;
     const worker = {
-      runningOps: runningOps ? fitRunningRuns(runningOps, maxWorkerBytes) : (known?.worker.runningOps ?? []),
+      runningOps: runningOps
+        ? fitRunningRuns(runningOps, bytesForRuns(heartbeat, maxWorkerBytes))
+        : (known?.worker.runningOps ?? []),
       createdAt: known?.worker.createdAt ?? at,
       lastHeartbeatAt: at,
       ...description,
     };
-    const entry: Entry = { worker, reports, view: null };
+    const hadRun = known?.hadRun === true || (runningOps ?? []).length > 0;
+    const entry: Entry = { worker, reports, keyId, hadRun, view: null };
     if (!known) this.#sortedIds = null;
+    if (known) this.#count(known.keyId, -1);
+    this.#count(keyId, 1);
     // Moves it to the end.
     this.#entries.delete(worker.id);
     this.#entries.set(worker.id, entry);
@@ -233,6 +247,7 @@ export class MemoryWorkerPool implements WorkerPool {
   async forget(stop?: AbortSignal): Promise<number> {
     const before = this.#entries.size;
     this.#forgetSilent();
+    this.#forgetSilent(idleForgetMs(this.timeoutMs), ({ hadRun }) => !hadRun);
     let removed = before - this.#entries.size;
     const seen = [...this.#draining].flatMap((id) => {
       const entry = this.#entries.get(id);
@@ -273,15 +288,22 @@ export class MemoryWorkerPool implements WorkerPool {
     return entry.view;
   }
 
-  #forgetSilent(afterMs = FORGET_AFTER_MS): void {
+  #forgetSilent(afterMs = FORGET_AFTER_MS, isMeant: (entry: Entry) => boolean = () => true): void {
     const limit = this.now() - afterMs;
     for (const [id, entry] of this.#entries) {
       if (entry.worker.lastHeartbeatAt.getTime() > limit) return;
-      this.#delete(id, entry);
+      if (isMeant(entry)) this.#delete(id, entry);
     }
   }
 
-  #delete(id: string, { reports }: Entry): void {
+  #count(keyId: string, change: 1 | -1): void {
+    const count = (this.#byKey.get(keyId) ?? 0) + change;
+    if (count === 0) this.#byKey.delete(keyId);
+    else this.#byKey.set(keyId, count);
+  }
+
+  #delete(id: string, { reports, keyId }: Entry): void {
+    this.#count(keyId, -1);
     this.#reportedIds -= reports.size;
     this.#entries.delete(id);
     this.#sortedIds = null;

@@ -7,6 +7,7 @@ import { currentTime, execute, rows, unnestRows, type SqlExecutor } from '../../
 import {
   type EngineUse,
   FORGET_AFTER_MS,
+  idleForgetMs,
   type Heartbeat,
   type Holding,
   type PooledWorker,
@@ -17,14 +18,8 @@ import {
   type WorkerCounts,
   type WorkerPool,
 } from './worker-pool.js';
-import {
-  CLOCK,
-  FORGET_AFTER,
-  POOL_BATCH,
-  removeSilent,
-  type HeartbeatWriter,
-  type WorkerDescription,
-} from './heartbeat-writer.js';
+import { CLOCK, FORGET_AFTER, type HeartbeatWriter, type WorkerDescription } from './heartbeat-writer.js';
+import { POOL_BATCH, removeSilent } from './silent-workers.js';
 import type { WorkerDrainsRepository } from './worker-drains.repository.js';
 
 /** When the worker timeout began, with the timeout as parameter 1. */
@@ -65,8 +60,8 @@ export class SharedWorkerPool implements WorkerPool {
     private readonly heartbeats: HeartbeatWriter,
   ) {}
 
-  heartbeat(heartbeat: Heartbeat): Promise<PooledWorker> {
-    return this.heartbeats.write(heartbeat);
+  heartbeat(heartbeat: Heartbeat, keyId?: string): Promise<PooledWorker> {
+    return this.heartbeats.write(heartbeat, keyId);
   }
 
   async find(id: string): Promise<PooledWorker | null> {
@@ -239,7 +234,10 @@ export class SharedWorkerPool implements WorkerPool {
     const { drains } = this;
     const before = new Date((await currentTime(this.dataSource)).getTime() - FORGET_AFTER_MS);
     await drains.markSeenByPool();
-    const workers = await inBatches(POOL_BATCH, stop, () => removeSilent(this.dataSource, FORGET_AFTER_MS));
+    const forgotten = (silentMs: number, which: 'all' | 'idle'): Promise<number> =>
+      inBatches(POOL_BATCH, stop, () => removeSilent(this.dataSource, silentMs, which));
+    const workers =
+      (await forgotten(FORGET_AFTER_MS, 'all')) + (await forgotten(idleForgetMs(this.timeoutMs), 'idle'));
     const ended = await inBatches(
       POOL_BATCH,
       stop,

@@ -1,14 +1,30 @@
 import { jsonText, lazyObject, ownText } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
-import type { Gpu } from '../../runs/scheduling-strategy.js';
-import type { RunningOp } from './worker-pool.js';
+import type { Heartbeat, RunningOp } from './worker-pool.js';
 
 /** Bytes of an object or a text in memory besides its content, about. */
 const OVERHEAD = 48;
 
-/** Bytes that GPUs and tags take in memory, about. */
-export function bytesOfResources(gpus: readonly Gpu[], tags: readonly string[]): number {
-  return gpus.reduce((sum, gpu) => sum + OVERHEAD + bytesOfTexts(gpu.tags), bytesOfTexts(tags));
+/** Bytes that a worker's description of itself takes in memory besides its running runs, about. */
+export function bytesOfDescription({
+  gpus,
+  tags,
+  capabilities,
+  engine,
+  notClaiming,
+}: Omit<Heartbeat, 'runningOps'>): number {
+  const texts = [
+    ...tags,
+    ...capabilities,
+    ...notClaiming.map(({ message }) => message),
+    ...(engine === null ? [] : [engine.name]),
+  ];
+  return gpus.reduce((sum, gpu) => sum + OVERHEAD + bytesOfTexts(gpu.tags), bytesOfTexts(texts));
+}
+
+/** Bytes that are left for the running runs of a worker. */
+export function bytesForRuns(heartbeat: Heartbeat, maxBytes: number): number {
+  return Math.max(0, maxBytes - bytesOfDescription(heartbeat));
 }
 
 /**

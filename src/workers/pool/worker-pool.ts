@@ -7,13 +7,28 @@ import type { ClaimingWorker } from '../../runs/scheduling-strategy.js';
 /** Milliseconds without a heartbeat after which a worker is removed. */
 export const FORGET_AFTER_MS = 24 * 60 * 60 * 1000;
 
+/**
+ * The same for one that never had a run, unless two worker timeouts are longer: nobody looks for it, and whoever invents workers
+ * makes such ones.
+ */
+export const FORGET_IDLE_AFTER_MS = 60 * 60 * 1000;
+
+/** Milliseconds without a heartbeat after which a worker that never had a run is removed. */
+export function idleForgetMs(timeoutMs: number): number {
+  return Math.min(FORGET_AFTER_MS, Math.max(FORGET_IDLE_AFTER_MS, FULL_POOL_TIMEOUTS * timeoutMs));
+}
+
 /** Worker timeouts without a heartbeat after which a full pool removes a worker: the reaper has reclaimed its runs. */
 export const FULL_POOL_TIMEOUTS = 2;
+
+/** The key of workers that no request has registered. */
+export const NO_KEY = '00000000-0000-0000-0000-000000000000';
 
 /** See the settings of these names. */
 export interface PoolLimits {
   readonly maxWorkers: number;
-  /** Bytes of the running runs that are shown of a worker. */
+  readonly maxWorkersPerKey: number;
+  /** Bytes of what a worker says of itself, and of the running runs that are shown of it. */
   readonly maxWorkerBytes: number;
 }
 
@@ -33,6 +48,16 @@ export interface EngineJobs {
   /** Submitted jobs whose container does not run yet. */
   readonly pending: number;
   readonly running: number;
+}
+
+/** The container engine of a worker, for display. */
+export interface ContainerEngine {
+  readonly name: string;
+  readonly version: string;
+  /** The OCI runtime that containers get. */
+  readonly runtime: string;
+  /** Null: unknown. */
+  readonly runtime_version: string | null;
 }
 
 /** Why a worker says that it does not claim. `draining`: it shuts down. */
@@ -63,6 +88,8 @@ export function noneUnable(): Record<Ability, number> {
 export interface Heartbeat extends ClaimingWorker {
   /** Null: the worker executes its runs itself. */
   readonly engine: EngineJobs | null;
+  /** Null: it has none, or does not say. */
+  readonly containerEngine: ContainerEngine | null;
   /** Empty: it claims, or does not say. */
   readonly notClaiming: readonly NotClaiming[];
   readonly unable: readonly Unable[];
@@ -72,6 +99,7 @@ export interface Heartbeat extends ClaimingWorker {
 export interface PooledWorker extends ClaimingWorker {
   /** As in its last heartbeat. */
   readonly engine: EngineJobs | null;
+  readonly containerEngine: ContainerEngine | null;
   readonly notClaiming: readonly NotClaiming[];
   readonly unable: readonly Unable[];
   readonly runningOps: readonly RunningOp[];
@@ -115,8 +143,11 @@ export function takesRuns(worker: Standing): boolean {
 
 /** The registered workers: not durable, and not part of a backup. Drains are durable. */
 export abstract class WorkerPool {
-  /** Registers a worker or refreshes it. @throws OverLimit if the pool is full and the worker is not registered */
-  abstract heartbeat(heartbeat: Heartbeat): Promise<PooledWorker>;
+  /**
+   * Registers a worker or refreshes it. @param keyId API key (UUID) whose worker it then is; {@link NO_KEY} unless given
+   * @throws OverLimit if the worker is not registered and the pool is full, or the key has too many
+   */
+  abstract heartbeat(heartbeat: Heartbeat, keyId?: string): Promise<PooledWorker>;
   abstract find(id: string): Promise<PooledWorker | null>;
   /** The registered ones of the workers, by id. @param executor connection for a pool in the database */
   abstract findAll(
@@ -137,7 +168,7 @@ export abstract class WorkerPool {
   abstract findSilent(ids: readonly string[]): Promise<SilentWorker[]>;
   /** Those whose worker sent at least two reports of its running runs during the last timeout, none with the run. */
   abstract findUnreported(holdings: readonly Holding[]): Promise<Holding[]>;
-  /** Removes workers without a heartbeat for 24 hours, and their drains, in batches. @returns their number */
+  /** Removes workers without a heartbeat for 24 hours, or an hour if they never had a run, and drains, in batches. @returns their number */
   abstract forget(stop?: AbortSignal): Promise<number>;
 }
 

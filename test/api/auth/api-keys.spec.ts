@@ -105,7 +105,8 @@ describe('API keys', () => {
     const good = { name: 'n', scopes: ['client'] };
     const bound = { name: 'n', scopes: ['worker'] };
     const ONLY_WORKERS = 'must be given with the scope worker only';
-    const NAMES = 'must be a list of at most 100 items, each a string of 1 to 128 characters';
+    const NAMES =
+      'must be a list of at most 100 items, each a string without control characters of 1 to 128 characters';
     const many = Array.from({ length: 101 }, (_, i) => `w${i}`);
     const refused: readonly Refusal[] = [
       [{}, ['name is required', 'scopes is required']],

@@ -57,7 +57,10 @@ describe('requests for bulk operations', () => {
         { action: 'priority', filter, value: 'x' },
         ['value must be an integer from -2147483648 to 2147483647'],
       ],
-      [{ action: 'cancel', filter, reason: '' }, ['reason must be a string of 1 to 500 characters']],
+      [
+        { action: 'cancel', filter, reason: '' },
+        ['reason must be a string without control characters of 1 to 500 characters'],
+      ],
       [{ action: 'cancel', filter, expect: -1 }, ['expect must be an integer of at least 0']],
       [{ action: 'cancel', filter, dry_run: 'yes' }, ['dry_run must be true or false']],
       [{ action: 'cancel', filter, why: 'x' }, ['why is not a known field']],

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { SchedulerRegistry } from '@nestjs/schedule';
-import { beforeAll, describe, test, vi } from 'vitest';
+import { beforeAll, describe, test } from 'vitest';
 import { execute, rows } from '../../../src/database/sql/sql.js';
 import {
   BULK_OPERATIONS,
   BulkOperationsJob,
   KEEP_OPERATIONS_MS,
 } from '../../../src/runs/bulk/bulk-operations.job.js';
-import { BulkRunsService } from '../../../src/runs/bulk/bulk-runs.service.js';
 import { assertError, bodyOf } from '../../support/http/answer-shapes.js';
+import { bulkOperationSteps } from '../../support/runs/bulk-operation-steps.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
-import { KEYS, settingsName, type TestAnswer } from '../../support/app/test-app.js';
+import { KEYS, settingsName } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 /** The job runs only when a test asks for it. */
@@ -24,34 +24,7 @@ describe('bulk operations', () => {
     service.app.get(SchedulerRegistry).deleteTimeout(BULK_OPERATIONS);
   });
 
-  const ask = (body: object, key: string = KEYS.client, idempotencyKey?: string): Promise<TestAnswer> =>
-    service.send('POST', '/bulk-operations', {
-      body,
-      key,
-      ...(idempotencyKey === undefined ? {} : { headers: { 'Idempotency-Key': idempotencyKey } }),
-    });
-  const start = async (body: object, key?: string): Promise<string> =>
-    bodyOf(await ask(body, key), 'StartedBulkOperation', 202).id;
-  const show = async (id: string) => {
-    const shown = bodyOf(
-      await service.send('GET', `/bulk-operations/${id}`, { key: KEYS.client }),
-      'BulkOperation',
-    );
-    return {
-      state: shown.state,
-      counts: [shown.matched, shown.done, shown.refused.length, shown.remaining],
-      shown,
-    };
-  };
-  const createMany = async (count: number, image: string): Promise<string[]> => {
-    const ids: string[] = [];
-    for (let left = count; left > 0; left -= 100) {
-      const runs = Array.from({ length: Math.min(left, 100) }, () => ({ image }));
-      const { body } = await service.send('POST', '/runs/batch', { body: { runs } });
-      ids.push(...body.results.map(({ run }: { run: { id: string } }) => run.id));
-    }
-    return ids;
-  };
+  const { ask, start, show, createMany, afterFirstPage } = bulkOperationSteps(service);
   const statesOf = async (ids: readonly string[]): Promise<string[]> =>
     (
       await rows<{ state: string }>(service.dataSource, 'select state from runs where id = any($1::uuid[])', [
@@ -64,16 +37,6 @@ describe('bulk operations', () => {
       now: async () => new Date(Date.now() + KEEP_OPERATIONS_MS + ms),
       stop: new AbortController().signal,
     });
-  /** Calls back after the commands of the first page, before it is recorded. */
-  const afterFirstPage = (action: () => void | Promise<void>): void => {
-    const bulk = service.app.get(BulkRunsService, { strict: false });
-    const change = bulk.change.bind(bulk);
-    vi.spyOn(bulk, 'change').mockImplementationOnce(async (...args) => {
-      const results = await change(...args);
-      await action();
-      return results;
-    });
-  };
 
   test('cancel with their reason the runs that match at the call, and none that is created later', async () => {
     const ids = await createMany(101, 'at-the-call');
@@ -102,8 +65,16 @@ describe('bulk operations', () => {
   test('change nothing by a dry run, which counts the runs and shows the newest 10', async () => {
     const ids = await createMany(12, 'dry');
     const preview = await ask({ action: 'cancel', filter: { image: 'dry' }, dry_run: true });
-    const { matched, runs } = bodyOf(preview, 'BulkPreview');
+    const { matched, runs, by_state: byState } = bodyOf(preview, 'BulkPreview');
     assert.equal(matched, 12);
+    assert.deepEqual(byState, {
+      PENDING: 12,
+      ASSIGNED: 0,
+      RUNNING: 0,
+      COMPLETED: 0,
+      FAILED: 0,
+      CANCELLED: 0,
+    });
     assert.deepEqual(
       runs.map((run: { id: string }) => run.id),
       ids.toReversed().slice(0, 10),
@@ -196,27 +167,72 @@ describe('bulk operations', () => {
           action: 'bulk.start',
           subject: second,
           before: {},
-          after: { action: 'priority', filter: again.filter, matched: 2, value: 7, reason: null },
+          after: {
+            action: 'priority',
+            filter: again.filter,
+            matched: 2,
+            value: 7,
+            reason: null,
+            done: 2,
+            refused: 0,
+            stopped: false,
+          },
         },
         {
           by: settingsName('client', KEYS.client),
           action: 'bulk.start',
           subject: labels,
           before: {},
-          after: { action: 'labels', filter: { image: 'labelled' }, matched: 2, value, reason: 'sorted' },
+          after: {
+            action: 'labels',
+            filter: { image: 'labelled' },
+            matched: 2,
+            value,
+            reason: 'sorted',
+            done: 2,
+            refused: 0,
+            stopped: false,
+          },
         },
       ],
     );
-    const ofRuns = body.filter(({ action }: { action: string }) => action.startsWith('run.'));
-    assert.deepEqual(
-      ofRuns.map((entry: { action: string }) => entry.action),
-      ['run.patch', 'run.patch', 'run.labels', 'run.labels'],
-    );
+    assert.ok(!body.some(({ action }: { action: string }) => action.startsWith('run.')));
+  });
+
+  test('retry without a state in the filter only failed and cancelled runs, and others where it names them', async () => {
+    const image = 'retried';
+    const labels = { team: 'retry' };
+    const of = async (state: Parameters<RunSteps['inState']>[0]): Promise<string> =>
+      (await steps.inState(state, { image, labels })).id;
+    const states = ['PENDING', 'RUNNING', 'COMPLETED', 'FAILED', 'CANCELLED'] as const;
+    const ids = await Promise.all(states.map(of));
+    for (const filter of [{ image }, { label: ['team=retry'] }, { image, label: ['team=retry'] }]) {
+      const dry = bodyOf(await ask({ action: 'retry', filter, dry_run: true }), 'BulkPreview');
+      const { FAILED, CANCELLED, ...others } = dry.by_state;
+      assert.deepEqual([dry.matched, FAILED, CANCELLED, Object.values(others)], [2, 1, 1, [0, 0, 0, 0]]);
+      assert.deepEqual(
+        dry.runs.map(({ state }: { state: string }) => state),
+        ['CANCELLED', 'FAILED'],
+      );
+    }
+    const cancel = bodyOf(await ask({ action: 'cancel', filter: { image }, dry_run: true }), 'BulkPreview');
+    assert.equal(cancel.matched, 5);
+    const id = await start({ action: 'retry', filter: { image }, expect: 2 });
+    await service.send('POST', `/runs/${ids[3]}/retry`);
+    await job.runOnce();
+    assert.deepEqual((await show(id)).shown.refused, [
+      { id: ids[3], detail: 'Run is no longer FAILED or CANCELLED, but PENDING' },
+    ]);
+    const named = await start({ action: 'retry', filter: { image, state: 'COMPLETED' } });
+    await job.runOnce();
+    assert.deepEqual((await show(named)).counts, [1, 1, 0, 0]);
+    const attempts = await Promise.all(ids.map(async (run) => (await steps.get(run)).current_attempt));
+    assert.deepEqual(attempts, [1, 1, 2, 2, 2]);
   });
 
   test('start once for an idempotency key, and again after a refusal', async () => {
     await createMany(2, 'keyed');
-    const body = { action: 'retry', filter: { image: 'keyed' } };
+    const body = { action: 'retry', filter: { image: 'keyed', state: 'PENDING' } };
     assert.equal((await ask({ ...body, expect: 1 }, KEYS.client, 'bulk-1')).status, 409);
     const [first, second] = await Promise.all([1, 2].map(() => ask(body, KEYS.client, 'bulk-1')));
     assert.ok(first && second);
@@ -234,7 +250,7 @@ describe('bulk operations', () => {
     assert.deepEqual((await show(first.body.id)).counts, [2, 2, 0, 0]);
   });
 
-  test('end within a page when they are stopped, and stay ended', async () => {
+  test('change nothing after they are stopped, and stay ended', async () => {
     const ids = await createMany(250, 'stopped');
     const id = await start({ action: 'cancel', filter: { image: 'stopped' } });
     afterFirstPage(async () => {
@@ -248,25 +264,6 @@ describe('bulk operations', () => {
     assert.deepEqual(bodyOf(again, 'BulkOperation'), (await show(id)).shown);
     const { body } = await service.send('GET', '/audit?limit=1');
     assert.deepEqual([body[0].action, body[0].subject], ['bulk.stop', id]);
-  });
-
-  test('change each run once when a page is begun again because it was not recorded', async () => {
-    const ids = await createMany(150, 'again');
-    const id = await start({ action: 'retry', filter: { image: 'again' } });
-    afterFirstPage(() => {
-      throw new Error('the connection is lost');
-    });
-    await assert.rejects(job.runOnce(), /the connection is lost/);
-    assert.deepEqual((await show(id)).counts, [150, 0, 0, 150]);
-    await execute(service.dataSource, 'update bulk_operations set due_at = now() where id = $1::uuid', [id]);
-    await job.runOnce();
-    assert.deepEqual([(await show(id)).state, (await show(id)).counts], ['done', [150, 150, 0, 0]]);
-    const attempts = await rows<{ attempt: number }>(
-      service.dataSource,
-      'select distinct attempt from runs where id = any($1::uuid[])',
-      [ids],
-    );
-    assert.deepEqual(attempts, [{ attempt: 2 }]);
   });
 
   test('take turns, so that a short one does not wait for the end of a long one', async () => {

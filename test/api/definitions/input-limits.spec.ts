@@ -95,7 +95,9 @@ describe('limits of inputs', () => {
     ],
     [
       { type: 'string', description: 5 },
-      ['input_specs.a.description must be a string of at most 4096 characters'],
+      [
+        'input_specs.a.description must be a string without control characters but tabs and line ends of at most 4096 characters',
+      ],
     ],
   ] as const) {
     test(`are refused where they contradict each other: ${JSON.stringify(spec)}`, async () => {

@@ -189,7 +189,11 @@ describe('the commands of', () => {
     assert.ok(at <= end);
     const { created_at: _at, ended_at: _end, ...answer } = answers[3];
     assert.deepEqual(asOnPage(JSON.stringify(shown)), answer);
-    assert.deepEqual(await read('dry-run.json'), { matched: 0, runs: [] });
+    assert.deepEqual(await read('dry-run.json'), {
+      matched: 0,
+      by_state: { PENDING: 0, ASSIGNED: 0, RUNNING: 0, COMPLETED: 0, FAILED: 0, CANCELLED: 0 },
+      runs: [],
+    });
   });
 });
 

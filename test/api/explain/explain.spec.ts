@@ -61,6 +61,7 @@ describe('an explanation', () => {
         draining: false,
         not_claiming: [],
         unable: [],
+        ending: null,
         obstacles: [],
       },
     ]);
@@ -136,6 +137,7 @@ describe('an explanation', () => {
       assigned_at: run.execution_summary.assigned_at,
       started_at: run.execution_summary.started_at,
       reported_running: true,
+      ending: null,
       engine: null,
     });
     assert.equal(deadline.budget, 'attempt_s');
@@ -224,6 +226,7 @@ describe('an explanation of workers', () => {
         draining: false,
         not_claiming: [],
         unable: [],
+        ending: null,
         obstacles: [],
       },
       {
@@ -233,6 +236,7 @@ describe('an explanation of workers', () => {
         draining: false,
         not_claiming: [],
         unable: [],
+        ending: null,
         obstacles: [
           { resource: 'cpu', needed: 4, free: 3, total: 8 },
           { resource: 'vram_mb', needed: 20, free: 16, total: 24 },
@@ -245,6 +249,7 @@ describe('an explanation of workers', () => {
         draining: true,
         not_claiming: [],
         unable: [],
+        ending: null,
         obstacles: [],
       },
       {
@@ -254,6 +259,7 @@ describe('an explanation of workers', () => {
         draining: false,
         not_claiming: [],
         unable: [],
+        ending: null,
         obstacles: [
           { resource: 'cpu', needed: 4, free: 2, total: 2 },
           { resource: 'vram_mb', needed: 20, free: 0, total: 0 },

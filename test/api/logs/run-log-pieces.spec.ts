@@ -110,6 +110,36 @@ describe('what is read of a log whose lines are in pieces or missing', () => {
     );
   });
 
+  test('a search compares without colours and titles, also across pieces, and keeps what was written over apart', async () => {
+    const { id: run } = await steps.running();
+    const lines = [
+      { t, stream: 'stdout', text: '\u001b[31mERROR\u001b[0m: disk\u001b]0;title\u0007 full' },
+      { t, stream: 'stdout', text: 'a \u001b[3' },
+      { t, stream: 'stdout', text: '1mborder', continued: true },
+      { t, stream: 'stderr', text: '10 %\r20 % ok' },
+    ];
+    await put(run, 0, { first_line: 0, lines, is_last: true });
+    for (const [contains, found] of [
+      ['error: DISK full', [lines[0]]],
+      ['a border', [lines[1], lines[2]]],
+      ['20 % ok', [lines[3]]],
+      ['[31m', []],
+      ['title', []],
+      ['10 %20', []],
+    ] as const) {
+      for (const query of [
+        `contains=${encodeURIComponent(contains)}`,
+        `tail=5&contains=${encodeURIComponent(contains)}`,
+      ]) {
+        assert.deepEqual(
+          told((await readLog(send, run, query)).entries),
+          found.map((line) => line?.text),
+          query,
+        );
+      }
+    }
+  });
+
   test('keeps pieces of different lines apart in the text of a search', async () => {
     const { id: run } = await steps.running();
     const lines = [

@@ -97,6 +97,13 @@ describe('names and labels of runs', () => {
         { name: 'two', labels: { a: '1', c: '3' } },
       ],
     );
+    const again = await patch(id, { labels: { c: '3', d: null }, name: 'two' });
+    assert.deepEqual(
+      [again.status, again.body.updatedAt],
+      [200, changed.updatedAt],
+      'what is already so stays',
+    );
+    assert.equal((await service.send('GET', '/audit')).body[0].id, entry.id);
     const cleared = bodyOf(await patch(id, { labels: { a: null, c: null }, name: null }), 'OpRun');
     assert.deepEqual([cleared.name, cleared.labels], [null, {}]);
     assert.equal(

@@ -32,7 +32,7 @@ const REFUSED: readonly Refusal[] = [
   ),
   ...each('constraints.gpus must be an integer from 0 to 64', constraint('gpus'), integers(64)),
   ...each(
-    'constraints.gpu_selector must be a list of at most 8 items, each a string of 1 to 128 characters',
+    'constraints.gpu_selector must be a list of at most 8 items, each a string without control characters of 1 to 128 characters',
     constraint('gpu_selector'),
     [Array(9).fill('a'), ['']],
   ),

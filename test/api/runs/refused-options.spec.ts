@@ -10,6 +10,7 @@ const NAME_FORM =
 const PATH_FORM =
   'an absolute path of at most 512 characters without control characters, colons and parts that are empty, . or .., ' +
   'not / and not in /longshore, /proc, /sys, /dev';
+const WORKDIR_RULE = `workdir must be ${PATH_FORM.replace('not / and ', '')}`;
 const SUB_PATH_RULE =
   'mounts[0].sub_path must be a relative path of at most 512 characters without control characters and parts that are empty, . or ..';
 const EITHER_MOUNT = 'mounts[0] must have either volume or scratch_mb';
@@ -55,6 +56,17 @@ const REFUSED: readonly Refusal[] = [
     `/${'a'.repeat(512)}`,
     1,
   ]),
+  ...each(WORKDIR_RULE, (workdir) => ({ workdir }), [
+    '/proc/self/fd/7',
+    '/dev',
+    '/sys/x',
+    '/longshore',
+    '/a/../b',
+    '/a/./b',
+    '//a',
+    '/a/',
+    '/a:b',
+  ]),
   ...each(
     'user must be the number of a user, or those of a user and a group as 1000:1000',
     (user) => ({ user }),
@@ -81,7 +93,7 @@ const REFUSED: readonly Refusal[] = [
     '10',
   ]),
   ...each(
-    'selector must be a list of at most 20 items, each a string of 1 to 128 characters',
+    'selector must be a list of at most 20 items, each a string without control characters of 1 to 128 characters',
     (selector) => ({ selector }),
     ['gpu', [''], [1], ['x'.repeat(129)], numbered(21, 'tag')],
   ),

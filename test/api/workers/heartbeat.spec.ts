@@ -50,7 +50,9 @@ const REFUSED: readonly Refusal[] = [
   ...each('resources.gpus[0] must be an object', (gpu) => gpus(gpu), [5, null]),
   [
     gpus({ ...GPU, tags: 'a100' }),
-    ['resources.gpus[0].tags must be a list of at most 100 items, each a string of at most 128 characters'],
+    [
+      'resources.gpus[0].tags must be a list of at most 100 items, each a string without control characters of at most 128 characters',
+    ],
   ],
   [
     gpus(GPU, { ...GPU, id: 1 }, GPU, GPU),
@@ -70,7 +72,7 @@ const REFUSED: readonly Refusal[] = [
     ['unable[0].ability must be one of: gpus, ram_limit, cpu_limit, pids_limit'],
   ],
   ...each(
-    'tags must be a list of at most 100 items, each a string of at most 128 characters',
+    'tags must be a list of at most 100 items, each a string without control characters of at most 128 characters',
     (tags) => ({ tags }),
     ['a', {}, [1], [null], [['a']]],
   ),

@@ -272,13 +272,13 @@ describe('a heartbeat that names runs', () => {
     const reported = workers.map(({ id, ops }) =>
       ops.map((run) => ({ ...run, workerId: id, attempt: 1, boundKey: null })),
     );
-    const found = await Promise.all(reported.map((runs) => lostRuns.find(runs)));
+    const found = await Promise.all(reported.map((runs, n) => lostRuns.find(`w${n}`, runs, [])));
     assert.deepEqual(
-      found,
+      found.map(({ lost }) => lost),
       reported.map(() => []),
     );
     assert.equal(looks(), 1);
-    const waits = reported.map((runs, n) => lostRuns.wait(`w${n}`, runs, { signal, forMs: 30_000 }));
+    const waits = reported.map((runs, n) => lostRuns.wait(`w${n}`, runs, [], { signal, forMs: 30_000 }));
     while (!alone.app.get(CommitNotices).isListening) await sleep(5);
     // Looks that began before the service listened are repeated.
     await sleep(1_000);
@@ -286,6 +286,9 @@ describe('a heartbeat that names runs', () => {
     await sleep(1_000);
     assert.equal(looks(), 0, 'waiting costs none');
     controller.abort();
-    assert.deepEqual((await Promise.all(waits)).flat(), []);
+    assert.deepEqual(
+      (await Promise.all(waits)).flatMap(({ lost }) => lost),
+      [],
+    );
   });
 });

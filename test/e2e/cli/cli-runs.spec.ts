@@ -185,7 +185,7 @@ describe('options of runs, secrets and bulk operations on the command line', () 
     assert.match(neither.stderr, /give --dry-run to see which runs match, then --expect with their number/);
     const shown = await ok('bulk', 'cancel', '-l', 'team=vision', '--dry-run');
     assert.match(shown.stdout, new RegExp(`^ID [^]*${two.id}[^]*${one.id}`));
-    assert.equal(shown.stderr, '2 runs match; nothing was changed\n');
+    assert.equal(shown.stderr, '2 runs match (2 PENDING); nothing was changed\n');
     const other = await cli.run('bulk', 'cancel', '-l', 'team=vision', '--expect', '1');
     assert.deepEqual([other.code, other.stderr], [1, 'longshore: The filter matches 2 runs, not 1\n']);
     const all = await cli.run('bulk', 'cancel', '--dry-run');
@@ -222,6 +222,9 @@ describe('options of runs, secrets and bulk operations on the command line', () 
     const preview = JSON.parse(
       (await ok('bulk', 'retry', '--image', 'sorted', '--dry-run', '--json')).stdout,
     );
-    assert.deepEqual([preview.matched, preview.runs[0].id], [1, id]);
+    assert.deepEqual([preview.matched, preview.runs], [0, []]);
+    await send('POST', `/runs/${id}/cancel`);
+    const cancelled = await ok('bulk', 'retry', '--image', 'sorted', '--dry-run');
+    assert.equal(cancelled.stderr, '1 run match (1 CANCELLED); nothing was changed\n');
   });
 });

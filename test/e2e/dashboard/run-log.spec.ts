@@ -135,6 +135,16 @@ describe('the log on the page of a run', skipFor(NO_BROWSER), () => {
     await log.getByText('line 8999').waitFor();
   });
 
+  test('finds and marks a text across colours', async () => {
+    const { id } = await steps.running();
+    await logs.print({ run: id, lines: ['fine', '\u001B[31mERROR\u001B[0m: \u001B]0;title\u0007disk full'] });
+    const { page } = await show(id, '?search=error:%20disk');
+    const log = page.getByRole('log');
+    await page.getByText('1 line found', { exact: true }).waitFor();
+    assert.deepEqual(await log.locator('mark').allTextContents(), ['ERROR', ': disk']);
+    assert.equal(await log.locator('[data-stream]').innerText(), 'ERROR: disk full');
+  });
+
   test('names gaps, wraps, shows times and colours, and strips the rest', async () => {
     const { id } = await steps.running();
     const put = async (chunk: number, body: Readonly<Record<string, unknown>>): Promise<void> => {

@@ -155,6 +155,31 @@ describe('many runs at once, in the list of runs', skipFor(NO_BROWSER), () => {
     opened.expectErrors(/409/);
   });
 
+  test('retries of all that match only the failed and cancelled ones, and says how many these are', async () => {
+    const image = 'registry.example/team/image-of-retries';
+    const runs = await Promise.all(Array.from({ length: 55 }, () => steps.create({ image })));
+    const ids: string[] = runs.map(({ id }) => id);
+    const ended = ids.slice(0, 3);
+    const send = senderTo(service.url, service.adminKey);
+    for (const id of ended) assert.equal((await send('POST', `/runs/${id}/cancel`)).status, 200);
+    const opened = await show({ path: `/runs?image=${encodeURIComponent(image)}` });
+    const { page } = opened;
+    await page.getByRole('row').nth(5).waitFor();
+    await page.keyboard.press('a');
+    const bar = page.getByRole('region', { name: 'Selected runs' });
+    await bar.getByRole('button', { name: 'Select all that match' }).click();
+    await bar.getByText('All 55 that match selected').waitFor();
+    await bar.getByRole('button', { name: 'Retry…' }).click();
+    const question = page.getByRole('dialog', { name: 'Retry 3 runs?' });
+    await question.getByText('3 CANCELLED', { exact: true }).waitFor();
+    await opened.checkAccessibility();
+    await question.getByRole('button', { name: 'Retry 3 runs' }).click();
+    await page.getByRole('dialog', { name: '3 runs retried' }).waitFor();
+    for (const id of ids) {
+      assert.equal((await steps.get(id)).current_attempt, ended.includes(id) ? 2 : 1);
+    }
+  });
+
   test('does nothing twice when an answer is lost and the person tries again', async () => {
     const run = await steps.inState('FAILED', { image: 'once' });
     const opened = await show({ path: '/runs?image=once' });

@@ -4,10 +4,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, test } from 'vitest';
 import { makeImageFolder } from '../../support/images/image-folders.js';
-import { until } from '../../support/service-process.js';
+import { launch, until } from '../../support/service-process.js';
 import { NODE_CPUS, skipWithoutSlurm } from '../../support/workers/slurm-cluster.js';
 import { SlurmLaunchers } from '../../support/workers/slurm-launchers.js';
-import { untilFile } from '../../support/workers/worker-process.js';
+import { untilFile, WORKER_MAIN } from '../../support/workers/worker-process.js';
 import { skipFor } from '../../support/skip.js';
 
 const skip = skipWithoutSlurm();
@@ -119,7 +119,7 @@ describe('runs on a real Slurm', skipFor(skip), () => {
     const images = join(cluster.folder, 'images');
     makeImageFolder(images, 'filed', 'cat "$TEXT" "$KEY"; exit 3');
     const settings = {
-      SERVICE_WORKER_SLURM_CONTAINER: 'charliecloud',
+      SERVICE_WORKER_SLURM_CONTAINER: 'runc',
       SERVICE_WORKER_SLURM_IMAGES: images,
     };
     const killed = await scene.launch('launcher', settings);
@@ -147,6 +147,25 @@ describe('runs on a real Slurm', skipFor(skip), () => {
     const { text } = await send('GET', `/runs/${id}/logs`);
     assert.ok(text.includes('a text') && !text.includes('of-a-file'), text);
     assert.ok(!summary.error_message.includes('of-a-file'), summary.error_message);
+  });
+
+  test('are not taken by a launcher of root whose tool would make them root on the nodes', async () => {
+    const { folder, env } = scene.cluster;
+    const launcher = await launch(WORKER_MAIN, {
+      env: {
+        ...env,
+        SERVICE_URL: scene.service.url,
+        SERVICE_API_KEY: 'none',
+        SERVICE_WORKER_ID: 'root',
+        SERVICE_WORKER_RUNTIME: 'slurm',
+        SERVICE_WORKER_SLURM_DIR: join(folder, 'shared'),
+        SERVICE_WORKER_SLURM_CONTAINER: 'charliecloud',
+        SERVICE_WORKER_SLURM_IMAGES: join(folder, 'images'),
+      },
+    });
+    const { code } = await launcher.exited;
+    assert.equal(code, 2, launcher.output);
+    assert.match(launcher.output, /must not be charliecloud for a launcher of root \(uid 0\)/);
   });
 
   test('start once with two launchers of one id at the same time', async () => {

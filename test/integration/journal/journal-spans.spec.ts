@@ -54,7 +54,12 @@ describe('the spans of a group', () => {
       instrumentation.commit(commands, 1, () => Promise.reject(new Deadlock('later'))),
       Deadlock,
     );
-    const start = { keys: new IdempotencyLedger(new Map()), found: [], now: new Date() };
+    const start = {
+      keys: new IdempotencyLedger(new Map()),
+      operations: new Map(),
+      found: [],
+      now: new Date(),
+    };
     const { changes } = decideGroup([], start, POLICY);
     const committed = { changes, outcomes: [], feedEntries: 0 };
     assert.equal(

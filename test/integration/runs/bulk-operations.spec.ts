@@ -16,8 +16,7 @@ describe('a bulk operation', () => {
   let service: TestApp;
 
   beforeAll(async () => {
-    // The commands of a page do not fit at once.
-    service = await startTestApp({ database, env: { SERVICE_JOURNAL_WAITING_PER_KEY: '30' } });
+    service = await startTestApp({ database });
   });
   afterAll(async () => {
     await service.close();
@@ -64,6 +63,38 @@ describe('a bulk operation', () => {
     assert.deepEqual(once.map((run) => run.id).toSorted(), refused.toSorted());
     const more = await rows(database.dataSource, `select from runs where image = 'shared' and attempt > 2`);
     assert.equal(more.length, 0);
+  });
+
+  test('refuses a run whose change fails in the database, and changes the others', async () => {
+    const journal = service.app.get(RunJournal, { strict: false });
+    const runs = Array.from({ length: 5 }, () => freshRun({ image: 'broken' }));
+    await Promise.all(runs.map((run) => journal.create(run)));
+    const broken = runs[2]?.id;
+    await execute(
+      database.dataSource,
+      `create function refuse_update() returns trigger language plpgsql as $$
+         begin
+           raise exception 'the row is broken';
+         end $$;
+       create trigger refuse_update before update on runs
+          for each row when (old.id = '${broken}') execute function refuse_update();`,
+    );
+    const started = await service.send('POST', '/bulk-operations', {
+      body: { action: 'retry', filter: { image: 'broken', state: 'PENDING' } },
+    });
+    const show = async () => (await service.send('GET', `/bulk-operations/${started.body.id}`)).body;
+    const { done, refused } = await until(show, ({ state }) => state === 'done');
+    const detail = 'The run could not be changed: see the log of the service';
+    assert.deepEqual([done, refused], [4, [{ id: broken, detail }]]);
+    const attempts = await rows<{ attempt: number }>(
+      database.dataSource,
+      `select attempt from runs where image = 'broken' order by attempt`,
+    );
+    assert.deepEqual(
+      attempts.map(({ attempt }) => attempt),
+      [1, 2, 2, 2, 2],
+    );
+    await execute(database.dataSource, 'drop function refuse_update cascade');
   });
 
   test(`is refused for more than ${MAX_MATCHED} runs, with the advice to narrow the filter`, async () => {

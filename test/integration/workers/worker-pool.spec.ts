@@ -182,7 +182,7 @@ for (const [kind, open] of [
 
       test('is removed with its worker, and not before', async () => {
         for (const id of ['gone', 'here']) {
-          await bench.pool.heartbeat(beat(id));
+          await bench.pool.heartbeat(beat(id, ['r']));
           await bench.pool.setDraining(id, true, ADMIN);
         }
         await bench.pass(DAY_MS - SLACK_MS);

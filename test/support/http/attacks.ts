@@ -108,9 +108,9 @@ const ATTACKS: Readonly<Record<string, Attack>> = {
       ),
   },
   'invented workers with large tags': {
-    gets: [200, 503],
+    gets: [200, 429],
     start: (target, seen) => {
-      // Just below SERVICE_MAX_WORKER_BYTES.
+      // Up to SERVICE_MAX_WORKERS_PER_KEY.
       const tags = Array.from({ length: 90 }, (_, i) => `${i}`.padEnd(128, 'x'));
       const resources = { cpu_cores: 1, ram_mb: 1, gpus: [{ id: 0, vram_mb: 1, tags: [] }] };
       flood(2, seen, (n) => [

@@ -88,6 +88,10 @@ export const HOSTILE_REQUESTS: readonly HostileRequest[] = [
     'headers too large': requestText('GET', '/list', { 'X-Big': 'x'.repeat(17_000) }),
     'a path too large': get(`/items/${'x'.repeat(17_000)}`),
   }),
+  ...refused(431, 'Too many request headers: at most 200', {
+    '201 headers': `GET /list HTTP/1.1\r\nHost: x\r\n${'a:b\r\n'.repeat(200)}\r\n`,
+    '3,000 headers and a key': `GET /list HTTP/1.1\r\nHost: x\r\n${'a:b\r\n'.repeat(3000)}X-API-Key: k\r\n\r\n`,
+  }),
   ...refused(417, 'Expectation cannot be met', {
     'an odd expectation': requestText('GET', '/list', { Expect: 'magic' }),
   }),

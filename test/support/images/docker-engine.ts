@@ -23,6 +23,7 @@ import { connectEngine } from '@longshore/worker/runtime/docker/engine/docker-en
 import { processStamp } from '@longshore/worker/runtime/process/process-table';
 import { atEndOfFile } from '../clean-up.js';
 import { cleanEngineFolder, sweepEngineFolders } from './engine-leftovers.js';
+import { inVariant, runtimeFlags } from './engine-variants.js';
 import { BUSYBOX, missingForEngine, PATH } from './engine-programs.js';
 import { SmallDisk } from '../postgres/small-disk.js';
 import { freePort } from '../programs/free-port.js';
@@ -42,6 +43,8 @@ export interface EngineForTests {
 export interface EngineOptions {
   /** Maps the users of containers to those from this number on (`userns-remap`). */
   readonly remappedTo?: number;
+  /** The program that executes containers in place of runc: the engine's default runtime, by its name. */
+  readonly ociRuntime?: string;
   /** Gives the engine a network namespace, in which containers get networks, and its host this address with a web server. */
   readonly hostAddress?: string;
   /** Gives the engine a disk of this size in MB for images and containers. */
@@ -65,8 +68,9 @@ atEndOfFile(async () => {
  * when CI=true or LONGSHORE_REQUIRE_ENGINE=1 say that they must run.
  * @throws Error with the reason when an engine is required and cannot be started
  */
-export async function startTestEngine(options: EngineOptions = {}): Promise<EngineForTests> {
-  let reason = missingForEngine();
+export async function startTestEngine(asked: EngineOptions = {}): Promise<EngineForTests> {
+  const options = inVariant(asked);
+  let reason = missingForEngine(options.ociRuntime);
   let engine: TestEngine | null = null;
   if (reason === null) {
     try {
@@ -141,10 +145,11 @@ export class TestEngine {
     const { folder } = this;
     const roots = ['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'exec')];
     const own = [...roots, '--pidfile', join(folder, 'pid'), '--host', this.host];
-    const { remappedTo, hostAddress } = this.options;
+    const { remappedTo, hostAddress, ociRuntime } = this.options;
     const hostsNetwork = ['--iptables=false', '--ip6tables=false', '--ip-forward=false', '--ip-masq=false'];
     const network = ['--bridge=none', ...(hostAddress === undefined ? hostsNetwork : [])];
-    const flags = [...own, ...network, '--userland-proxy=false', '--shutdown-timeout=5'];
+    const runtime = runtimeFlags(ociRuntime, folder);
+    const flags = [...own, ...network, ...runtime, '--userland-proxy=false', '--shutdown-timeout=5'];
     if (remappedTo !== undefined)
       this.daemon = this.spawn('dockerd', [...this.remapping(remappedTo), ...flags], 'unshare');
     else if (hostAddress !== undefined)

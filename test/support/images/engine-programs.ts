@@ -7,9 +7,16 @@ export const BUSYBOX = '/bin/busybox';
 export const PATH = `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin:/usr/bin:/bin`;
 
 /** What this machine lacks to start an engine, in one sentence; null when nothing is missing. */
-export function missingForEngine(): string | null {
+export function missingForEngine(ociRuntime?: string): string | null {
   if (process.platform !== 'linux') return 'no container engine: the tests start one on Linux only';
-  const missing = ['dockerd', 'docker-registry', 'iptables', 'tar'].filter((command) => !isCommand(command));
+  const needed = [
+    'dockerd',
+    'docker-registry',
+    'iptables',
+    'tar',
+    ...(ociRuntime === undefined ? [] : [ociRuntime]),
+  ];
+  const missing = needed.filter((command) => !isCommand(command));
   if (!existsSync(BUSYBOX)) missing.push('a static busybox');
   if (missing.length > 0)
     return `no container engine: ${missing.join(', ')} not installed (see .ci/install-test-tools.sh)`;

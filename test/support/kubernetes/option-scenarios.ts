@@ -34,7 +34,7 @@ for folder in out mine scratch dev/shm; do echo result >"/$folder/result"; done
 say shm "$(awk '$2 == "/dev/shm" { print $3 }' /proc/mounts)"
 cd /sys/fs/cgroup
 say limits "$(cat cpu/cpu.shares cpu/cpu.cfs_quota_us cpu/cpu.cfs_period_us memory/memory.limit_in_bytes | tr '\\n' ' ')"
-say privileges $(awk '/^(CapEff|NoNewPrivs):/ { print $2 }' /proc/self/status) "$(ls /var/run/secrets 2>/dev/null || echo none)"
+say privileges $(awk '/^(CapEff|NoNewPrivs|Seccomp):/ { print $2 }' /proc/self/status) "$(ls /var/run/secrets 2>/dev/null || echo none)"
 `;
 
 const SEEN = [
@@ -52,7 +52,7 @@ const SEEN = [
   `scratch: 755 ${OWNER} 0`,
   'shm: tmpfs',
   `limits: 512 150000 100000 ${64 * 2 ** 20} `,
-  'privileges: 0000000000000000 1 none',
+  'privileges: 0000000000000000 1 2 none',
 ];
 
 /** Runs with the options of the API, in the order in which they use the volumes. */

@@ -55,6 +55,8 @@ export class SlurmEngines {
       log: new MemoryLog(),
       env: this.cluster.env,
       graceSeconds,
+      // The tests do, and charliecloud for root is refused.
+      isRoot: false,
     });
     await engine.open();
     this.opened.push(engine);

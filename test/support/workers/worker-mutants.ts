@@ -206,8 +206,13 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     'a program may report as a launcher by its log': [
       /a SUBMITTED that the program printed was reported/,
-      '"RECLAIMED", "SUBMITTED"}',
-      '"RECLAIMED"}',
+      '"RECLAIMED", "SUBMITTED", ',
+      '"RECLAIMED", ',
+    ],
+    'a program may end the start timeout by its log': [
+      /a PREPARING that the program printed was reported/,
+      ', "PREPARING"}',
+      '}',
     ],
   }),
   ...mistakes('fails', {

@@ -10,7 +10,11 @@ import type { Heartbeat, PoolLimits, RunningOp, WorkerPool } from '../../../src/
 export const ADMIN = { name: 'admin' };
 
 /** Limits that a test does not reach. */
-export const POOL_LIMITS: PoolLimits = { maxWorkers: 1_000_000, maxWorkerBytes: 1_048_576 };
+export const POOL_LIMITS: PoolLimits = {
+  maxWorkers: 1_000_000,
+  maxWorkersPerKey: 1_000_000,
+  maxWorkerBytes: 1_048_576,
+};
 
 /** A pool whose time a test can let pass. */
 export interface PoolBench {
@@ -33,6 +37,7 @@ export function beat(id: string, runs?: readonly string[], more: Partial<Heartbe
     tags: [],
     capabilities: [],
     engine: null,
+    containerEngine: null,
     notClaiming: [],
     unable: [],
     ...(runs && { runningOps: runs.map(reported) }),

@@ -1,4 +1,5 @@
 import type { Schemas } from '@longshore/client';
+import { oneLine } from '@longshore/common/shown-text';
 import type { Command } from 'commander';
 import { EXIT, usageError } from '../cli-error.js';
 import {
@@ -13,7 +14,6 @@ import { labelChanges } from '../runs/inputs.js';
 import { filtersOf, withRunFilters, type FilterFlags } from '../runs/run-filters.js';
 import { RUN_COLUMNS } from '../runs/run-view.js';
 import type { Session } from '../service/session.js';
-import { oneLine } from '../terminal/style.js';
 import { formatTable } from '../terminal/table.js';
 
 const POLL_MS = 500;
@@ -47,7 +47,9 @@ export function addBulk(program: Command, context: CliContext): void {
     'bulk cancel -s PENDING -l team=vision',
   ).action((flags: BulkFlags) => change({ action: 'cancel' }, flags, context));
   changes(
-    parent.command('retry').description('give runs another attempt'),
+    parent
+      .command('retry')
+      .description('give runs another attempt: failed and cancelled ones, unless --state names others'),
     'bulk retry --cause oom --since 2h',
   ).action((flags: BulkFlags) => change({ action: 'retry' }, flags, context));
   changes(
@@ -124,7 +126,8 @@ async function change({ action, value }: Change, flags: BulkFlags, context: CliC
   if ('runs' in answer) {
     if (json) return output.json(answer);
     if (answer.runs.length > 0) await output.write(formatTable(RUN_COLUMNS, answer.runs, output));
-    return output.note(`${countRuns(answer.matched)} match; nothing was changed`);
+    const states = statesOf(answer.by_state);
+    return output.note(`${countRuns(answer.matched)} match${states}; nothing was changed`);
   }
   const { id, matched } = answer;
   if (detach) return json ? output.json(answer) : output.line(id);
@@ -153,6 +156,12 @@ async function print(operation: Operation, { json }: ServiceFlags, { output }: C
   ];
   await output.line(`${state}: ${parts.join(', ')}`);
   for (const { id, detail } of refused) output.note(`${id} not ${PARTICIPLES[action]}: ${oneLine(detail)}`);
+}
+
+/** How many are in each state, such as ` (2 FAILED, 1 CANCELLED)`; nothing where there are none. */
+function statesOf(byState: Readonly<Record<string, number>>): string {
+  const counts = Object.entries(byState).filter(([, count]) => count > 0);
+  return counts.length === 0 ? '' : ` (${counts.map(([state, count]) => `${count} ${state}`).join(', ')})`;
 }
 
 function countRuns(count: number): string {

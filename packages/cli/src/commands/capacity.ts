@@ -2,7 +2,7 @@ import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
 import { callsService, type CliContext, openSession, type ServiceFlags } from '../command-kit.js';
 import { describeCores } from '@longshore/client/needs';
-import { oneLine } from '../terminal/style.js';
+import { oneLine } from '@longshore/common/shown-text';
 import { ago, type Column, formatFields, formatTable, type TableStyle } from '../terminal/table.js';
 
 /** `capacity` */

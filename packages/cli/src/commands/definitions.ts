@@ -1,6 +1,7 @@
 import type { Schemas } from '@longshore/client';
 import { stringifyJson } from '@longshore/common/json/json-text';
 import { readWarnings } from '@longshore/common/warnings';
+import { oneLine } from '@longshore/common/shown-text';
 import { Option, type Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import { callsService, openSession, printsList, type CliContext, type ServiceFlags } from '../command-kit.js';
@@ -15,7 +16,6 @@ import {
 } from '../runs/new-run.js';
 import { readRetries } from '../runs/run-options.js';
 import { runPreview } from '../runs/run-view.js';
-import { oneLine } from '../terminal/style.js';
 import { ago, type Column } from '../terminal/table.js';
 
 type Definition = Schemas['OpDefinition'];

@@ -1,5 +1,6 @@
 import type { Schemas } from '@longshore/client';
 import { stringifyJson } from '@longshore/common/json/json-text';
+import { oneLine } from '@longshore/common/shown-text';
 import type { Command } from 'commander';
 import { CliError, EXIT } from '../cli-error.js';
 import {
@@ -11,7 +12,7 @@ import {
 } from '../command-kit.js';
 import { readStream } from '../service/event-source.js';
 import type { Session } from '../service/session.js';
-import { oneLine, paint, STATE_COLOURS } from '../terminal/style.js';
+import { paint, STATE_COLOURS } from '../terminal/style.js';
 
 const PAGE = 500;
 

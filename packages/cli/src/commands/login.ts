@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { text as readAll } from 'node:stream/consumers';
 import type { Command } from 'commander';
+import { oneLine } from '@longshore/common/shown-text';
 import { CliError, EXIT, usageError } from '../cli-error.js';
 import { withExamples, type CliContext } from '../command-kit.js';
 import {
@@ -15,7 +16,6 @@ import {
   type ConnectionFlags,
 } from '../service/connection.js';
 import { Session } from '../service/session.js';
-import { oneLine } from '../terminal/style.js';
 
 /** `login` and `logout` */
 export function addLogin(program: Command, context: CliContext): void {

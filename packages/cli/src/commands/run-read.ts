@@ -1,5 +1,6 @@
 import type { Schemas } from '@longshore/client';
 import { TERMINAL_STATES } from '@longshore/client/constants';
+import { oneLine } from '@longshore/common/shown-text';
 import type { Command } from 'commander';
 import {
   callsService,
@@ -10,7 +11,7 @@ import {
 } from '../command-kit.js';
 import { filtersOf, withRunFilters, type FilterFlags } from '../runs/run-filters.js';
 import { holdersText, RUN_COLUMNS, runDetails } from '../runs/run-view.js';
-import { STATE_COLOURS, oneLine, paint } from '../terminal/style.js';
+import { STATE_COLOURS, plainText } from '../terminal/style.js';
 import { type Column, formatFields, formatTable, span, type TableStyle } from '../terminal/table.js';
 
 const PAGE = 100;
@@ -117,7 +118,7 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
   const { queue, deadline, holder, ended, counts, workers, requirements, concurrency } = explained;
   const facts = formatFields(
     [
-      ['state', paint(explained.state, STATE_COLOURS[explained.state], style.colours)],
+      ['state', explained.state, STATE_COLOURS[explained.state]],
       ['attempt', String(explained.attempt)],
       ['strategy', explained.strategy],
       [
@@ -146,6 +147,7 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
       ['worker', holder?.worker_id ?? undefined],
       ['job', holder?.engine ? oneLine(`${holder.engine.name} ${holder.engine.id}`) : undefined],
       ['it waits there', holder?.engine?.reason ? oneLine(holder.engine.reason) : undefined],
+      ['it prepares', holder?.preparing ? oneLine(holder.preparing.what) : undefined],
       ['cause', ended?.cause ?? undefined],
       ['exit code', ended?.exit_code?.toString()],
       [
@@ -164,7 +166,7 @@ export function explanationText(explained: Explanation, style: TableStyle): stri
   const table = workers.length === 0 ? '' : `\n${formatTable(COLUMNS, workers, style)}`;
   // Indented, so that no line of it looks like one of this command.
   const error = ended?.error_message ?? '';
-  const failure = error === '' ? '' : `\n${error.trimEnd().replaceAll(/^/gm, '  ')}\n`;
+  const failure = error === '' ? '' : `\n${plainText(error.trimEnd()).replaceAll(/^/gm, '  ')}\n`;
   return `${oneLine(explained.summary)}\n\n${facts}${failure}${table}`;
 }
 

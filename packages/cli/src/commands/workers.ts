@@ -2,7 +2,8 @@ import type { Schemas } from '@longshore/client';
 import type { Command } from 'commander';
 import { callsService, type CliContext, openSession, printsList, type ServiceFlags } from '../command-kit.js';
 import { describeCores } from '@longshore/client/needs';
-import { type Colour, oneLine } from '../terminal/style.js';
+import { oneLine } from '@longshore/common/shown-text';
+import type { Colour } from '../terminal/style.js';
 import { ago, type Column } from '../terminal/table.js';
 
 /** `workers ...` */

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Schemas } from '@longshore/client';
 import { TERMINAL_STATES } from '@longshore/client/constants';
+import { oneLine } from '@longshore/common/shown-text';
 import { CliError, EXIT, type ExitCode } from '../cli-error.js';
 import { readStream, type StreamOptions } from '../service/event-source.js';
 import { LogPrinter, noteLeftOut, type LogStyle } from './log-text.js';
 import { RunPoller, type RunUpdate } from './run-poller.js';
 import { eventText } from './run-view.js';
 import type { Session } from '../service/session.js';
-import { oneLine } from '../terminal/style.js';
 import { span } from '../terminal/table.js';
 
 /** Options for following a run. */

@@ -15,6 +15,14 @@ const line = (text: string) => ({
 
 /** What batches of entries, and notes between them, print on a screen that shows both streams. */
 async function printed(shown: LogStyle, ...batches: (object[] | string)[]): Promise<string> {
+  return printedOn({ isTTY: false }, shown, ...batches);
+}
+
+async function printedOn(
+  screen: { readonly isTTY: boolean },
+  shown: LogStyle,
+  ...batches: (object[] | string)[]
+): Promise<string> {
   let text = '';
   const out = new Writable({
     write(chunk, _encoding, done) {
@@ -22,7 +30,7 @@ async function printed(shown: LogStyle, ...batches: (object[] | string)[]): Prom
       done();
     },
   });
-  const output = new Output(out, out, {});
+  const output = new Output(Object.assign(out, screen), out, { TERM: 'dumb' });
   const printer = new LogPrinter(shown, output);
   for (const batch of batches) {
     if (typeof batch === 'string') output.note(batch);
@@ -41,18 +49,17 @@ describe('a line of a log', () => {
   });
 
   test('may colour a terminal and do nothing else to it', () => {
-    const text = `${ESC}[31mred${ESC}[0m ${ESC}[2J${ESC}]0;title\u0007`;
+    const text = `${ESC}[31mred${ESC}[0m ${ESC}[2J${ESC}]0;title\u0007.`;
     const shown = logLine(line(text), style, { isTerminal: true, colours: true });
-    const escaped = String.raw`\u001b[2J\u001b]0;title\u0007`;
-    assert.equal(shown, `${ESC}[31mred${ESC}[0m ${escaped}${ESC}[0m`);
+    assert.equal(shown, `${ESC}[31mred${ESC}[0m .${ESC}[0m`);
     const plain = logLine(line(text), style, { isTerminal: true, colours: false });
-    assert.equal(plain, `red ${escaped}`);
+    assert.equal(plain, 'red .');
   });
 
   test('never looks like two lines', () => {
-    const text = 'a\n2026-01-02T03:04:05.678Z forged\rforged\u2028forged\r';
+    const text = 'a\n2026-01-02T03:04:05.678Z forged\u2028forged\r';
     const forTerminal = logLine(line(text), style, { isTerminal: true, colours: false });
-    assert.equal(forTerminal, String.raw`a\n2026-01-02T03:04:05.678Z forged\rforged\u2028forged`);
+    assert.equal(forTerminal, String.raw`a\n2026-01-02T03:04:05.678Z forged\u2028forged`);
     const forProgram = logLine(line(text), style, { isTerminal: false, colours: false });
     assert.equal(forProgram, text.replace('\n', String.raw`\n`));
   });
@@ -77,6 +84,14 @@ describe('a line of a log', () => {
     const [first, second] = [line('begun'), { ...line('and done'), line: 1, continued: true }];
     assert.equal(await printed(style, [first], 'note', 'two'), 'begun\nnote\ntwo\n');
     assert.equal(await printed(style, [first], 'note', [second]), 'begun\nnote\nand done\n');
+  });
+
+  test('has a bar in its last state on a terminal, also when it came in pieces', async () => {
+    const [first, second] = [line('\r 10 %\r 20 %'), { ...line('\r 30 %'), line: 1, continued: true }];
+    const text = await printed(style, [first, second]);
+    assert.equal(text, `${first.text}${second.text}\n`, 'a program reads all that is stored');
+    assert.equal(await printedOn({ isTTY: true }, style, [first, second]), ' 30 %\n');
+    assert.equal(await printedOn({ isTTY: true }, style, [first], [second]), ' 20 %\n 30 %\n');
   });
 
   test('that comes in pieces is one line, also when the pieces come one after the other', async () => {

@@ -29,7 +29,7 @@ export class LogPrinter {
     clearTimeout(this.timer);
     const { style, output } = this;
     if (!output.hasOpenLine) this.open = null;
-    const text = entries.map((entry) => this.textOf(entry)).join('');
+    const text = style.json ? entries.map((json) => `${json}\n`).join('') : this.textOf(entries);
     await (style.json || output.isTerminal ? output.write(text) : output.raw(text));
     // On a terminal the line of the progress comes next.
     if (output.isTerminal) await this.end();
@@ -42,10 +42,14 @@ export class LogPrinter {
     await this.output.endLine();
   }
 
-  private textOf(json: string): string {
-    if (this.style.json) return `${json}\n`;
-    const entry: unknown = JSON.parse(json);
-    if (!isJsonObject(entry)) return `${json}\n`;
+  private textOf(entries: readonly string[]): string {
+    const read = entries.map((json): unknown => JSON.parse(json)).filter(isJsonObject);
+    // A terminal shows a line in its last state, for which its pieces are needed together.
+    const lines = this.output.isTerminal ? joinedLines(read) : read;
+    return lines.map((entry) => this.entryText(entry)).join('');
+  }
+
+  private entryText(entry: JsonObject): string {
     const { open } = this;
     const isGap = entry['stream'] === undefined;
     this.open = isGap ? null : entry;
@@ -53,6 +57,17 @@ export class LogPrinter {
     const line = logLine(entry, this.style, this.output);
     return (open === null ? '' : '\n') + line + (isGap ? '\n' : '');
   }
+}
+
+/** Entries of which those that continue a line are added to it; the number and the time are those of its last piece. */
+function joinedLines(entries: readonly JsonObject[]): JsonObject[] {
+  const lines: JsonObject[] = [];
+  for (const entry of entries) {
+    const last = lines.at(-1);
+    if (last === undefined || !continues(entry, last)) lines.push(entry);
+    else lines.splice(-1, 1, { ...last, ...entry, text: `${textOf(last)}${textOf(entry)}` });
+  }
+  return lines;
 }
 
 /** Says how much of a complete log is not stored. @param count lines, and each piece of a line */
@@ -84,7 +99,11 @@ export function logLine(
   return time + shownText(entry, screen);
 }
 
-function shownText({ text }: JsonObject, screen: Pick<Output, 'isTerminal' | 'colours'>): string {
-  const said = typeof text === 'string' ? text : '';
-  return screen.isTerminal ? safeLine(said, screen.colours) : escapeLineFeeds(said);
+function shownText(entry: JsonObject, screen: Pick<Output, 'isTerminal' | 'colours'>): string {
+  const text = textOf(entry);
+  return screen.isTerminal ? safeLine(text, screen.colours) : escapeLineFeeds(text);
+}
+
+function textOf({ text }: JsonObject): string {
+  return typeof text === 'string' ? text : '';
 }

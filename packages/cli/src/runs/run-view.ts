@@ -3,7 +3,8 @@ import { RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import { jsonText, stringifyJson } from '@longshore/common/json/json-text';
 import { describeGrowth, describeNeeds } from '@longshore/client/needs';
 import { shellWords } from '@longshore/common/shell-words';
-import { STATE_COLOURS, oneLine, paint } from '../terminal/style.js';
+import { oneLine } from '@longshore/common/shown-text';
+import { STATE_COLOURS } from '../terminal/style.js';
 import { ago, type Column, formatFields } from '../terminal/table.js';
 
 type Run = Schemas['OpRun'];
@@ -42,7 +43,7 @@ export function runDetails(run: Run, colours: boolean, holders?: string): string
       ['id', run.id],
       ['name', run.name === null ? undefined : oneLine(run.name)],
       ['labels', optionText(run.labels)],
-      ['state', paint(run.state, STATE_COLOURS[run.state], colours)],
+      ['state', run.state, STATE_COLOURS[run.state]],
       ['progress', `${run.progress} %`],
       ['attempt', `${run.current_attempt} of ${Math.max(retries.max_attempts, run.current_attempt)}`],
       ['image', oneLine(run.image)],

@@ -2,7 +2,8 @@ import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import type { RunState } from '@longshore/client/constants';
 import { stringifyJson } from '@longshore/common/json/json-text';
-import { STATE_COLOURS, oneLine, paint, safeText, type Colour } from './style.js';
+import { oneLine } from '@longshore/common/shown-text';
+import { STATE_COLOURS, paint, plainText, safeText, type Colour } from './style.js';
 
 /** A stream that may be a terminal. */
 export interface Screen extends Writable {
@@ -76,7 +77,7 @@ export class Output {
     this.live.hide();
     if (this.isLineOpen) this.out.write('\n');
     this.isLineOpen = false;
-    this.err.write(`${safeText(text)}\n`);
+    this.err.write(`${plainText(text)}\n`);
     this.live.show();
   }
 

@@ -1,5 +1,6 @@
 import type { RunState } from '@longshore/client/constants';
 import { escapeUnsafe } from '@longshore/common/json/text';
+import { colouredLine, shownLine } from '@longshore/common/shown-text';
 
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 
@@ -35,20 +36,18 @@ export function safeText(text: string): string {
     .join('');
 }
 
+/** The text with visible escapes for what could control a terminal, except line feeds. */
+export function plainText(text: string): string {
+  return escapeUnsafe(text.split('\n').map(shownLine).join('\n'));
+}
+
 /** Line feeds as `\n`: a line that holds one must not look like two. */
 export function escapeLineFeeds(text: string): string {
   return text.replaceAll('\n', String.raw`\n`);
 }
 
-/** Makes a log line safe for a terminal. Colours stay when enabled, and end with the line. */
+/** A line of a log as a terminal shows it. Colours stay when enabled, and end with the line. */
 export function safeLine(text: string, colours: boolean): string {
-  const line = escapeLineFeeds(text.replace(/\r$/, '')).replaceAll('\r', String.raw`\r`);
-  const parts = line.split(SET_COLOUR);
-  // Without the colours, what remains could form another sequence.
-  return colours && parts.length > 1 ? `${safeText(line)}${ESC}[0m` : parts.map(escapeUnsafe).join('');
-}
-
-/** The text on one line, without control characters. */
-export function oneLine(text: string): string {
-  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim();
+  const line = escapeLineFeeds(text);
+  return colours ? safeText(colouredLine(line)) : escapeUnsafe(shownLine(line));
 }

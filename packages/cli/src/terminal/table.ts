@@ -1,4 +1,5 @@
-import { oneLine, paint, type Colour } from './style.js';
+import { oneLine, shownLine } from '@longshore/common/shown-text';
+import { paint, type Colour } from './style.js';
 
 /** A column of a table. */
 export interface Column<T> {
@@ -47,16 +48,19 @@ export function formatTable<T>(columns: readonly Column<T>[], rows: readonly T[]
   return [head, ...lines].map((line) => `${line}\n`).join('');
 }
 
-/** Lines `name  value`, whatever white space a value holds; fields without a value are omitted. */
-export function formatFields(
-  fields: readonly (readonly [string, string | undefined])[],
-  colours: boolean,
-): string {
-  const shown = fields.filter((field): field is readonly [string, string] => field[1] !== undefined);
+/** A name, its value if it has one, and the colour of the value. */
+export type Field = readonly [name: string, value: string | undefined, colour?: Colour];
+
+/** Lines `name  value`, whatever white space and colours a value holds; fields without a value are omitted. */
+export function formatFields(fields: readonly Field[], colours: boolean): string {
+  const shown = fields.flatMap(([name, value, colour]) =>
+    value === undefined ? [] : [[name, shownLine(value.replaceAll(/\s/gu, ' ')), colour] as const],
+  );
   const widest = Math.max(0, ...shown.map(([name]) => width(name)));
   return shown
     .map(
-      ([name, value]) => `${paint(name.padEnd(widest), 'dim', colours)}  ${value.replaceAll(/\s/gu, ' ')}\n`,
+      ([name, value, colour]) =>
+        `${paint(name.padEnd(widest), 'dim', colours)}  ${paint(value, colour, colours)}\n`,
     )
     .join('');
 }

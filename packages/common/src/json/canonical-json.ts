@@ -1,9 +1,12 @@
-import { isPrintedAs, type JsonPart } from './exact-parser.js';
+import { isPrintedAs, type JsonMember, type JsonPart } from './exact-parser.js';
 import { literalsOf, partOf, readExactly } from './json-text.js';
 import { isJsonObject, type JsonValue } from './json-value.js';
 
 /** The exponent has at most 15 digits, so that a double holds every sum with the number of digits of a text. */
 const LITERAL = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,15}))?$/;
+
+/** A number of so many characters, without an exponent, is printed with all its digits: a double holds 15 of them. */
+const SHORT = 15;
 
 /**
  * The same text for equal values: sorted keys, no white space. Numbers are compared by their exact decimal value: `1`, `1.0`
@@ -56,13 +59,11 @@ function readDecimal(literal: string): {
 }
 
 function canonicalPart(part: JsonPart): string {
-  const members = part
-    .members()
-    .map(({ key, text, part: inner }): [string, string] => [
-      key,
-      inner === undefined ? canonicalScalar(text) : canonicalPart(inner),
-    ]);
-  return part.isList ? `[${members.map(([, text]) => text).join(',')}]` : printObject(members);
+  const members = part.members();
+  const print = ({ text, part: inner }: JsonMember): string =>
+    inner === undefined ? canonicalScalar(text) : canonicalPart(inner);
+  if (part.isList) return `[${members.map(print).join(',')}]`;
+  return printObject(members.map((member) => [member.key, print(member)]));
 }
 
 function printObject(members: [key: string, text: string][]): string {
@@ -72,9 +73,9 @@ function printObject(members: [key: string, text: string][]): string {
 }
 
 function canonicalScalar(text: string): string {
-  const isNumber = /^[-\d]/.test(text);
-  if (isNumber) return isPrintedAs(text) ? text : canonicalNumber(text);
-  return JSON.stringify(JSON.parse(text));
+  if (!/^[-\d]/.test(text)) return JSON.stringify(JSON.parse(text));
+  if (text.length <= SHORT && !/[eE]/.test(text)) return String(Number(text));
+  return isPrintedAs(text) ? text : canonicalNumber(text);
 }
 
 /** As JSON.stringify prints the number if that is exact, otherwise its digits and exponent. */

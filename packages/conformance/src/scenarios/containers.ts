@@ -40,6 +40,7 @@ const FIELDS: Readonly<Record<Capability, ContainerExtras>> = {
   scratch: { mounts: [{ scratch_mb: 1, path: '/kit' }] },
   registry: { image_pull_secret: 'kit-none' },
   container: { workdir: '/' },
+  'stop_grace:900': { stop_grace_s: 900 },
   'volume:kit-none': { mounts: [{ volume: 'kit-none', path: '/kit', read_only: true }] },
   'network:kit-none': { network: 'kit-none' },
   cpu_millis: { constraints: { cpu_millis: 500 } },

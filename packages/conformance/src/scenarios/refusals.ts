@@ -1,4 +1,4 @@
-import { eventTypeOf, headerOf, inOrder, runOf } from '../exchange.js';
+import { BEFORE_START, eventTypeOf, headerOf, inOrder, runOf } from '../exchange.js';
 import type { RequestFault } from '../fault-proxy.js';
 import { check, type Scenario } from '../scenario.js';
 import { checkTimeline } from '../kit-runs.js';
@@ -37,7 +37,9 @@ export const REFUSALS: readonly Scenario[] = [
         const run = await runs.untilState(id, 'FAILED');
         checkTimeline(run, '1 STARTED, 1 FAILED');
         check((run.execution_summary.error_message ?? '') !== '', 'error_message is empty');
-        const reports = context.reportsOf(id).filter((asked) => eventTypeOf(asked) !== 'SUBMITTED');
+        const reports = context
+          .reportsOf(id)
+          .filter((asked) => !BEFORE_START.includes(eventTypeOf(asked) ?? ''));
         const keys = reports.map((asked) => headerOf(asked, 'Idempotency-Key'));
         check(new Set(keys).size === 3, `a FAILED after a refused ${type} needs a key of its own`);
       }

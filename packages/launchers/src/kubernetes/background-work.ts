@@ -1,5 +1,7 @@
 import type { EngineJob } from '../launcher/engine.js';
 import type { RuntimeLog } from '@longshore/worker/runtime/runtime';
+import { SettingsError } from '@longshore/common/settings/setting';
+import type { WorkerSettings } from '@longshore/worker/settings/worker-settings';
 import { orNull } from './api/kubernetes-api.js';
 import type { ClusterEvent, Pod, PodSpec } from './api/resources.js';
 import { removeJob, type RemovalParts, removeOrphans } from './job-lifecycle.js';
@@ -13,7 +15,7 @@ import {
   POD_ANNOTATION,
   WORKER_LABEL,
 } from './manifest/names.js';
-import { readCapacity, type ClusterCapacity } from './state/cluster-capacity.js';
+import { readCapacity, readWeaknesses, type ClusterCapacity } from './state/cluster-capacity.js';
 import type { JobStates, StateActions } from './state/job-states.js';
 import { errorText } from '@longshore/common/errors';
 import { repeat } from '@longshore/worker/process/clock';
@@ -23,15 +25,21 @@ const CAPACITY_MS = 30_000;
 const ORPHANS_MS = 60_000;
 const EVENTS_MS = 10_000;
 
-const NOTHING: ClusterCapacity = { resources: { cpuCores: 0, ramMb: 0, gpus: [] }, gpuProducts: new Map() };
+const NOTHING: ClusterCapacity = {
+  resources: { cpuCores: 0, ramMb: 0, gpus: [] },
+  gpuProducts: new Map(),
+  weaknesses: null,
+};
 
 export interface BackgroundOptions {
   readonly settings: KubernetesSettings;
   readonly workerId: string;
   /** Pod of a run, with the operator's patch. */
   readonly template: PodSpec | undefined;
-  /** Whether the launcher may read nodes and pods of the whole cluster. */
-  readonly readsNodes: boolean;
+  /** What the launcher reads of the whole cluster: nodes and pods, the versions of nodes alone, or nothing. */
+  readonly reads: 'capacity' | 'versions' | 'nothing';
+  /** SERVICE_WORKER_OLD_ENGINE. */
+  readonly oldEngine: WorkerSettings['oldEngine'];
   readonly log: RuntimeLog;
   /** Aborted when the engine is closed. */
   readonly signal: AbortSignal;
@@ -43,17 +51,28 @@ export class BackgroundWork implements StateActions {
   capacity = NOTHING;
   private readonly pending = new Set<string>();
   private states: JobStates | null = null;
+  private warned: string | null = null;
 
   constructor(
     private readonly parts: RemovalParts,
     private readonly options: BackgroundOptions,
   ) {}
 
-  /** Reads the capacity, and begins the rounds. */
+  /**
+   * Reads the capacity, and begins the rounds.
+   * @throws SettingsError when nodes have weaknesses that the operator refuses
+   */
   async start(states: JobStates): Promise<void> {
     this.states = states;
-    if (this.options.readsNodes) {
-      await this.readCapacity();
+    const { reads, oldEngine, template } = this.options;
+    if (reads === 'capacity') await this.readCapacity();
+    if (reads === 'versions')
+      this.warnOf(await readWeaknesses(this.parts.api, template ?? { containers: [] }));
+    if (oldEngine === 'refuse' && (this.warned !== null || reads === 'nothing')) {
+      const why = this.warned ?? 'the account of the launcher may not list nodes';
+      throw new SettingsError([`SERVICE_WORKER_OLD_ENGINE=refuse: ${why} (docs/kubernetes.md)`]);
+    }
+    if (reads === 'capacity') {
       this.repeat('reading the capacity', CAPACITY_MS, () => this.readCapacity());
     }
     this.repeat('removing orphans', ORPHANS_MS, () => this.removeOrphans(states));
@@ -109,6 +128,13 @@ export class BackgroundWork implements StateActions {
       isOwn: ({ metadata }) =>
         metadata?.labels?.[DEPLOYMENT_LABEL] === own[0] && metadata?.labels?.[WORKER_LABEL] === own[1],
     });
+    this.warnOf(this.capacity.weaknesses);
+  }
+
+  /** Once for the same words: nodes come and go. */
+  private warnOf(weaknesses: string | null): void {
+    if (weaknesses !== null && weaknesses !== this.warned) this.options.log.warn({}, weaknesses);
+    this.warned = weaknesses;
   }
 
   private async removeOrphans(states: JobStates): Promise<void> {

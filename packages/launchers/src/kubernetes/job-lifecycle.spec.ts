@@ -87,6 +87,63 @@ describe('the submission of an attempt', () => {
     });
   }
 
+  it('is a fault of the run that its Job would be too large, counted as it is sent, before anything is', async () => {
+    const fits = jobSpec({ args: Array.from({ length: 16 }, () => 'x'.repeat(65_000)) });
+    assert.deepEqual(await submit(fits), JOB);
+    scripted.calls.length = 0;
+    const env = Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`N${i}_${'x'.repeat(9_000)}`, '']));
+    for (const [spec, bytes] of [
+      // As pods have it, a dollar sign is two.
+      [jobSpec({ args: Array.from({ length: 12 }, () => '$'.repeat(65_000)) }), /of 156[0-9]{4} bytes/],
+      [jobSpec({ args: Array.from({ length: 16 }, () => '"'.repeat(65_000)) }), /of 208[0-9]{4} bytes/],
+      // The cluster notes names a second time.
+      [jobSpec({ env }), /of 108[0-9]{4} bytes/],
+    ] as const) {
+      await assert.rejects(submit(spec), (error: Error) => {
+        assert.equal(error.name, 'RunFault');
+        assert.match(error.message, bytes);
+        assert.match(error.message, /the limit is 1048576 bytes: pass large values as inputs or files$/);
+        return true;
+      });
+    }
+    assert.deepEqual(scripted.routes(), []);
+  });
+
+  it('is a fault of the run that its image may have no mounts and files', async () => {
+    const settings = { ...CONTEXT.settings, mountImages: ['ghcr.io/acme/*', 'docker.io/library/busybox'] };
+    const context = { ...CONTEXT, settings };
+    const mounts = [{ scratch_mb: 1, path: '/scratch' }];
+    const files = [{ path: '/a', content: '', mode: 0o444, isSecret: false }];
+    const parts = { api: scripted.api, paths: new Paths('runs') };
+    for (const [image, given] of [
+      ['evil/tool:1', { mounts }],
+      ['evil/tool:1', { files }],
+      ['ghcr.io/acmeevil/tool', { mounts }],
+    ] as const)
+      await assert.rejects(submitJob(parts, jobSpec({ image, ...given }), context), (error: Error) => {
+        assert.deepEqual([error.name, Reflect.get(error, 'reported')], ['RunFault', 'error']);
+        assert.match(error.message, /may have no mounts and files: SERVICE_WORKER_KUBERNETES_MOUNT_IMAGES/);
+        return true;
+      });
+    assert.deepEqual(scripted.routes(), []);
+    for (const spec of [
+      jobSpec({ image: 'evil/tool:1' }),
+      jobSpec({ image: 'ghcr.io/acme/a@sha256:' + 'a'.repeat(64), mounts }),
+      jobSpec({ image: 'busybox', files }),
+    ])
+      assert.deepEqual(await submitJob(parts, spec, context), JOB);
+  });
+
+  it('is a fault of the run when the database of the cluster does not take it, and leaves no Secret', async () => {
+    scripted.on(`POST ${JOBS}`, status(500, '', 'etcdserver: request is too large'));
+    scripted.on(`DELETE ${SECRETS}/run-r1-2`, { body: {} });
+    await assert.rejects(submit(), {
+      name: 'RunFault',
+      message: 'Kubernetes refuses the run: etcdserver: request is too large',
+    });
+    assert.equal(scripted.routes().at(-1), `DELETE ${SECRETS}/run-r1-2`);
+  });
+
   it('is a fault of the engine when the launcher may not create jobs', async () => {
     const message = 'jobs.batch is forbidden: User "u" cannot create resource "jobs" in API group "batch"';
     scripted.on(`POST ${JOBS}`, status(403, 'Forbidden', message));

@@ -2,7 +2,8 @@ import type { JobSpec, JobKey } from '../launcher/engine.js';
 import { RunFault } from '@longshore/worker/runtime/runtime';
 import { ApiError, asEngineFault, isDenial, orNull, type KubernetesApi } from './api/kubernetes-api.js';
 import { type Job, type Secret, type Paths, type Pod, timeOf } from './api/resources.js';
-import { jobLabels, jobManifest, type JobContext } from './manifest/job-manifest.js';
+import { checkSize, jobLabels, jobManifest, type JobContext } from './manifest/job-manifest.js';
+import { checkImage } from './manifest/mounts.js';
 import { jobName, attemptSelector, pullSecretName, deploymentSelector, keyOf } from './manifest/names.js';
 import { ownedBy, secretManifests } from './manifest/secrets.js';
 import { Backoff } from '@longshore/common/backoff';
@@ -19,8 +20,10 @@ export async function submitJob(
   spec: JobSpec,
   context: JobContext,
 ): Promise<Job> {
+  checkImage(spec, context.settings.mountImages);
   const secrets = secretManifests(spec, jobLabels(spec, context));
   const manifest = jobManifest(spec, context);
+  checkSize(manifest);
   let created: Job | null = null;
   try {
     for (const secret of secrets) await createSecret(secret);
@@ -77,13 +80,23 @@ export async function submitJob(
 
 /** Whether the run itself is refused, and not jobs of now. */
 function isRefusal({ status, message }: ApiError): boolean {
-  return status === 422 || status === 413 || status === 400 || (status === 403 && isDenial(message));
+  return (
+    status === 422 ||
+    status === 413 ||
+    status === 400 ||
+    (status === 403 && isDenial(message)) ||
+    TOO_LARGE.test(message)
+  );
 }
+
+/** What API servers pass on of their database, with the status 500. */
+const TOO_LARGE = /\brequest is too large\b|\bmessage larger than max\b/;
 
 /** Whether the API server has decided: the request created nothing. */
 function isDecided(error: unknown): boolean {
-  const status = error instanceof ApiError ? error.status : 0;
-  return status >= 400 && status < 500 && status !== 408 && status !== 429;
+  if (!(error instanceof ApiError)) return false;
+  const { status, message } = error;
+  return (status >= 400 && status < 500 && status !== 408 && status !== 429) || TOO_LARGE.test(message);
 }
 
 const NEVER = new AbortController().signal;
@@ -134,6 +147,17 @@ export async function removeJob(
     await clock.sleep(backoff.nextMs(), signal);
   }
   await Promise.all([jobName(key), pullSecretName(key)].map((name) => api.delete(paths.secrets(name))));
+}
+
+/**
+ * Shortens the grace of an attempt's pods to a second, also of those that are being deleted: their node still tells when they
+ * have ended, unlike after a deletion with no grace.
+ */
+export async function killJob({ api, paths, deployment }: RemovalParts, key: JobKey): Promise<void> {
+  const { items } = await api.list<Pod>(paths.pods(), { labelSelector: attemptSelector(deployment, key) });
+  await Promise.all(
+    items.map(({ metadata }) => api.delete(paths.pods(metadata?.name), { gracePeriodSeconds: 1 })),
+  );
 }
 
 /** A Secret without a Job may belong to a submission that goes on, in milliseconds. */

@@ -86,6 +86,7 @@ describe('the Kubernetes engine', () => {
       deployment: 'prod',
       log: new MemoryLog(),
       env: { KUBECONFIG: file },
+      oldEngine: 'warn',
       ...more,
     });
   }
@@ -140,14 +141,14 @@ describe('the Kubernetes engine', () => {
     const path = '/api/v1/namespaces/runs/secrets';
     const data = {
       'input.json': encoded('{}'),
-      'env.TOKEN': encoded('välue'),
+      'env.0': encoded('välue'),
       'file.0': encoded('no secret'),
       'file.1': encoded('key'),
+      'names.json': encoded('{"env.0":"TOKEN","env.1":"GONE","file.1":"/run/key"}'),
     };
-    const metadata = { annotations: { 'longshore.files': '{"file.1":"/run/key"}' } };
     scripted.on(
       `GET ${path}`,
-      { body: { items: [{ metadata, data }] } },
+      { body: { items: [{ data }] } },
       { body: { items: [] } },
       status(500, '', 'x'),
     );
@@ -285,6 +286,7 @@ describe('the Kubernetes engine', () => {
       volumes: NO_VOLUMES,
       workerId: 'w1',
       deployment: 'prod',
+      oldEngine: 'warn',
       log: new MemoryLog(),
       env: { KUBECONFIG: join(folder, 'none') },
     });

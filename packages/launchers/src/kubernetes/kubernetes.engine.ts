@@ -20,16 +20,18 @@ import { connect, asEngineFault } from './api/kubernetes-api.js';
 import { ResourceWatch } from './api/resource-watch.js';
 import { Paths, type Job, type Pod } from './api/resources.js';
 import { BackgroundWork } from './background-work.js';
-import { removeJob, type RemovalParts, submitJob } from './job-lifecycle.js';
+import { killJob, removeJob, type RemovalParts, submitJob } from './job-lifecycle.js';
+import type { WorkerSettings } from '@longshore/worker/settings/worker-settings';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
 import { readOutputs, readPodLog, type LogQuery } from './logs/pod-log.js';
 import type { Capability } from '@longshore/client/constants';
+import { graceCapabilities } from '@longshore/common/capabilities';
 import { volumeCapabilities, type OfferedVolumes } from '@longshore/worker/settings/volumes';
 import type { JobContext } from './manifest/job-manifest.js';
 import { deploymentSelector, jobName, RUN_CONTAINER } from './manifest/names.js';
 import { readSecretValues } from './manifest/secrets.js';
 import { choosePatch, sampleSpec } from './manifest/pod-template-patch.js';
-import { checkAccess, checkVolumes } from './permissions.js';
+import { checkAccess, checkVolumes, mayListNodes } from './permissions.js';
 import { hasStarted } from './state/job-status.js';
 import { JobStates } from './state/job-states.js';
 
@@ -46,10 +48,14 @@ export interface KubernetesOptions {
   /** Name on all Jobs; launchers of one deployment see each other's. */
   readonly deployment: string;
   readonly log: RuntimeLog;
+  /** SERVICE_WORKER_OLD_ENGINE. */
+  readonly oldEngine: WorkerSettings['oldEngine'];
   /** KUBECONFIG. */
   readonly env: Readonly<NodeJS.ProcessEnv>;
   /** Whether the launcher reports resources that its settings give: nodes need not be read. */
   readonly fixedResources?: boolean;
+  /** SERVICE_WORKER_MAX_GRACE_S; absent: the least that it may be. */
+  readonly maxGraceSeconds?: number;
   readonly clock?: Clock;
 }
 
@@ -70,18 +76,33 @@ export class KubernetesEngine implements Engine {
   private opened: Opened | null = null;
 
   constructor(private readonly options: KubernetesOptions) {
-    this.capabilities = [...CONTAINER_CAPABILITIES, ...volumeCapabilities(options.volumes)];
+    const { volumes, maxGraceSeconds = 0 } = options;
+    this.capabilities = [
+      ...CONTAINER_CAPABILITIES,
+      ...volumeCapabilities(volumes),
+      ...graceCapabilities(maxGraceSeconds),
+    ];
     this.tags = [...options.settings.tags.keys()];
     this.clock = options.clock ?? SYSTEM_CLOCK;
   }
 
   async open(): Promise<void> {
-    const { settings, volumes, workerId, deployment, log, env, fixedResources = false } = this.options;
+    const {
+      settings,
+      volumes,
+      workerId,
+      deployment,
+      log,
+      env,
+      oldEngine,
+      fixedResources = false,
+    } = this.options;
     const connection = await connect(env);
     const { api } = connection;
     const paths = new Paths(settings.namespace ?? connection.namespace ?? 'default');
     try {
-      const readsNodes = await checkAccess(api, paths.namespace, fixedResources);
+      const readsCapacity = await checkAccess(api, paths.namespace, fixedResources);
+      const reads = readsCapacity ? 'capacity' : (await mayListNodes(api)) ? 'versions' : 'nothing';
       await checkVolumes(api, paths, volumes);
       const context = { settings, volumes, deployment, workerId, gpuProducts: new Map<string, string>() };
       const patch = await choosePatch(context);
@@ -90,7 +111,8 @@ export class KubernetesEngine implements Engine {
         settings,
         workerId,
         template: sampleSpec({ ...context, patch }),
-        readsNodes,
+        reads,
+        oldEngine,
         log,
         signal: this.closing.signal,
       });
@@ -179,6 +201,14 @@ export class KubernetesEngine implements Engine {
       await removeJob(this.parts(), key);
     } catch (error) {
       throw asEngineFault(error, `delete the job '${jobName(key)}'`);
+    }
+  }
+
+  async kill(key: JobKey): Promise<void> {
+    try {
+      await killJob(this.parts(), key);
+    } catch (error) {
+      throw asEngineFault(error, `kill the pods of the job '${jobName(key)}'`);
     }
   }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'vitest';
 import { parseVolumes } from '@longshore/worker/settings/volumes';
 import { Paths } from './api/resources.js';
-import { checkAccess, checkVolumes } from './permissions.js';
+import { checkAccess, checkVolumes, mayListNodes } from './permissions.js';
 import { ScriptedApi, status } from '../testing/scripted-api.js';
 
 const REVIEWS = 'POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
@@ -54,6 +54,13 @@ describe('the check of permissions', () => {
         'its account may not list nodes, list pods in the cluster: set SERVICE_WORKER_CPU and SERVICE_WORKER_RAM_MB to what the runs may use, or allow it',
       ),
     );
+  });
+
+  it('asks whether versions of nodes can be read', async () => {
+    allowAllBut();
+    assert.equal(await mayListNodes(scripted.api), true);
+    allowAllBut('list nodes');
+    assert.equal(await mayListNodes(scripted.api), false);
   });
 
   it('tells of a namespace that does not exist, and of a login that is refused', async () => {

@@ -91,6 +91,12 @@ export async function checkAccess(
   return true;
 }
 
+/** Whether nodes, and so their versions, can be read. */
+export async function mayListNodes(api: KubernetesApi): Promise<boolean> {
+  const missing = await missingPermissions(api, [{ group: '', resource: 'nodes', verbs: ['list'] }], null);
+  return missing.length === 0;
+}
+
 /** Looks for the claims of the volumes. @throws SettingsError that names one that is missing or cannot be seen */
 export async function checkVolumes(api: KubernetesApi, paths: Paths, volumes: OfferedVolumes): Promise<void> {
   for (const [name, { source }] of volumes) {

@@ -23,12 +23,13 @@ export interface JobSpec extends RunSpec {
 }
 
 /**
- * `pending`: submitted, the container does not run; `reason` is the engine's own words, empty if it gives none. `running`: the
+ * `pending`: submitted, the container does not run; `reason` is the engine's own words, empty if it gives none; `isPlaced`: a node
+ * prepares it. `running`: the
  * container has started. `exited`: the container ended by itself. `failed`: the job ended in another way, and `message` is
  * fit for the run's error_message; with the cause `infrastructure`, the run is not to blame. The last two are final.
  */
 export type JobStatus =
-  | { readonly kind: 'pending'; readonly reason: string }
+  | { readonly kind: 'pending'; readonly reason: string; readonly isPlaced?: true }
   | { readonly kind: 'running' }
   | { readonly kind: 'exited'; readonly exitCode: number; readonly outOfMemory: boolean }
   | {
@@ -111,6 +112,8 @@ export interface Engine {
    * @throws EngineFault when the engine does not answer
    */
   remove(key: JobKey): Promise<void>;
+  /** Ends the container of a job that is being removed without the rest of its grace, where the engine can. */
+  kill(key: JobKey): Promise<void>;
   /** What the cluster could give to the jobs of this launcher: what is free, and what they use. Read from memory. */
   capacity(): Resources;
   /** @throws EngineFault when the engine cannot take jobs now */

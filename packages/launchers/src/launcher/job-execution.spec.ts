@@ -111,6 +111,25 @@ describe('a job of a launcher', () => {
     assert.deepEqual(eventTypes(run).slice(-2), ['STARTED', 'COMPLETED']);
   });
 
+  it('says once that a node prepares it, if the run must start in time', async () => {
+    const harness = new LauncherHarness();
+    const { service, cluster, clock } = harness;
+    const runs = ['urgent', 'patient'].map((id) => service.add(id, { mustStartInTime: id === 'urgent' }));
+    await harness.start();
+    for (const { id } of runs) {
+      await harness.untilSubmitted(id);
+      for (const reason of ['ContainerCreating', 'Pulling'])
+        cluster.set(id, { kind: 'pending', reason, isPlaced: true });
+    }
+    await clock.pass(1_000);
+    const [urgent, patient] = runs.map((run) => eventTypes(run));
+    assert.deepEqual(
+      urgent?.filter((type) => type === 'PREPARING'),
+      ['PREPARING'],
+    );
+    assert.ok(!patient?.includes('PREPARING'));
+  });
+
   const ENDS: readonly [string, JobStatus, object][] = [
     ['an exit code', { kind: 'exited', exitCode: 7, outOfMemory: false }, { cause: 'exit', exit_code: 7 }],
     [

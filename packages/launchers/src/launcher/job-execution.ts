@@ -1,4 +1,5 @@
 import type { EnginePause } from '@longshore/worker/claims/engine-pause';
+import { whenAborted } from '@longshore/worker/process/clock';
 import { NO_TIMES, timesPayload, type ContainerTimes, EngineFault } from '@longshore/worker/runtime/runtime';
 import type { TracedStep } from '@longshore/worker/execution/execution-trace';
 import { clipMessage } from '@longshore/worker/execution/failure-message';
@@ -57,6 +58,8 @@ export class JobExecution extends RunExecution {
   private hasExited = false;
   /** Whether the values that the container got are unknown. */
   private isHeldBack = false;
+  /** Whether the service has to know that a node prepares the job. */
+  private mustTellPlaced: boolean;
   private readonly engineRequests: EngineRequests;
   private readonly endTimeout: EndTimeout;
   /** Why the log is not complete; null: it is. */
@@ -68,6 +71,8 @@ export class JobExecution extends RunExecution {
   private isReading = false;
   private reading: Promise<void> = Promise.resolve();
   private removed: Promise<void> | null = null;
+  /** Aborted when the end of the job is left to the engine. */
+  private readonly left = new AbortController();
 
   constructor(
     private readonly parts: JobParts,
@@ -78,6 +83,7 @@ export class JobExecution extends RunExecution {
     this.job = adopted?.job ?? null;
     this.engineRequests = new EngineRequests(parts, this.stopSignal, this.trace, this.logger);
     this.endTimeout = new EndTimeout(parts.engine, parts.context.clock);
+    this.mustTellPlaced = adopted !== null;
     this.isPreparing = adopted === null;
     this.mayExist = adopted !== null;
     this.isStarted = adopted?.isStarted ?? false;
@@ -90,6 +96,20 @@ export class JobExecution extends RunExecution {
     this.isDraining = true;
     if (this.hasExited) this.sender.stopRepeating();
     if (this.job !== null) this.stop({ kind: 'shutting-down' });
+  }
+
+  override kill(): void {
+    super.kill();
+    const { engine, context } = this.parts;
+    const { attempt } = this;
+    if (!this.mayExist || attempt === null) return;
+    const cleanup = { ...context, logger: this.logger };
+    void retryCleanup('kill the job', () => engine.kill({ runId: this.claimed.id, attempt }), cleanup);
+  }
+
+  /** The engine ends the job after its grace, and the next process of the deployment removes what is left. */
+  override endNow(): void {
+    this.left.abort();
   }
 
   protected async runSteps(): Promise<Outcome> {
@@ -138,7 +158,7 @@ export class JobExecution extends RunExecution {
       this.readingEnded.abort();
     } else if (!this.hasExited) {
       this.removed = this.remove();
-      await this.forRemoval(this.removed);
+      await this.forRemoval(this.unlessLeft(this.removed));
     }
   }
 
@@ -146,8 +166,12 @@ export class JobExecution extends RunExecution {
     // The next process repeats a report without an answer.
     const isKept = end === 'left' || (end === 'unreported' && this.hasExited);
     if (end === 'left') this.log.close();
-    if (!isKept) await (this.removed ?? this.remove());
+    if (!isKept) await this.unlessLeft(this.removed ?? this.remove());
     this.readingEnded.abort();
+  }
+
+  private unlessLeft(removed: Promise<void>): Promise<void> {
+    return Promise.race([removed, whenAborted(this.left.signal)]);
   }
 
   private async submit(): Promise<EngineJob> {
@@ -155,6 +179,7 @@ export class JobExecution extends RunExecution {
     const { id: runId, image, constraints } = this.claimed;
     const view = await this.prepare();
     const { currentAttempt: attempt, selector } = view;
+    this.mustTellPlaced = view.mustStartInTime;
     await policy.check(parseImageReference(image));
     const secrets = await this.readSecrets();
     for (const other of engine.list()) {
@@ -215,6 +240,7 @@ export class JobExecution extends RunExecution {
       switch (known.kind) {
         case 'pending':
           this.recordWait(known.reason);
+          if (known.isPlaced) this.reportPlaced(job);
           break;
         case 'running':
           await this.onRunning(job);
@@ -302,6 +328,14 @@ export class JobExecution extends RunExecution {
     const msg = reason === '' ? `Submitted to ${name}` : `Waiting in ${name}: ${reason}`;
     const payload = { engine: name, engine_id: engineId, ...(reason === '' ? {} : { reason }) };
     void this.sender.push({ type: 'SUBMITTED', msg, payload }, `${engineId}:submitted:${key}`);
+  }
+
+  /** Reports once that the job waits no longer for a node. */
+  private reportPlaced({ engineId }: EngineJob): void {
+    if (!this.mustTellPlaced) return;
+    this.mustTellPlaced = false;
+    const msg = `A node of ${this.parts.engine.name} prepares the job`;
+    void this.sender.push({ type: 'PREPARING', msg }, `${engineId}:preparing`);
   }
 
   private async remove(): Promise<void> {

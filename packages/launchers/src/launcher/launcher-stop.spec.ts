@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { DOWN, eventTypes, type Fault } from '@longshore/worker/testing/fake-service';
+import { DOWN, eventTypes, PLAIN, type Fault } from '@longshore/worker/testing/fake-service';
 import { LauncherHarness, running } from '../testing/launcher-harness.js';
 
 const REFUSED: Fault = { kind: 'refused', status: 401, detail: 'Invalid API key' };
@@ -68,5 +68,37 @@ describe('a launcher', () => {
     await harness.untilState(run, 'COMPLETED');
     assert.equal(await harness.end(launcher), 0);
     assert.deepEqual(cluster.removals, ['run-1/1']);
+  });
+
+  it('that is stopped waits for the program of a cancelled run no longer than its drain time', async () => {
+    const container = { ...PLAIN, stop_grace_s: 3600 };
+    const { harness, clock, cluster, run, launcher } = await running({ container });
+    cluster.onRemove = () => new Promise(() => undefined);
+    run.state = 'CANCELLED';
+    await clock.until('the job is being removed', () => cluster.removals.length === 1, 20);
+    const stoppedMs = clock.nowMs();
+    launcher.worker.shutDown();
+    await clock.until('the launcher ends', () => launcher.exitCode() !== null, 400);
+    assert.equal(launcher.exitCode(), 0);
+    assert.ok(clock.nowMs() - stoppedMs < 60_000, `${clock.nowMs() - stoppedMs} ms`);
+    assert.deepEqual(
+      [cluster.killed, harness.listed()],
+      [[], []],
+      'the cluster ends the job after its grace',
+    );
+  });
+
+  it('kills the job of a cancelled run when an admin wants that', async () => {
+    const { harness, clock, cluster, run, service } = await running();
+    let end = (): void => undefined;
+    cluster.onRemove = () => new Promise((resolve) => (end = resolve));
+    cluster.onKill = () => end();
+    run.state = 'CANCELLED';
+    await clock.until('the job is being removed', () => cluster.removals.length === 1, 20);
+    await clock.pass(60_000);
+    assert.deepEqual(cluster.killed, []);
+    service.killed.add(run.id);
+    await harness.untilEmpty();
+    assert.deepEqual(cluster.killed, ['run-1/1']);
   });
 });

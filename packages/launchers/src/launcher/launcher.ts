@@ -28,6 +28,7 @@ export class Launcher implements Executor {
   readonly name: string;
   readonly capabilities: readonly Capability[];
   readonly tags: readonly string[];
+  readonly containerEngine = null;
   private readonly executions = new Set<JobExecution>();
   private readonly enginePause: EnginePause;
   private readonly parts: JobParts;

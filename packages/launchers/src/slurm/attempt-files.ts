@@ -101,7 +101,7 @@ export interface AttemptPlace {
 export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<AttemptFiles> {
   const { tool, imagesDir, workerId, folder, mounts } = place;
   const env = environment(spec, tool, folder);
-  checkLineBreaks(env, tool);
+  checkVariables(env, tool);
   const files = {
     workerId,
     image: spec.image,
@@ -128,7 +128,7 @@ export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<
     }));
     const io = { source: join(folder, CONTAINER_FOLDER), path: '/mnt', mode: 'rw' } as const;
     const config = jsonText(ociConfig({ image, command, env: whole, binds: [io, ...binds] }));
-    const forTool = { 'oci-config': config, 'image-dir': image.path };
+    const forTool = { 'oci-config': config, 'image-dir': image.path, 'work-dir': image.workDir };
     return { ...files, command: null, args: null, env: {}, forTool };
   }
   const forTool = { 'image-dir': image.path, 'work-dir': image.workDir };
@@ -151,12 +151,14 @@ function secretFiles({ files }: JobSpec): Record<string, string> {
   );
 }
 
-/** enroot reads variables line by line. */
-function checkLineBreaks(env: Readonly<Record<string, string>>, tool: ContainerTool): void {
-  if (tool !== 'enroot') return;
-  const refused = Object.keys(env).find((name) => env[name]?.includes('\n') === true);
-  if (refused !== undefined)
-    throw new RunFault(`The variable ${refused} of the run has several lines, which ${tool} cannot pass on`);
+/** enroot reads variables line by line; apptainer gets them from a shell, which has names of its own kind. */
+function checkVariables(env: Readonly<Record<string, string>>, tool: ContainerTool): void {
+  for (const [name, value] of Object.entries(env)) {
+    if (tool === 'enroot' && value.includes('\n'))
+      throw new RunFault(`The variable ${name} of the run has several lines, which ${tool} cannot pass on`);
+    if (tool === 'apptainer' && !/^\w+$/.test(name))
+      throw new RunFault(`The name of the variable '${name}' of the run is none that ${tool} can pass on`);
+  }
 }
 
 function imageEnvironment({ env }: ImageFolder): Record<string, string> {

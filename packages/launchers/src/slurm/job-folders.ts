@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, readdir, readFile, readlink, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, readdir, readlink, rename, rm, writeFile, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { JobKey } from '../launcher/engine.js';
-import { errorCode, errorText, oneLine } from '@longshore/common/errors';
+import { errorCode, errorText } from '@longshore/common/errors';
+import { oneLine } from '@longshore/common/shown-text';
+import { openFolderBelow, pathOf, readTextIn } from '@longshore/worker/runtime/open-folder';
 import { removeTree } from '@longshore/worker/runtime/process/remove-tree';
 import { EngineFault, RunFault } from '@longshore/worker/runtime/runtime';
 import { SECRETS, SUBMISSION, writeAttempt, type AttemptFiles } from './attempt-files.js';
@@ -43,6 +45,10 @@ export interface FolderState {
 
 const JOB_PREFIX = 'job-';
 const MAX_MESSAGE_LENGTH = 500;
+/** Of a file that a job writes, in bytes. */
+const MAX_RECORD_BYTES = 64 * 1024;
+/** Of the values of secrets, in bytes: what a run may have. */
+const MAX_SECRETS_BYTES = 64 * 2 ** 20;
 
 const EXIT = /^([a-z]+) (\d+) ([01]) (\d+) (\d{13})\s*$/;
 const EXIT_KINDS: readonly ExitRecord['kind'][] = ['exited', 'image', 'error', 'infrastructure'];
@@ -118,41 +124,49 @@ export class JobFolders {
   }
 
   /** @returns null when there is no folder of that name */
-  async read(key: JobKey): Promise<FolderState | null> {
+  read(key: JobKey): Promise<FolderState | null> {
     const path = this.pathOf(key);
-    try {
-      // Listing a folder makes a network file system ask its server, unlike looking for one file.
-      const names = await readdir(path);
+    return this.within(key, async (folder) => {
+      // Opening and listing a folder makes a network file system ask its server, unlike looking for one file.
+      const names = await readdir(pathOf(folder));
       const jobIds = names
         .filter((name) => name.startsWith(JOB_PREFIX))
         .map((name) => name.slice(JOB_PREFIX.length));
-      const taken = names.includes('taken') ? await readlink(join(path, 'taken')) : null;
+      const taken = names.includes('taken') ? await readlink(`${pathOf(folder)}/taken`) : null;
       return {
-        ...(await this.readSubmission(path)),
+        ...(await this.readSubmission(path, folder)),
         jobIds,
         takenBy: taken === null ? null : (taken.split('.')[0] ?? null),
         hasStarted: names.includes('started'),
-        startedAtMs: names.includes('started') ? await this.readStart(path) : null,
-        exit: names.includes('exit') ? await readExit(path) : null,
+        startedAtMs: names.includes('started') ? await this.readStart(path, folder) : null,
+        exit: names.includes('exit') ? await readExit(folder) : null,
       };
-    } catch (error) {
-      if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return null;
-      throw error;
-    }
+    });
   }
 
   /** The values of secrets of an attempt by variable; null when there is no folder, or the file is damaged. */
-  async readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
-    try {
-      const value = parseJson(await readFile(join(this.pathOf(key), SECRETS), 'utf8'));
+  readSecrets(key: JobKey): Promise<Readonly<Record<string, string>> | null> {
+    return this.within(key, async (folder) => {
+      const value = parseJson(await readTextIn(folder, SECRETS, MAX_SECRETS_BYTES));
       if (!isJsonObject(value)) return null;
       const pairs = Object.entries(value);
       return Object.fromEntries(
         pairs.filter((pair): pair is [string, string] => typeof pair[1] === 'string'),
       );
+    });
+  }
+
+  /** Reads from the open folder of an attempt. @returns null when there is no folder, or a file of it is missing */
+  private async within<T>(key: JobKey, task: (folder: FileHandle) => Promise<T>): Promise<T | null> {
+    let folder: FileHandle | null = null;
+    try {
+      folder = await openFolderBelow(this.root, [attemptName(key)]);
+      return await task(folder);
     } catch (error) {
-      if (errorCode(error) === 'ENOENT') return null;
+      if (['ENOENT', 'ENOTDIR', 'ELOOP'].includes(errorCode(error))) return null;
       throw error;
+    } finally {
+      await folder?.close();
     }
   }
 
@@ -177,26 +191,29 @@ export class JobFolders {
     for (const name of await readdir(this.root)) {
       if (!DRAFT.test(name)) continue;
       const path = join(this.root, name);
-      const { ctimeMs } = await stat(path).catch(() => ({ ctimeMs: Date.now() }));
+      const { ctimeMs } = await lstat(path).catch(() => ({ ctimeMs: Date.now() }));
       if (Date.now() - ctimeMs > DRAFT_MS) await removeTree(path).catch(() => undefined);
     }
   }
 
   /** @returns null when the time is not visible yet */
-  private async readStart(path: string): Promise<number | null> {
+  private async readStart(path: string, folder: FileHandle): Promise<number | null> {
     const known = this.starts.get(path);
     if (known !== undefined) return known;
-    const text = await readFile(join(path, 'started'), 'utf8').catch(() => '');
+    const text = await readTextIn(folder, 'started', MAX_RECORD_BYTES).catch(() => '');
     const [time] = /^\d{13}(?=\n)/.exec(text) ?? [];
     if (time === undefined) return null;
     this.starts.set(path, Number(time));
     return Number(time);
   }
 
-  private async readSubmission(path: string): Promise<Pick<FolderState, 'workerId' | 'createdAtMs'>> {
+  private async readSubmission(
+    path: string,
+    folder: FileHandle,
+  ): Promise<Pick<FolderState, 'workerId' | 'createdAtMs'>> {
     const known = this.submissions.get(path);
     if (known !== undefined) return known;
-    const value = parseJson(await readFile(join(path, SUBMISSION), 'utf8'));
+    const value = parseJson(await readTextIn(folder, SUBMISSION, MAX_RECORD_BYTES));
     const { worker_id: workerId, created_at: createdAt } = isJsonObject(value) ? value : {};
     const submission = {
       workerId: typeof workerId === 'string' ? workerId : '',
@@ -224,12 +241,12 @@ function isExitKind(kind: string | undefined): kind is ExitRecord['kind'] {
   return EXIT_KINDS.some((known) => known === kind);
 }
 
-async function readExit(path: string): Promise<ExitRecord | null> {
+async function readExit(folder: FileHandle): Promise<ExitRecord | null> {
   const [, kind, code, signalled, bytes, endedAt] =
-    EXIT.exec(await readFile(join(path, 'exit'), 'utf8')) ?? [];
+    EXIT.exec(await readTextIn(folder, 'exit', MAX_RECORD_BYTES)) ?? [];
   if (!isExitKind(kind)) return null;
   const file = kind === 'exited' ? null : kind === 'image' ? 'image-error' : 'mount-error';
-  const written = file === null ? '' : await readFile(join(path, file), 'utf8').catch(() => '');
+  const written = file === null ? '' : await readTextIn(folder, file, MAX_RECORD_BYTES).catch(() => '');
   // The file about mounts begins with the cause.
   const message = file === 'mount-error' ? written.replace(/^\S+ /, '') : written;
   return {

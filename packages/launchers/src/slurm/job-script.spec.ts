@@ -66,7 +66,7 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
     mkdirSync(join(base, 'bin'));
     for (const [name, script] of Object.entries(TOOLS)) {
       const path = join(base, 'bin', name);
-      const begin = `case $1 in pull | import | create | remove) exit 0 ;; esac\ncat /proc/$$/environ >"${base}/own"`;
+      const begin = `case $1 in build) mkdir -p "$4"; exit ;; create) mkdir -p "$ENROOT_DATA_PATH/$3"; exit ;; import) exit ;; esac\ncat /proc/$$/environ >"${base}/own"`;
       const end = `} >"${base}/variables"\nprintf '%s\\0' "$@" >"${base}/words"\n`;
       writeFileSync(path, `#!/bin/bash\n${begin}\n{\n${script}\n${end}`, { mode: 0o755 });
     }
@@ -158,7 +158,8 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
     slurm: Readonly<Record<string, string>>,
     files: Partial<AttemptFiles> = {},
   ): Promise<{ readonly words: readonly string[]; readonly variables: ReadonlyMap<string, string> }> {
-    await create({ env: { A: '$HOME', CUDA_VISIBLE_DEVICES: 'of the run' }, ...files });
+    const own = { A: '$HOME', CUDA_VISIBLE_DEVICES: 'of the run', NVIDIA_VISIBLE_DEVICES: 'all' };
+    await create({ env: own, ...files });
     const script = jobScript({ root: folders.root, folder: 'r.1', tool, scratchDir: null });
     assert.equal(
       await execute(script, '5', slurm),
@@ -209,7 +210,9 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
         ...dangerousNames().map((name) => [name, `${evil}${ending}`]),
         ['QUOTED', `'a' "b" $HOME:$PATH \`touch ${base}/pwned\` $(touch ${base}/pwned) \\${ending}`],
       ]);
-      const files = { 'image-dir': '/images/i', 'work-dir': '/work' };
+      const image = join(base, 'images', 'i');
+      mkdirSync(image, { recursive: true });
+      const files = { 'image-dir': image, 'work-dir': '/work' };
       const forTool: AttemptFiles['forTool'] =
         tool === 'runc' ? { 'oci-config': JSON.stringify(env) } : tool === 'charliecloud' ? files : {};
       const { words, variables } = await withTool(tool, {}, { env: tool === 'runc' ? {} : env, forTool });
@@ -217,7 +220,8 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
         tool === 'runc'
           ? (JSON.parse(partsOf('variables').join('')) as unknown)
           : Object.fromEntries(variables);
-      assert.deepEqual(got, env);
+      const none = tool === 'enroot' ? { NVIDIA_VISIBLE_DEVICES: 'void' } : {};
+      assert.deepEqual(got, { ...env, ...none });
       assert.equal(existsSync(join(base, 'pwned')), false, 'nothing of the run is executed outside');
       const own = partsOf('own').map((pair) => [pair.slice(0, pair.indexOf('=')), pair] as const);
       for (const [name, pair] of own)
@@ -232,7 +236,7 @@ describe.skipIf(!existsSync('/bin/bash'))('the script of a job, with bash', () =
           `${job}:/mnt`,
           '--cd',
           '/work',
-          '/images/i',
+          image,
           '--',
           '/c',
           HOSTILE,

@@ -1,5 +1,6 @@
 import type { ContainerTool, SlurmSettings } from '@longshore/worker/settings/slurm-settings';
 import { containerFunctions } from './containers/container-tools.js';
+import { ISOLATION_FUNCTIONS } from './containers/isolation-script.js';
 import { mountFunctions } from './mounts/mount-script.js';
 import type { JobSpec } from '../launcher/engine.js';
 import { RunFault } from '@longshore/worker/runtime/runtime';
@@ -43,11 +44,11 @@ read_list() { # FILE: its parts, which end with NUL, into the array list
   while IFS= read -r -d '' item; do list+=("$item"); done <"$1"
 }
 last_line() { grep -v '^[[:space:]]*$' "$1" | tail -n 1 | cut -c 1-500; }
-clean_up() { :; }
 finish() { # KIND CODE
   local ended_at=$(date +%s%3N)
-  clean_up
-  [ -z "$scratch" ] || rm -rf -- "$scratch"
+  # The log is whole when its writer ends. What a program without a namespace of processes has left may hold it up.
+  [ -z "$has_log" ] || read -r -t 5 _ <&6
+  [ -z "$scratch" ] || remove_tree "$scratch"
   [ -z "$disk" ] || remove_tree "$disk"
   printf '%s %d %d %d %s\\n' "$1" "$2" "$ended" "$(stat -c %s log)" "$ended_at" >exit.new && mv -f exit.new exit
   exit "$2"
@@ -86,8 +87,8 @@ image_dir=
 work_dir=/
 [ ! -e work-dir ] || work_dir=$(<work-dir)
 container_name="longshore-$SLURM_JOB_ID"
-scratch= scratch_in= disk= pid= interrupted= code= ended=0
-${mountFunctions(scratchDir)}${containerFunctions(tool)}
+scratch= scratch_in= own_pids= io= disk= pid= interrupted= code= ended=0 has_log=
+${mountFunctions(scratchDir)}${ISOLATION_FUNCTIONS}${containerFunctions(tool)}
 trap 'ended=1 interrupted=yes; [ -z "$pid" ] || kill -TERM "$pid" 2>/dev/null' TERM
 trap 'ended=1 interrupted=yes; [ -z "$pid" ] || kill_container 2>/dev/null' USR1
 [ -z "$scratch_in" ] || scratch=$(mktemp -d -p "$scratch_in") || exit 1
@@ -97,11 +98,15 @@ pid=$!
 await
 [ "$ended" = 0 ] || finish exited 143
 [ "$code" = 0 ] || finish image 1
+( check_image ) 2>>prepare.log || { read -r cause _ <mount-error; finish "$cause" 1; }
 make_scratch || { echo 'infrastructure The node of the job has no place for an empty folder' >mount-error; finish infrastructure 1; }
-# With mounts or files, the container starts when they are made.
-[ -e mount-points ] || date +%s%3N >started
-container </dev/null >>log 2>&1 9<&- &
+# A pipe: a program could change a file's size. A log that cannot be written does not end the program.
+coproc writer { trap '' TERM USR1; exec 9<&-; cat >>log || cat >/dev/null; }
+eval "exec 6<&\${writer[0]} 7>&\${writer[1]} \${writer[0]}<&- \${writer[1]}>&-"
+has_log=yes
+container </dev/null >&7 2>&1 6<&- 7>&- 9<&- &
 pid=$!
+exec 7>&-
 [ "$ended" = 0 ] || kill -TERM "$pid" 2>/dev/null
 await
 if [ ! -e started ] && [ "$ended" = 0 ]; then

@@ -54,12 +54,13 @@ function statusOf(fields: Partial<AttemptFacts>): JobStatus | undefined {
 const RUNS = folder({ takenBy: '7', hasStarted: true });
 
 describe('the status of a job', () => {
-  test('is pending with the words of Slurm until the container starts', () => {
+  test('is pending with the words of Slurm until the container starts, and tells when a node has it', () => {
+    const placed = { kind: 'pending', isPlaced: true };
     const waiting = { jobs: [job('PENDING', { reason: 'Resources' })] };
     assert.deepEqual(statusOf(waiting), { kind: 'pending', reason: 'Resources' });
-    assert.deepEqual(statusOf({ jobs: [job('CONFIGURING')] }), { kind: 'pending', reason: 'Configuring' });
+    assert.deepEqual(statusOf({ jobs: [job('CONFIGURING')] }), { ...placed, reason: 'Configuring' });
     const prepares = { folder: folder({ takenBy: '7' }), jobs: [job('RUNNING')] };
-    assert.deepEqual(statusOf(prepares), { kind: 'pending', reason: '' });
+    assert.deepEqual(statusOf(prepares), { ...placed, reason: '' });
     assert.deepEqual(statusOf({ folder: RUNS, jobs: [job('RUNNING')] }), { kind: 'running' });
     assert.deepEqual(statusOf({ folder: RUNS, jobs: [job('COMPLETING')] }), { kind: 'running' });
   });

@@ -108,7 +108,7 @@ function statusOf(facts: AttemptFacts, job: SlurmJob | null, id: string): JobSta
   if (folder?.hasStarted === true) return { kind: 'running' };
   if (job === null) return { kind: 'pending', reason: '' };
   if (isWaiting(job)) return { kind: 'pending', reason: job.reason };
-  return { kind: 'pending', reason: job.state === 'CONFIGURING' ? 'Configuring' : '' };
+  return { kind: 'pending', reason: job.state === 'CONFIGURING' ? 'Configuring' : '', isPlaced: true };
 }
 
 /** A job that has written its exit record. */

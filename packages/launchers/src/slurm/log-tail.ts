@@ -1,5 +1,6 @@
-import { open } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { dirname, basename } from 'node:path';
+import { openFileBelow } from '@longshore/worker/runtime/open-folder';
 import type { OutputChunk } from '@longshore/worker/runtime/log-lines';
 
 /** Bytes of one read. */
@@ -16,7 +17,8 @@ export type LogEnd = { readonly bytes: number | null } | null;
 
 /**
  * Reads a growing log from its beginning, and ends when it has ended and is read to its end. Each look opens the file
- * again, because that makes a network file system ask its server.
+ * again, because that makes a network file system ask its server, and follows no link of the attempt's folder.
+ * @param path of the log, in the folder of an attempt
  * @param endOf the end of the log; null: it may grow
  */
 export async function* tailLog(
@@ -48,9 +50,11 @@ export async function* tailLog(
 
 /** The bytes that are there; none when the file is not there, or cannot be read now. */
 async function* readFrom(path: string, from: number, limit: number): AsyncGenerator<Buffer, void, undefined> {
-  const file = await open(path, 'r').catch(() => null);
+  const folder = dirname(path);
+  const file = await openFileBelow(dirname(folder), [basename(folder)], basename(path)).catch(() => null);
   if (file === null) return;
   try {
+    if (!(await file.stat()).isFile()) return;
     for (let position = from; position < limit;) {
       const buffer = Buffer.allocUnsafe(Math.min(READ_BYTES, limit - position));
       const { bytesRead } = await file

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { SettingsError } from '@longshore/common/settings/setting';
-import { oneLine } from '@longshore/common/errors';
+import { oneLine } from '@longshore/common/shown-text';
 import { EngineFault, RunFault } from '@longshore/worker/runtime/runtime';
 import { Semaphore } from '@longshore/common/semaphore';
 
@@ -90,6 +90,13 @@ export class SlurmCommands {
       `SERVICE_WORKER_SLURM_PARTITIONS names partitions that Slurm does not have: ${unknown.join(', ')}; ` +
         `there are ${[...known].filter((name) => name !== '').join(', ')}`,
     ]);
+  }
+
+  /** Whether Slurm finds every process of a job, whatever that has done. @throws EngineFault when the controller does not answer */
+  async findsAllProcesses(): Promise<boolean> {
+    return /^ProctrackType\s*=\s*proctrack\/cgroup\s*$/m.test(
+      await this.answer('scontrol', ['show', 'config']),
+    );
   }
 
   /** Ends jobs that do not run yet; others go on. @throws EngineFault when the controller does not answer */

@@ -1,5 +1,15 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -169,6 +179,49 @@ describe('the engine of Slurm', () => {
   test('removes a job that ends while it is cancelled', async () => {
     await engine.remove(await submitted());
     assert.deepEqual(engine.list(), []);
+  });
+
+  test('keeps the folder of an attempt that has ended until its job has left Slurm, and ends what keeps it there', async () => {
+    const job = await submitted();
+    const folder = join(base, 'shared', 'test', 'r1.2');
+    symlinkSync('7.node.1.1', join(folder, 'taken'));
+    writeFileSync(join(folder, 'started'), `${Date.now()}\n`);
+    writeFileSync(join(folder, 'exit'), `exited 0 0 0 ${Date.now()}\n`);
+    jobs(RUNNING_JOB.replace('RUNNING', 'COMPLETING'));
+    // The first signal is for what the program has left, at the end of the grace.
+    const scancel = `#!/bin/sh\n[ -d '${folder}' ] && echo there >'${base}/seen'; : >'${base}/jobs'\n`;
+    writeFileSync(join(base, 'bin', 'scancel'), scancel);
+    const impatient = new SlurmEngine({ ...options, graceSeconds: 0 });
+    await impatient.open();
+    await impatient.remove(job);
+    await impatient.close();
+    assert.equal(readFileSync(join(base, 'seen'), 'utf8'), 'there\n');
+    assert.equal(existsSync(folder), false);
+  });
+
+  test('warns when its tool leaves processes to Slurm, and Slurm does not find all of them', async () => {
+    const own =
+      'a process that a program leaves can outlive its job: the ProctrackType of Slurm is not proctrack/cgroup';
+    const asRoot = 'jobs run as root: what isolates runs from their nodes is the container tool alone';
+    for (const [type, container, isRoot, expected] of [
+      ['linuxproc', { script: '/container' }, false, [own]],
+      ['linuxproc', 'enroot', false, [own]],
+      ['linuxproc', 'apptainer', false, []],
+      ['linuxproc', { script: '/container' }, true, [asRoot]],
+      ['cgroup', { script: '/container' }, false, []],
+    ] as const) {
+      const shown = `#!/bin/sh\necho 'ProctrackType           = proctrack/${type}'\n`;
+      writeFileSync(join(base, 'bin', 'scontrol'), shown);
+      const log = new MemoryLog();
+      const settings = { ...options.settings, container };
+      const another = new SlurmEngine({ ...options, settings, log, isRoot });
+      await another.open();
+      await another.close();
+      assert.deepEqual(
+        log.warnings.map(({ message }) => message),
+        expected,
+      );
+    }
   });
 
   test('waits for a command of Slurm that is being replaced', async () => {

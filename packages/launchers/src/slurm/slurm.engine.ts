@@ -61,6 +61,8 @@ export interface SlurmEngineOptions {
   readonly env: NodeJS.ProcessEnv;
   /** Between SIGTERM and SIGKILL; default: that of `stop_grace_s`, which Slurm's jobs do not support. */
   readonly graceSeconds?: number;
+  /** Whether jobs run as root; default: whether this process does. */
+  readonly isRoot?: boolean;
 }
 
 /** The settings without those that may be absent for other runtimes. */
@@ -103,11 +105,23 @@ export class SlurmEngine implements Engine {
 
   async open(): Promise<void> {
     const { container: tool, imagesDir, partitions } = this.options.settings;
-    const problems = placeProblems(this.options.settings);
+    const { isRoot = process.getuid?.() === 0 } = this.options;
+    const problems = placeProblems(this.options.settings, isRoot);
     if (tool === null || problems.length > 0) throw new SettingsError(problems);
+    const hasOwnProcesses = isRoot || !(tool === 'enroot' || typeof tool === 'object');
+    if (isRoot && tool !== 'runc')
+      this.options.log.warn(
+        {},
+        'jobs run as root: what isolates runs from their nodes is the container tool alone',
+      );
     await this.folders.open();
     await checkVolumes(this.options.volumes, this.folders.root, this.options.log);
     this.place = { tool, imagesDir, partitions: await this.commands.findPartitions(partitions) };
+    if (!hasOwnProcesses && !(await this.commands.findsAllProcesses()))
+      this.options.log.warn(
+        {},
+        'a process that a program leaves can outlive its job: the ProctrackType of Slurm is not proctrack/cgroup',
+      );
     await this.jobs.fresh();
     await this.lookAtNodes();
     void this.jobs.repeat(this.options.settings.pollSeconds * 1000, () => this.jobs.fresh());
@@ -183,7 +197,7 @@ export class SlurmEngine implements Engine {
       try {
         if ((await this.folders.read(job)) === null)
           throw new EngineFault(`The folder of Slurm's job ${job.engineId} is gone, and its outputs with it`);
-        return await readOutputFile(join(this.folders.pathOf(job), CONTAINER_FOLDER, 'output.json'));
+        return await readOutputFile(this.folders.root, [attemptName(job), CONTAINER_FOLDER]);
       } catch (error) {
         if (error instanceof RunFault || error instanceof EngineFault) throw error;
         // The shared folder cannot be read now.
@@ -201,6 +215,9 @@ export class SlurmEngine implements Engine {
     await this.jobs.drop(key);
   }
 
+  /** The grace of Slurm's jobs is short. */
+  async kill(): Promise<void> {}
+
   capacity(): Resources {
     return this.resources;
   }
@@ -215,7 +232,10 @@ export class SlurmEngine implements Engine {
     return this.place;
   }
 
-  /** Ends the jobs of the attempt, and waits for their end. */
+  /**
+   * Ends the jobs of the attempt, and waits until they have left Slurm: until then, what a program has started may be at work in
+   * the folder.
+   */
   private async endJobs(key: JobKey): Promise<void> {
     const graceMs = (this.options.graceSeconds ?? 10) * 1000;
     const startedMs = performance.now();
@@ -225,13 +245,13 @@ export class SlurmEngine implements Engine {
       await this.jobs.fresh();
       const { waiting, others } = this.jobs.liveJobs(key);
       await this.commands.cancelPending(waiting);
+      if (waiting.length === 0 && others.length === 0) return;
       const folder = await inFolder(() => this.folders.read(key));
-      // The job script writes its exit record last.
-      if (waiting.length === 0 && (others.length === 0 || (folder?.exit ?? null) !== null)) return;
       const elapsedMs = performance.now() - startedMs;
       // A script that has not begun gets no signal that it could pass on.
       if ((folder?.takenBy ?? null) === null) await this.commands.cancelJobs(others);
-      else if (!hasSignalled) {
+      // One that has written its exit record, which it does last, needs none.
+      else if (!hasSignalled && (folder?.exit ?? null) === null) {
         await this.commands.signalScripts('TERM', others);
         hasSignalled = true;
       }

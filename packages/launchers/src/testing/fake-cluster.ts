@@ -38,6 +38,10 @@ export class FakeCluster {
   readonly submitted: string[] = [];
   /** Names of removed jobs. */
   readonly removals: string[] = [];
+  /** Names of jobs whose grace was cut short. */
+  readonly killed: string[] = [];
+  /** Called for each of these. */
+  onKill: (key: JobKey) => void = () => undefined;
   /** Whether the API does not answer: lists stay as they are. */
   isDown = false;
   /** Called for each submission; throws to refuse it. */
@@ -112,7 +116,7 @@ export class FakeCluster {
 /** The connection of one launcher to a fake cluster. */
 export class FakeEngine implements Engine {
   readonly name = 'kubernetes';
-  readonly capabilities = CAPABILITIES;
+  readonly capabilities = [...CAPABILITIES, 'stop_grace:3600'] as const;
   readonly tags = ['gpu-pool'];
   private readonly table = new JobTable();
   private stopWatching: () => void = () => undefined;
@@ -185,6 +189,11 @@ export class FakeEngine implements Engine {
     this.cluster.removals.push(nameOf(key));
     await this.cluster.onRemove(key);
     this.cluster.vanish(key.runId, key.attempt);
+  }
+
+  async kill(key: JobKey): Promise<void> {
+    this.cluster.killed.push(nameOf(key));
+    this.cluster.onKill(key);
   }
 
   capacity(): Resources {

@@ -11,6 +11,7 @@ export const SETTINGS: KubernetesSettings = {
   pullSecrets: [],
   priorityClass: null,
   tolerations: [],
+  mountImages: null,
   tags: new Map(),
   vramLabel: 'nvidia.com/gpu.memory',
   podTemplate: null,

@@ -66,7 +66,7 @@ export class JobOnNode {
     for (const [name, words] of Object.entries(TOOLS))
       node.stub(
         name,
-        `case $1 in pull | import | create | remove) exit 0 ;; esac\n{ ${words}; } >'${node.base}/got'`,
+        `case $1 in build) mkdir -p "$4"; exit ;; create) mkdir -p "$ENROOT_DATA_PATH/$3"; exit ;; import) exit ;; esac\n{ ${words}; } >'${node.base}/got'`,
       );
     return node;
   }

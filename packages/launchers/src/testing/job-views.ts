@@ -52,6 +52,7 @@ export function view(more: Partial<JobView>): JobView {
     pullGraceMs: 300_000,
     creationProblem: '',
     unmounted: null,
+    silence: null,
     ...more,
   };
 }

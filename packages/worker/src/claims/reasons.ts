@@ -1,3 +1,5 @@
+import { oneLine } from '@longshore/common/shown-text';
+
 /** Code points of a message; the service takes 500 UTF-16 units. */
 const MAX_LENGTH = 250;
 
@@ -18,7 +20,7 @@ export class Reasons<K extends string> {
 
   /** @param message one line for people, without secrets */
   set(key: K, message: string): void {
-    const clipped = [...message.replaceAll(/[\p{Cc}\p{Cs}\s]+/gu, ' ').trim()].slice(0, MAX_LENGTH).join('');
+    const clipped = [...oneLine(message)].slice(0, MAX_LENGTH).join('');
     if (this.messages.get(key) === clipped) return;
     this.messages.set(key, clipped);
     this.onChange();

@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
-import { errorText, oneLine } from '@longshore/common/errors';
+import { errorText } from '@longshore/common/errors';
+import { oneLine } from '@longshore/common/shown-text';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { WorkerSettings } from '../settings/worker-settings.js';
 import type { Gpu, Resources } from '../service-api/service-api.js';

@@ -2,17 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import fc from 'fast-check';
 import { failureMessage, clipMessage, failureSummary, MAX_MESSAGE_BYTES } from './failure-message.js';
-import { LogTail } from '../logs/run-log.js';
-
-test('keeps the last lines in order', () => {
-  fc.assert(
-    fc.property(fc.array(fc.string()), fc.integer({ min: 1, max: 25 }), (lines, size) => {
-      const tail = new LogTail(size);
-      for (const line of lines) tail.push(line);
-      assert.deepEqual(tail.lines(), lines.slice(-size));
-    }),
-  );
-});
 
 test('limits the message to 4 KiB of storable text that ends with the newest line', () => {
   fc.assert(
@@ -28,7 +17,7 @@ test('limits the message to 4 KiB of storable text that ends with the newest lin
   );
 });
 
-test('drops the oldest lines first, then the start of a line that is too long', () => {
+test('drops the oldest lines first, and of a line that is too long keeps the end', () => {
   const many = failureMessage(
     's',
     Array.from({ length: 20 }, (_, n) => `${n}`.padEnd(400, '.')),
@@ -36,6 +25,8 @@ test('drops the oldest lines first, then the start of a line that is too long', 
   assert.ok(many.includes('\n19.') && !many.includes('\n0.'));
   const long = failureMessage('s', [`start${'é'.repeat(5000)}end`]);
   assert.ok(long.endsWith('end') && !long.includes('start') && !long.includes('\uFFFD'));
+  const before = failureMessage('s', ['oldest', `${'.'.repeat(5000)} the reason`, 'bye']);
+  assert.ok(before.endsWith('. the reason\nbye') && !before.includes('oldest'));
 });
 
 test('says when the memory limit ended the container', () => {

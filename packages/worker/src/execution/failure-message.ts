@@ -10,7 +10,10 @@ export function failureSummary(exit: ContainerExit, ramMb: number): string {
   return `The container ended with exit code ${exit.exitCode}${why}`;
 }
 
-/** The summary and the container's last lines, clipped to 4 KiB: without the oldest lines, then without the start of the last one. */
+/** Less of a line says nothing, in bytes. */
+const MIN_PART = 64;
+
+/** The summary and the container's last lines, clipped to 4 KiB: without the oldest lines, and only the end of one that is too long. */
 export function failureMessage(summary: string, tail: readonly string[]): string {
   if (tail.length === 0) return `${summary}. It printed no lines besides events.`;
   const intro = `${summary}. Its last log lines:`;
@@ -19,7 +22,7 @@ export function failureMessage(summary: string, tail: readonly string[]): string
   for (const line of tail.map(storable).toReversed()) {
     const bytes = Buffer.byteLength(line) + 1;
     if (bytes > room) {
-      if (kept.length === 0) kept.push(lastBytes(line, room - 1));
+      if (room > MIN_PART) kept.push(`...${lastBytes(line, room - 4)}`);
       break;
     }
     kept.push(line);

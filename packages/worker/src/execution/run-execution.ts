@@ -12,6 +12,8 @@ import {
   type RunOwnership,
   type RunSecrets,
   type RunView,
+  type ContainerEngine,
+  type EndingRun,
   type EngineLoad,
   type Resources,
 } from '../service-api/service-api.js';
@@ -64,6 +66,8 @@ export abstract class RunExecution {
   private readonly watching = new AbortController();
   /** Whether a heartbeat was told that the attempt is lost. */
   private isToldLost = false;
+  private hasLost = false;
+  private readonly killing = new AbortController();
 
   constructor(
     private readonly shared: ExecutionParts,
@@ -90,6 +94,37 @@ export abstract class RunExecution {
     return !this.isToldLost;
   }
 
+  /** Whether the service has taken the attempt away: what is left is to end its program. */
+  get isLost(): boolean {
+    return this.hasLost;
+  }
+
+  /** The attempt as heartbeats list it while its program is being ended; null: it is not. */
+  get ending(): EndingRun | null {
+    const { attempt, claimed } = this;
+    return this.isToldLost && attempt !== null ? { id: claimed.id, attempt } : null;
+  }
+
+  /** Ends the program without the rest of its grace. */
+  kill(): void {
+    if (!this.isKilled) this.logger.info('killing the program');
+    this.killing.abort();
+  }
+
+  /** The worker shuts down, and waits no longer for the end of the program of a lost run. */
+  endNow(): void {
+    this.kill();
+  }
+
+  get isKilled(): boolean {
+    return this.killing.signal.aborted;
+  }
+
+  /** Aborted when the program gets no more time to end. */
+  protected get killed(): AbortSignal {
+    return this.killing.signal;
+  }
+
   /** Stops the execution if the service's answer to a heartbeat that listed it says that the attempt is lost. */
   onOwnership(run: RunOwnership): void {
     const why = lossReason(run, this.shared.context.workerId, this.attempt);
@@ -100,7 +135,10 @@ export abstract class RunExecution {
 
   /** Ends the execution early, at any step. */
   stop(reason: StopReason): void {
-    if (reason.kind === 'lost') this.sender.close('lost');
+    if (reason.kind === 'lost') {
+      this.hasLost = true;
+      this.sender.close('lost');
+    }
     if (reason.kind === 'key-refused') {
       this.sender.close('given-up');
       this.log.close();
@@ -272,6 +310,8 @@ export interface ExecutorHost extends ExecutionParts {
 export interface Executor {
   readonly name: string;
   readonly capabilities: readonly Capability[];
+  /** Null: it has none, or it is not known. */
+  readonly containerEngine: ContainerEngine | null;
   /** Tags that heartbeats announce beside those of the settings. */
   readonly tags: readonly string[];
   /** What is offered to runs at this moment. */

@@ -3,7 +3,15 @@ import { jsonText } from '@longshore/common/json/json-text';
 import type { WorkerContext } from '../worker-context.js';
 import { Backoff } from '@longshore/common/backoff';
 import { plainReport } from '../service-api/older-service.js';
-import type { EngineLoad, HeldRun, LostRun, Refusal, Resources } from '../service-api/service-api.js';
+import type {
+  ContainerEngine,
+  EndingRun,
+  EngineLoad,
+  HeldRun,
+  LostRun,
+  Refusal,
+  Resources,
+} from '../service-api/service-api.js';
 
 /** Limit of the inputs of all runs in a heartbeat, in characters of JSON. */
 const MAX_INPUTS_LENGTH = 64 * 1024;
@@ -19,6 +27,9 @@ export interface HeartbeatPlan {
   /** Longest pause after a failure, in whole milliseconds. */
   readonly maxPauseMs: number;
 }
+
+/** The service's limit of ending runs in a heartbeat. */
+const MAX_ENDING = 1000;
 
 const MAX_TIMEOUT_MS = 10_000;
 const MIN_MS = 10;
@@ -57,6 +68,12 @@ export interface HeartbeatOptions {
   readonly workerTimeoutSeconds: number;
   /** The runs of this worker, from the claim to the accepted final event. */
   readonly heldRuns: () => readonly HeldRun[];
+  /** Lost runs whose programs this worker is ending. */
+  readonly endingRuns: () => readonly EndingRun[];
+  /** Null: there is none. */
+  readonly containerEngine: ContainerEngine | null;
+  /** Called when the service says that the program of one of `endingRuns` is to be killed. @returns whether that is new */
+  readonly onKilled: (run: EndingRun) => boolean;
   /** Called when the service says that a run of `heldRuns` is lost. */
   readonly onLost: (run: HeldRun, lost: LostRun) => void;
   /** Called after the first accepted heartbeat. */
@@ -68,7 +85,8 @@ export interface HeartbeatOptions {
 }
 
 type HeartbeatResult =
-  | { readonly kind: 'accepted'; readonly hasLost: boolean }
+  /** `hasNews`: of a run that is lost or to be killed. */
+  | { readonly kind: 'accepted'; readonly hasNews: boolean }
   /** Aborted while the service held it. */
   | { readonly kind: 'replaced' }
   | { readonly kind: 'failed'; readonly retryAfterSeconds?: number };
@@ -125,7 +143,7 @@ export class HeartbeatLoop {
     while (!signal.aborted) {
       this.wakeUp = new AbortController();
       const runs = this.options.heldRuns();
-      const waitSeconds = isAnswered && runs.length > 0 ? this.plan().waitSeconds : 0;
+      const waitSeconds = isAnswered && this.hasRuns(runs) ? this.plan().waitSeconds : 0;
       const startedAtMs = clock.nowMs();
       const result = await this.send(runs, waitSeconds, signal);
       isAnswered = result.kind === 'accepted';
@@ -150,14 +168,17 @@ export class HeartbeatLoop {
     return this.tells ? plan : { ...plan, waitSeconds: 0 };
   }
 
-  private pauseAfter({ hasLost }: { hasLost: boolean }, waitSeconds: number, startedAtMs: number): number {
+  private hasRuns(held: readonly HeldRun[]): boolean {
+    return held.length > 0 || this.options.endingRuns().length > 0;
+  }
+
+  private pauseAfter({ hasNews }: { hasNews: boolean }, waitSeconds: number, startedAtMs: number): number {
     const plan = this.plan();
     if (plan.waitSeconds === 0) return plan.intervalMs;
-    const isIdle = this.options.heldRuns().length === 0;
-    if (isIdle) return plan.waitSeconds * 1000;
+    if (!this.hasRuns(this.options.heldRuns())) return plan.waitSeconds * 1000;
     const tookMs = this.context.clock.nowMs() - startedAtMs;
     // An early answer without a lost run: the service cannot hold the heartbeat.
-    const isEarly = waitSeconds > 0 && !hasLost && tookMs < waitSeconds * 1000 * FULL_WAIT;
+    const isEarly = waitSeconds > 0 && !hasNews && tookMs < waitSeconds * 1000 * FULL_WAIT;
     return isEarly ? plan.intervalMs : 0;
   }
 
@@ -177,7 +198,7 @@ export class HeartbeatLoop {
     shutdown: AbortSignal,
   ): Promise<HeartbeatResult> {
     const { api, logger, workerId, obstacles, inabilities } = this.context;
-    const { resources, load, tags, capabilities } = this.options;
+    const { resources, load, tags, capabilities, containerEngine } = this.options;
     const timeoutMs = waitSeconds * 1000 + this.plan().timeoutMs;
     const runningOps = listHeldRuns(runs, this.withInputs ? MAX_INPUTS_LENGTH : 0);
     const { signal, answered } = this.interruptible(waitSeconds, shutdown);
@@ -192,12 +213,14 @@ export class HeartbeatLoop {
       notClaiming,
       unable,
       runningOps,
+      endingOps: this.options.endingRuns().slice(0, MAX_ENDING),
+      containerEngine,
     };
     const sent = this.isPlain ? plainReport(report) : report;
     const answer = await api.heartbeat(sent, { waitSeconds, timeoutMs, signal });
     answered.abort();
     if (answer.kind === 'ok') {
-      const { workerTimeoutSeconds, maxBodyBytes, lostRuns } = answer.value;
+      const { workerTimeoutSeconds, maxBodyBytes, lostRuns, killedRuns } = answer.value;
       this.workerTimeoutSeconds = workerTimeoutSeconds ?? this.workerTimeoutSeconds;
       this.bodyLimit = maxBodyBytes;
       this.tells = lostRuns !== null;
@@ -210,7 +233,8 @@ export class HeartbeatLoop {
         const run = byId.get(lost.id);
         if (run !== undefined) this.options.onLost(run, lost);
       }
-      return { kind: 'accepted', hasLost: (lostRuns ?? []).length > 0 };
+      const killed = killedRuns.filter((run) => this.options.onKilled(run));
+      return { kind: 'accepted', hasNews: killed.length > 0 || (lostRuns ?? []).length > 0 };
     }
     if (signal.aborted) return { kind: 'replaced' };
     if (answer.kind === 'refused') {

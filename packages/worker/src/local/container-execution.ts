@@ -17,7 +17,10 @@ import { ENGINE_WARNING } from '../logs/log-events.js';
 import { runSpec } from '../execution/run-spec.js';
 import { retryCleanup } from '../execution/retry-cleanup.js';
 import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
-import type { ClaimedRun, RunSecrets } from '../service-api/service-api.js';
+import type { ClaimedRun, RunSecrets, RunView } from '../service-api/service-api.js';
+
+/** A pull that takes longer is told on the timeline, in milliseconds. */
+const LONG_PULL_MS = 2_000;
 
 /** Dependencies of all executions on this machine. */
 export interface ContainerParts extends ExecutionParts {
@@ -61,6 +64,7 @@ export class ContainerExecution extends RunExecution {
     pulled.catch(() => undefined);
     try {
       const view = await this.prepare();
+      void this.reportPull(view, pulled);
       const { gpuIds, secrets, image } = await this.stopSignal.abortable(pulled);
       await this.reportStart(gpusPayload(gpuIds, constraints.gpus > 0));
       return await this.trace.step('container', (step) => {
@@ -97,11 +101,13 @@ export class ContainerExecution extends RunExecution {
     const { container } = this;
     if (container !== null) {
       const cleanup = { ...this.parts.context, logger: this.logger };
-      await retryCleanup(
-        'stop the container',
-        () => container.stop(this.claimed.container.stop_grace_s),
-        cleanup,
-      );
+      const end = (graceSeconds: number): Promise<void> =>
+        retryCleanup('stop the container', () => container.stop(graceSeconds), cleanup);
+      const { killed } = this;
+      const onKill = (): void => void end(0);
+      killed.addEventListener('abort', onKill, { once: true });
+      await end(killed.aborted ? 0 : this.claimed.container.stop_grace_s);
+      killed.removeEventListener('abort', onKill);
       // The next start of the worker removes one that remains.
       await retryCleanup('remove the container', () => container.remove(), cleanup);
     }
@@ -150,6 +156,17 @@ export class ContainerExecution extends RunExecution {
     const advice =
       'With SERVICE_SCHEDULER=fit the service gives runs only to workers that have the resources';
     return new Unsuitable(`${unmet}. ${advice}`, lost);
+  }
+
+  /** Reports that the image is being pulled: at once if the run must start in time, else if it takes long. Never rejects. */
+  private async reportPull({ mustStartInTime }: RunView, pulled: Promise<unknown>): Promise<void> {
+    const over = new AbortController();
+    const onOver = (): void => over.abort();
+    pulled.then(onOver, onOver);
+    await Promise.race([pulled, this.capacity?.granted]).catch(onOver);
+    if (!mustStartInTime) await this.parts.context.clock.sleep(LONG_PULL_MS, over.signal);
+    if (over.signal.aborted || this.stopSignal.signal.aborted) return;
+    void this.sender.push({ type: 'PREPARING', msg: `Pulling the image ${this.claimed.image}` });
   }
 
   private async runContainer(spec: ContainerSpec, step: TracedStep): Promise<Outcome> {

@@ -7,7 +7,7 @@ import { repeat } from '../process/clock.js';
 import { EnginePause } from '../claims/engine-pause.js';
 import type { Executor, ExecutorHost, RunExecution } from '../execution/run-execution.js';
 import type { Runtime } from '../runtime/runtime.js';
-import type { ClaimedRun, EngineLoad, Resources } from '../service-api/service-api.js';
+import type { ClaimedRun, ContainerEngine, EngineLoad, Resources } from '../service-api/service-api.js';
 import { ContainerExecution, type ContainerParts } from './container-execution.js';
 import { LeftoverCleanup } from './leftover-cleanup.js';
 
@@ -37,6 +37,7 @@ export interface LocalExecutorOptions {
 export class LocalExecutor implements Executor {
   readonly name: string;
   readonly capabilities: readonly Capability[];
+  readonly containerEngine: ContainerEngine | null;
   readonly tags = [];
   private readonly queue: CapacityQueue;
   private readonly enginePause: EnginePause;
@@ -54,6 +55,7 @@ export class LocalExecutor implements Executor {
     const { runtime, resources, maxRuns, readGpus, gpuIds } = options;
     this.name = runtime.name;
     this.capabilities = runtime.capabilities;
+    this.containerEngine = runtime.containerEngine;
     this.offered = { ...resources, gpus: [] };
     this.queue = new CapacityQueue(new Capacity(this.offered, maxRuns ?? MOST_RUNS), onCapacityFreed);
     this.enginePause = new EnginePause({

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import fc from 'fast-check';
-import { MAX_EVENT_LINE, parseLogEvent } from './log-events.js';
+import { LineJoiner, MAX_EVENT_LINE, parseLogEvent } from './log-events.js';
 
 const EVENTS: [string, unknown][] = [
   ['{"type":"PROGRESS","msg":0}', { type: 'PROGRESS', msg: 0 }],
@@ -75,4 +75,19 @@ test('reads every valid event and ignores every other line', () => {
     }),
   );
   fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => assert.equal(parseLogEvent(text), null)));
+});
+
+test('a line is an event in its last state, after a bar of any length that was written over', () => {
+  const joiner = new LineJoiner();
+  const bar = '\r 50 % ####'.repeat(MAX_EVENT_LINE / 8);
+  const event = '{"type":"NOTE","msg":"done"}';
+  const joined = [
+    joiner.add({ stream: 'stdout', text: bar, part: 'start' }),
+    joiner.add({ stream: 'stdout', text: `${bar}\r`, part: 'rest' }),
+    joiner.add({ stream: 'stdout', text: `\u001b[2K${event}`, part: 'end' }),
+    joiner.add({ stream: 'stdout', text: `50 %\r${event}\r` }),
+    joiner.add({ stream: 'stdout', text: `50 % ${event}` }),
+  ].map((one) => one && [parseLogEvent(one.plain), one.isTooLong]);
+  const read = { type: 'NOTE', msg: 'done' };
+  assert.deepEqual(joined, [null, null, [read, false], [read, false], [null, false]]);
 });

@@ -1,5 +1,6 @@
 import { EVENT_TYPES } from '@longshore/client/constants';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
+import { lastState, shownLine, writesOver } from '@longshore/common/shown-text';
 import { readStorable } from '../runtime/storable-json.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
 import type { RunEvent } from '../service-api/service-api.js';
@@ -114,10 +115,8 @@ function isPercentage(value: unknown): boolean {
 
 /** A line whose last part has arrived. */
 export interface JoinedLine {
-  /** As it was printed. All of it, or its begin: {@link MAX_EVENT_LINE} units at least. */
+  /** As it was printed, in its last state. All of it, or its begin: {@link MAX_EVENT_LINE} units at least. */
   readonly plain: string;
-  /** As much of it without values of secrets. */
-  readonly text: string;
   /** The last part of the printed line. */
   readonly end: string;
   /** Whether the line is longer than an event may be. */
@@ -127,21 +126,23 @@ export interface JoinedLine {
 /** Joins the parts of the lines of one stream, in bounded memory. */
 export class LineJoiner {
   private plain = '';
-  private text = '';
   private length = 0;
 
   /** @returns null until the line ends */
   add({ text, plain = text, part }: MaskedLine): JoinedLine | null {
-    if (this.length <= MAX_EVENT_LINE) {
-      this.plain += plain;
-      this.text += text;
-    }
-    this.length += plain.length;
+    // As most lines are.
+    if (part === undefined && !plain.includes('\r'))
+      return { plain, end: plain, isTooLong: plain.length > MAX_EVENT_LINE };
+    const state = lastState(plain, true);
+    if (writesOver(state)) this.plain = '';
+    if (this.plain === '') this.length = 0;
+    if (this.length <= MAX_EVENT_LINE) this.plain += state;
+    this.length += state.length;
     if (part === 'start' || part === 'rest') return null;
-    const line = { plain: this.plain, text: this.text, end: plain, isTooLong: this.length > MAX_EVENT_LINE };
+    // A program that has removed its progress bar may have left sequences that do so.
+    const shown = this.plain.includes('\r') ? shownLine(this.plain) : this.plain;
+    const line = { plain: shown, end: state, isTooLong: this.length > MAX_EVENT_LINE };
     this.plain = '';
-    this.text = '';
-    this.length = 0;
     return line;
   }
 }

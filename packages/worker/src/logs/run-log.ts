@@ -6,6 +6,7 @@ import { errorText } from '@longshore/common/errors';
 import { EventCap, type EventLimits, EventForwarder, type RecordedEvents } from './event-forwarder.js';
 import { maskedEvent, parseLogEvent, tooLongEvent, LineJoiner, type JoinedLine } from './log-events.js';
 import { LogShipper } from './log-shipper.js';
+import { keptText, LogTail } from './log-tail.js';
 import type { LogLine } from '../runtime/runtime.js';
 import { maskLines } from '../secrets/mask-lines.js';
 import type { RunEvent } from '../service-api/service-api.js';
@@ -28,9 +29,6 @@ const SLICE_MS = 10;
 
 /** Longest part of a container's line in the worker's own log, in UTF-16 units. */
 const MAX_LOGGED = 2000;
-
-/** Longest part of a line that `LogTail` keeps, in UTF-16 units. */
-const MAX_KEPT = 4096;
 
 /** Receives the events of a log. */
 export interface EventSink {
@@ -89,7 +87,7 @@ export class RunLog {
     return this.reading;
   }
 
-  /** The last lines of the container, without events. */
+  /** The last lines of the container as its log shows them, without events. */
   lastLines(): string[] {
     return this.tail.lines();
   }
@@ -139,19 +137,22 @@ export class RunLog {
     const joiners = { stdout: new LineJoiner(), stderr: new LineJoiner() };
     let sliceEnd = performance.now() + SLICE_MS;
     for await (const read of maskLines(lines, sink.mask)) {
-      const { stream, text, part } = read;
+      const { stream, part } = read;
+      const isContinued = part === 'rest' || part === 'end';
+      const text = keptText(read.text, isContinued);
       if (logger.isLevelEnabled('debug')) {
         logger.debug({ stream, line: text.slice(0, MAX_LOGGED) }, 'container log');
       }
       const atMs = this.context.clock.epochMs();
-      const isContinued = part === 'rest' || part === 'end';
       // The end of a line may come after all of its text.
       if (this.shipper?.takesLines === false) await this.shipper.untilTakesLines();
       if (part !== 'end' || text !== '') this.shipper?.push({ atMs, stream, text, isContinued });
       const line = joiners[stream].add(read);
       const event = line === null ? null : await eventOf(line, sink.mask);
-      if (line !== null && event === null) this.tail.push(line.text);
-      await events.forward(event, line?.text ?? text, this.shipper);
+      // A part is there before it is known what its line is.
+      if (event === null || part !== undefined) this.tail.add(stream, text, part);
+      if (event !== null && part !== undefined) this.tail.dropLine(stream);
+      await events.forward(event, line?.plain ?? text, this.shipper);
       // Buffered lines arrive without returning to the event loop.
       if (performance.now() >= sliceEnd) {
         await yieldToEventLoop();
@@ -171,25 +172,6 @@ export class RunLog {
 /** The event that a line is, or that tells that it is dropped; null: the line is none. */
 function eventOf({ plain, end, isTooLong }: JoinedLine, mask: SecretMask): Promise<RunEvent | null> {
   return maskedEvent(isTooLong ? tooLongEvent(plain, end) : parseLogEvent(plain), mask);
-}
-
-/** The last lines of a log, in a ring buffer. */
-export class LogTail {
-  private readonly ring: string[] = [];
-  private next = 0;
-
-  constructor(private readonly size = 20) {}
-
-  push(line: string): void {
-    // A slice would keep the whole text in memory; a copy does not.
-    this.ring[this.next] = line.length > MAX_KEPT ? Buffer.from(line.slice(0, MAX_KEPT)).toString() : line;
-    this.next = (this.next + 1) % this.size;
-  }
-
-  /** Oldest first. */
-  lines(): string[] {
-    return [...this.ring.slice(this.next), ...this.ring.slice(0, this.next)];
-  }
 }
 
 /** Logs of ended runs that are still being shipped. */

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, it } from 'vitest';
+import { SettingsError } from '@longshore/common/settings/setting';
 import { FakeDockerEngine, silence } from '../testing/fake-docker-engine.js';
 import { MemoryLog } from '../testing/container-spec.js';
 import { loadWorkerSettings } from '../settings/worker-settings.js';
@@ -86,6 +87,80 @@ describe('choice of the runtime', () => {
       choose({ SERVICE_WORKER_RUNTIME: 'docker', DOCKER_HOST: 'ssh://x' }),
       /DOCKER_HOST must look like/,
     );
+  });
+
+  it('warns of a runc with known weaknesses, or refuses it, by the choice of the operator', async () => {
+    const components = [
+      { Name: 'Engine', Version: '20.10.24+dfsg1' },
+      { Name: 'runc', Version: '1.1.12+ds1' },
+    ];
+    const known = 'CVE-2025-31133, CVE-2025-52565, CVE-2025-52881';
+    engine.version = { Version: '20.10.24+dfsg1', Components: components };
+    const log = new MemoryLog();
+    const { containerEngine } = await choose(here(), log);
+    assert.deepEqual(containerEngine, {
+      name: 'docker',
+      version: '20.10.24+dfsg1',
+      runtime: 'runc',
+      runtime_version: '1.1.12+ds1',
+    });
+    const { message = '' } = log.warnings[0] ?? {};
+    assert.ok(message.startsWith('runc 1.1.12+ds1 has known weaknesses'), message);
+    assert.ok(message.includes(known) && message.includes('docs/security.md#'), message);
+    await assert.rejects(choose({ ...here(), SERVICE_WORKER_OLD_ENGINE: 'refuse' }), (error) => {
+      assert.ok(error instanceof SettingsError);
+      assert.match(error.message, /^SERVICE_WORKER_OLD_ENGINE=refuse: runc 1\.1\.12\+ds1 .*CVE-2025-31133/);
+      return true;
+    });
+    // Nothing is known against others.
+    const other = { ...here(), SERVICE_WORKER_OLD_ENGINE: 'refuse', SERVICE_WORKER_OCI_RUNTIME: 'runsc' };
+    const { containerEngine: chosen } = await choose(other);
+    assert.deepEqual([chosen?.runtime, chosen?.runtime_version], ['runsc', null]);
+  });
+
+  it('reads the versions of Podman, and warns of a version that cannot be compared', async () => {
+    engine.version = {
+      Version: '4.3.1',
+      Components: [
+        { Name: 'Podman Engine', Version: '4.3.1' },
+        { Name: 'OCI Runtime (crun)', Version: 'crun version 1.8.1\ncommit: f8a096be' },
+      ],
+    };
+    engine.info = { ...engine.info, DefaultRuntime: 'crun', Runtimes: { crun: {} } };
+    const { containerEngine } = await choose(here());
+    assert.deepEqual(containerEngine, {
+      name: 'podman',
+      version: '4.3.1',
+      runtime: 'crun',
+      runtime_version: '1.8.1',
+    });
+    engine.info = { ...engine.info, DefaultRuntime: 'runc' };
+    engine.version = { Version: '1', Components: [{ Name: 'runc', Version: '1.0-of-ours' }] };
+    const log = new MemoryLog();
+    await choose(here(), log);
+    assert.match(log.warnings[0]?.message ?? '', /^the version of runc cannot be compared/);
+  });
+
+  it('does not start with an OCI runtime that the engine does not have, and says which it has', async () => {
+    await assert.rejects(choose({ ...here(), SERVICE_WORKER_OCI_RUNTIME: 'kata' }), (error) => {
+      assert.ok(error instanceof SettingsError);
+      assert.equal(
+        error.message,
+        "SERVICE_WORKER_OCI_RUNTIME: the container engine does not have the runtime 'kata'; it has runc, runsc",
+      );
+      return true;
+    });
+  });
+
+  it('announces longer graces only where the operator allows them', async () => {
+    const graces = async (env: NodeJS.ProcessEnv) =>
+      (await choose({ ...here(), ...env })).capabilities.filter((name) => name.startsWith('stop_grace:'));
+    assert.deepEqual(await graces({}), []);
+    assert.deepEqual(await graces({ SERVICE_WORKER_MAX_GRACE_S: '1800' }), [
+      'stop_grace:900',
+      'stop_grace:1800',
+    ]);
+    await assert.rejects(graces({ SERVICE_WORKER_MAX_GRACE_S: '60' }), /must be one of 300, 900, 1800, 3600/);
   });
 
   it('does not wait for an engine that accepts and does not answer', async () => {

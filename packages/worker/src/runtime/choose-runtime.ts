@@ -54,6 +54,7 @@ export async function chooseRuntime(choice: RuntimeChoice): Promise<Runtime> {
     imageBudget: { maxAgeMs, maxBytes },
     user: choice.containerUser,
   });
+  await docker.checkEngine(choice.oldEngine);
   await docker.checkNetworks();
   await docker.checkVolumes();
   return docker;

@@ -3,7 +3,7 @@ import type { Capability } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { Constraints } from '../service-api/constraints.js';
-import type { CarriedOptions, RegistryLogin, Unable } from '../service-api/service-api.js';
+import type { CarriedOptions, ContainerEngine, RegistryLogin, Unable } from '../service-api/service-api.js';
 import { readTimestamp } from '@longshore/common/json/read-timestamp';
 
 /** What engines of containers, Docker and Kubernetes, do for a run. */
@@ -90,7 +90,7 @@ export interface RunningContainer {
   readonly exit: Promise<ContainerExit>;
   /** Complete once `exit` has resolved, if the engine says them. */
   times(): ContainerTimes;
-  /** Asks the container to end, and kills it after `graceSeconds`. Idempotent. */
+  /** Asks the container to end, and kills it after `graceSeconds`. A later call may shorten that. Idempotent. */
   stop(graceSeconds: number): Promise<void>;
   /**
    * The output file of an ended container that is not removed yet; null when there is none.
@@ -108,6 +108,8 @@ export interface RunningContainer {
 export interface Runtime {
   readonly name: 'docker' | 'process';
   readonly capabilities: readonly Capability[];
+  /** Null: there is none, or it is not known. */
+  readonly containerEngine: ContainerEngine | null;
   /**
    * Keeps an image on this machine for a claimed run, from its pull on.
    * @returns ends that; idempotent

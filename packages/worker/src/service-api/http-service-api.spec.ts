@@ -27,12 +27,14 @@ describe('a heartbeat', () => {
     notClaiming: [{ reason: 'draining', message: 'm' }] as const,
     unable: [{ ability: 'gpus', message: 'n' }] as const,
     runningOps: [{ id: 'r', image: 'i', inputs: { a: 1 }, constraints: ASKED, attempt: 2 }],
+    endingOps: [{ id: 'e', attempt: 3 }],
+    containerEngine: { name: 'docker', version: '20.10', runtime: 'kata', runtime_version: null },
   };
 
   test('tells all of a worker, and is answered with the worker timeout and the limit of bodies', async () => {
     const headers = { 'X-Worker-Timeout': '7.5', 'X-Max-Body-Bytes': '1048576' };
     const service = new StubService(() => Response.json({ id: WORKER }, { headers }));
-    const value = { workerTimeoutSeconds: 7.5, maxBodyBytes: 1_048_576, lostRuns: null };
+    const value = { workerTimeoutSeconds: 7.5, maxBodyBytes: 1_048_576, lostRuns: null, killedRuns: [] };
     assert.deepEqual(await service.api.heartbeat(REPORT, CALL), { kind: 'ok', value });
     assert.equal(service.received[0]?.route, 'POST /workers/heartbeat');
     assert.equal(service.received[0]?.headers.get('X-API-Key'), 'secret');
@@ -43,8 +45,10 @@ describe('a heartbeat', () => {
         tags: ['fast'],
         capabilities: ['env', 'registry'],
         engine: { name: 'slurm', pending: 1, running: 2 },
+        container_engine: { name: 'docker', version: '20.10', runtime: 'kata' },
         not_claiming: [{ reason: 'draining', message: 'm' }],
         unable: [{ ability: 'gpus', message: 'n' }],
+        ending_ops: [{ id: 'e', attempt: 3 }],
         running_ops: [{ id: 'r', image: 'i', inputs: { a: 1 }, constraints: CONSTRAINTS, attempt: 2 }],
       },
     ]);
@@ -54,17 +58,18 @@ describe('a heartbeat', () => {
     for (const odd of ['soon', '0', '-1', 'Infinity', '']) {
       const headers = { 'X-Worker-Timeout': odd, 'X-Max-Body-Bytes': odd };
       const { api } = new StubService(() => Response.json({ id: WORKER }, { headers }));
-      const unknown = { workerTimeoutSeconds: null, maxBodyBytes: null, lostRuns: null };
+      const unknown = { workerTimeoutSeconds: null, maxBodyBytes: null, lostRuns: null, killedRuns: [] };
       assert.deepEqual(await api.heartbeat(REPORT, CALL), { kind: 'ok', value: unknown });
     }
   });
 
-  test('that waits reads the lost runs, and ignores what has another shape', async () => {
+  test('that waits reads the lost runs and those to be killed, and ignores what has another shape', async () => {
     const lost = { id: 'r', state: 'PENDING', attempt: 3, worker_id: null };
     const others = [5, null, { ...lost, attempt: 'x' }, { ...lost, id: 7 }, { id: 'r' }];
     const { api, received } = new StubService({
       id: 'w',
       lost_ops: [lost, { ...lost, worker_id: 'b' }, ...others],
+      kill_ops: [{ id: 'k', attempt: 2 }, { id: 'k' }, null],
     });
     const answer = await api.heartbeat(IDLE_REPORT, { ...CALL, waitSeconds: 7 });
     const read = { id: 'r', state: 'PENDING', currentAttempt: 3 };
@@ -72,6 +77,7 @@ describe('a heartbeat', () => {
       { ...read, workerId: null },
       { ...read, workerId: 'b' },
     ]);
+    assert.deepEqual(answer.kind === 'ok' && answer.value.killedRuns, [{ id: 'k', attempt: 2 }]);
     assert.equal(received[0]?.route, 'POST /workers/heartbeat?wait=7');
   });
 });

@@ -1,17 +1,26 @@
 import { createLongshoreClient, type LongshoreClient, type Schemas } from '@longshore/client';
 import { EXACT_JSON } from '@longshore/common/json/json-text';
-import { isJsonObject } from '@longshore/common/json/json-value';
+import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { Semaphore } from '@longshore/common/semaphore';
 import { toWireConstraints } from './constraints.js';
 import { withoutRefused } from './older-service.js';
-import { readClaimedRun, readKey, readLostRun, readRun, readSecrets, readTimeline } from './read-answers.js';
+import {
+  readClaimedRun,
+  readEndingRun,
+  readKey,
+  readLostRun,
+  readRun,
+  readSecrets,
+  readTimeline,
+} from './read-answers.js';
 import { ask, NOT_MODIFIED, type TransferLimits } from './service-answer.js';
 import type {
   Answer,
   ChunkAddress,
   ClaimCall,
   ClaimedRun,
+  ContainerEngine,
   HeartbeatAnswer,
   HeartbeatCall,
   HeartbeatReport,
@@ -75,9 +84,11 @@ export class HttpServiceApi implements ServiceApi {
   }
 
   heartbeat(
-    { workerId, resources, load, tags, capabilities, notClaiming, unable, runningOps }: HeartbeatReport,
+    report: HeartbeatReport,
     { waitSeconds, timeoutMs, signal }: HeartbeatCall,
   ): Promise<Answer<HeartbeatAnswer>> {
+    const { workerId, resources, load, tags, capabilities, notClaiming, unable } = report;
+    const { runningOps, endingOps } = report;
     // An older service refuses an unknown query parameter.
     const query: { wait?: number } = waitSeconds > 0 ? { wait: waitSeconds } : {};
     const body: Schemas['HeartbeatRequest'] = {
@@ -94,6 +105,7 @@ export class HttpServiceApi implements ServiceApi {
       tags: [...tags],
       ...(capabilities.length === 0 ? {} : { capabilities: [...capabilities] }),
       ...(load === null ? {} : { engine: load }),
+      ...(report.containerEngine === null ? {} : { container_engine: toWireEngine(report.containerEngine) }),
       ...(notClaiming.length === 0 ? {} : { not_claiming: [...notClaiming] }),
       ...(unable.length === 0 ? {} : { unable: [...unable] }),
       running_ops: runningOps.map(({ id, image, inputs, constraints, attempt }) => ({
@@ -103,6 +115,7 @@ export class HttpServiceApi implements ServiceApi {
         constraints: toWireConstraints(constraints),
         ...(attempt === null ? {} : { attempt }),
       })),
+      ...(endingOps.length === 0 ? {} : { ending_ops: [...endingOps] }),
     };
     return this.ask(
       // A late answer is none: the worker timeout counts.
@@ -110,12 +123,13 @@ export class HttpServiceApi implements ServiceApi {
       (init) => this.client.POST('/workers/heartbeat', { params: { query }, body, ...init }),
       (worker, response) => {
         if (!isJsonObject(worker) || worker['id'] !== workerId) return null;
-        const lost = worker['lost_ops'];
+        const { lost_ops: lost, kill_ops: killed }: JsonObject = worker;
         this.isOlder = !Array.isArray(lost);
         return {
           workerTimeoutSeconds: readPositive(response.headers, 'X-Worker-Timeout'),
           maxBodyBytes: readPositive(response.headers, 'X-Max-Body-Bytes'),
           lostRuns: Array.isArray(lost) ? lost.flatMap(readLostRun) : null,
+          killedRuns: Array.isArray(killed) ? killed.flatMap(readEndingRun) : [],
         };
       },
     );
@@ -297,4 +311,12 @@ function traceHeaders(trace: TraceContext | null): Readonly<Record<string, strin
   if (trace === null) return {};
   const { traceparent, tracestate } = trace;
   return { traceparent, ...(tracestate === null ? {} : { tracestate }) };
+}
+
+/** The version of the runtime only where it is known: null is no text. */
+function toWireEngine({
+  runtime_version: version,
+  ...engine
+}: ContainerEngine): NonNullable<Schemas['HeartbeatRequest']['container_engine']> {
+  return { ...engine, ...(version === null ? {} : { runtime_version: version }) };
 }

@@ -13,7 +13,15 @@ export function plainReport(report: HeartbeatReport): HeartbeatReport {
     constraints: plainConstraints(run.constraints),
     attempt: null,
   }));
-  return { ...report, load: null, capabilities: [], notClaiming: [], unable: [], runningOps };
+  const more = {
+    load: null,
+    capabilities: [],
+    notClaiming: [],
+    unable: [],
+    endingOps: [],
+    containerEngine: null,
+  };
+  return { ...report, ...more, runningOps };
 }
 
 /** Whole cores, memory and one GPU. */

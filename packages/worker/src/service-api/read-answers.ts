@@ -4,6 +4,7 @@ import { readTraceContext } from '@longshore/common/tracing/trace-context';
 import { readConstraints } from './constraints.js';
 import type {
   ClaimedRun,
+  EndingRun,
   KeyView,
   LostRun,
   RunContainer,
@@ -33,6 +34,7 @@ export function readRun(run: unknown, runId: string): RunView | null {
     constraints,
     container,
     selector: selector ?? [],
+    mustStartInTime: isJsonObject(run['timeouts']) && typeof run['timeouts']['start_within_s'] === 'number',
     trace: readTraceContext(run['traceparent'], undefined),
   };
 }
@@ -58,6 +60,13 @@ export function readLostRun(op: unknown): LostRun[] {
   const { id, state, attempt: currentAttempt, worker_id: workerId } = op;
   if (typeof id !== 'string' || typeof state !== 'string' || typeof currentAttempt !== 'number') return [];
   return [{ id, state, currentAttempt, workerId: typeof workerId === 'string' ? workerId : null }];
+}
+
+/** Empty: not an attempt of the documented shape. */
+export function readEndingRun(op: unknown): EndingRun[] {
+  if (!isJsonObject(op)) return [];
+  const { id, attempt } = op;
+  return typeof id === 'string' && typeof attempt === 'number' ? [{ id, attempt }] : [];
 }
 
 /** Null: not of the documented shape. */

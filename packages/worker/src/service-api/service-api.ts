@@ -42,6 +42,24 @@ export interface EngineLoad {
   readonly running: number;
 }
 
+/** The container engine of a worker, as heartbeats say it. */
+export interface ContainerEngine {
+  /** `docker` or `podman`. */
+  readonly name: string;
+  readonly version: string;
+  /** The OCI runtime that containers get. */
+  readonly runtime: string;
+  /** Null: the engine does not tell it. */
+  readonly runtime_version: string | null;
+}
+
+/** An attempt that a worker has lost and whose program it is ending. */
+export interface EndingRun {
+  readonly id: string;
+  /** 1-based. */
+  readonly attempt: number;
+}
+
 /** Why a worker does not claim at present. `draining`: it shuts down; `disk_full`: the engine is paused for want of space. */
 export interface NotClaiming {
   readonly reason: Schemas['NotClaimingReason'];
@@ -115,6 +133,9 @@ export interface HeartbeatReport {
   readonly notClaiming: readonly NotClaiming[];
   readonly unable: readonly Unable[];
   readonly runningOps: readonly HeldRun[];
+  readonly endingOps: readonly EndingRun[];
+  /** Null: there is none. */
+  readonly containerEngine: ContainerEngine | null;
 }
 
 export interface HeartbeatCall {
@@ -133,6 +154,8 @@ export interface HeartbeatAnswer {
   readonly maxBodyBytes: number | null;
   /** The reported runs that this worker has lost; null: an older service, which does not tell. */
   readonly lostRuns: readonly LostRun[] | null;
+  /** Those of the ending runs that are to be killed. */
+  readonly killedRuns: readonly EndingRun[];
 }
 
 /** Whose a run is. */
@@ -178,6 +201,8 @@ export interface RunView extends RunOwnership {
   readonly container: RunContainer;
   /** Tags that a worker of the run must have. */
   readonly selector: readonly string[];
+  /** Whether the run fails if no worker begins with it in time. */
+  readonly mustStartInTime: boolean;
   /** Null: the run is not traced. */
   readonly trace: TraceContext | null;
 }

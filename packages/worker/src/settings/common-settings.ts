@@ -1,6 +1,18 @@
 import { matching, within, type SettingValue } from '@longshore/common/settings/settings-reader';
+import { GRACE_LIMITS } from '@longshore/common/capabilities';
 import { NO_VOLUMES, parseVolumes, type OfferedVolumes } from './volumes.js';
-import { integer, isTag, listOf, number, oneOf, optional, path, text, uniqueMapOf } from './setting-table.js';
+import {
+  imagePatterns,
+  integer,
+  isTag,
+  listOf,
+  number,
+  oneOf,
+  optional,
+  path,
+  text,
+  uniqueMapOf,
+} from './setting-table.js';
 
 /** The service allows `/` as well. Proxies that decode %2F in paths answer 404 to its claims, but not to its heartbeats. */
 const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
@@ -11,7 +23,6 @@ const NETWORK = /^(?!host$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 /** As the option `network` of a run: `none` is always there, `host` never. */
 const NETWORK_NAME = /^(?!(?:none|host)$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const DEPLOYMENT = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
-const IMAGE_PATTERN = /^[A-Za-z0-9._:/[\]*-]{1,255}$/;
 const DAY_MS = 86_400_000;
 const GB = 1_000_000_000;
 const LOG_LEVELS = new Map([
@@ -114,7 +125,7 @@ export const COMMON_SETTINGS = {
     'SERVICE_WORKER_IMAGES',
     {
       allowed: 'a comma-separated list of up to 100 patterns such as ghcr.io/acme/*',
-      check: listOf(100, matching(IMAGE_PATTERN)),
+      check: imagePatterns,
     },
     'Images that the worker runs, except by the runtime process: REGISTRY/PATH without tag, with * for any text, such as docker.io/library/*; when unset, all.',
   ),
@@ -192,6 +203,31 @@ export const COMMON_SETTINGS = {
     },
     'User of every container of the runtime docker, in place of that of the run or the image; nonroot: a run whose user is 0, or no number, fails.',
   ),
+  ociRuntime: optional(
+    'SERVICE_WORKER_OCI_RUNTIME',
+    {
+      allowed: 'a name of a runtime of 1 to 128 characters of A-Z a-z 0-9 . _ -',
+      check: matching(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/),
+    },
+    "OCI runtime of the runtime docker's containers, one that the engine has, such as runsc, kata or crun; when unset, the default one of the engine.",
+  ),
+  oldEngine: text(
+    'SERVICE_WORKER_OLD_ENGINE',
+    { default: 'warn', allowed: 'refuse or warn', check: oneOf('refuse', 'warn') },
+    'Whether the worker refuses to start, or only warns, when its engine (docker) or a node of its cluster (kubernetes) has a version with known weaknesses.',
+  ),
+  maxGraceSeconds: {
+    ...text(
+      'SERVICE_WORKER_MAX_GRACE_S',
+      {
+        default: '300',
+        allowed: `one of ${GRACE_LIMITS.join(', ')}`,
+        check: (value) => GRACE_LIMITS.find((limit) => limit === Number(value)),
+      },
+      'Longest `stop_grace_s` of a run that this worker takes, in seconds: for so long an ended run may keep its memory and GPUs.',
+    ),
+    kind: 'integer',
+  } as const,
   pids: integer(
     'SERVICE_WORKER_PIDS',
     { min: 64, max: 4_194_304, default: null },

@@ -18,6 +18,7 @@ describe('the settings of the runtime kubernetes', () => {
       pullSecrets: [],
       priorityClass: null,
       tolerations: [],
+      mountImages: null,
       tags: new Map(),
       vramLabel: 'nvidia.com/gpu.memory',
       podTemplate: null,
@@ -54,6 +55,7 @@ describe('the settings of the runtime kubernetes', () => {
       SERVICE_WORKER_KUBERNETES_PULL_GRACE: '-1',
       SERVICE_WORKER_KUBERNETES_PULL_SECRETS: ' , ',
       SERVICE_WORKER_KUBERNETES_TOLERATIONS: 'gpu:Never',
+      SERVICE_WORKER_KUBERNETES_MOUNT_IMAGES: 'ghcr.io/a b',
       SERVICE_WORKER_KUBERNETES_TAGS: 'eu=zone',
       SERVICE_WORKER_KUBERNETES_VRAM_LABEL: 'no label',
     };

@@ -1,5 +1,6 @@
 import { matching } from '@longshore/common/settings/settings-reader';
 import {
+  imagePatterns,
   isTag,
   listOf,
   mapOf,
@@ -49,7 +50,7 @@ export const KUBERNETES_SETTINGS = {
     'SERVICE_WORKER_KUBERNETES_HELPER_IMAGE',
     {
       default: 'docker.io/library/busybox:stable',
-      allowed: 'an image with sh, cp, chmod, wc and base64',
+      allowed: 'an image with sh, cp, chmod, chown, ls, stat and base64',
       check: matching(IMAGE),
     },
     'Image of the containers that copy the inputs and print the outputs.',
@@ -90,6 +91,14 @@ export const KUBERNETES_SETTINGS = {
       unset: [],
     },
     'Taints of nodes that the pods tolerate.',
+  ),
+  mountImages: optional(
+    'SERVICE_WORKER_KUBERNETES_MOUNT_IMAGES',
+    {
+      allowed: 'a comma-separated list of up to 100 patterns such as ghcr.io/acme/*',
+      check: imagePatterns,
+    },
+    'Images whose runs may have mounts and files, as SERVICE_WORKER_IMAGES names them; when unset, all. The launcher cannot look into images for links.',
   ),
   tags: text<ReadonlyMap<string, NodeLabel>>(
     'SERVICE_WORKER_KUBERNETES_TAGS',

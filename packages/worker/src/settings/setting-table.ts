@@ -1,5 +1,6 @@
 import type { Setting } from '@longshore/common/settings/setting';
 import {
+  matching,
   partsOf,
   SettingsReader,
   within,
@@ -140,6 +141,9 @@ export function uniqueMapOf<V>(
     return map?.size === partsOf(value).length ? map : undefined;
   };
 }
+
+/** Takes patterns of images such as `ghcr.io/acme/*`. */
+export const imagePatterns = listOf(100, matching(/^[A-Za-z0-9._:/[\]*-]{1,255}$/));
 
 /** Whether a text may be the tag of a worker. */
 export function isTag(tag: string): boolean {

@@ -50,21 +50,39 @@ describe('a launcher of Slurm', () => {
   const images = { SERVICE_WORKER_SLURM_IMAGES: '/images' };
 
   test('does not start without a folder, a container tool, and the images of a tool that needs them', () => {
-    assert.deepEqual(placeProblems(read({})), [
+    assert.deepEqual(placeProblems(read({}), false), [
       'SERVICE_WORKER_SLURM_DIR must be set for the runtime slurm',
       'SERVICE_WORKER_SLURM_CONTAINER must be set for the runtime slurm',
     ]);
-    assert.deepEqual(placeProblems(read(place)), [
+    assert.deepEqual(placeProblems(read(place), false), [
       'SERVICE_WORKER_SLURM_IMAGES must be set for charliecloud and runc',
     ]);
-    assert.deepEqual(placeProblems(read({ ...place, ...images })), []);
+    assert.deepEqual(placeProblems(read({ ...place, ...images }), false), []);
+  });
+
+  test('of root does not start with a tool whose containers of root are root on the node', () => {
+    for (const tool of ['apptainer', 'charliecloud', 'enroot', 'runc', '/a/script']) {
+      const settings = read({ ...place, ...images, SERVICE_WORKER_SLURM_CONTAINER: tool });
+      assert.deepEqual(placeProblems(settings, false), []);
+      assert.deepEqual(
+        placeProblems(settings, true),
+        ['apptainer', 'charliecloud'].includes(tool)
+          ? [
+              `SERVICE_WORKER_SLURM_CONTAINER must not be ${tool} for a launcher of root (uid 0), whose jobs would be root on the nodes: start it as another user`,
+            ]
+          : [],
+      );
+    }
   });
 
   test('does not start with GPUs for runc, which gives containers none', () => {
     const gpus = { ...place, ...images, SERVICE_WORKER_SLURM_GPUS: 'l4=24000' };
-    assert.deepEqual(placeProblems(read(gpus)), [
+    assert.deepEqual(placeProblems(read(gpus), false), [
       'SERVICE_WORKER_SLURM_GPUS must not be set for runc, which gives containers no GPU',
     ]);
-    assert.deepEqual(placeProblems(read({ ...gpus, SERVICE_WORKER_SLURM_CONTAINER: 'charliecloud' })), []);
+    assert.deepEqual(
+      placeProblems(read({ ...gpus, SERVICE_WORKER_SLURM_CONTAINER: 'charliecloud' }), false),
+      [],
+    );
   });
 });

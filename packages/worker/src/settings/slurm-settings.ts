@@ -110,13 +110,28 @@ export function hasImageFolders(tool: ContainerTool): boolean {
   return tool === 'charliecloud' || tool === 'runc';
 }
 
-/** Why a launcher cannot start with the settings; empty: it can. */
-export function placeProblems({ dir, container: tool, imagesDir, gpus }: SlurmSettings): readonly string[] {
+/** Tools whose containers of root are root on the node: they write its settings below /proc/sys. */
+const FOR_USERS: readonly string[] = ['apptainer', 'charliecloud'];
+
+/**
+ * Why a launcher cannot start with the settings; empty: it can.
+ * @param isRoot whether jobs run as root
+ */
+export function placeProblems(
+  { dir, container: tool, imagesDir, gpus }: SlurmSettings,
+  isRoot: boolean,
+): readonly string[] {
   return [
     ...(dir === null ? ['SERVICE_WORKER_SLURM_DIR must be set for the runtime slurm'] : []),
     ...(tool === null ? ['SERVICE_WORKER_SLURM_CONTAINER must be set for the runtime slurm'] : []),
     ...(tool !== null && hasImageFolders(tool) && imagesDir === null
       ? ['SERVICE_WORKER_SLURM_IMAGES must be set for charliecloud and runc']
+      : []),
+    ...(typeof tool === 'string' && isRoot && FOR_USERS.includes(tool)
+      ? [
+          `SERVICE_WORKER_SLURM_CONTAINER must not be ${tool} for a launcher of root (uid 0), whose jobs would be root on the nodes: ` +
+            'start it as another user',
+        ]
       : []),
     ...(tool === 'runc' && gpus.size > 0
       ? ['SERVICE_WORKER_SLURM_GPUS must not be set for runc, which gives containers no GPU']

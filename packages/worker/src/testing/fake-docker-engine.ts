@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach } from 'vitest';
-import { FakeImages } from './fake-images.js';
+import { FakeImages, imageId } from './fake-images.js';
 
 export interface EngineCall {
   /** Method and path with `ID` for the container's id: `POST /containers/ID/start`. An import is `POST /images/import`. */
@@ -38,13 +38,30 @@ export interface FakeContainer {
 export type Answer = (response: ServerResponse, call: EngineCall, goOn: () => void) => void;
 
 const NETWORKS = ['bridge', 'none'];
-const INFO: object = { Plugins: { Log: ['json-file', 'local'] }, InitBinary: 'docker-init', NCPU: 4 };
+const INFO: object = {
+  Plugins: { Log: ['json-file', 'local'] },
+  InitBinary: 'docker-init',
+  NCPU: 4,
+  Runtimes: { runc: {}, runsc: {} },
+  DefaultRuntime: 'runc',
+};
+const VERSION: object = {
+  Version: '29.0.0',
+  Components: [
+    { Name: 'Engine', Version: '29.0.0' },
+    { Name: 'runc', Version: '1.3.3' },
+  ],
+};
 
 /** A Docker Engine API on a Unix socket. Tests control output and end of its containers and can replace any answer. */
 export class FakeDockerEngine {
   readonly calls: EngineCall[] = [];
   readonly containers = new Map<string, FakeContainer>();
   images = new FakeImages();
+  /** Links of its images, with their targets. */
+  readonly links = new Map<string, string>();
+  /** What its images say in their configurations. */
+  imageConfig: object = {};
   /** Names of its networks. */
   readonly networks = new Set(NETWORKS);
   /** Its answer to `info`. */
@@ -52,6 +69,8 @@ export class FakeDockerEngine {
   /** Members of `HostConfig` that its containers do not get, and warnings of its answer to a create. */
   discards: readonly string[] = [];
   warnings: readonly string[] = [];
+  /** Its answer to `version`. */
+  version = VERSION;
   /** Logins of pulls. */
   readonly logins: unknown[] = [];
   private readonly replaced = new Map<string, Answer[]>();
@@ -111,6 +130,13 @@ export class FakeDockerEngine {
     }
   }
 
+  /** Ends the output of the only container, which goes on. */
+  endOutput(): void {
+    const { id } = this.container();
+    for (const response of this.attached.get(id) ?? []) response.end();
+    this.attached.delete(id);
+  }
+
   /** Ends the only container. */
   end(exitCode: number, OOMKilled = false): void {
     this.finish(this.container(), exitCode, OOMKilled);
@@ -127,12 +153,15 @@ export class FakeDockerEngine {
     this.logins.length = 0;
     this.created = 0;
     this.images = new FakeImages();
-    for (const known of [this.containers, this.replaced, this.attached, this.waiting]) known.clear();
+    for (const known of [this.containers, this.replaced, this.attached, this.waiting, this.links])
+      known.clear();
+    this.imageConfig = {};
     this.networks.clear();
     for (const name of NETWORKS) this.networks.add(name);
     this.info = INFO;
     this.discards = [];
     this.warnings = [];
+    this.version = VERSION;
     this.folder = mkdtempSync(join(tmpdir(), 'longshore-fake-'));
     const server = createServer((request, response) => {
       // A request of the test before, to the server before, changes nothing.
@@ -172,6 +201,8 @@ export class FakeDockerEngine {
       response.end('OK');
     } else if (call.route === 'GET /info') {
       json(response, 200, this.info);
+    } else if (call.route === 'GET /version') {
+      json(response, 200, this.version);
     } else if (call.route === 'POST /containers/create') {
       this.created += 1;
       const made = {
@@ -221,7 +252,8 @@ export class FakeDockerEngine {
     }
     const [, method, image = '', what] =
       /^(GET|POST|DELETE) \/images\/(.+?)(?:\/(json|tag))?$/.exec(route) ?? [];
-    const found = images.find(image);
+    const isRun = method === 'GET' && RUN_IMAGES.includes(image);
+    const found = images.find(image) ?? (isRun ? { Id: imageId(image) } : null);
     if (found === null) {
       json(response, 404, { message: `No such image: ${image}` });
     } else if (what === 'tag') {
@@ -231,11 +263,15 @@ export class FakeDockerEngine {
       images.remove(image);
       json(response, 200, []);
     } else {
-      json(response, 200, found);
+      json(response, 200, { ...found, Config: this.imageConfig });
     }
   }
 
-  private answerAbout(container: FakeContainer, response: ServerResponse, { route, body }: EngineCall): void {
+  private answerAbout(
+    container: FakeContainer,
+    response: ServerResponse,
+    { route, query, body }: EngineCall,
+  ): void {
     switch (route.replace('/containers/ID', '')) {
       case 'POST /attach':
         // As the real one: the connection's end is that of the answer.
@@ -259,6 +295,9 @@ export class FakeDockerEngine {
         return;
       case 'GET /logs':
         json(response, 500, { message: 'configured logging driver does not support reading' });
+        return;
+      case 'HEAD /archive':
+        this.answerStat(response, container, query['path'] ?? '');
         return;
       case 'GET /archive':
         json(response, 404, { message: 'Could not find the file /longshore/output.json in container' });
@@ -296,6 +335,14 @@ export class FakeDockerEngine {
     return { HostConfig: Object.fromEntries(kept), Mounts: discards.includes('Mounts') ? [] : Mounts };
   }
 
+  /** Before the start a container has nothing but links of its image. */
+  private answerStat(response: ServerResponse, { state }: FakeContainer, path: string): void {
+    const linkTarget = this.links.get(path);
+    const isFolder = path === '/' || (state !== NOT_STARTED && path === '/longshore');
+    if (linkTarget === undefined && !isFolder) response.writeHead(404).end();
+    else answerStat(response, linkTarget === undefined ? { mode: 2 ** 31 } : { mode: 2 ** 27, linkTarget });
+  }
+
   private finish(container: FakeContainer, exitCode: number, OOMKilled: boolean): void {
     if (container.state.Running) container.state = { Running: false, ExitCode: exitCode, OOMKilled };
     for (const response of this.attached.get(container.id) ?? []) response.end();
@@ -319,6 +366,9 @@ export class FakeDockerEngine {
     });
   }
 }
+
+/** Images that are there although nothing has pulled them. */
+const RUN_IMAGES = ['tool', 'sha256:0123'];
 
 const NOT_STARTED: FakeContainer['state'] = { Running: false, ExitCode: 0, OOMKilled: false };
 
@@ -358,6 +408,12 @@ function report(response: ServerResponse, ...lines: readonly object[]): void {
   response.writeHead(200, { 'Content-Type': 'application/json' });
   for (const line of lines) response.write(`${JSON.stringify(line)}\r\n`);
   response.end();
+}
+
+/** @param stat with the mode of Go */
+function answerStat(response: ServerResponse, stat: object): void {
+  const header = Buffer.from(JSON.stringify(stat)).toString('base64');
+  response.writeHead(200, { 'X-Docker-Container-Path-Stat': header }).end();
 }
 
 function json(response: ServerResponse, status: number, body: unknown): void {

@@ -92,6 +92,7 @@ export class FakeContainer implements RunningContainer {
 
 export class FakeRuntime implements Runtime {
   readonly name = 'process';
+  readonly containerEngine = null;
   readonly containers: FakeContainer[] = [];
   readonly pulls: string[] = [];
   /** Images of claimed runs. */
@@ -110,7 +111,7 @@ export class FakeRuntime implements Runtime {
   onPull: (image: string, signal: AbortSignal) => Promise<void> = async () => undefined;
   onStart: (container: FakeContainer) => void | Promise<void> = () => undefined;
 
-  constructor(readonly capabilities: readonly Capability[] = CAPABILITIES) {}
+  constructor(readonly capabilities: readonly Capability[] = [...CAPABILITIES, 'stop_grace:3600']) {}
 
   keep(image: string): () => void {
     this.kept.push(image);

@@ -39,6 +39,7 @@ export interface FakeRun {
   failures: number;
   workerId: string | null;
   selector: readonly string[];
+  mustStartInTime: boolean;
   readonly timeline: (RunEvent & { readonly attempt: number })[];
 }
 
@@ -93,6 +94,8 @@ const ABORTED: Answer<never> = { kind: 'unreachable', reason: 'aborted' };
 export class FakeService implements ServiceApi {
   readonly runs = new Map<string, FakeRun>();
   readonly calls: Call[] = [];
+  /** Ids of runs whose programs are to be killed. */
+  readonly killed = new Set<string>();
   workerTimeoutSeconds: number | null = null;
   maxBodyBytes: number | null = null;
   onCall: (call: Call) => Fault = () => undefined;
@@ -134,6 +137,7 @@ export class FakeService implements ServiceApi {
       failures: 0,
       workerId: null,
       selector: [],
+      mustStartInTime: false,
       timeline: [],
       ...more,
     };
@@ -166,6 +170,7 @@ export class FakeService implements ServiceApi {
         workerTimeoutSeconds: this.workerTimeoutSeconds,
         maxBodyBytes: this.maxBodyBytes,
         lostRuns: this.tellsLostRuns ? this.lostRuns(report) : null,
+        killedRuns: report.endingOps.filter(({ id }) => this.killed.has(id)),
       });
     const ready = () => this.untilLost(report, waitSeconds, signal);
     return this.answer(call, act, { timeoutMs, signal, ready });

@@ -12,6 +12,8 @@ export const IDLE_REPORT: HeartbeatReport = {
   notClaiming: [],
   unable: [],
   runningOps: [],
+  endingOps: [],
+  containerEngine: null,
 };
 
 /** A heartbeat or claim that does not wait. */

@@ -11,7 +11,7 @@ import { parseQuery } from '../request/query-parser.js';
 import { Connections, type ConnectionBudgets } from './connections.js';
 import { assignRequestId } from '../request/request-id.js';
 import type { RequestTracer } from './request-tracer.js';
-import { refuseWithoutHost, respondInJson, SERVER_LIMITS } from './server-limits.js';
+import { refuseManyHeaders, refuseWithoutHost, respondInJson, SERVER_LIMITS } from './server-limits.js';
 import { SlowBodies } from './slow-bodies.js';
 
 const logger = new Logger('Http');
@@ -164,7 +164,7 @@ export class FastExpressAdapter extends ExpressAdapter {
 
 function receive(app: Express, request: Request, response: Response): void {
   for (const [name, value] of SECURITY_HEADERS) response.setHeader(name, value);
-  if (refuseWithoutHost(request, response)) return;
+  if (refuseManyHeaders(request, response) || refuseWithoutHost(request, response)) return;
   app(request, response, (error: unknown) => {
     // Nest's handlers answer every error; Express would answer a fault of theirs by a page with its stack.
     logger.error(error);

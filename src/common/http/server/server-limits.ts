@@ -17,7 +17,7 @@ export const SERVER_LIMITS = {
   keepAliveTimeout: 65_000,
 } as const satisfies ServerOptions;
 
-/** Headers beyond this many are ignored. */
+/** A request with more headers is refused: Node leaves out those beyond its own limit. */
 const MAX_HEADERS = 200;
 
 /** How long a refused client has to read its response before the connection is cut, in milliseconds. */
@@ -25,7 +25,7 @@ const LINGER_MS = 1000;
 
 /** Makes a server respond in JSON where Node would respond by itself. */
 export function respondInJson(server: Server): void {
-  server.maxHeadersCount = MAX_HEADERS;
+  server.maxHeadersCount = MAX_HEADERS + 1;
   const refused = new WeakSet<Socket>();
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     const status = refused.has(socket) ? undefined : refuseConnection(error, socket);
@@ -42,6 +42,14 @@ export function respondInJson(server: Server): void {
   server.on('connect', (_: IncomingMessage, socket: Socket) => {
     server.emit(REFUSED_AT_EDGE, endWith(socket, 404, 'Not Found', 'Not found'));
   });
+}
+
+/** Refuses a request with too many headers with 431 (RFC 6585). @returns whether it did */
+export function refuseManyHeaders(request: IncomingMessage, response: ServerResponse): boolean {
+  if (request.rawHeaders.length <= 2 * MAX_HEADERS) return false;
+  const detail = `Too many request headers: at most ${MAX_HEADERS}`;
+  sendError(request, response, { status: 431, body: { detail }, close: true });
+  return true;
 }
 
 /** Refuses an HTTP/1.1 request without Host header with 400 (RFC 9112). @returns whether it did */

@@ -3,7 +3,12 @@ import { ApiExtension, ApiExtraModels, ApiProperty, getSchemaPath } from '@nestj
 import { Transform, Type } from 'class-transformer';
 import type { TransformFnParams, TransformMetadata } from 'class-transformer';
 import { IsObject, IsOptional, ValidateBy, ValidateNested } from 'class-validator';
-import { isCleanText, lengthWithin } from '@longshore/common/json/text';
+import {
+  isCleanText,
+  lengthWithin,
+  NO_CONTROL_CHARACTERS,
+  NO_CONTROLS_BUT_LINES,
+} from '@longshore/common/json/text';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { PassByReference } from './free-form-json.js';
 import { keyPath } from './problems.js';
@@ -25,6 +30,18 @@ export interface TextShape {
   readonly form?: string;
 }
 
+/** The form of a text that people will see: a name, a tag, a reason. */
+export const SHOWN_TEXT = {
+  pattern: NO_CONTROL_CHARACTERS,
+  form: 'a string without control characters',
+} as const satisfies TextShape;
+
+/** The same for a text that may have several lines. */
+export const SHOWN_LINES = {
+  pattern: NO_CONTROLS_BUT_LINES,
+  form: 'a string without control characters but tabs and line ends',
+} as const satisfies TextShape;
+
 /** Bounds of the number of entries of a list or map, both inclusive. */
 export interface SizeLimit {
   readonly min?: number;
@@ -45,6 +62,7 @@ export interface TextMapShape extends Pick<SizeLimit, 'max'> {
 export const IGNORES_UNKNOWN_FIELDS = 'x-ignores-unknown-fields';
 
 const ALLOWS_UNKNOWN = 'longshore:allows-unknown-fields';
+const MOST_ENTRIES = 'longshore:most-entries';
 
 /** The transforms that {@link OptionalField} adds. */
 export const NULL_TO_INITIAL = new WeakSet<TransformMetadata['transformFn']>();
@@ -89,6 +107,7 @@ export function NestedList(
   { max = Infinity }: Pick<SizeLimit, 'max'> = {},
 ): PropertyDecorator {
   return applyDecorators(
+    Reflect.metadata(MOST_ENTRIES, max),
     Check(
       'isBoundedList',
       (value) => Array.isArray(value) && value.length <= max,
@@ -117,6 +136,7 @@ export function NestedMap(
     }
     const model = type();
     applyDecorators(
+      Reflect.metadata(MOST_ENTRIES, max),
       Check(
         'isBoundedMap',
         (value) => value instanceof Map && value.size <= max,
@@ -150,6 +170,12 @@ export function AllowUnknownFields(): ClassDecorator {
 /** Whether a class ignores fields it does not declare. */
 export function allowsUnknownFields(type: object): boolean {
   return Reflect.hasMetadata(ALLOWS_UNKNOWN, type);
+}
+
+/** Entries that a list or map of objects may have; a longer one fails its check. */
+export function mostEntriesOf(type: DtoClass, name: string): number {
+  const max: unknown = Reflect.getMetadata(MOST_ENTRIES, type.prototype, name);
+  return typeof max === 'number' ? max : Infinity;
 }
 
 /** A JSON integer that a double holds exactly, within the range. */

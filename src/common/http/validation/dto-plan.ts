@@ -1,7 +1,7 @@
 import { TransformationType } from 'class-transformer';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { InvalidRequest } from '../../errors/domain-error.js';
-import { allowsUnknownFields } from './dto-decorators.js';
+import { allowsUnknownFields, mostEntriesOf } from './dto-decorators.js';
 import {
   declaredFields,
   UnsupportedByPlan,
@@ -29,6 +29,8 @@ interface FieldPlan extends DeclaredField, DeclaredTransform {
   readonly name: string;
   /** The plan of the nested class. */
   readonly plan: DtoPlan | undefined;
+  /** Entries that a list or map of the nested class may have; a longer one is not converted, and fails its check. */
+  readonly mostEntries: number;
 }
 
 /** The state of reading one value. */
@@ -36,7 +38,8 @@ interface Reading {
   readonly problems: Problems;
   readonly describeUnknown: ReadOptions['describeUnknown'];
   readonly ignoresUnknown: boolean;
-  hasUnknown: boolean;
+  /** The unknown keys of the objects that have some. */
+  readonly unknown: Map<object, readonly string[]>;
 }
 
 const NO_OPTIONS = {};
@@ -63,7 +66,7 @@ export class DtoPlan {
         throw new UnsupportedByPlan(`${type.name}.${name}: @ValidateNested or @Type without the other`);
       }
       const plan = transform.nested && DtoPlan.of(transform.nested);
-      this.#fields.set(name, { name, ...field, ...transform, plan });
+      this.#fields.set(name, { name, ...field, ...transform, plan, mostEntries: mostEntriesOf(type, name) });
     }
   }
 
@@ -104,7 +107,7 @@ export class DtoPlan {
       problems: new Problems(),
       describeUnknown,
       ignoresUnknown: this.#ignoresUnknown,
-      hasUnknown: false,
+      unknown: new Map(),
     };
     const result = this.#build(value, reading);
     this.#validate(result, path, reading);
@@ -116,6 +119,7 @@ export class DtoPlan {
     const target: object = new this.type();
     if (!isJsonObject(target)) throw new TypeError(`${this.type.name} is not a class of objects`);
     const fields: Fields = target;
+    const unknown: string[] = [];
     for (const key of Object.keys(source)) {
       const field = this.#fields.get(key);
       if (field !== undefined) {
@@ -123,12 +127,9 @@ export class DtoPlan {
         if (given === null && field.nullIsAbsent) continue;
         const value = field.isByReference ? given : convertField(field, given, source, reading);
         if (value !== undefined || fields[key] !== undefined) fields[key] = value;
-      } else if (!reading.ignoresUnknown) {
-        // Marks the key for the validation, which refuses it.
-        Object.defineProperty(fields, key, { value: undefined, enumerable: true });
-        reading.hasUnknown = true;
-      }
+      } else if (!reading.ignoresUnknown) unknown.push(key);
     }
+    if (unknown.length > 0) reading.unknown.set(fields, unknown);
     return fields;
   }
 
@@ -152,13 +153,15 @@ export class DtoPlan {
       } else if (field.plan !== undefined) {
         if (value !== undefined) field.plan.validateNested(value, fieldPath(path, field.name), reading);
       } else if (typeof value === 'number' || (typeof value === 'object' && !field.isByReference)) {
-        const places = roundedNumbers(value, fieldPath(path, field.name));
+        if (field.transforms.length === 0) target[field.name] = copyJson(value);
+        const places = roundedNumbers(target[field.name], fieldPath(path, field.name));
         for (const place of places) reading.problems.add(outOfRange(place));
       }
     }
-    if (!reading.hasUnknown) return;
-    for (const key of Object.keys(target)) {
-      if (!this.#fields.has(key)) reading.problems.add(reading.describeUnknown(path, key));
+    const { problems } = reading;
+    for (const key of reading.unknown.get(target) ?? []) {
+      if (problems.isFull) problems.drop();
+      else problems.add(reading.describeUnknown(path, key));
     }
   }
 
@@ -178,18 +181,40 @@ export class DtoPlan {
   }
 }
 
-/** The value of a field, as @Type and then @Transform make it. */
+/**
+ * The value of a field, as @Type and then @Transform make it. JSON that neither of them reads is copied only after the checks of the
+ * field: what they refuse may be large.
+ */
 function convertField(field: FieldPlan, given: unknown, source: Fields, reading: Reading): unknown {
-  const { name: key, plan, isMap, transforms } = field;
-  let value = plan === undefined ? copyJson(given) : plan.convert(given, isMap, reading);
-  for (const transform of transforms) {
-    value = transform({
-      value,
-      key,
-      obj: source,
-      type: TransformationType.PLAIN_TO_CLASS,
-      options: NO_OPTIONS,
-    });
+  const { name: key, plan, isMap, transforms, mostEntries } = field;
+  const params = { key, obj: source, type: TransformationType.PLAIN_TO_CLASS, options: NO_OPTIONS };
+  if (plan === undefined) {
+    if (transforms.length === 0) return given;
+    let read = once(() => copyJson(given));
+    for (const transform of transforms) {
+      const before = read;
+      const value = transform({
+        ...params,
+        get value() {
+          return before();
+        },
+      });
+      read = () => value;
+    }
+    return read();
   }
+  let value = isLonger(given, mostEntries) ? given : plan.convert(given, isMap, reading);
+  for (const transform of transforms) value = transform({ ...params, value });
   return value;
+}
+
+function isLonger(value: unknown, max: number): boolean {
+  if (max === Infinity || typeof value !== 'object' || value === null) return false;
+  return (Array.isArray(value) ? value.length : Object.keys(value).length) > max;
+}
+
+/** A function that computes its value at the first call. */
+function once(compute: () => unknown): () => unknown {
+  let computed: { readonly value: unknown } | undefined;
+  return () => (computed ??= { value: compute() }).value;
 }

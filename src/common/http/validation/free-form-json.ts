@@ -49,15 +49,24 @@ export function roundedNumbers(value: unknown, path: string, seen = new Set<obje
 }
 
 /** Gives a field the value of the request itself instead of class-transformer's copy. */
-export function passByReference({ value, obj, key }: TransformFnParams): unknown {
-  if (typeof value !== 'object' || value === null) return value;
+export function passByReference(params: TransformFnParams): unknown {
+  const given = givenValue(params);
+  // Reading the value copies it.
+  return typeof given === 'object' && given !== null ? given : params.value;
+}
+
+/** The value of the request; undefined: it has none. */
+function givenValue({ obj, key }: TransformFnParams): unknown {
   const source = sources.get(obj) ?? obj;
-  return Object.hasOwn(source, key) ? source[key] : value;
+  return Object.hasOwn(source, key) ? source[key] : undefined;
 }
 
 /** The text of a value of the request; null and an absent value stay as they are. */
-function readText({ value, obj, key }: TransformFnParams): unknown {
-  return value === undefined || value === null ? value : memberText(sources.get(obj) ?? obj, key);
+function readText(params: TransformFnParams): unknown {
+  const given = givenValue(params) ?? params.value;
+  return given === undefined || given === null
+    ? given
+    : memberText(sources.get(params.obj) ?? params.obj, params.key);
 }
 
 /** A field of type string that takes any JSON value as its text, with all digits of numbers. Null counts as absent. */

@@ -1,4 +1,4 @@
-import { clip } from '@longshore/common/json/text';
+import { clip, escapeUnsafe } from '@longshore/common/json/text';
 import { InvalidRequest } from '../../errors/domain-error.js';
 
 /** The `detail` of validation errors. */
@@ -15,8 +15,18 @@ export class Problems {
   private dropped = 0;
 
   add(line: string): void {
-    if (this.lines.length < MAX_LINES) this.lines.push(line);
-    else this.dropped += 1;
+    if (this.isFull) this.drop();
+    else this.lines.push(line);
+  }
+
+  /** Whether further lines are only counted. */
+  get isFull(): boolean {
+    return this.lines.length >= MAX_LINES;
+  }
+
+  /** Counts a line that nobody will read. */
+  drop(): void {
+    this.dropped += 1;
   }
 
   /** @throws InvalidRequest with the lines, if there are any */
@@ -36,7 +46,7 @@ export function fieldPath(parent: string, name: string): string {
 export function keyPath(parent: string, key: string): string {
   return key.length <= MAX_KEY_LENGTH && PLAIN_KEY.test(key)
     ? fieldPath(parent, key)
-    : `${parent}[${JSON.stringify(clip(key, MAX_KEY_LENGTH))}]`;
+    : `${parent}[${quoted(key)}]`;
 }
 
 /** The path of a list's item. */
@@ -46,9 +56,7 @@ export function itemPath(parent: string, index: number): string {
 
 /** A query parameter's name: quoted, escaped and clipped unless it is short and plain. */
 export function parameterName(name: string): string {
-  return name.length <= MAX_KEY_LENGTH && PLAIN_PARAMETER.test(name)
-    ? name
-    : JSON.stringify(clip(name, MAX_KEY_LENGTH));
+  return name.length <= MAX_KEY_LENGTH && PLAIN_PARAMETER.test(name) ? name : quoted(name);
 }
 
 /** The problem of an undeclared query parameter. */
@@ -59,4 +67,8 @@ export function unknownParameter(name: string): string {
 /** The problem of a number that a double does not hold. */
 export function outOfRange(path: string): string {
   return `${path} is a number out of range`;
+}
+
+function quoted(text: string): string {
+  return escapeUnsafe(JSON.stringify(clip(text, MAX_KEY_LENGTH)));
 }

@@ -121,6 +121,7 @@ function changesOf({ before, after }: AuditEntry): JsonChange[] {
 
 const ACTIONS: Readonly<Record<Exclude<AuditEntry['action'], 'run.patch'>, string>> = {
   'run.labels': 'name and labels of a run changed',
+  'run.kill': 'program of a cancelled run ended at once',
   'bulk.start': 'bulk operation started',
   'bulk.stop': 'bulk operation stopped',
   'key.create': 'API key created',

@@ -76,6 +76,12 @@ function Words({ run, explanation }: WordsProps) {
           )}
           {holder?.is_active === false && holder.worker_id !== null && '; it is stale'}.
           {holder?.engine && <Job engine={holder.engine} isWaiting={state === 'ASSIGNED'} />}
+          {holder?.preparing && (
+            <>
+              {' '}
+              It prepares the run since <Time at={holder.preparing.since} />: {holder.preparing.what}.
+            </>
+          )}
           {explanation?.deadline && (
             <>
               {' '}

@@ -25,7 +25,7 @@ const TEXTS: Readonly<Record<MatchingAction, { verb: string; done: string; effec
     verb: 'Retry',
     done: 'retried',
     effect:
-      'Each gets another attempt, whatever its state, unless the filter has one: then only runs still in it.',
+      'Each gets another attempt if it is still in its state then. Without a state in the filter, only failed and cancelled runs.',
   },
   labels: { verb: 'Label', done: 'labelled', effect: 'Other labels of the runs stay as they are.' },
 };
@@ -33,16 +33,20 @@ const TEXTS: Readonly<Record<MatchingAction, { verb: string; done: string; effec
 interface Props {
   readonly action: MatchingAction;
   readonly filters: RunFilters;
-  /** How many match. */
-  readonly matched: number;
   readonly onClose: () => void;
   /** Called when the operation has ended. */
   readonly onDone: () => void;
 }
 
 /** Asks before all runs that match the filters are changed, and shows how far it is. */
-export function MatchingDialog({ action, filters: seen, matched, onClose, onDone }: Props) {
+export function MatchingDialog({ action, filters: seen, onClose, onDone }: Props) {
   const [filters] = useState(seen);
+  const { data: found, error: uncounted } = useMatching(
+    filters,
+    true,
+    action === 'retry' ? action : 'cancel',
+  );
+  const matched = found?.matched;
   const { start, operation, stop } = useBulkOperation(action, filters, matched);
   const [pairs, setPairs] = useState<readonly Pair[]>([{ name: '', value: '' }]);
   const [removed, setRemoved] = useState('');
@@ -65,19 +69,25 @@ export function MatchingDialog({ action, filters: seen, matched, onClose, onDone
     );
   }
   const labels = changesOf(pairs, removed);
+  const runs = matched === undefined ? 'runs' : countRuns(matched);
   return (
     <ConfirmDialog
       isOpen
       onClose={onClose}
-      title={`${verb} ${countRuns(matched)}?`}
+      title={`${verb} ${runs}?`}
       width="wide"
-      confirmLabel={`${verb} ${countRuns(matched)}`}
+      confirmLabel={`${verb} ${runs}`}
       isDangerous={action === 'cancel'}
-      isDisabled={matched === 0 || (action === 'labels' && Object.keys(labels).length === 0)}
+      isDisabled={
+        matched === undefined || matched === 0 || (action === 'labels' && Object.keys(labels).length === 0)
+      }
       onConfirm={() => start.mutateAsync(labels)}
       onDone={() => undefined}
     >
       <p>All runs that match the filters now, on this page and on others. {effect}</p>
+      <p aria-live="polite">
+        {found === undefined ? uncounted && describeError(uncounted) : statesOf(found)}
+      </p>
       {action === 'labels' && (
         <div className={styles.groups}>
           <PairRows
@@ -176,14 +186,24 @@ function filterOf(filters: RunFilters) {
   return { filter: { ...toQuery(filters), ...code }, ...(isFiltered(filters) ? {} : { all: true }) };
 }
 
-/** How many runs match the filters, as far as they may be changed at once. */
-export function useMatching(filters: RunFilters, isOn: boolean) {
+/** How many are in each state, such as `2 FAILED, 1 CANCELLED`. */
+function statesOf({ by_state: byState }: Schemas['BulkOperationPreview']): string {
+  return Object.entries(byState)
+    .filter(([, count]) => count > 0)
+    .map(([state, count]) => `${formatCount(count)} ${state}`)
+    .join(', ');
+}
+
+/** The runs that match the filters, as far as they may be changed at once; for a retry those that it is for. */
+export function useMatching(filters: RunFilters, isOn: boolean, action: 'cancel' | 'retry' = 'cancel') {
   const api = useApi();
   return useQuery({
-    queryKey: ['matching-runs', filters],
+    queryKey: ['matching-runs', action, filters],
     queryFn: async ({ signal }) => {
-      const body = { action: 'cancel', ...filterOf(filters), dry_run: true } as const;
-      return (await unwrap(api.POST('/bulk-operations', { body, signal }))).matched;
+      const body = { action, ...filterOf(filters), dry_run: true } as const;
+      const found = await unwrap(api.POST('/bulk-operations', { body, signal }));
+      if ('by_state' in found) return found;
+      throw new Error('The service answered with another response');
     },
     enabled: isOn,
     gcTime: 0,

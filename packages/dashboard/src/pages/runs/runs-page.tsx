@@ -162,7 +162,7 @@ export default function RunsPage() {
         count={chosen.runs.length}
         matching={
           page.toNewer || page.toOlder
-            ? { isChosen: isAll, count: matching.data, error: matching.error }
+            ? { isChosen: isAll, count: matching.data?.matched, error: matching.error }
             : undefined
         }
         onChooseMatching={() => setAllChosen(true)}
@@ -170,13 +170,7 @@ export default function RunsPage() {
         onClear={unchoose}
       />
       {asked?.isOfAll === true && (
-        <MatchingDialog
-          action={asked.action}
-          filters={filters}
-          matched={matching.data ?? 0}
-          onClose={close}
-          onDone={unchoose}
-        />
+        <MatchingDialog action={asked.action} filters={filters} onClose={close} onDone={unchoose} />
       )}
       {asked?.isOfAll === false && asked.action !== 'labels' && (
         <BulkDialog action={asked.action} runs={chosen.runs} onClose={close} onDone={unchoose} />

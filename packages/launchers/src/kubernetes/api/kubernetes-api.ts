@@ -6,7 +6,8 @@ import { delimiter } from 'node:path';
 import type { KubeConfig } from '@kubernetes/client-node';
 import { EngineFault } from '@longshore/worker/runtime/runtime';
 import { SettingsError } from '@longshore/common/settings/setting';
-import { errorText, oneLine } from '@longshore/common/errors';
+import { errorText } from '@longshore/common/errors';
+import { oneLine } from '@longshore/common/shown-text';
 
 /** Limit of a request without a stream, in milliseconds. */
 const REQUEST_TIMEOUT_MS = 30_000;

@@ -77,6 +77,7 @@ describe('the Job of an attempt', () => {
             automountServiceAccountToken: false,
             enableServiceLinks: false,
             terminationGracePeriodSeconds: 10,
+            securityContext: { seccompProfile: { type: 'RuntimeDefault' } },
             initContainers: [
               {
                 name: 'inputs',
@@ -150,8 +151,8 @@ describe('the Job of an attempt', () => {
       { name: 'SERVICE_INPUT_PATH', value: '/longshore/input.json' },
       { name: 'SERVICE_OUTPUT_PATH', value: '/longshore/output.json' },
       ...OF_RUN,
-      { name: 'TOKEN', valueFrom: { secretKeyRef: { name: 'run-r1-2', key: 'env.TOKEN' } } },
-      { name: 'BOTH', valueFrom: { secretKeyRef: { name: 'run-r1-2', key: 'env.BOTH' } } },
+      { name: 'TOKEN', valueFrom: { secretKeyRef: { name: 'run-r1-2', key: 'env.0' } } },
+      { name: 'BOTH', valueFrom: { secretKeyRef: { name: 'run-r1-2', key: 'env.1' } } },
     ]);
   });
 
@@ -255,10 +256,26 @@ describe('the Secrets of an attempt', () => {
     assert.deepEqual(textsOf(secret?.data), {
       'input.json': '{"a":1}',
       'output.json': '{"b":2}',
-      'env.TOKEN': 'ä',
+      'env.0': 'ä',
+      'names.json': '{"env.0":"TOKEN"}',
     });
     assert.deepEqual(others, []);
     assert.equal(textsOf(secretManifests(jobSpec(), LABELS)[0]?.data)['output.json'], '');
+  });
+
+  it('have keys that every API server takes, however long names are', () => {
+    const secrets = { ['A'.repeat(300)]: 'a', TOKEN: 't' };
+    const files = [{ path: `/${'p'.repeat(300)}`, content: 'c', mode: 0o444, isSecret: true }];
+    const spec = jobSpec({ secrets, files });
+    const keys = Object.keys(secretManifests(spec, LABELS)[0]?.data ?? {});
+    for (const key of keys) assert.match(key, /^[-._a-zA-Z0-9]{1,253}$/);
+    const named = runOf(spec, CONTEXT)?.env?.flatMap(({ name, valueFrom }) =>
+      valueFrom === undefined ? [] : [[name, valueFrom.secretKeyRef?.key]],
+    );
+    assert.deepEqual(named, [
+      ['A'.repeat(300), 'env.0'],
+      ['TOKEN', 'env.1'],
+    ]);
   });
 
   it('hold the files, and the paths of those that have the value of a secret', () => {
@@ -269,9 +286,8 @@ describe('the Secrets of an attempt', () => {
       isSecret: path === '/key',
     }));
     const [secret] = secretManifests(jobSpec({ files }), LABELS);
-    const { 'file.0': first, 'file.1': second } = textsOf(secret?.data);
-    assert.deepEqual([first, second], ['/a', '/key']);
-    assert.deepEqual(secret?.metadata?.annotations, { 'longshore.files': '{"file.1":"/key"}' });
+    const { 'file.0': first, 'file.1': second, 'names.json': names } = textsOf(secret?.data);
+    assert.deepEqual([first, second, names], ['/a', '/key', '{"file.1":"/key"}']);
   });
 
   it('hold the login at the registry of the image', () => {

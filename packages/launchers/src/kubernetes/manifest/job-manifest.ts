@@ -1,5 +1,5 @@
 import type { JobSpec } from '../../launcher/engine.js';
-import { usesGpus, workerEnvironment } from '@longshore/worker/runtime/runtime';
+import { RunFault, usesGpus, workerEnvironment } from '@longshore/worker/runtime/runtime';
 import type { Container, Job, PodSpec, PodTemplate } from '../api/resources.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
 import type { OfferedVolumes } from '@longshore/worker/settings/volumes';
@@ -26,6 +26,9 @@ import { fileKeyOf, INPUT_KEY, OUTPUT_KEY, secretKeyOf } from './secrets.js';
 
 /** Time after which the cluster deletes a finished Job that no launcher has removed, in seconds. */
 const SECONDS_TO_LIVE = 86_400;
+
+/** Limit of a Job, in bytes as it is sent. A cluster stores 1.5 MiB of it, of its pod and of what it notes about both. */
+const MAX_JOB_BYTES = 2 ** 20;
 
 const FOLDER = '/longshore';
 const SECRET_FOLDER = '/longshore-secret';
@@ -59,6 +62,22 @@ export function jobLabels(
     [RUN_LABEL]: spec.runId,
     [ATTEMPT_LABEL]: String(spec.attempt),
   };
+}
+
+/** @throws RunFault when a cluster could not store the Job, or what becomes of its pod */
+export function checkSize(job: Job): void {
+  const { initContainers = [] } = job.spec?.template.spec ?? {};
+  // The cluster notes the name of each variable and the path of each mount a second time, with who has set it.
+  const noted = initContainers.map(({ env = [], volumeMounts = [] }) => [
+    ...env.map(({ name }) => name),
+    ...volumeMounts.map(({ mountPath }) => mountPath),
+  ]);
+  const bytes = [job, noted].reduce((sum, part) => sum + Buffer.byteLength(JSON.stringify(part)), 0);
+  if (bytes <= MAX_JOB_BYTES) return;
+  throw new RunFault(
+    `Command, arguments, environment and paths of the run make a Kubernetes job of ${bytes} bytes, where quotes, control characters and $ count more than once; ` +
+      `the limit is ${MAX_JOB_BYTES} bytes: pass large values as inputs or files`,
+  );
 }
 
 /** The Job of an attempt. Its pod is never repeated: retries are the service's. */
@@ -99,7 +118,7 @@ export function jobManifest(spec: JobSpec, context: JobContext): Job {
  * the cluster does not start it when `run` fails. Nothing has to be stopped, and nothing of the launcher is in the user's image.
  */
 function podSpec(spec: JobSpec, { settings, volumes, gpuProducts }: JobContext): PodSpec {
-  const mounts = podMounts(spec, volumes);
+  const mounts = podMounts(spec, volumes, FOLDER);
   const { helperImage, serviceAccount, priorityClass, tolerations, pullSecrets } = settings;
   const imagePullSecrets = [...pullSecrets, ...(spec.registry === null ? [] : [pullSecretName(spec)])];
   const nodeSelector = nodeSelectorOf(spec, settings, gpuProducts);
@@ -110,6 +129,8 @@ function podSpec(spec: JobSpec, { settings, volumes, gpuProducts }: JobContext):
     enableServiceLinks: false,
     // 0 would delete the pod without waiting for its container.
     terminationGracePeriodSeconds: Math.max(1, spec.stop_grace_s),
+    // Nodes begin containers without any profile by themselves.
+    securityContext: { seccompProfile: { type: 'RuntimeDefault' } },
     ...(serviceAccount === null ? {} : { serviceAccountName: serviceAccount }),
     ...(priorityClass === null ? {} : { priorityClassName: priorityClass }),
     ...(tolerations.length === 0 ? {} : { tolerations }),
@@ -145,6 +166,8 @@ function podSpec(spec: JobSpec, { settings, volumes, gpuProducts }: JobContext):
 /** Inputs and outputs are open to every user, because the image decides which user the program runs as. */
 function inputsContainer({ files, user }: JobSpec, image: string, mounts: PodMounts): Container {
   const commands = [
+    // First: the age of the folder of the files, which `cp` changes, tells which folders are new.
+    ...mounts.commands,
     `cp ${SECRET_FOLDER}/${INPUT_KEY} ${SECRET_FOLDER}/${OUTPUT_KEY} ${FOLDER}/`,
     `chmod 644 ${FOLDER}/${INPUT_KEY}`,
     `chmod 666 ${FOLDER}/${OUTPUT_KEY}`,
@@ -157,7 +180,6 @@ function inputsContainer({ files, user }: JobSpec, image: string, mounts: PodMou
         ...(user === null ? [] : [`chown ${user} ${file}`]),
       ];
     }),
-    ...mounts.commands,
   ];
   const givesAway = user !== null && files.length + mounts.commands.length > 0;
   const runFiles = { name: RUN_FILES_VOLUME, mountPath: RUN_FILES_FOLDER };
@@ -234,13 +256,12 @@ function environmentOf(spec: JobSpec): Container['env'] {
   const texts = Object.entries({ ...env, ...own }).filter(
     ([name]) => name in own || !(name in secrets || isOfPlugin(name)),
   );
-  const secretNames = Object.keys(secrets).filter((name) => !(name in own || isOfPlugin(name)));
+  const ofSecrets = Object.keys(secrets).map((name, index) => ({ name, key: secretKeyOf(index) }));
   return [
     ...texts.map(([name, value]) => ({ name, value: literal(value) })),
-    ...secretNames.map((name) => ({
-      name,
-      valueFrom: { secretKeyRef: { name: jobName(spec), key: secretKeyOf(name) } },
-    })),
+    ...ofSecrets
+      .filter(({ name }) => !(name in own))
+      .map(({ name, key }) => ({ name, valueFrom: { secretKeyRef: { name: jobName(spec), key } } })),
   ];
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'vitest';
@@ -52,7 +52,7 @@ describe('the mounts of a run on Kubernetes', () => {
       { volume: 'other', path: '/c', read_only: true },
       { volume: 'other', path: '/d', read_only: true, sub_path: 'd' },
     ];
-    const pod = podMounts(jobSpec({ mounts }), volumes);
+    const pod = podMounts(jobSpec({ mounts }), volumes, '/reference');
     const [first, second] = ['longshore-mount-0-data', 'longshore-mount-2-other'];
     assert.deepEqual(pod.volumes, [
       { name: first, persistentVolumeClaim: { claimName: 'a' } },
@@ -110,6 +110,7 @@ describe('the mounts of a run on Kubernetes', () => {
 
   it('give a new folder to the user of the run, or to everybody, and leave others as they are', () => {
     const base = mkdtempSync(join(tmpdir(), 'longshore-mounts-'));
+    const reference = mkdtempSync(join(tmpdir(), 'longshore-reference-'));
     try {
       const modeAfter = (user: string | null, fill: (folder: string) => void): string => {
         const folder = mkdtempSync(join(base, 'f'));
@@ -117,6 +118,7 @@ describe('the mounts of a run on Kubernetes', () => {
         const { commands } = podMounts(
           jobSpec({ mounts: [{ volume: 'results', path: '/a', sub_path: 'b' }], user }),
           VOLUMES,
+          reference,
         );
         const script = commands.join(' && ').replaceAll('/longshore-mounts/0', folder);
         execFileSync('/bin/sh', ['-c', script]);
@@ -131,6 +133,12 @@ describe('the mounts of a run on Kubernetes', () => {
         modeAfter(own, () => undefined),
         '755',
       );
+      // An empty folder that was there before the pod.
+      for (const user of [null, own])
+        assert.equal(
+          modeAfter(user, (folder) => utimesSync(folder, 1, 1)),
+          '700',
+        );
       assert.equal(
         modeAfter(null, (folder) => mkdirSync(join(folder, 'a'))),
         '700',
@@ -140,7 +148,7 @@ describe('the mounts of a run on Kubernetes', () => {
         '700',
       );
     } finally {
-      rmSync(base, { recursive: true });
+      for (const each of [base, reference]) rmSync(each, { recursive: true });
     }
   });
 });

@@ -1,4 +1,10 @@
 import type { JobSpec } from '../../launcher/engine.js';
+import {
+  canonicalRepository,
+  parseImageReference,
+} from '@longshore/worker/runtime/docker/images/image-reference';
+import { imageMatcher } from '@longshore/worker/runtime/docker/images/image-policy';
+import { RunFault } from '@longshore/worker/runtime/runtime';
 import { offeredVolume, type OfferedVolumes } from '@longshore/worker/settings/volumes';
 import type { Container, PodSpec } from '../api/resources.js';
 
@@ -9,6 +15,20 @@ const MAX_NAME_LENGTH = 63;
 
 /** Where the launcher's own container has the folders whose owners it sets. */
 const OWNED_FOLDER = '/longshore-mounts';
+
+/**
+ * A node mounts at paths that a run says, and follows the links that the image has there.
+ * @param patterns SERVICE_WORKER_KUBERNETES_MOUNT_IMAGES; null: every image
+ * @throws RunFault when the run has mounts or files, and its image may not have any
+ */
+export function checkImage({ image, mounts, files }: JobSpec, patterns: readonly string[] | null): void {
+  if (patterns === null || mounts.length + files.length === 0) return;
+  const name = canonicalRepository(parseImageReference(image));
+  if (!imageMatcher(patterns)(name))
+    throw new RunFault(
+      `Runs of the image '${name}' may have no mounts and files: SERVICE_WORKER_KUBERNETES_MOUNT_IMAGES of this worker does not allow it`,
+    );
+}
 
 type VolumeMounts = NonNullable<Container['volumeMounts']>;
 
@@ -24,9 +44,10 @@ export interface PodMounts {
 
 /**
  * A claim is one volume of the pod, however often it is mounted: most nodes never start a pod that has a claim as two volumes.
+ * @param reference folder that the node makes for the pod, before those of the mounts, and that nobody changes until the commands ran
  * @throws Error when the launcher does not offer a volume
  */
-export function podMounts({ mounts, user }: JobSpec, offered: OfferedVolumes): PodMounts {
+export function podMounts({ mounts, user }: JobSpec, offered: OfferedVolumes, reference: string): PodMounts {
   const claims = new Map<string, { readonly name: string; readonly isWritable: boolean }>();
   const parts = mounts.map((mount, index): PodMounts => {
     const { volume, path: mountPath, read_only: readOnly = false, sub_path: subPath } = mount;
@@ -51,9 +72,11 @@ export function podMounts({ mounts, user }: JobSpec, offered: OfferedVolumes): P
       volumes: [],
       mounts: [{ name, mountPath, ...within, ...(readOnly ? { readOnly: true } : {}) }],
       ownedMounts: isCreated ? [{ name, mountPath: owned, ...within }] : [],
-      // The node creates the folder as one of root, and does not say that it has.
+      // The node creates the folder as one of root, and does not say that it has: an older one was there before.
       commands: isCreated
-        ? [`if [ -O ${owned} ] && [ -z "$(ls -A ${owned})" ]; then ${ownership(owned, user)}; fi`]
+        ? [
+            `if [ -O ${owned} ] && [ ! ${owned} -ot ${reference} ] && [ -z "$(ls -A ${owned})" ]; then ${ownership(owned, user)}; fi`,
+          ]
         : [],
     };
   });

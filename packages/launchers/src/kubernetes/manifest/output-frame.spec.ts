@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, it } from 'vitest';
@@ -47,6 +47,17 @@ describe('the frame of the outputs', () => {
     assert.throws(
       () => parseOutputFrame(log),
       refusal('it has 1048577 bytes; the limit on Kubernetes is 1048576 bytes'),
+    );
+  });
+
+  it('refuses a file of terabytes without content, by its size alone', () => {
+    const log = printed(() => {
+      writeFileSync(file, '');
+      truncateSync(file, 8e12);
+    });
+    assert.throws(
+      () => parseOutputFrame(log),
+      refusal('it has 8000000000000 bytes; the limit on Kubernetes is 1048576 bytes'),
     );
   });
 

@@ -6,13 +6,17 @@ export const MAX_OUTPUT_BYTES = 2 ** 20;
 const BEGIN = /^longshore-outputs (\d+|missing|irregular|unreadable)$/;
 const END = 'longshore-end';
 
-/** Shell script that prints the output file in a frame: its size, the file as base64, an end line. Follows no link. */
+/**
+ * Shell script that prints the output file in a frame: its size, the file as base64, an end line. Follows no link, and reads nothing
+ * of a file that is too large.
+ */
 export function outputsScript(file: string): string {
   return `f=${file}
 if [ -L "$f" ]; then s=irregular
 elif [ ! -e "$f" ]; then s=missing
 elif [ ! -f "$f" ]; then s=irregular
-else s=$({ wc -c <"$f"; } 2>/dev/null) || s=unreadable
+elif [ ! -r "$f" ]; then s=unreadable
+else s=$(stat -c %s "$f") || exit 1
 fi
 echo "longshore-outputs $s"
 case $s in [0-9]*) if [ "$s" -le ${MAX_OUTPUT_BYTES} ]; then base64 "$f" || exit 1; fi ;; esac

@@ -20,6 +20,9 @@ async function patched(yaml: string, settings = SETTINGS): Promise<PodTemplate |
     ?.template;
 }
 
+/** A patch of the container of the run. */
+const ofRun = (fields: string): string => `spec: {initContainers: [{name: run, ${fields}}]}`;
+
 describe('the patch of the pod template', () => {
   afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -31,11 +34,12 @@ metadata:
 spec:
   nodeSelector: {disk: ssd}
   schedulerName: theirs
-  enableServiceLinks: null
+  runtimeClassName: sandbox
   initContainers:
     - name: run
       imagePullPolicy: IfNotPresent
-      securityContext: {runAsUser: 1000}
+      securityContext: {readOnlyRootFilesystem: true}
+      resources: {limits: {ephemeral-storage: 10Gi}}
       env: [{name: HTTP_PROXY, value: p}, {name: A, value: theirs}]
       volumeMounts: [{name: data, mountPath: /data}]
   volumes: [{name: data, emptyDir: {}}]
@@ -45,14 +49,15 @@ spec:
     const { spec } = template ?? {};
     assert.deepEqual(spec?.nodeSelector, { disk: 'ssd' });
     assert.equal(spec?.schedulerName, 'theirs');
-    assert.equal('enableServiceLinks' in Object(spec), false);
+    assert.equal(spec?.runtimeClassName, 'sandbox');
     const run = spec?.initContainers?.[1];
     assert.equal(run?.imagePullPolicy, 'IfNotPresent');
     assert.deepEqual(run?.securityContext, {
       allowPrivilegeEscalation: false,
       capabilities: { drop: ['ALL'] },
-      runAsUser: 1000,
+      readOnlyRootFilesystem: true,
     });
+    assert.deepEqual(run?.resources, { limits: { 'ephemeral-storage': '10Gi' } });
     assert.deepEqual(
       run?.env?.map(({ name, value }) => `${name}=${value}`),
       [
@@ -92,6 +97,35 @@ metadata:
     });
   });
 
+  it('may choose a user for runs without one, a profile of the nodes, and take capabilities away', async () => {
+    const template = await patched(`
+spec:
+  securityContext: { runAsUser: 1000, runAsNonRoot: true, seccompProfile: { type: Localhost, localhostProfile: p } }
+  initContainers:
+    - { name: inputs, resources: { limits: { memory: 128Mi } } }
+    - { name: run, securityContext: { seccompProfile: { type: RuntimeDefault } } }
+  containers:
+    - { name: outputs, securityContext: { capabilities: { add: [] } } }
+`);
+    assert.deepEqual(template?.spec?.securityContext, {
+      runAsUser: 1000,
+      runAsNonRoot: true,
+      seccompProfile: { type: 'Localhost', localhostProfile: 'p' },
+    });
+    assert.deepEqual(template.spec.containers[0]?.securityContext?.capabilities, { drop: ['ALL'], add: [] });
+  });
+
+  it('may select nodes by the label of a tag only as the tag does', async () => {
+    const tags = new Map([['eu', { name: 'zone', value: 'eu-1' }]]);
+    const settings = { ...SETTINGS, tags };
+    const template = await patched('spec: {nodeSelector: {zone: eu-1}}', settings);
+    assert.deepEqual(template?.spec?.nodeSelector, { zone: 'eu-1' });
+    await assert.rejects(patched('spec: {nodeSelector: {zone: us-1}}', settings), {
+      name: 'SettingsError',
+      message: /spec.nodeSelector.zone is the label of the tag 'eu'/,
+    });
+  });
+
   const refused: Readonly<Record<string, readonly [string, RegExp]>> = {
     'that is no YAML': ['a: [', /cannot be used: /],
     'that holds no fields': ['[a]', /the file must hold fields/],
@@ -101,10 +135,7 @@ metadata:
       'spec: {containers: [{name: outputs, cmd: x}]}',
       /an entry of spec.containers has the unknown field 'cmd'/,
     ],
-    'that starts containers again': [
-      'spec: {restartPolicy: OnFailure}',
-      /spec.restartPolicy must stay Never/,
-    ],
+    'that starts containers again': ['spec: {restartPolicy: OnFailure}', /spec.restartPolicy must keep/],
     'that changes the time to stop': [
       'spec: {terminationGracePeriodSeconds: 0}',
       /spec.terminationGracePeriodSeconds follows the stop_grace_s/,
@@ -131,7 +162,7 @@ metadata:
     ],
     'that changes the volume': [
       'spec: {volumes: [{name: longshore-files, hostPath: {path: /x}}]}',
-      /spec.volumes must keep the volumes of the launcher/,
+      /spec.volumes must keep what the launcher sets/,
     ],
     'that removes a mount': [
       'spec: {containers: [{name: outputs, volumeMounts: null}]}',
@@ -142,6 +173,96 @@ metadata:
       /labels.longshore.run is set by the launcher/,
     ],
     'that removes the labels': ['metadata: {labels: null}', /metadata.labels must keep/],
+    'with an annotation of the launcher': [
+      'metadata: {annotations: {longshore.name: x}}',
+      /annotations.longshore.name is set by the launcher/,
+    ],
+    'that removes the annotations': ['metadata: {annotations: null}', /metadata.annotations must keep/],
+    'that changes the working directory': [ofRun('workingDir: /x'), /run.workingDir must keep/],
+    'that lets the program go on beside the others': [
+      ofRun('restartPolicy: Always'),
+      /run.restartPolicy must keep/,
+    ],
+    'that makes the program privileged': [
+      ofRun('securityContext: {privileged: true}'),
+      /run.securityContext.privileged must keep/,
+    ],
+    'that lets the program get privileges': [
+      ofRun('securityContext: {allowPrivilegeEscalation: true}'),
+      /run.securityContext.allowPrivilegeEscalation must keep/,
+    ],
+    'that removes the limits of the privileges': [
+      ofRun('securityContext: null'),
+      /run.securityContext.allowPrivilegeEscalation must keep/,
+    ],
+    'that gives the program a capability': [
+      ofRun('securityContext: {capabilities: {add: [SYS_ADMIN]}}'),
+      /run.securityContext.capabilities must not give more/,
+    ],
+    'that gives the launcher another capability': [
+      'spec: {containers: [{name: outputs, securityContext: {capabilities: {add: [SYS_PTRACE]}}}]}',
+      /outputs.securityContext.capabilities must not give more/,
+    ],
+    'that lets the program keep capabilities': [
+      ofRun('securityContext: {capabilities: {drop: [CHOWN]}}'),
+      /run.securityContext.capabilities must not give more/,
+    ],
+    'that chooses another user than the run': [
+      ofRun('securityContext: {runAsUser: 0}'),
+      /run.securityContext.runAsUser must keep the user of the run/,
+    ],
+    'that chooses another group than the run': [
+      ofRun('securityContext: {runAsGroup: 0}'),
+      /run.securityContext.runAsGroup must keep the user of the run/,
+    ],
+    'that shows all of /proc': [ofRun('securityContext: {procMount: Unmasked}'), /procMount must keep/],
+    'that removes the profile of seccomp': [
+      'spec: {securityContext: {seccompProfile: null}}',
+      /spec.securityContext.seccompProfile must be RuntimeDefault or a Localhost profile/,
+    ],
+    'that removes the security context of the pod': [
+      'spec: {securityContext: null}',
+      /spec.securityContext.seccompProfile must be/,
+    ],
+    'that switches seccomp off for the program': [
+      ofRun('securityContext: {seccompProfile: {type: Unconfined}}'),
+      /run.securityContext.seccompProfile must be/,
+    ],
+    'that switches AppArmor off': [
+      'spec: {securityContext: {appArmorProfile: {type: Unconfined}}}',
+      /spec.securityContext.appArmorProfile must not be Unconfined/,
+    ],
+    'that switches AppArmor off by an annotation': [
+      'metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/run: unconfined}}',
+      /must not be unconfined/,
+    ],
+    'that gives runs the network of the node': ['spec: {hostNetwork: true}', /spec.hostNetwork must not be/],
+    'that gives runs the processes of the node': ['spec: {hostPID: true}', /spec.hostPID must not be true/],
+    'that gives runs the token of an account': [
+      'spec: {automountServiceAccountToken: true}',
+      /spec.automountServiceAccountToken must keep/,
+    ],
+    'that shows runs the services': ['spec: {enableServiceLinks: null}', /spec.enableServiceLinks must keep/],
+    'that removes the login of the run': [
+      'spec: {imagePullSecrets: null}',
+      /spec.imagePullSecrets must keep/,
+    ],
+    'that removes the nodes that the run requires': [
+      'spec: {affinity: null}',
+      /spec.affinity must keep the nodes/,
+    ],
+    'that changes the memory of the run': [
+      ofRun('resources: {limits: {memory: 1Gi}}'),
+      /run.resources.limits must keep what the run asks for/,
+    ],
+    'that changes the CPUs of the run': [
+      ofRun('resources: {requests: {cpu: 1m}}'),
+      /run.resources.requests must keep what the run asks for/,
+    ],
+    'that selects GPUs': [
+      'spec: {nodeSelector: {nvidia.com/gpu.product: x}}',
+      /spec.nodeSelector.nvidia.com\/gpu.product follows the gpu_selector/,
+    ],
     'that requires nodes by affinity': [
       'spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}}',
       /use spec.nodeSelector/,

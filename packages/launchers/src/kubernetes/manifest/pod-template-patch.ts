@@ -1,13 +1,13 @@
 import { readFile } from 'node:fs/promises';
-import { isDeepStrictEqual } from 'node:util';
 import { RUN_OPTIONS } from '@longshore/client/constants';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { JobSpec } from '../../launcher/engine.js';
 import { NO_CONSTRAINTS } from '@longshore/worker/service-api/constraints';
 import { carriedOptions } from '@longshore/worker/service-api/service-api';
-import type { PodSpec, PodTemplate } from '../api/resources.js';
+import type { PodSpec } from '../api/resources.js';
 import { jobManifest, type JobContext } from './job-manifest.js';
-import { INPUTS_CONTAINER, OUTPUTS_CONTAINER, RUN_CONTAINER } from './names.js';
+import { GPU_PRODUCT_LABEL } from './names.js';
+import { checkMerged, isFields, type Fields } from './template-guard.js';
 import { errorText } from '@longshore/common/errors';
 
 /** Lists whose entries are merged by a field of them, as in a strategic merge patch. All other lists are replaced. */
@@ -19,11 +19,6 @@ const MERGE_KEYS: Readonly<Record<string, string>> = {
   imagePullSecrets: 'name',
   volumeMounts: 'mountPath',
 };
-
-/** Fields of a container that the launcher sets for its own use. */
-const OWN_FIELDS = ['name', 'image', 'command', 'args', 'env', 'volumeMounts'] as const;
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** Names of the fields that the API knows. */
 interface KnownFields {
@@ -50,6 +45,7 @@ const SAMPLE: JobSpec = {
       ...Object.fromEntries(RUN_OPTIONS.map(({ name, kind }) => [name, SAMPLE_VALUES[kind]])),
       name: 'sample',
       labels: { sample: 'value' },
+      user: '1:1',
     }),
   ),
   runId: 'sample',
@@ -62,7 +58,7 @@ const SAMPLE: JobSpec = {
   env: { SAMPLE: 'value' },
   secrets: { SAMPLE_SECRET: 'value' },
   files: [{ path: '/sample', content: '', mode: 0o444, isSecret: false }],
-  registry: null,
+  registry: { server: 'sample', username: 'sample', password: 'sample' },
   trace: null,
 };
 
@@ -80,6 +76,7 @@ export async function choosePatch(context: Omit<JobContext, 'patch'>): Promise<P
       spec: new Set(V1PodSpec.getAttributeTypeMap().map(({ baseName }) => baseName)),
       container: new Set(V1Container.getAttributeTypeMap().map(({ baseName }) => baseName)),
     });
+    checkNodeSelector(patch, context.settings.tags);
     const apply: Patch = (template) => ({ ...template, ...mergeFields({ ...template }, patch) });
     const sample = jobManifest(SAMPLE, { ...context, patch: (template) => template }).spec?.template ?? {};
     checkMerged(sample, apply(sample));
@@ -123,9 +120,11 @@ function mergeEntries(target: readonly unknown[], patch: readonly unknown[], key
 
 function checkPatch(patch: unknown, known: KnownFields): asserts patch is Fields {
   const { metadata = {}, spec = {} } = asFields(patch, 'the file', ['metadata', 'spec']);
-  const { labels = {} } = asFields(metadata, 'metadata', ['labels', 'annotations']);
-  const own = Object.keys(Object(labels)).find((name) => name.startsWith('longshore.'));
-  if (own !== undefined) throw new Error(`metadata.labels.${own} is set by the launcher`);
+  const { labels = {}, annotations = {} } = asFields(metadata, 'metadata', ['labels', 'annotations']);
+  for (const [field, texts] of Object.entries({ labels, annotations })) {
+    const own = Object.keys(Object(texts)).find((name) => name.startsWith('longshore.'));
+    if (own !== undefined) throw new Error(`metadata.${field}.${own} is set by the launcher`);
+  }
   const fields = asFields(spec, 'spec', known.spec);
   for (const list of ['initContainers', 'containers']) {
     const containers = fields[list] ?? [];
@@ -141,49 +140,15 @@ function checkPatch(patch: unknown, known: KnownFields): asserts patch is Fields
     throw new Error('spec.affinity cannot require nodes, which runs with vram_mb do; use spec.nodeSelector');
 }
 
-/** The parts that the launcher relies on are as it made them. */
-function checkMerged(sample: PodTemplate, merged: PodTemplate): void {
-  const { spec } = merged;
-  if (spec?.restartPolicy !== 'Never') throw new Error('spec.restartPolicy must stay Never');
-  if (spec.terminationGracePeriodSeconds !== sample.spec?.terminationGracePeriodSeconds)
-    throw new Error('spec.terminationGracePeriodSeconds follows the stop_grace_s of the run');
-  const lists = [
-    [
-      'spec.initContainers',
-      spec.initContainers,
-      [INPUTS_CONTAINER, RUN_CONTAINER],
-      sample.spec?.initContainers,
-    ],
-    ['spec.containers', spec.containers, [OUTPUTS_CONTAINER], sample.spec?.containers],
-  ] as const;
-  for (const [path, containers = [], names, originals = []] of lists) {
-    const found = containers.map(({ name }) => name);
-    if (!isDeepStrictEqual(found, names))
-      throw new Error(
-        `${path} must be ${names.join(', ')} and no others, not ${found.join(', ') || 'empty'}`,
-      );
-    for (const [index, container] of containers.entries()) {
-      const original = originals[index];
-      for (const field of OWN_FIELDS) {
-        if (!covers(container[field], original?.[field]))
-          throw new Error(`${path}.${container.name}.${field} must keep what the launcher sets`);
-      }
-    }
+/** A run's tags choose nodes by labels that the patch, which is merged last, would replace. */
+function checkNodeSelector({ spec }: Fields, tags: JobContext['settings']['tags']): void {
+  const chosen = isFields(spec) && isFields(spec['nodeSelector']) ? spec['nodeSelector'] : {};
+  if (GPU_PRODUCT_LABEL in chosen)
+    throw new Error(`spec.nodeSelector.${GPU_PRODUCT_LABEL} follows the gpu_selector of the run`);
+  for (const [tag, { name, value }] of tags) {
+    if (name in chosen && chosen[name] !== value)
+      throw new Error(`spec.nodeSelector.${name} is the label of the tag '${tag}'`);
   }
-  const labels = { ...merged.metadata?.labels, ...sample.metadata?.labels };
-  if (!isDeepStrictEqual(merged.metadata?.labels, labels))
-    throw new Error('metadata.labels must keep the labels of the launcher');
-  if (!covers(spec.volumes, sample.spec?.volumes))
-    throw new Error('spec.volumes must keep the volumes of the launcher');
-}
-
-/** Whether lists contain all entries of the original, and other values are equal to it. */
-function covers(value: unknown, original: unknown): boolean {
-  const isNamed = Array.isArray(original) && original.every(isFields);
-  if (!isNamed) return isDeepStrictEqual(value, original);
-  return (
-    Array.isArray(value) && original.every((entry) => value.some((other) => isDeepStrictEqual(other, entry)))
-  );
 }
 
 function asFields(value: unknown, what: string, known: Iterable<string>): Fields {
@@ -192,10 +157,6 @@ function asFields(value: unknown, what: string, known: Iterable<string>): Fields
   const unknown = Object.keys(value).find((name) => !names.has(name));
   if (unknown !== undefined) throw new Error(`${what} has the unknown field '${unknown}'`);
   return value;
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function keyIn(entry: unknown, key: string): unknown {

@@ -18,18 +18,18 @@ export const OUTPUT_KEY = 'output.json';
 const VALUE_PREFIX = 'env.';
 const FILE_PREFIX = 'file.';
 
-/** Annotation of the Secret with the paths of the files that have the value of a secret, by the key of their content. */
-const PATHS_ANNOTATION = 'longshore.files';
+/** Key of the Secret with the names of what has the value of a secret, variables and paths of files, by the key of the value. */
+const NAMES_KEY = 'names.json';
 
 /** Limit of the data of one Secret, in bytes, that every API server sets. */
 const MAX_SECRET_BYTES = 2 ** 20;
 
-/** Key of the Secret with the value of an environment variable. */
-export function secretKeyOf(variable: string): string {
-  return VALUE_PREFIX + variable;
+/** Key of the Secret with the value of an environment variable. A name can be too long for a key. @param index of the secret in the spec */
+export function secretKeyOf(index: number): string {
+  return VALUE_PREFIX + String(index);
 }
 
-/** Key of the Secret with the content of a file. A path can be too long for a key. @param index of the file in the spec */
+/** Key of the Secret with the content of a file. @param index of the file in the spec */
 export function fileKeyOf(index: number): string {
   return FILE_PREFIX + String(index);
 }
@@ -40,11 +40,19 @@ export function fileKeyOf(index: number): string {
  * @throws RunFault when they are too large, or when the login is for another registry than the image's
  */
 export function secretManifests(spec: JobSpec, labels: Readonly<Record<string, string>>): readonly Secret[] {
+  const values = Object.entries(spec.secrets);
+  const names = {
+    ...Object.fromEntries(values.map(([name], index) => [secretKeyOf(index), name])),
+    ...Object.fromEntries(
+      spec.files.flatMap(({ path, isSecret }, index) => (isSecret ? [[fileKeyOf(index), path]] : [])),
+    ),
+  };
   const texts = {
     [INPUT_KEY]: jsonText(spec.inputs),
     [OUTPUT_KEY]: templateText(spec.outputTemplate),
-    ...Object.fromEntries(Object.entries(spec.secrets).map(([name, text]) => [secretKeyOf(name), text])),
+    ...Object.fromEntries(values.map(([, text], index) => [secretKeyOf(index), text])),
     ...Object.fromEntries(spec.files.map(({ content }, index) => [fileKeyOf(index), content])),
+    ...(Object.keys(names).length > 0 && { [NAMES_KEY]: JSON.stringify(names) }),
   };
   const bytes = Object.values(texts).reduce((sum, text) => sum + Buffer.byteLength(text), 0);
   if (bytes > MAX_SECRET_BYTES) {
@@ -52,12 +60,7 @@ export function secretManifests(spec: JobSpec, labels: Readonly<Record<string, s
       `Inputs, outputs template, secrets and files have ${bytes} bytes together; the limit on Kubernetes is ${MAX_SECRET_BYTES} bytes`,
     );
   }
-  const paths = spec.files.flatMap(({ path, isSecret }, index) =>
-    isSecret ? [[fileKeyOf(index), path]] : [],
-  );
-  const annotations = { [PATHS_ANNOTATION]: JSON.stringify(Object.fromEntries(paths)) };
-  const metadata = { name: jobName(spec), labels, ...(paths.length > 0 && { annotations }) };
-  const files = secretOf(metadata, 'Opaque', texts);
+  const files = secretOf({ name: jobName(spec), labels }, 'Opaque', texts);
   const login = loginText(spec);
   if (login === null) return [files];
   const type = 'kubernetes.io/dockerconfigjson';
@@ -75,14 +78,17 @@ export async function readSecretValues(
   const { items } = await api.list<Secret>(paths.secrets(), { fieldSelector });
   const [secret] = items;
   if (secret === undefined) return null;
-  const pathOf: Readonly<Record<string, string>> = JSON.parse(
-    secret.metadata?.annotations?.[PATHS_ANNOTATION] ?? '{}',
-  );
-  const values = Object.entries(secret.data ?? {}).flatMap(([item, encoded]) => {
-    const name = item.startsWith(VALUE_PREFIX) ? item.slice(VALUE_PREFIX.length) : pathOf[item];
-    return name === undefined ? [] : [[name, Buffer.from(encoded, 'base64').toString()] as const];
+  const { data = {} } = secret;
+  const names: Readonly<Record<string, string>> = JSON.parse(decoded(data[NAMES_KEY] ?? '') || '{}');
+  const values = Object.entries(names).flatMap(([item, name]) => {
+    const encoded = data[item];
+    return encoded === undefined ? [] : [[name, decoded(encoded)] as const];
   });
   return Object.fromEntries(values);
+}
+
+function decoded(encoded: string): string {
+  return Buffer.from(encoded, 'base64').toString();
 }
 
 /** The patch that lets the cluster delete a Secret with its Job. */

@@ -2,6 +2,7 @@ import type { Gpu, Resources } from '@longshore/worker/service-api/service-api';
 import type { KubernetesApi } from '../api/kubernetes-api.js';
 import type { Node, Pod, PodSpec } from '../api/resources.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
+import { weaknessesOf } from './node-versions.js';
 import { GPU_PRODUCT_LABEL, GPU_RESOURCE, gpuTag } from '../manifest/names.js';
 
 /** GPUs that are reported at most. */
@@ -30,13 +31,16 @@ export interface ClusterCapacity {
   readonly resources: Resources;
   /** The product of GPUs, as a label of nodes has it, by the tag that they are reported with. */
   readonly gpuProducts: ReadonlyMap<string, string>;
+  /** What {@link weaknessesOf} says of the nodes. */
+  readonly weaknesses: string | null;
 }
 
 /** Reads nodes and pods of the whole cluster, page by page. */
 export async function readCapacity(api: KubernetesApi, options: CapacityOptions): Promise<ClusterCapacity> {
   const { items: nodes } = await api.list<Node>('/api/v1/nodes');
   const free = new Map<string, { readonly node: Node; readonly amount: Amount }>();
-  for (const node of nodes.filter((each) => isUsable(each, options.template)))
+  const selected = nodes.filter((each) => isSelected(each, options.template));
+  for (const node of selected.filter(isReady))
     free.set(node.metadata?.name ?? '', { node, amount: amountOf(node.status?.allocatable) });
   const active = { fieldSelector: 'status.phase!=Succeeded,status.phase!=Failed' };
   for await (const { items = [] } of api.pages<Pod>('/api/v1/pods', active)) {
@@ -58,20 +62,31 @@ export async function readCapacity(api: KubernetesApi, options: CapacityOptions)
       gpus: gpusOf(left, options),
     },
     gpuProducts: new Map(products.map((product) => [gpuTag(product), product])),
+    weaknesses: weaknessesOf(selected),
   };
 }
 
-/** Whether pods of runs can be scheduled to the node. */
-function isUsable(
-  { metadata, spec, status }: Node,
+/** What {@link weaknessesOf} says of the nodes that pods of runs can be scheduled to. */
+export async function readWeaknesses(
+  api: KubernetesApi,
+  template: CapacityOptions['template'],
+): Promise<string | null> {
+  const { items: nodes } = await api.list<Node>('/api/v1/nodes');
+  return weaknessesOf(nodes.filter((each) => isSelected(each, template)));
+}
+
+function isReady({ spec, status }: Node): boolean {
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  return ready?.status === 'True' && spec?.unschedulable !== true;
+}
+
+/** Whether pods of runs can be scheduled to the node when it is ready. */
+function isSelected(
+  { metadata, spec }: Node,
   { tolerations = [], nodeSelector = {} }: CapacityOptions['template'],
 ): boolean {
-  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
-  if (ready?.status !== 'True' || spec?.unschedulable === true) return false;
-  const isSelected = Object.entries(nodeSelector).every(
-    ([name, value]) => metadata?.labels?.[name] === value,
-  );
-  if (!isSelected) return false;
+  const hasLabels = Object.entries(nodeSelector).every(([name, value]) => metadata?.labels?.[name] === value);
+  if (!hasLabels) return false;
   return (spec?.taints ?? []).every(
     (taint) =>
       taint.effect === 'PreferNoSchedule' ||

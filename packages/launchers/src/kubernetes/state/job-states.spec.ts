@@ -211,6 +211,26 @@ describe('the states of jobs', () => {
     assert.equal(kind(), 'failed');
   });
 
+  it('end a job whose node has said nothing of its pod for ten minutes of this process', async () => {
+    const silent: Pod = {
+      ...pod('p1'),
+      status: { phase: 'Pending', conditions: [{ type: 'PodScheduled', status: 'True' }] },
+    };
+    states.podListener.onList([silent], 0);
+    states.jobListener.onList([job()], 0);
+    await clock.pass(599_000);
+    states.tick();
+    assert.equal(kind(), 'pending');
+    await clock.pass(1_000);
+    states.tick();
+    assert.deepEqual(status(), {
+      kind: 'failed',
+      cause: 'infrastructure',
+      message: 'Kubernetes ended the run: Its node has said nothing of its pod for 10 minutes',
+    });
+    assert.deepEqual(actions, ['record p1 of run-r1-1', 'end job-1']);
+  });
+
   it('name jobs that wait for a pod, with the reason', () => {
     states.jobListener.onChange(job());
     assert.deepEqual(states.withoutPod(), ['run-r1-1']);

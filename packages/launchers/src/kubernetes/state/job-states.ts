@@ -5,6 +5,7 @@ import type { Job, Pod } from '../api/resources.js';
 import type { ResourceListener } from '../api/resource-watch.js';
 import { mountsClaim } from '../manifest/mounts.js';
 import { identityOf, INPUTS_CONTAINER, jobName, keyOf, POD_ANNOTATION } from '../manifest/names.js';
+import { QuickSteps } from './silence.js';
 import { hasStarted, statusOf, timesOf, type KnownProblem, waitProblemOf } from './job-status.js';
 
 /** What the states ask of the engine. */
@@ -42,6 +43,7 @@ export class JobStates {
   private readonly pods = new Map<string, Map<string, Pod>>();
   /** Why pods cannot start, by UID. */
   private readonly problems = new Map<string, KnownProblem>();
+  private readonly quickSteps = new QuickSteps();
 
   constructor(
     private readonly options: StateOptions,
@@ -63,6 +65,7 @@ export class JobStates {
     onList: (pods) => {
       const names = new Set([...this.pods.keys(), ...pods.map(jobOf)]);
       const uids = new Set(pods.map(({ metadata }) => metadata?.uid));
+      this.quickSteps.keepOnly(uids);
       for (const uid of this.problems.keys()) if (!uids.has(uid)) this.problems.delete(uid);
       this.pods.clear();
       for (const pod of pods) this.putPod(pod);
@@ -79,6 +82,7 @@ export class JobStates {
       pods?.delete(uid);
       if (pods?.size === 0) this.pods.delete(name);
       this.problems.delete(uid);
+      this.quickSteps.forget(uid);
       this.evaluate(name);
     },
   };
@@ -173,6 +177,7 @@ export class JobStates {
     const name = jobOf(pod);
     const pods = this.pods.get(name) ?? new Map<string, Pod>();
     this.pods.set(name, pods.set(uid, pod));
+    this.quickSteps.see(pod, this.options.clock.epochMs());
     const problem = waitProblemOf(pod);
     const last = this.problems.get(uid);
     if (last !== undefined && hasStarted(pod, last.container)) this.problems.delete(uid);
@@ -204,12 +209,14 @@ export class JobStates {
     if (known !== null && isSame && isFinal(known.status)) return;
     const pods = this.podsOf(name, identity.engineId);
     this.recordFirst(entry, name, identity, pods);
+    const nowMs = this.options.clock.epochMs();
     const status = statusOf({
       ...entry,
       pods,
       arePodsComplete,
       problem: this.problems.get(entry.firstPod ?? '') ?? null,
-      nowMs: this.options.clock.epochMs(),
+      silence: this.quickSteps.silenceOf(entry.firstPod ?? '', nowMs),
+      nowMs,
       pullGraceMs: this.options.pullGraceMs,
     });
     if (status.kind === 'pods-unknown') {
@@ -221,7 +228,10 @@ export class JobStates {
     const times = timesOf(pods) ?? (isSame ? known?.times : undefined);
     this.table.put({ ...identity, status, ...(times && { times }) });
     if (!isFinal(status)) return;
-    for (const pod of pods) this.problems.delete(pod.metadata?.uid ?? '');
+    for (const { metadata: { uid = '' } = {} } of pods) {
+      this.problems.delete(uid);
+      this.quickSteps.forget(uid);
+    }
     const isLost = status.kind === 'failed' && status.cause === 'infrastructure';
     if (isLost && this.isOwn(identity) && entry.job.metadata?.deletionTimestamp === undefined)
       this.actions.endLost({ ...identity, status });

@@ -36,6 +36,7 @@ describe('the status of a job that waits', () => {
     assert.deepEqual(of(pod([done(), waiting('X', 'y'), INIT], { status: { conditions: scheduled } })), {
       kind: 'pending',
       reason: 'X: y',
+      isPlaced: true,
     });
   });
 

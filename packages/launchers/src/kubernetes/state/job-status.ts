@@ -39,6 +39,8 @@ export interface JobView {
   readonly creationProblem: string;
   /** The volume that the node of the pod could not mount; null: none. */
   readonly unmounted: string | null;
+  /** Why the pod counts as lost although nothing says so; null: it does not. */
+  readonly silence: string | null;
 }
 
 /** `pods-unknown`: the pods have to be listed to tell. */
@@ -84,8 +86,13 @@ export function statusOf(view: JobView): Verdict {
     const why = `The volume '${view.unmounted}' cannot be mounted on the node of the pod`;
     return { kind: 'failed', cause: 'infrastructure', message: why };
   }
+  if (view.silence !== null) {
+    const exitCode = run?.state?.terminated?.exitCode ?? 0;
+    return exitCode === 0 ? lost(view.silence) : { kind: 'exited', exitCode, outOfMemory: false };
+  }
   if (run?.state?.running !== undefined || run?.state?.terminated !== undefined) return { kind: 'running' };
-  return { kind: 'pending', reason: problem === null ? waitReason(pod) : message };
+  const reason = problem === null ? waitReason(pod) : message;
+  return { kind: 'pending', reason, ...(isPlaced(pod) && { isPlaced: true }) };
 }
 
 function hasLasted({ grace }: WaitProblem, { nowMs, problem, pullGraceMs }: JobView): boolean {
@@ -180,6 +187,13 @@ function waitReason(pod: Pod): string {
     if (waiting !== undefined) return joined(waiting.reason, waiting.message);
   }
   return '';
+}
+
+/** Whether a node has the pod. */
+function isPlaced(pod: Pod): boolean {
+  return (
+    pod.status?.conditions?.some(({ type, status }) => type === 'PodScheduled' && status === 'True') === true
+  );
 }
 
 function helperFailed(pod: Pod): JobStatus {

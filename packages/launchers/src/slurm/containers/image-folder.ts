@@ -1,7 +1,8 @@
 import { readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, posix } from 'node:path';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { errorCode } from '@longshore/common/errors';
+import { isReservedTarget } from '@longshore/worker/runtime/container-target';
 import { parseImageReference } from '@longshore/worker/runtime/docker/images/image-reference';
 import { RunFault } from '@longshore/worker/runtime/runtime';
 
@@ -22,7 +23,7 @@ export interface ImageFolder {
 /**
  * Finds the image `registry/a/b:tag` as the folder `b`, or `b:tag` if there is one. Beside the folder, `b.json` may hold the
  * image's configuration, as `skopeo inspect --config` prints it.
- * @throws RunFault `image` when there is no such folder, or its configuration cannot be used
+ * @throws RunFault `image` when there is no such folder, or its configuration cannot be used; `error` for its working directory
  * @throws Error when the folder of images cannot be read
  */
 export async function findImageFolder(imagesDir: string, image: string): Promise<ImageFolder> {
@@ -58,14 +59,22 @@ async function readConfig(path: string, image: string): Promise<Omit<ImageFolder
       reported: 'image',
     });
   }
-  const { WorkingDir: workDir, User: user } = config;
+  const { WorkingDir, User: user } = config;
+  const workDir = workDirOf(WorkingDir);
+  if (workDir !== '/' && isReservedTarget(workDir))
+    throw new RunFault(`Image '${image}' cannot be run: its working directory '${workDir}' is not its own`);
   return {
     entrypoint: textsOf(config['Entrypoint']),
     cmd: textsOf(config['Cmd']),
     env: textsOf(config['Env']).filter((pair) => /^[A-Za-z_][A-Za-z0-9_]*=[^\0]*$/s.test(pair)),
-    workDir: typeof workDir === 'string' && workDir.startsWith('/') ? workDir : '/',
+    workDir,
     user: typeof user === 'string' ? parseUser(user) : null,
   };
+}
+
+function workDirOf(text: unknown): string {
+  if (typeof text !== 'string' || !text.startsWith('/')) return '/';
+  return posix.normalize(text).replace(/(?<=.)\/$/, '');
 }
 
 function parseConfig(text: string): JsonObject | null {

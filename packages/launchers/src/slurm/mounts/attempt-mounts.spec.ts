@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, afterAll, beforeAll } from 'vitest';
 import { NO_VOLUMES, parseVolumes } from '@longshore/worker/settings/volumes';
-import { CONTAINER_TOOLS } from '@longshore/worker/settings/slurm-settings';
+import { CONTAINER_TOOLS, type ContainerTool } from '@longshore/worker/settings/slurm-settings';
 import { attemptMounts, checkVolumes } from './attempt-mounts.js';
 import { MemoryLog } from '@longshore/worker/testing/container-spec';
 
@@ -73,6 +73,38 @@ describe('the mounts of an attempt', () => {
       }
     }
   });
+});
+
+function accepts(path: string, tool: ContainerTool): boolean {
+  try {
+    return attemptMounts({ mounts: [{ volume: 'out', path }], files: [] }, tool, OFFERED).length === 1;
+  } catch (error) {
+    assert.ok(error instanceof Error && error.name === 'RunFault', String(error));
+    assert.ok(error.message.includes(`'${path}'`));
+    return false;
+  }
+}
+
+test('a path reaches apptainer and enroot only if no character of it has a meaning for them, and none is where the container has its own', () => {
+  const characters = [
+    ...Array.from({ length: 0x5f }, (_, index) => String.fromCodePoint(0x20 + index)),
+    'ü',
+    '\u{1F511}',
+  ];
+  for (const tool of ['apptainer', 'enroot'] as const)
+    assert.equal(
+      characters.filter((character) => accepts(`/a${character}b`, tool)).join(''),
+      '+-./0123456789=@ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz',
+    );
+  // A scratch folder of these names would have been three binds of the node.
+  for (const tool of ['apptainer', 'enroot'] as const) assert.ok(!accepts('/x,/home,/y', tool));
+  const own = ['/', '/dev/a', '/proc', '/sys/a', '/longshore', '/a/../proc'];
+  for (const tool of CONTAINER_TOOLS)
+    assert.deepEqual(
+      own.filter((path) => accepts(path, tool)),
+      [],
+      tool,
+    );
 });
 
 describe('the check of volumes at the start of a launcher of Slurm', () => {

@@ -191,6 +191,68 @@ exec /bin/mount "$@"`,
     );
   });
 
+  test('reach each tool with a path as it is, whatever its characters', async () => {
+    const at = join(node.folders.root, 'r.1', 'mounts', '0');
+    const plain = `/p/${'A9._@+=-'.repeat(8)}`;
+    const any = `/p/ ,;=\\"'$HOME*?[]{}()<>&|!#~%^\`ü`;
+    const given = (path: string) => [node.mount('in', { path })];
+    const apptainer = await node.printed(given(plain), '', { tool: 'apptainer' });
+    assert.ok(apptainer.includes(`${at}:${plain}:ro`), apptainer.join(' '));
+    const enroot = await node.printed(given(plain), '', { tool: 'enroot' });
+    assert.equal(enroot.at(-1), `${at} ${plain} none x-create=auto,rbind,ro`);
+    const image = join(base, 'image');
+    const forTool = { 'image-dir': image, 'work-dir': '/' };
+    const charliecloud = await node.printed(given(any), '', { tool: 'charliecloud', forTool });
+    assert.ok(charliecloud.includes(`${at}:${any}`), charliecloud.join(' '));
+  });
+
+  for (const [target, tool] of [
+    ['/proc', 'charliecloud'],
+    ['/dev', 'charliecloud'],
+    ['/sys', 'runc'],
+    ['/tmp', 'charliecloud'],
+    ['/mnt', 'runc'],
+    ['/work', 'charliecloud'],
+    ['/longshore', 'apptainer'],
+    ['/dev', 'enroot'],
+  ] as const)
+    test(`no container of ${tool} is made of an image with a link at ${target}`, async () => {
+      const hasFolder = tool === 'charliecloud' || tool === 'runc';
+      const image = join(base, 'image');
+      const link = (folder: string) => `mkdir -p "${folder}"; ln -s '${base}/in' "${folder}${target}"; exit`;
+      if (hasFolder) symlinkSync(join(base, 'in'), join(image, target));
+      node.stub('apptainer', `[ "$1" != build ] || { ${link('$4')}; }; : >'${base}/got'`);
+      node.stub(
+        'enroot',
+        `case $1 in import) exit ;; create) ${link('$ENROOT_DATA_PATH/$3')} ;; esac; : >'${base}/got'`,
+      );
+      node.stub('ch-run', `: >'${base}/got'`);
+      node.stub('runc', `: >'${base}/got'`);
+      const forTool: Readonly<Record<string, string>> = hasFolder
+        ? { 'image-dir': image, 'work-dir': '/work/in' }
+        : {};
+      assert.deepEqual(await node.refused([], '', { tool, forTool }), [
+        'error',
+        `The image has a link or something else in the place of the folder '${target === '/work' ? '/work/in' : target}'`,
+      ]);
+    });
+
+  test('and files are given to no container of apptainer or enroot whose image has a link in their path', async () => {
+    const link = (folder: string) => `mkdir -p "${folder}"; ln -s '${base}/in' "${folder}/x"; exit`;
+    node.stub('apptainer', `[ "$1" != build ] || { ${link('$4')}; }; : >'${base}/got'`);
+    node.stub(
+      'enroot',
+      `case $1 in import) exit ;; create) ${link('$ENROOT_DATA_PATH/$3')} ;; esac; : >'${base}/got'`,
+    );
+    for (const tool of ['apptainer', 'enroot'] as const)
+      for (const path of ['/x', '/x/a']) {
+        const message = `A part of the path of a file or mount is too long, or a link or something else in the image: '${path}'`;
+        const file = { path, content: '', mode: 0o444, isSecret: false };
+        assert.deepEqual(await node.refused([node.mount('in', { path })], '', { tool }), ['error', message]);
+        assert.deepEqual(await node.refused([], '', { tool, files: [file] }), ['error', message]);
+      }
+  });
+
   test('get a folder in memory where an image folder has none, and are refused where it has a link', async () => {
     const image = join(base, 'image');
     mkdirSync(join(image, 'deep'));

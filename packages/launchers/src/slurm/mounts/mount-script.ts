@@ -1,8 +1,7 @@
 /**
  * The shell functions by which a job makes the mounts and files of its container. `make_scratch` makes its empty folders below $disk,
- * on the disk of the node; `within`, before the command line of a container tool, executes it in a mount namespace of its own, in
- * which $job/mounts is in memory, and has what the container mounts as 0, 1 and so on: folders, then files. Nobody outside of the namespace has
- * them there, so nothing that is removed on the node or in the shared folder is in a volume. Files are deleted in the shared
+ * on the disk of the node; `make_mounts` mounts, in the mount namespace that it is called in, memory at $job/mounts, and there
+ * what the container mounts as 0, 1 and so on: folders, then files. Nobody outside of the namespace has them there, so nothing that is removed on the node or in the shared folder is in a volume. Files are deleted in the shared
  * folder once they are in memory.
  *
  * A folder within a volume is entered part by part. Where a part has led is asked of the kernel, and the mount is made of the present folder,
@@ -12,7 +11,8 @@
 export function mountFunctions(scratchDir: string | null): string {
   const parent = scratchDir === 'TMPDIR' ? '"$TMPDIR"' : `'${scratchDir ?? ''}'`;
   return `
-remove_tree() { rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwx -- "$1" && rm -rf -- "$1"; } 2>/dev/null; }
+# Goes by open folders, unlike chmod -R. As the root of a namespace, the owner needs no right to a folder.
+remove_tree() { { rm -rf -- "$1" || unshare --map-root-user rm -rf -- "$1"; } 2>/dev/null; }
 take_disk() {
   local parent=${parent} old
   [ -n "$parent" ] || return 1
@@ -118,15 +118,7 @@ make_mounts() {
       fault error "A part of the path of a file or mount is too long, or a link or something else in the image: '/$point'"
   fi
   mount -o remount,bind,ro "$job/mounts" || fault infrastructure 'The node of the job cannot make mounts'
-  cd -P -- "$job" && date +%s%3N >started
-  export -n PWD OLDPWD SHLVL
-}
-within() { # COMMAND...
-  local as_user=
-  [ -e mount-points ] || exec "$@"
-  [ "$(id -u)" = 0 ] || as_user=--map-root-user
-  exec unshare --mount $as_user bash -c "$(declare -f fault enter attach has_file has_points make_mounts)
-    job=\\$1 disk=\\$2 image_dir=\\$3; shift 3; make_mounts 2>>prepare.log; exec \\"\\$@\\"" bash "$job" "$disk" "$image_dir" "$@"
+  cd -P -- "$job"
 }
 `;
 }

@@ -124,7 +124,9 @@ describe('DockerRuntime', () => {
       await container.exit;
       assert.deepEqual(engine.routes(), [
         'GET /info',
+        'GET /images/tool/json',
         'POST /containers/create',
+        ...Array.from({ length: 5 }, () => 'HEAD /containers/ID/archive'),
         'PUT /containers/ID/archive',
         'POST /containers/ID/attach',
         'POST /containers/ID/start',

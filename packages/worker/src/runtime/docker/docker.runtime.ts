@@ -1,17 +1,8 @@
 import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import type { Capability } from '@longshore/client/constants';
-import {
-  ATTEMPT_LABEL,
-  checkUser,
-  containerOptions,
-  gpuRequest,
-  INSTANCE_LABEL,
-  NON_ROOT,
-  ownerLabels,
-  RUN_LABEL,
-  WORKER_LABEL,
-} from './container/container-options.js';
+import { graceCapabilities } from '@longshore/common/capabilities';
+import { checkUser, containerOptions, gpuRequest, NON_ROOT } from './container/container-options.js';
 import {
   connectEngine,
   engineMessage,
@@ -29,15 +20,20 @@ import {
 } from './container/docker.container.js';
 import { fillContainer } from './container/container-files.js';
 import { readEngineAddress, type EngineAddress } from './engine/engine-address.js';
-import { createContainer, probeEngine, probeGpus } from './engine-probe.js';
+import { checkEngine, type EngineCheck } from './engine/engine-versions.js';
+import { createContainer, probeEngine, probeGpus, withUnstarted } from './engine-probe.js';
 import { judgeStart } from './start-judge.js';
 import { RunNetworks, type NetworkOptions } from './container/run-network.js';
 import { EngineImages, type ImageOptions } from './images/engine-images.js';
+import { removeAbandoned, removeLeftovers } from './leftover-containers.js';
 import { MountFault } from './mounts/sub-folder.js';
 import { VolumeMounts, type PreparedMounts, type VolumeOptions } from './mounts/volume-mounts.js';
-import type { WorkerIdentity } from '../../process/worker-identity.js';
+import { ImagePlaces } from './places/image-places.js';
+import { lookupIn } from './places/look-up.js';
+import { outputsAccess, type WithUnstarted } from './places/outputs-access.js';
+import { checkMountedWorkdir, mountedVolumes, type ImageWishes } from './places/place-rules.js';
 import { NO_VOLUMES, volumeCapabilities } from '../../settings/volumes.js';
-import type { RegistryLogin, Unable } from '../../service-api/service-api.js';
+import type { ContainerEngine, RegistryLogin, Unable } from '../../service-api/service-api.js';
 import {
   CONTAINER_CAPABILITIES,
   MachineUnable,
@@ -55,6 +51,10 @@ export interface DockerRuntimeOptions extends ImageOptions, NetworkOptions, Volu
   readonly user?: string | null;
   /** SERVICE_WORKER_PIDS; absent or null: by the cores. */
   readonly pids?: number | null;
+  /** SERVICE_WORKER_MAX_GRACE_S; absent: the least that it may be. */
+  readonly maxGraceSeconds?: number;
+  /** SERVICE_WORKER_OCI_RUNTIME; absent or null: the default of the engine. */
+  readonly ociRuntime?: string | null;
 }
 
 /**
@@ -69,11 +69,13 @@ export class DockerRuntime implements Runtime {
   private readonly volumes: VolumeMounts;
   private readonly networks: RunNetworks;
   private readonly images: EngineImages;
+  private readonly places: ImagePlaces;
   private connected: Promise<Dockerode> | null = null;
   /** What the containers are for that are being started, run or wait for their removal. */
   private readonly current = new Set<string>();
   private probes = 0;
   private features: Promise<EngineFeatures> | null = null;
+  private versions: ContainerEngine | null = null;
 
   /** @throws Error when DOCKER_HOST is invalid */
   constructor(private readonly options: DockerRuntimeOptions) {
@@ -84,10 +86,27 @@ export class DockerRuntime implements Runtime {
       ...CONTAINER_CAPABILITIES,
       ...networks.map((name) => `network:${name}` as const),
       ...volumeCapabilities(options.volumes ?? NO_VOLUMES),
+      ...graceCapabilities(options.maxGraceSeconds ?? 0),
     ];
     this.volumes = new VolumeMounts(options, this.timing);
     this.networks = new RunNetworks(options, this.timing.callMs);
     this.images = new EngineImages(options, () => this.engine());
+    this.places = new ImagePlaces(this.timing);
+  }
+
+  /** As `checkEngine` has read it; null before. */
+  get containerEngine(): ContainerEngine | null {
+    return this.versions;
+  }
+
+  /** @throws SettingsError when containers must not be started with this engine, or with the chosen OCI runtime */
+  async checkEngine(oldEngine: EngineCheck['oldEngine']): Promise<void> {
+    const { ociRuntime = null, log } = this.options;
+    this.versions = await checkEngine(
+      await this.engine(),
+      { oldEngine, ociRuntime, log },
+      this.timing.callMs,
+    );
   }
 
   /** @throws Error that names a volume of SERVICE_WORKER_VOLUMES that the engine does not have */
@@ -129,33 +148,13 @@ export class DockerRuntime implements Runtime {
   }
 
   async removeLeftovers(): Promise<number> {
-    const engine = await this.engine();
-    let removed = 0;
-    for (const { Id, Labels } of await this.list(engine, ownLabels(this.options))) {
-      const runId = Labels[RUN_LABEL];
-      const isNeeded =
-        runId === undefined
-          ? this.probes > 0
-          : this.current.has(attemptName(runId, Number(Labels[ATTEMPT_LABEL])));
-      if (isNeeded) continue;
-      await removeContainer(engine.getContainer(Id), this.timing);
-      removed += 1;
-    }
-    return removed;
+    return removeLeftovers(await this.engine(), this.options, this.timing, (attempt) =>
+      attempt === null ? this.probes > 0 : this.current.has(attemptName(attempt.runId, attempt.attempt)),
+    );
   }
 
   async removeAbandoned(isLost: (runId: string, attempt: number) => Promise<boolean>): Promise<number> {
-    const { workerId, instance } = this.options;
-    const engine = await this.engine();
-    let remaining = 0;
-    for (const { Id, Labels } of await this.list(engine, [`${WORKER_LABEL}=${workerId}`])) {
-      const runId = Labels[RUN_LABEL];
-      if (Labels[INSTANCE_LABEL] === instance || runId === undefined) continue;
-      if (await isLost(runId, Number(Labels[ATTEMPT_LABEL])))
-        await removeContainer(engine.getContainer(Id), this.timing);
-      else remaining += 1;
-    }
-    return remaining;
+    return removeAbandoned(await this.engine(), this.options, this.timing, isLost);
   }
 
   async probe(): Promise<void> {
@@ -182,7 +181,8 @@ export class DockerRuntime implements Runtime {
   }
 
   async discardedLimits(): Promise<readonly Unable[]> {
-    const { discards } = await readFeatures(await this.engine(), this.timing.callMs);
+    const { ociRuntime = null } = this.options;
+    const { discards } = await readFeatures(await this.engine(), this.timing.callMs, ociRuntime);
     return discards.map((ability) => ({ ability, message: discarded(ability) }));
   }
 
@@ -201,16 +201,25 @@ export class DockerRuntime implements Runtime {
     let attached: Readable | null = null;
     let mounts: PreparedMounts | null = null;
     try {
-      const { pids = null, user = null } = this.options;
+      const { pids = null, user = null, ociRuntime = null } = this.options;
       const executed = user === null || user === NON_ROOT ? spec : { ...spec, user };
       const features = await this.featuresOf(engine);
+      const image = await this.places.find(engine, spec.image);
+      // To look into a container with mounts, the engine would mount them.
+      const isMounting = spec.mounts.length > 0 || image.volumes.length > 0;
+      const withUnstarted = this.withUnstarted(engine, spec.image, image);
+      const workdir = isMounting
+        ? await this.places.check(spec, image, (task) => withUnstarted([], task))
+        : '/';
       mounts = await this.volumes.prepare(engine, executed, features);
-      const choices = { network, pids, engine: features, mounts: mounts.settings };
+      const choices = { network, pids, ociRuntime, engine: features, mounts: mounts.settings };
       const options = containerOptions(executed, this.options, choices);
       const said: string[] = [];
       const onWarnings = (words: readonly string[]): void => void said.push(...words);
       const container = (created = await createContainer(engine, options, timing.startMs, onWarnings));
       const warnings = await checkCreated(container, options, said, timing.callMs);
+      if (isMounting) await checkMountedWorkdir(workdir, spec.mounts, lookupIn(container, timing.callMs));
+      else await this.places.check(spec, image, (task) => task(container));
       if (user === NON_ROOT) await checkUser(container, timing.callMs);
       await fillContainer(container, executed, timing);
       attached = await attachOutput(container, timing.callMs);
@@ -221,7 +230,10 @@ export class DockerRuntime implements Runtime {
         onRemoved();
         void opened.close();
       };
-      const parts = { engine, timing, log: this.options.log, attached, warnings, onRemoved: onGone };
+      const { hasLog } = features;
+      const withOutputs = outputsAccess(container, spec, timing.callMs, withUnstarted);
+      const { log } = this.options;
+      const parts = { engine, timing, log, attached, warnings, hasLog, withOutputs, onRemoved: onGone };
       return new DockerContainer(container, parts);
     } catch (error) {
       attached?.destroy();
@@ -237,10 +249,20 @@ export class DockerRuntime implements Runtime {
     }
   }
 
-  private list(engine: Dockerode, label: string[]): Promise<Dockerode.ContainerInfo[]> {
-    return withLimit(this.timing.callMs, 'list', (abortSignal) =>
-      engine.listContainers({ all: true, filters: { label }, abortSignal }),
+  /** Volumes of the image are replaced by what the engine mounts only at a start. */
+  private withUnstarted(engine: Dockerode, image: string, wishes: ImageWishes): WithUnstarted {
+    const volumes = mountedVolumes([], wishes).map(
+      (Target) => ({ Type: 'tmpfs', Source: '', Target }) as const,
     );
+    return async (mounts, task) => {
+      this.probes += 1;
+      try {
+        const wanted = { image, owner: this.options, mounts: [...volumes, ...mounts] };
+        return await withUnstarted(engine, wanted, this.timing, task);
+      } finally {
+        this.probes -= 1;
+      }
+    };
   }
 
   private async discard(container: Dockerode.Container): Promise<void> {
@@ -255,7 +277,7 @@ export class DockerRuntime implements Runtime {
   }
 
   private async featuresOf(engine: Dockerode): Promise<EngineFeatures> {
-    this.features ??= readFeatures(engine, this.timing.callMs);
+    this.features ??= readFeatures(engine, this.timing.callMs, this.options.ociRuntime ?? null);
     try {
       return await this.features;
     } catch (error) {
@@ -278,11 +300,6 @@ interface StartTry {
   /** Whether the engine started another container after this one failed. */
   readonly isProven: boolean;
   readonly onRemoved: () => void;
-}
-
-/** Filters of the containers of a worker's id and lock. */
-function ownLabels(owner: WorkerIdentity): string[] {
-  return Object.entries(ownerLabels(owner)).map(([name, value]) => `${name}=${value}`);
 }
 
 function attemptName(runId: string, attempt: number): string {

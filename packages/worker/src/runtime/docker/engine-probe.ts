@@ -3,19 +3,14 @@ import { buffer, text } from 'node:stream/consumers';
 import type Dockerode from 'dockerode';
 import { pack } from 'tar-stream';
 import type { WorkerIdentity } from '../../process/worker-identity.js';
-import { PROBE_COMMAND, probeOptions } from './container/container-options.js';
+import { PROBE_COMMAND, probeOptions, type ProbeChoices } from './container/container-options.js';
 import { removeContainer, type ContainerTiming } from './container/docker.container.js';
 import { MachineUnable } from '../runtime.js';
 import { checkCreated } from './container/created.js';
 import { gpuWords, mayMeanGpus } from './engine/gpu-words.js';
 import { engineMessage, withLimit } from './engine/docker-engine.js';
 
-interface ProbeOptions extends WorkerIdentity {
-  /** Absent: the default network of the engine. */
-  readonly network?: string;
-  /** A request for GPUs; absent: none. */
-  readonly gpus?: Dockerode.HostConfig;
-}
+interface ProbeOptions extends WorkerIdentity, ProbeChoices {}
 
 /**
  * Starts a container of an image that the worker makes itself, because no client must decide whether a probe succeeds, and
@@ -82,7 +77,33 @@ export async function withProbeImage(
   }
 }
 
-/** Creates a container. @param onWarnings gets those of the engine, if there are any */
+/**
+ * Creates a container that is never started, for the time of a task.
+ * @param image its volumes must be at the targets of the mounts, or the engine makes folders for them
+ */
+export async function withUnstarted<T>(
+  engine: Dockerode,
+  { image, owner, mounts }: Unstarted,
+  timing: ContainerTiming,
+  task: (container: Dockerode.Container) => Promise<T>,
+): Promise<T> {
+  const { HostConfig, ...options } = probeOptions(image, owner);
+  const body = { ...options, HostConfig: { ...HostConfig, NetworkMode: 'none', Mounts: [...mounts] } };
+  const container = await createContainer(engine, body, timing.startMs);
+  try {
+    return await task(container);
+  } finally {
+    await removeContainer(container, timing);
+  }
+}
+
+interface Unstarted {
+  readonly image: string;
+  readonly owner: WorkerIdentity;
+  readonly mounts: readonly Dockerode.MountSettings[];
+}
+
+/** Creates a container. */
 export function createContainer(
   engine: Dockerode,
   body: Dockerode.ContainerCreateOptions,

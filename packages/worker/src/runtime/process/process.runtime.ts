@@ -40,6 +40,7 @@ export interface ProcessRuntimeOptions {
  */
 export class ProcessRuntime implements Runtime {
   readonly name = 'process';
+  readonly containerEngine = null;
   readonly capabilities = ['env', 'command', 'secrets', 'secrets_from', 'cpu_millis', 'gpus'] as const;
   private readonly imagesDir: string;
   private readonly notes: ProcessNotes;

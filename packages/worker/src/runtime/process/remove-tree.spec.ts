@@ -7,6 +7,7 @@ import {
   mkdtempSync,
   readdirSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -14,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, test } from 'vitest';
 import { removeTree } from './remove-tree.js';
+import { whileExchanged } from '../../testing/exchange.js';
 import { RunFolders } from './run-folders.js';
 
 const base = mkdtempSync(join(tmpdir(), 'longshore-tree-spec-'));
@@ -48,6 +50,46 @@ test('follows no link out of a tree that it has to take apart, and opens closed 
   await removeTree(path);
   assert.equal(existsSync(path), false);
   assert.deepEqual(readdirSync(outside), ['keep']);
+});
+
+/** Names of files that are in a folder of the tree as in one outside. */
+const FILES = Array.from({ length: 3000 }, (_, index) => `file-${index}`);
+
+for (const [what, levels] of [
+  ['a tree', 0],
+  ['a tree that is deeper than a path may be long', 30],
+] as const)
+  test.skipIf(process.platform !== 'linux')(
+    `removes and changes nothing outside of ${what} while a program exchanges its folders and links`,
+    async () => {
+      for (let round = 0; round < 3; round += 1) {
+        const outside = mkdtempSync(join(base, 'outside-'));
+        chmodSync(outside, 0o755);
+        const path = mkdtempSync(join(base, 'raced-'));
+        const raced = join(path, 'raced');
+        mkdirSync(raced);
+        nest(path, levels);
+        for (const name of FILES)
+          for (const folder of [outside, raced]) writeFileSync(join(folder, name), '');
+        symlinkSync(outside, join(path, 'link'));
+        await whileExchanged(raced, join(path, 'link'), () => removeTree(path).catch(() => undefined));
+        assert.deepEqual(
+          [readdirSync(outside).length, (statSync(outside).mode & 0o777).toString(8)],
+          [FILES.length, '755'],
+        );
+        await removeTree(path);
+        assert.equal(existsSync(path), false);
+      }
+    },
+  );
+
+test('removes names that are no UTF-8', async () => {
+  const path = mkdtempSync(join(base, 'bytes-'));
+  const inner = Buffer.concat([Buffer.from(`${path}/`), Buffer.from([0xff, 0xc3])]);
+  mkdirSync(inner);
+  writeFileSync(Buffer.concat([inner, Buffer.from('/a'), Buffer.from([0xe9])]), '');
+  await removeTree(path);
+  assert.equal(existsSync(path), false);
 });
 
 test('leftovers of any depth do not keep a worker from starting', async () => {

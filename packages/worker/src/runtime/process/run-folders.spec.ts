@@ -16,7 +16,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, test } from 'vitest';
 import { lazyJson, stringifyJson } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
@@ -120,7 +120,7 @@ test('keeps the digits and the order of inputs, template and outputs', async () 
 
 test('reads outputs, and none from a missing, empty or blank file', async () => {
   const path = outputFile();
-  assert.equal(parseOutputs(await readOutputFile(path))?.outputs, undefined);
+  assert.equal(parseOutputs(await readOutputFile(dirname(path), []))?.outputs, undefined);
   for (const [text, outputs] of [
     ['', undefined],
     [' \r\n\t', undefined],
@@ -128,7 +128,7 @@ test('reads outputs, and none from a missing, empty or blank file', async () => 
     ['{"a":{"b":[1,"ü"]}}\n', { a: { b: [1, 'ü'] } }],
   ] as const) {
     writeFileSync(path, text);
-    assert.deepEqual(parseOutputs(await readOutputFile(path))?.outputs, outputs);
+    assert.deepEqual(parseOutputs(await readOutputFile(dirname(path), []))?.outputs, outputs);
   }
 });
 
@@ -137,7 +137,7 @@ for (const text of ['[]', 'null', '"x"', '{', '{"a":1,"a":2}']) {
     const path = outputFile();
     writeFileSync(path, text);
     await assert.rejects(
-      readOutputFile(path).then(parseOutputs),
+      readOutputFile(dirname(path), []).then(parseOutputs),
       /^RunFault: The run's output file cannot be used: /,
     );
   });
@@ -147,7 +147,7 @@ for (const text of ['{"a":NaN}', '{"a":-Infinity}', '{"a":', 'a']) {
   test(`says that outputs are not valid JSON: ${text}`, async () => {
     const path = outputFile();
     writeFileSync(path, text);
-    await assert.rejects(readOutputFile(path).then(parseOutputs), {
+    await assert.rejects(readOutputFile(dirname(path), []).then(parseOutputs), {
       name: 'RunFault',
       message: "The run's output file cannot be used: it is not valid JSON (NaN and Infinity are not JSON)",
     });
@@ -169,17 +169,17 @@ for (const [what, make] of Object.entries(TRICKS)) {
   test(`refuses an output file that is ${what}, without blocking`, async () => {
     const path = outputFile();
     make(path);
-    await assert.rejects(readOutputFile(path), /no regular file|second name/);
+    await assert.rejects(readOutputFile(dirname(path), []), /no regular file|second name/);
   });
 }
 
 test('reads at most the limit of a huge output file', async () => {
   const path = outputFile();
   writeFileSync(path, '{"a":1}');
-  assert.deepEqual(parseOutputs(await readOutputFile(path, 7))?.outputs, { a: 1 });
-  await assert.rejects(readOutputFile(path, 6), /larger than 6 bytes/);
+  assert.deepEqual(parseOutputs(await readOutputFile(dirname(path), [], 7))?.outputs, { a: 1 });
+  await assert.rejects(readOutputFile(dirname(path), [], 6), /larger than 6 bytes/);
   truncateSync(path, 2 ** 40);
-  await assert.rejects(readOutputFile(path), /larger than 16777216 bytes/);
+  await assert.rejects(readOutputFile(dirname(path), []), /larger than 16777216 bytes/);
 });
 
 const asNobody = ordinaryUser();

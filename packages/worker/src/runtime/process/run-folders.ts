@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
-import { chmodSync, lstatSync, mkdirSync, mkdtempSync, constants } from 'node:fs';
-import { readdir, writeFile, open, type FileHandle } from 'node:fs/promises';
+import { chmodSync, lstatSync, mkdirSync, mkdtempSync } from 'node:fs';
+import { readdir, writeFile, type FileHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { jsonText } from '@longshore/common/json/json-text';
 import { templateText, MAX_OUTPUT_BYTES, refusedOutputs } from '../outputs.js';
 import type { ContainerSpec } from '../runtime.js';
+import { openFileBelow } from '../open-folder.js';
 import { removeTree } from './remove-tree.js';
 import { errorCode } from '@longshore/common/errors';
 
@@ -94,23 +95,29 @@ export class RunFolders {
     }
     return {
       path,
-      readOutputs: () => readOutputFile(join(path, 'output.json')),
+      readOutputs: () => readOutputFile(this.root, [basename(path)]),
       remove,
     };
   }
 }
 
 /**
- * Reads the output file of an untrusted program: follows no link, does not block on pipes or devices, and reads at most
+ * Reads the file `output.json` of an untrusted program: follows no link, does not block on pipes or devices, and reads at most
  * the limit.
+ * @param root folder of the operator
+ * @param folders the way from there to the folder of the file
  * @returns null when the file is missing
  * @throws RunFault when it is no regular file or too large
  * @throws Error fit for a run's error_message when this machine cannot read it
  */
-export async function readOutputFile(path: string, maxBytes = MAX_OUTPUT_BYTES): Promise<Buffer | null> {
+export async function readOutputFile(
+  root: string,
+  folders: readonly string[],
+  maxBytes = MAX_OUTPUT_BYTES,
+): Promise<Buffer | null> {
   let file: FileHandle;
   try {
-    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    file = await openFileBelow(root, folders, 'output.json');
   } catch (error) {
     const code = errorCode(error) || 'unknown error';
     if (code === 'ENOENT') return null;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'vitest';
 import { NO_CONSTRAINTS } from '../../service-api/constraints.js';
 import type { ChunkAddress, LogChunk } from '../../service-api/service-api.js';
-import { DOWN, errorMessage, eventTypes } from '../fake-service.js';
+import { DOWN, errorMessage, eventTypes, type FakeRun } from '../fake-service.js';
 import { makeHarness, startedRun } from '../worker-harness.js';
 
 test('executes a run from the claim to COMPLETED and removes the container', async () => {
@@ -252,3 +252,32 @@ test('keeps trying to remove a container, and reports the end of its run meanwhi
   assert.equal(tries, 8);
   assert.equal(next.state, 'COMPLETED');
 });
+
+test('says what it prepares: at once for a run that must start in time, else if the pull takes long', async () => {
+  const harness = makeHarness();
+  const { clock, runtime, service } = harness;
+  let finish: () => void = () => undefined;
+  const pulled = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  runtime.onPull = () => pulled;
+  const urgent = service.add('urgent', { mustStartInTime: true });
+  const patient = service.add('patient');
+  const told = [{ type: 'PREPARING', msg: 'Pulling the image example/image:1' }];
+  await harness.start();
+  await clock.pass(1_000);
+  assert.deepEqual([toldBy(urgent), toldBy(patient)], [told, []]);
+  await clock.pass(2_000);
+  assert.deepEqual([toldBy(urgent), toldBy(patient)], [told, told]);
+  runtime.onStart = (container) => container.end(0);
+  finish();
+  await harness.untilState(urgent, 'COMPLETED');
+  await harness.untilState(patient, 'COMPLETED');
+  assert.deepEqual(eventTypes(patient), ['PREPARING', 'STARTED', 'COMPLETED']);
+  const quick = await harness.execute('COMPLETED');
+  assert.deepEqual(eventTypes(quick), ['STARTED', 'COMPLETED']);
+});
+
+function toldBy({ timeline }: FakeRun): unknown[] {
+  return timeline.map(({ type, msg }) => ({ type, msg }));
+}

@@ -1,3 +1,4 @@
+import { searchedText } from '@longshore/common/shown-text';
 import { Store } from '../../../lib/store.js';
 import type { LogEntry, LogPage, ReadLog } from './log-page.js';
 
@@ -237,7 +238,7 @@ class LiveFilter {
       }
       this.#pieces.push(entry);
       this.#text += entry.text;
-      if (!this.#text.toLowerCase().includes(this.#wanted)) continue;
+      if (!searchedText(this.#text).toLowerCase().includes(this.#wanted)) continue;
       shown.push(...this.#pieces);
       after = entry.cursor;
       this.#forget();

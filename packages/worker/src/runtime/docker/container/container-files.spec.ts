@@ -177,6 +177,11 @@ describe('files of a container', () => {
 
   it('fails by the engine when it cannot read them, and else when the container is gone', async () => {
     const container = await ended(refuse(500, 'disk on fire at /var/lib/docker'));
+    engine.answerNext(
+      'HEAD /containers/ID/archive',
+      (_response, _call, goOn) => goOn(),
+      refuse(500, 'on fire'),
+    );
     const message = 'The outputs of the container could not be read';
     await assert.rejects(container.readOutputs(), { name: 'EngineFault', message });
     engine.containers.clear();

@@ -5,9 +5,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
 import { jsonText } from '@longshore/common/json/json-text';
 import { extract, pack, type Header } from 'tar-stream';
-import { CONTAINER_FOLDER, scratchPaths } from './container-options.js';
+import { CONTAINER_FOLDER } from '../../container-places.js';
+import { scratchPaths } from './container-options.js';
 import type { ContainerTiming } from './docker.container.js';
 import { engineStatus, withLimit } from '../engine/docker-engine.js';
+import { lookUp } from '../places/look-up.js';
+import { hasVolume } from '../places/place-rules.js';
 import { FilesError } from '../engine/engine-verdict.js';
 import { MAX_OUTPUT_BYTES, refusedOutputs, templateText } from '../../outputs.js';
 import type { ContainerSpec } from '../../runtime.js';
@@ -48,21 +51,27 @@ export async function fillContainer(
  */
 async function putInputs(
   container: Dockerode.Container,
-  { inputs, outputTemplate }: ContainerSpec,
+  { inputs, outputTemplate, mounts }: ContainerSpec,
   abortSignal: AbortSignal,
 ): Promise<void> {
-  const folder = CONTAINER_FOLDER.slice(1);
-  const archive = pack();
-  archive.entry({ name: folder, type: 'directory', mode: 0o777 });
-  archive.entry({ name: `${folder}/input.json`, mode: 0o644 }, jsonText(inputs));
-  archive.entry({ name: `${folder}/output.json`, mode: 0o666 }, templateText(outputTemplate));
-  archive.finalize();
-  await container.putArchive(await buffer(archive), { path: '/', abortSignal });
+  const name = CONTAINER_FOLDER.slice(1);
+  // If the folder is a volume: Podman puts into it only what is put there by its own path.
+  const isVolume = hasVolume(mounts);
+  const folder = pack();
+  const files = isVolume ? pack() : folder;
+  const prefix = isVolume ? '' : `${name}/`;
+  folder.entry({ name, type: 'directory', mode: 0o777 });
+  files.entry({ name: `${prefix}input.json`, mode: 0o644 }, jsonText(inputs));
+  files.entry({ name: `${prefix}output.json`, mode: 0o666 }, templateText(outputTemplate));
+  folder.finalize();
+  await container.putArchive(await buffer(folder), { path: '/', abortSignal });
+  if (!isVolume) return;
+  files.finalize();
+  await container.putArchive(await buffer(files), { path: CONTAINER_FOLDER, abortSignal });
 }
 
 /**
- * Copies the files of a run into a created container. The engine follows links of the image in the folders of a path, within
- * the container; a file or a link at its end is replaced, and a folder there is refused.
+ * Copies the files of a run into a created container, whose places were checked: no path has a link. A file at its end is replaced.
  * @throws FilesError when the engine refuses
  */
 async function putFiles(
@@ -72,7 +81,7 @@ async function putFiles(
 ): Promise<void> {
   if (files.length === 0) return;
   const archive = pack();
-  // Folders are not in the archive: an entry would replace a link of the image. The engine creates those that are missing.
+  // Folders are not in the archive: an entry would change their modes. The engine creates those that are missing.
   for (const { path, content, mode } of files)
     archive.entry({ name: path.slice(1), mode, ...ownerOf(user) }, content);
   archive.finalize();
@@ -116,8 +125,8 @@ function ownerOf(user: string | null): Pick<Header, 'pax'> {
 }
 
 /**
- * Reads the output file of an ended container. The engine follows no link at the end of the path; links in the middle lead
- * nowhere but into the container.
+ * Reads the output file of a container in which nothing changes any more. No link is followed: the program may have put one in the
+ * place of the file, or of its folder.
  * @returns null when there is no such file
  * @throws RunFault when it is no regular file or too large
  * @throws Error of the engine, also when the container is gone
@@ -127,16 +136,23 @@ export async function readOutputFile(
   abortSignal: AbortSignal,
   maxBytes = MAX_OUTPUT_BYTES,
 ): Promise<Buffer | null> {
+  const folder = await lookUp(container, CONTAINER_FOLDER, abortSignal);
+  if (folder.kind === 'missing') return noFile(container, abortSignal);
+  if (folder.kind !== 'folder') throw refusedOutputs(`${CONTAINER_FOLDER} is no folder any more`);
   let archive: AsyncIterable<unknown>;
   try {
     archive = await container.getArchive({ path: `${CONTAINER_FOLDER}/output.json`, abortSignal });
   } catch (error) {
     if (engineStatus(error) !== 404) throw error;
-    // The same status tells of a missing file and of a missing container.
-    await container.inspect({ abortSignal });
-    return null;
+    return noFile(container, abortSignal);
   }
   return onlyFile(archive, maxBytes);
+}
+
+/** The engine has the same status for a missing file and a missing container. */
+async function noFile(container: Dockerode.Container, abortSignal: AbortSignal): Promise<null> {
+  await container.inspect({ abortSignal });
+  return null;
 }
 
 /** Stops reading at anything but one regular file within the limit. */

@@ -5,10 +5,20 @@ import { NO_CONSTRAINTS } from '../../../service-api/constraints.js';
 import { containerSpec } from '../../../testing/container-spec.js';
 import { sampleOptions } from '../../../testing/sample-options.js';
 import { CONTAINER_CAPABILITIES, type ContainerSpec } from '../../runtime.js';
-import { containerOptions, gpuRequest } from './container-options.js';
+import { containerOptions, gpuRequest, probeOptions } from './container-options.js';
+
+const ENGINE = {
+  hasLog: true,
+  hasInit: true,
+  isRemapped: false,
+  isPodman: false,
+  discards: [],
+  keepsReadOnly: true,
+  cores: 1,
+};
 
 const optionsOf = (spec: ContainerSpec, cores = 1) => {
-  const engine = { hasLog: true, hasInit: true, isRemapped: false, isPodman: false, discards: [], cores };
+  const engine = { ...ENGINE, cores };
   const owner = { workerId: 'w-1', instance: '1f3a90cc' };
   return containerOptions(spec, owner, { network: undefined, engine, pids: null, mounts: [] });
 };
@@ -132,11 +142,26 @@ test('carries out every option of a run', () => {
   const ofConstraints = ['cpu_millis', 'gpus', 'shm'];
   assert.deepEqual(
     new Set([...needed, ...ofConstraints]),
-    new Set([...CONTAINER_CAPABILITIES, 'network:', 'volume:']),
+    new Set([...CONTAINER_CAPABILITIES, 'network:', 'stop_grace:', 'volume:']),
   );
   const spec = containerSpec('tool');
   for (const options of sampleOptions(CONTAINER_CAPABILITIES)) {
     const created = optionsOf({ ...spec, ...options });
     assert.notDeepEqual(created, optionsOf(spec), Object.keys(options).join());
+  }
+});
+
+test('gives the containers of runs and the probe the OCI runtime that the operator has chosen, else that of the engine', () => {
+  const owner = { workerId: 'w-1', instance: '1f3a90cc' };
+  const choices = { network: undefined, engine: ENGINE, pids: null, mounts: [] };
+  for (const ociRuntime of ['runsc', null, undefined]) {
+    const bodies = [
+      containerOptions(containerSpec('tool'), owner, {
+        ...choices,
+        ...(ociRuntime !== undefined && { ociRuntime }),
+      }),
+      probeOptions('tool', owner, ociRuntime === undefined ? {} : { ociRuntime }),
+    ];
+    for (const { HostConfig } of bodies) assert.equal(HostConfig?.Runtime, ociRuntime ?? undefined);
   }
 });

@@ -1,10 +1,9 @@
 import type Dockerode from 'dockerode';
 import type { WorkerIdentity } from '../../../process/worker-identity.js';
 import { withLimit, type EngineFeatures } from '../engine/docker-engine.js';
+import { CONTAINER_FOLDER } from '../../container-places.js';
+import { hasVolume } from '../places/place-rules.js';
 import { RunFault, workerEnvironment, type ContainerLimits, type ContainerSpec } from '../../runtime.js';
-
-/** Folder of the input and the output file inside the container. */
-export const CONTAINER_FOLDER = '/longshore';
 
 /** Processes and threads that one container may have at once without a setting: so many, and so many for each core. */
 const PIDS = { base: 1024, perCore: 256 };
@@ -64,6 +63,8 @@ interface EngineChoices {
   readonly engine: EngineFeatures;
   /** SERVICE_WORKER_PIDS; null: it follows the cores. */
   readonly pids: number | null;
+  /** SERVICE_WORKER_OCI_RUNTIME; absent or null: the default of the engine. */
+  readonly ociRuntime?: string | null;
   /** The mounts of volumes. */
   readonly mounts: readonly Dockerode.MountSettings[];
 }
@@ -76,9 +77,9 @@ interface EngineChoices {
 export function containerOptions(
   spec: ContainerSpec,
   owner: WorkerIdentity,
-  { network, engine, pids, mounts }: EngineChoices,
+  { network, engine, pids, ociRuntime, mounts }: EngineChoices,
 ): Dockerode.ContainerCreateOptions {
-  const Mounts = [...mounts, ...scratchMounts(spec)];
+  const Mounts = [...mounts, ...namelessVolumes(scratchPaths(spec.mounts)), ...ownVolume(spec)];
   return {
     Image: spec.image,
     AttachStdin: false,
@@ -103,6 +104,7 @@ export function containerOptions(
     },
     HostConfig: {
       ...RESTRICTIONS,
+      ...runtimeOf(ociRuntime),
       PidsLimit: pids ?? pidsLimit(spec.limits, engine.cores),
       ...(engine.hasInit ? { Init: true } : {}),
       LogConfig: engine.hasLog ? BOUNDED_LOG : NO_LOG,
@@ -115,15 +117,20 @@ export function containerOptions(
   };
 }
 
-/** Volumes without names, which the engine removes with the container. */
-function scratchMounts({ mounts }: ContainerSpec): Dockerode.MountSettings[] {
+/** Empty ones, which the engine removes with the container. */
+function namelessVolumes(targets: readonly string[]): Dockerode.MountSettings[] {
   const DriverConfig = { Name: 'local', Options: {} };
-  return scratchPaths(mounts).map((Target) => ({
+  return targets.map((Target) => ({
     Type: 'volume',
     Source: '',
     Target,
     VolumeOptions: { NoCopy: true, Labels: {}, DriverConfig },
   }));
+}
+
+/** A volume for the worker's own folder, if the outputs have to be read without the container: see `outputs-access.ts`. */
+function ownVolume({ mounts }: ContainerSpec): Dockerode.MountSettings[] {
+  return hasVolume(mounts) ? namelessVolumes([CONTAINER_FOLDER]) : [];
 }
 
 /** Where a container has its empty folders. */
@@ -192,6 +199,10 @@ export function gpuRequest(
   return vramMb > 0 ? { DeviceRequests: [{ ...gpu, Count: 1 }] } : {};
 }
 
+function runtimeOf(ociRuntime: string | null = null): Dockerode.HostConfig {
+  return ociRuntime === null ? {} : { Runtime: ociRuntime };
+}
+
 function networkMode(network?: string): Dockerode.HostConfig {
   return network === undefined ? {} : { NetworkMode: network };
 }
@@ -207,9 +218,12 @@ export async function checkUser(container: Dockerode.Container, limitMs: number)
   );
 }
 
-interface ProbeChoices {
-  /** Undefined: the default of the engine. */
-  readonly network?: string | undefined;
+/** What a probe has in common with the containers of runs. */
+export interface ProbeChoices {
+  /** Absent: the default network of the engine. */
+  readonly network?: string;
+  /** Absent or null: the default of the engine. */
+  readonly ociRuntime?: string | null;
   /** As `gpuRequest`; absent: none. */
   readonly gpus?: Dockerode.HostConfig;
 }
@@ -224,7 +238,7 @@ export const PROBE_COMMAND = 'longshore-probe';
 export function probeOptions(
   image: string,
   owner: WorkerIdentity,
-  { network, gpus }: ProbeChoices,
+  { network, ociRuntime, gpus }: ProbeChoices = {},
 ): Dockerode.ContainerCreateOptions {
   return {
     Image: image,
@@ -236,6 +250,7 @@ export function probeOptions(
     Labels: ownerLabels(owner),
     HostConfig: {
       ...RESTRICTIONS,
+      ...runtimeOf(ociRuntime),
       PidsLimit: PIDS.base,
       LogConfig: NO_LOG,
       ...networkMode(network),

@@ -155,6 +155,40 @@ describe('the output of a container whose connection breaks', () => {
   });
 });
 
+describe('the output of a container of an engine that keeps no log of it, such as Podman', () => {
+  const engine = FakeDockerEngine.forEachTest();
+  let container: RunningContainer;
+
+  beforeEach(async () => {
+    engine.info = { Plugins: { Log: ['k8s-file', 'none', 'passthrough', 'journald'] } };
+    container = await runtimeOn(engine, { timing: TIMING }).start(containerSpec('tool'));
+    await until(() => engine.routes().includes('POST /containers/ID/wait'));
+  });
+
+  it('ends with the container, also when the engine tells its end later, and its log is not asked for', async () => {
+    engine.send(frame(1, 'one\n'));
+    engine.endOutput();
+    const reading = readToEnd(container);
+    await sleep(4 * TIMING.retryMs);
+    engine.end(3);
+    const { lines, exit } = await reading;
+    assert.deepEqual([lines.map(({ text }) => text), exit.exitCode], [['one'], 3]);
+    assert.ok(!engine.routes().includes(LOGS));
+  });
+
+  it('has a gap when the connection breaks, and its log is not asked for', async () => {
+    const lines = container.lines[Symbol.asyncIterator]();
+    engine.send(frame(1, 'one\n'));
+    assert.equal((await lines.next()).value?.text, 'one');
+    engine.cutConnections();
+    const gap = lines.next();
+    engine.end(0);
+    assert.equal((await gap).value?.text, GAP_LINE);
+    assert.equal((await lines.next()).done, true);
+    assert.ok(!engine.routes().includes(LOGS));
+  });
+});
+
 describe('the output of a container that ends while its reader is slow', () => {
   const engine = FakeDockerEngine.forEachTest();
 

@@ -66,7 +66,7 @@ export async function attachOutput(container: Dockerode.Container, limitMs: numb
 /**
  * The output of a container. It is read from the attached connection, ahead of the consumer up to a limit (`ReadAhead`), which
  * slows the container down to the pace of the consumer.
- * When this connection breaks, the rest is read from the engine's log, without repeating what was read.
+ * When this connection breaks, the rest is read from the engine's log, if it has one, without repeating what was read.
  */
 export class ContainerOutput {
   /** Bytes that were read of each stream since `checkpoint`. */
@@ -78,13 +78,17 @@ export class ContainerOutput {
   /** Whether the last byte of stderr was no line end. */
   private isInLine = false;
 
-  /** @param end settles when the container has ended */
+  /**
+   * @param end settles when the container has ended
+   * @param hasLog whether the engine keeps a log of it, which can be read
+   */
   constructor(
     private readonly container: Dockerode.Container,
     private current: Readable,
     private readonly end: Promise<ContainerEnd>,
     private readonly timing: ContainerTiming,
     private readonly log: RuntimeLog,
+    private readonly hasLog: boolean,
   ) {}
 
   lines(): AsyncGenerator<LogLine, void, undefined> {
@@ -111,6 +115,11 @@ export class ContainerOutput {
     const isWhole = this.isWhole() && this.hasEndedWith(ahead.endedAt);
     let hasEnded = await settlesWithin(this.end, pauseMs);
     if (hasEnded && (await isWhole)) return;
+    if (!this.hasLog) {
+      await this.end.catch(() => undefined);
+      if (!(await isWhole)) yield this.note(GAP_LINE);
+      return;
+    }
     this.log.warn({ container: this.container.id }, 'connection to a container broke, reading from its log');
     for (let tries = 0; tries < REST_TRIES;) {
       try {

@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import { oneLine } from '@longshore/common/errors';
+import { oneLine } from '@longshore/common/shown-text';
 import { MachineUnable } from '../../runtime.js';
 import type { Unable } from '../../../service-api/service-api.js';
 import { withLimit } from '../engine/docker-engine.js';

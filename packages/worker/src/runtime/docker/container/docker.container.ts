@@ -16,6 +16,7 @@ import {
 import { readOutputFile } from './container-files.js';
 import { engineMessage, engineStatus, requestWait, withLimit } from '../engine/docker-engine.js';
 import { ContainerOutput, settlesWithin, type ContainerEnd } from './container-output.js';
+import type { WithOutputs } from '../places/outputs-access.js';
 import { READ_AHEAD, type ReadAheadLimits } from './read-ahead.js';
 import { refusedOutputs } from '../../outputs.js';
 
@@ -100,6 +101,9 @@ export interface DockerContainerOptions {
   /** Its output, attached before the start. */
   readonly attached: Readable;
   readonly warnings: readonly string[];
+  /** Whether the engine keeps a log of it. */
+  readonly hasLog: boolean;
+  readonly withOutputs: WithOutputs;
   /** Called when the container is removed or could not be removed. */
   readonly onRemoved: () => void;
 }
@@ -119,14 +123,14 @@ export class DockerContainer implements RunningContainer {
     private readonly container: Dockerode.Container,
     private readonly options: DockerContainerOptions,
   ) {
-    const { attached, timing, log } = options;
+    const { attached, timing, log, hasLog } = options;
     this.warnings = options.warnings;
     const end = this.waitForEnd().finally(() => {
       this.hasEnded = true;
     });
     this.exit = end.then(({ exit }) => exit);
     this.exit.catch(() => undefined);
-    this.output = new ContainerOutput(container, attached, end, timing, log);
+    this.output = new ContainerOutput(container, attached, end, timing, log, hasLog);
     this.lines = this.output.lines();
   }
 
@@ -137,9 +141,9 @@ export class DockerContainer implements RunningContainer {
   async stop(graceSeconds: number): Promise<void> {
     if (this.hasEnded) return;
     const { retryMs, callMs, outageMs } = this.options.timing;
-    // A later call goes on with the time of the first.
-    this.killAtMs ??= performance.now() + graceSeconds * 1000;
-    const { killAtMs } = this;
+    // A later call may shorten the time, and goes on with that of the first otherwise.
+    const killAtMs = Math.min(this.killAtMs ?? Infinity, performance.now() + graceSeconds * 1000);
+    this.killAtMs = killAtMs;
     const stopped = await this.askToStop(killAtMs);
     // After a successful stop only the exit is awaited.
     let pauseMs = stopped ? retryMs * 16 : retryMs;
@@ -163,9 +167,7 @@ export class DockerContainer implements RunningContainer {
       pauseMs = Math.min(pauseMs * 2, this.options.timing.retryMs * 16)
     ) {
       try {
-        return await withLimit(this.options.timing.callMs, 'archive', (abortSignal) =>
-          readOutputFile(this.container, abortSignal),
-        );
+        return await this.inOutputs(readOutputFile);
       } catch (error) {
         if (error instanceof RunFault) throw error;
         const status = engineStatus(error);
@@ -185,13 +187,20 @@ export class DockerContainer implements RunningContainer {
   /** Whether the engine can read the files of the container at all. */
   private async isReadable(): Promise<boolean> {
     try {
-      await withLimit(this.options.timing.callMs, 'archive', (abortSignal) =>
-        this.container.infoArchive({ path: '/', abortSignal }),
-      );
+      await this.inOutputs((container, abortSignal) => container.infoArchive({ path: '/', abortSignal }));
       return true;
     } catch {
       return false;
     }
+  }
+
+  private inOutputs<T>(
+    read: (container: Dockerode.Container, abortSignal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { timing, withOutputs } = this.options;
+    return withOutputs((container) =>
+      withLimit(timing.callMs, 'archive', (abortSignal) => read(container, abortSignal)),
+    );
   }
 
   async remove(): Promise<void> {

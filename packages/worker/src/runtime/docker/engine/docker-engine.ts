@@ -9,7 +9,8 @@ import {
   readEngineAddress,
   selectedContext,
 } from './engine-address.js';
-import { errorText, oneLine } from '@longshore/common/errors';
+import { errorText } from '@longshore/common/errors';
+import { oneLine } from '@longshore/common/shown-text';
 
 const MAX_MESSAGE_LENGTH = 1_000;
 
@@ -121,14 +122,37 @@ export interface EngineFeatures {
   readonly isPodman: boolean;
   /** Limits of containers that it says it discards. */
   readonly discards: readonly ('ram_limit' | 'cpu_limit' | 'pids_limit')[];
+  /**
+   * Whether containers cannot write where a volume without a name is read-only. runc takes that over from the mount; crun
+   * makes its own, which can be written.
+   */
+  readonly keepsReadOnly: boolean;
+}
+
+/** Names of runc: its own, and that of containerd's shim, which engines also take. */
+const RUNC = /^(?:runc|io\.containerd\.runc\.v[0-9]+)$/;
+
+export function isRunc(ociRuntime: string): boolean {
+  return RUNC.test(ociRuntime);
+}
+
+/** The OCI runtime that containers get by default, by what the engine answers to `info`. */
+export function defaultRuntime(info: unknown): string {
+  const { DefaultRuntime: name } = Object(info);
+  return typeof name === 'string' && name !== '' ? name : 'runc';
 }
 
 /**
  * Asks an engine what it can do. Podman cannot keep a log of limited size, and does not say whether it has a first process for
  * containers.
  * @param limitMs of the request, in milliseconds
+ * @param ociRuntime of containers; null: the default one of the engine
  */
-export async function readFeatures(engine: Dockerode, limitMs: number): Promise<EngineFeatures> {
+export async function readFeatures(
+  engine: Dockerode,
+  limitMs: number,
+  ociRuntime: string | null,
+): Promise<EngineFeatures> {
   const info = await withLimit(limitMs, 'info', (): Promise<unknown> => engine.info());
   const { Plugins, InitBinary, NCPU, SecurityOptions, BuildahVersion } = Object(info);
   const { MemoryLimit, CpuCfsQuota, PidsLimit } = Object(info);
@@ -144,6 +168,7 @@ export async function readFeatures(engine: Dockerode, limitMs: number): Promise<
       ...(CpuCfsQuota === false ? (['cpu_limit'] as const) : []),
       ...(PidsLimit === false ? (['pids_limit'] as const) : []),
     ],
+    keepsReadOnly: isRunc(ociRuntime ?? defaultRuntime(info)),
     cores: typeof NCPU === 'number' && NCPU > 0 ? NCPU : 1,
   };
 }

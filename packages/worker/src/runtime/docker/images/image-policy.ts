@@ -31,10 +31,10 @@ export interface ImagePolicyOptions {
 
 /** Decides which images the engine may be asked for: it would call any address that the name of an image has. */
 export class ImagePolicy {
-  private readonly allowed: readonly RegExp[] | null;
+  private readonly isAllowed: (name: string) => boolean;
 
   constructor(private readonly options: ImagePolicyOptions) {
-    this.allowed = options.allowedImages?.map(patternOf) ?? null;
+    this.isAllowed = options.allowedImages === null ? () => true : imageMatcher(options.allowedImages);
   }
 
   /**
@@ -44,7 +44,7 @@ export class ImagePolicy {
   async check(reference: ImageReference): Promise<void> {
     const { registry } = reference;
     const name = canonicalRepository(reference);
-    if (this.allowed !== null && !this.allowed.some((pattern) => pattern.test(name)))
+    if (!this.isAllowed(name))
       throw new RunFault(
         `Image '${name}' is refused: SERVICE_WORKER_IMAGES of this worker does not allow it`,
         { reported: 'image' },
@@ -91,7 +91,12 @@ async function resolve(host: string): Promise<readonly string[]> {
   return (await lookup(host, { all: true })).map(({ address }) => address);
 }
 
-/** `*` stands for any text. */
+/** Whether patterns allow an image by its canonical name. `*` in them stands for any text. */
+export function imageMatcher(patterns: readonly string[]): (name: string) => boolean {
+  const allowed = patterns.map(patternOf);
+  return (name) => allowed.some((pattern) => pattern.test(name));
+}
+
 function patternOf(text: string): RegExp {
   const parts = text.split('*').map((part) => part.replaceAll(/[.[\]]/g, String.raw`\$&`));
   return new RegExp(`^${parts.join('.*')}$`);

@@ -1,10 +1,7 @@
-import { constants } from 'node:fs';
-import { mkdir, open, readdir, type FileHandle } from 'node:fs/promises';
+import { mkdir, readdir, type FileHandle } from 'node:fs/promises';
+import { openFolder, openInner, pathOf } from '../../open-folder.js';
 import { RunFault } from '../../runtime.js';
 import { errorCode } from '@longshore/common/errors';
-
-const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY;
-const NO_LINK = FOLDER | constants.O_NOFOLLOW;
 
 /** Of a new folder while nobody but the worker may use it. */
 const PRIVATE = 0o700;
@@ -40,7 +37,7 @@ export interface SubFolder {
  */
 export async function openSubFolder(wanted: SubFolder): Promise<FileHandle> {
   const { volume, root, path } = wanted;
-  let folder = await open(root, FOLDER).catch((cause: unknown) => {
+  let folder = await openFolder(root).catch((cause: unknown) => {
     throw new MountFault(`The volume '${volume}' is missing on this worker`, { cause });
   });
   try {
@@ -57,14 +54,13 @@ export async function openSubFolder(wanted: SubFolder): Promise<FileHandle> {
 }
 
 async function openPart(folder: FileHandle, part: string, wanted: SubFolder): Promise<FileHandle> {
-  const path = `${pathOf(folder)}/${part}`;
   try {
-    return await open(path, NO_LINK);
+    return await openInner(folder, part);
   } catch (error) {
     if (errorCode(error) !== 'ENOENT' || !wanted.mayCreate) throw error;
   }
-  const isNew = await create(path);
-  const inner = await open(path, NO_LINK);
+  const isNew = await create(`${pathOf(folder)}/${part}`);
+  const inner = await openInner(folder, part);
   try {
     if (isNew) await give(inner, wanted.owner);
     return inner;
@@ -106,9 +102,4 @@ function faultOf(error: unknown, { volume, path }: SubFolder): Error {
     default:
       return new MountFault(`This worker cannot open or create ${folder}`, { cause: error });
   }
-}
-
-/** The open folder in the file system of this process. */
-function pathOf({ fd }: FileHandle): string {
-  return `/proc/self/fd/${fd}`;
 }

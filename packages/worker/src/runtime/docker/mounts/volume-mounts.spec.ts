@@ -35,7 +35,7 @@ describe('the mounts of a container', () => {
       { volume: 'cache', path: '/cache', read_only: false },
     ];
     await runtime().start(spec({ scratch_mb: 5, path: '/scratch/a' }, ...folders));
-    const { body } = engine.calls.find(({ route }) => route === CREATE) ?? {};
+    const { body } = engine.calls.findLast(({ route }) => route === CREATE) ?? {};
     const VolumeOptions = { NoCopy: true, Labels: {}, DriverConfig: { Name: '', Options: {} } };
     assert.deepEqual(Object(body).HostConfig.Mounts, [
       { Target: '/data', ReadOnly: true, Type: 'bind', Source: '/srv/data' },
@@ -47,11 +47,17 @@ describe('the mounts of a container', () => {
         Target: '/scratch/a',
         VolumeOptions: { ...VolumeOptions, DriverConfig: { Name: 'local', Options: {} } },
       },
+      {
+        Type: 'volume',
+        Source: '',
+        Target: '/longshore',
+        VolumeOptions: { ...VolumeOptions, DriverConfig: { Name: 'local', Options: {} } },
+      },
     ]);
     const put = engine.calls.filter(({ route }) => route === 'PUT /containers/ID/archive');
     assert.deepEqual(
       put.map(({ query }) => query['path']),
-      ['/', '/scratch'],
+      ['/', '/longshore', '/scratch'],
     );
   });
 
@@ -67,7 +73,7 @@ describe('the mounts of a container', () => {
 
   it('fail the attempt where it is, with the name of the volume and no path of the host', async () => {
     const gone = 'invalid mount config for type "bind": bind source path does not exist: /srv/out';
-    engine.answerNext(CREATE, refuse(400, gone));
+    engine.answerNext(CREATE, (_response, _call, goOn) => goOn(), refuse(400, gone));
     await assert.rejects(runtime().start(spec({ volume: 'out', path: '/out' })), {
       name: 'Error',
       message: "The volume 'out' is missing on this worker, or cannot be mounted",

@@ -11,10 +11,9 @@ import {
   type OfferedVolumes,
 } from '../../../settings/volumes.js';
 import type { ContainerSpec, RuntimeLog } from '../../runtime.js';
-import { probeOptions } from '../container/container-options.js';
-import { removeContainer, type ContainerTiming } from '../container/docker.container.js';
+import type { ContainerTiming } from '../container/docker.container.js';
 import { engineMessage, engineStatus, withLimit, type EngineFeatures } from '../engine/docker-engine.js';
-import { createContainer, withProbeImage } from '../engine-probe.js';
+import { withProbeImage, withUnstarted } from '../engine-probe.js';
 import { MountFault, openSubFolder, type FolderOwner } from './sub-folder.js';
 
 /** Where a probe has what it mounts. */
@@ -101,7 +100,8 @@ export class VolumeMounts {
     };
     try {
       for (const mount of mounts) {
-        if (mount.volume !== undefined) mounted.push(await this.mount(engine, mount.volume, mount, owner));
+        if (mount.volume !== undefined)
+          mounted.push(await this.mount(engine, mount.volume, mount, { owner, features }));
       }
     } catch (error) {
       await close();
@@ -116,7 +116,7 @@ export class VolumeMounts {
     engine: Dockerode,
     name: string,
     { path: Target, read_only: isReadOnly = false, sub_path: path }: ContainerSpec['mounts'][number],
-    owner: FolderOwner | null,
+    { owner, features }: { readonly owner: FolderOwner | null; readonly features: EngineFeatures },
   ): Promise<MountedVolume> {
     const volume = offeredVolume(this.volumes, name, isReadOnly, MountFault);
     const root = await this.rootOf(engine, name, volume);
@@ -126,6 +126,10 @@ export class VolumeMounts {
     }
     if (root === null || !this.isShared)
       throw new MountFault(`This worker cannot mount a part (sub_path) of the volume '${name}'`);
+    if (isReadOnly && !features.keepsReadOnly)
+      throw new MountFault(
+        `This worker cannot mount a part (sub_path) of the volume '${name}' read-only with its OCI runtime`,
+      );
     const folder = await openSubFolder({ volume: name, root, path, mayCreate: !isReadOnly, owner });
     const source = sharedPath(folder);
     return { name, source, folder, setting: { Target, ...openFolder(source, isReadOnly) } };
@@ -172,7 +176,12 @@ export class VolumeMounts {
   private async isFolder(engine: Dockerode, image: string, source: string): Promise<boolean> {
     try {
       const mount = { ...bindOf(source, true), Target: PROBE_PATH };
-      await this.withContainer(engine, image, mount, async () => undefined);
+      await withUnstarted(
+        engine,
+        { image, owner: this.options, mounts: [mount] },
+        this.timing,
+        async () => undefined,
+      );
       return true;
     } catch (error) {
       if (engineStatus(error) === 400) return false;
@@ -189,7 +198,7 @@ export class VolumeMounts {
       const mark = randomUUID();
       await writeFile(join(folder, mark), '');
       const mount = { ...openFolder(sharedPath(handle), true), Target: PROBE_PATH };
-      await this.withContainer(engine, image, mount, (container) =>
+      await withUnstarted(engine, { image, owner: this.options, mounts: [mount] }, this.timing, (container) =>
         withLimit(this.timing.callMs, 'archive', (abortSignal) =>
           container.infoArchive({ path: `${PROBE_PATH}/${mark}`, abortSignal }),
         ),
@@ -205,23 +214,6 @@ export class VolumeMounts {
     } finally {
       await handle.close();
       await rm(folder, { recursive: true, force: true });
-    }
-  }
-
-  /** Creates a container with the mount, which is never started. */
-  private async withContainer(
-    engine: Dockerode,
-    image: string,
-    mount: Dockerode.MountSettings,
-    task: (container: Dockerode.Container) => Promise<unknown>,
-  ): Promise<void> {
-    const { HostConfig, ...options } = probeOptions(image, this.options, {});
-    const body = { ...options, HostConfig: { ...HostConfig, NetworkMode: 'none', Mounts: [mount] } };
-    const container = await createContainer(engine, body, this.timing.startMs);
-    try {
-      await task(container);
-    } finally {
-      await removeContainer(container, this.timing);
     }
   }
 }

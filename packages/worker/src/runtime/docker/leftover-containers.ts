@@ -1,0 +1,74 @@
+import type Dockerode from 'dockerode';
+import type { WorkerIdentity } from '../../process/worker-identity.js';
+import {
+  ATTEMPT_LABEL,
+  INSTANCE_LABEL,
+  ownerLabels,
+  RUN_LABEL,
+  WORKER_LABEL,
+} from './container/container-options.js';
+import { removeContainer, type ContainerTiming } from './container/docker.container.js';
+import { withLimit } from './engine/docker-engine.js';
+
+interface Attempt {
+  readonly runId: string;
+  readonly attempt: number;
+}
+
+/**
+ * Removes the containers of a worker that nobody needs.
+ * @param isNeeded null: a container of the worker's own, without a run
+ * @returns their number
+ */
+export async function removeLeftovers(
+  engine: Dockerode,
+  owner: WorkerIdentity,
+  timing: ContainerTiming,
+  isNeeded: (attempt: Attempt | null) => boolean,
+): Promise<number> {
+  const labels = Object.entries(ownerLabels(owner)).map(([name, value]) => `${name}=${value}`);
+  const found = (await list(engine, labels, timing)).map((one) => ({ ...one, attempt: attemptOf(one) }));
+  let removed = 0;
+  // First those without a run: a nameless volume is removed with its run's container only when no other one has it.
+  for (const { Id, attempt } of found.toSorted(
+    (a, b) => Number(a.attempt !== null) - Number(b.attempt !== null),
+  )) {
+    if (isNeeded(attempt)) continue;
+    await removeContainer(engine.getContainer(Id), timing);
+    removed += 1;
+  }
+  return removed;
+}
+
+/** Removes those of other processes with the worker's id, if their attempts are lost. @returns how many remain */
+export async function removeAbandoned(
+  engine: Dockerode,
+  { workerId, instance }: WorkerIdentity,
+  timing: ContainerTiming,
+  isLost: (runId: string, attempt: number) => Promise<boolean>,
+): Promise<number> {
+  let remaining = 0;
+  for (const one of await list(engine, [`${WORKER_LABEL}=${workerId}`], timing)) {
+    const attempt = attemptOf(one);
+    if (one.Labels[INSTANCE_LABEL] === instance || attempt === null) continue;
+    if (await isLost(attempt.runId, attempt.attempt))
+      await removeContainer(engine.getContainer(one.Id), timing);
+    else remaining += 1;
+  }
+  return remaining;
+}
+
+function attemptOf({ Labels }: Dockerode.ContainerInfo): Attempt | null {
+  const runId = Labels[RUN_LABEL];
+  return runId === undefined ? null : { runId, attempt: Number(Labels[ATTEMPT_LABEL]) };
+}
+
+function list(
+  engine: Dockerode,
+  label: string[],
+  { callMs }: ContainerTiming,
+): Promise<Dockerode.ContainerInfo[]> {
+  return withLimit(callMs, 'list', (abortSignal) =>
+    engine.listContainers({ all: true, filters: { label }, abortSignal }),
+  );
+}
