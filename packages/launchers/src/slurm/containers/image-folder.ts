@@ -2,7 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { isJsonObject, type JsonObject } from '@longshore/common/json/json-value';
 import { errorCode } from '@longshore/common/errors';
-import { isReservedTarget } from '@longshore/worker/runtime/container-target';
+import { placeProblem } from '@longshore/worker/runtime/container-places';
 import { parseImageReference } from '@longshore/worker/runtime/docker/images/image-reference';
 import { RunFault } from '@longshore/worker/runtime/runtime';
 
@@ -61,7 +61,7 @@ async function readConfig(path: string, image: string): Promise<Omit<ImageFolder
   }
   const { WorkingDir, User: user } = config;
   const workDir = workDirOf(WorkingDir);
-  if (workDir !== '/' && isReservedTarget(workDir))
+  if (workDir !== '/' && placeProblem(workDir) !== null)
     throw new RunFault(`Image '${image}' cannot be run: its working directory '${workDir}' is not its own`);
   return {
     entrypoint: textsOf(config['Entrypoint']),

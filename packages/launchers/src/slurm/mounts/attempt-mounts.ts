@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { JobSpec } from '../../launcher/engine.js';
 import { RunFault, type ContainerFile, type RuntimeLog } from '@longshore/worker/runtime/runtime';
-import { isReservedTarget } from '@longshore/worker/runtime/container-target';
+import { placeProblem } from '@longshore/worker/runtime/container-places';
 import { offeredVolume, type OfferedVolumes } from '@longshore/worker/settings/volumes';
 import { hasImageFolders, type ContainerTool } from '@longshore/worker/settings/slurm-settings';
 import { SettingsError } from '@longshore/common/settings/setting';
@@ -61,7 +61,7 @@ export function attemptMounts(
 
 /** Why containers cannot have a mount or file at a path, in words; null: they can. */
 function pathProblem(path: string, tool: ContainerTool): string | null {
-  if (isReservedTarget(path)) return 'the container has this folder from others';
+  if (placeProblem(path) !== null) return 'the container has this folder from others';
   const isIn = (folder: string): boolean => path.startsWith(`${folder}/`);
   if (tool === 'apptainer' || tool === 'enroot')
     return PLAIN_PATH.test(path) ? null : `${tool} takes only letters, digits and . _ @ + = -`;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'vitest';
-import { isReservedTarget } from './container-target.js';
+import { placeProblem } from './container-places.js';
 
 test('a run has nothing at the root of its container, in folders of others, or at a path with other than plain parts', () => {
   const reserved = [
@@ -16,5 +16,8 @@ test('a run has nothing at the root of its container, in folders of others, or a
     'a',
     '',
   ];
-  assert.deepEqual([...reserved, '/data', '/devices', '/a/dev', '/..a/b'].filter(isReservedTarget), reserved);
+  assert.deepEqual(
+    [...reserved, '/data', '/devices', '/a/dev', '/..a/b'].filter((path) => placeProblem(path) !== null),
+    reserved,
+  );
 });
