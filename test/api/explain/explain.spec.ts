@@ -139,6 +139,7 @@ describe('an explanation', () => {
       reported_running: true,
       ending: null,
       engine: null,
+      preparing: null,
     });
     assert.equal(deadline.budget, 'attempt_s');
     assert.equal(Date.parse(deadline.at) - Date.parse(holder.started_at), 600_000);

@@ -160,11 +160,11 @@ test('reports FAILED when the service has no secrets for a minute, and starts no
   await harness.clock.pass(50_000);
   assert.equal(run.state, 'ASSIGNED');
   await harness.clock.pass(40_000);
-  assertFailed(
-    run,
-    'error',
-    "The service could not give the run's secrets: HTTP 503: Secrets are not configured",
-  );
+  assert.deepEqual(eventTypes(run), ['PREPARING', 'FAILED']);
+  assert.deepEqual(run.timeline[1]?.payload, {
+    error_message: "The service could not give the run's secrets: HTTP 503: Secrets are not configured",
+    cause: 'error',
+  });
   assert.equal(harness.runtime.containers.length, 0);
 });
 
