@@ -4,7 +4,7 @@
 # (test/support/browser/browser.ts); and Python for the example worker; Compose for docker/compose.yaml; promtool for the alert
 # rules; and a PostgreSQL with pg_dump, which is backed up and restored; and Patroni, etcd, HAProxy and PgBouncer for
 # failovers; and Slurm with charliecloud and runc (test/support/workers/slurm-cluster.ts); and crun, as another runtime of the
-# engine; and the OpenAPI generators of
+# engine; and Podman (test/support/images/podman-engine.ts); and the OpenAPI generators of
 # test/openapi-tools. Needs root on Debian or Ubuntu; does nothing when all is there.
 set -eu
 
@@ -32,6 +32,7 @@ need slurmd slurmd
 need sbatch slurm-client
 need ch-run charliecloud
 need runc runc
+need podman podman
 need crun crun
 # A dynamic busybox would not run in an image of its own.
 dpkg-query -W -f '${Status}\n' busybox-static 2>/dev/null | grep -q '^install ok installed' ||

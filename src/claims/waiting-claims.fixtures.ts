@@ -12,7 +12,7 @@ const nothing = (): undefined => undefined;
 export const PLAIN = { requirementId: null, concurrencyKey: null, avoidedWorker: null };
 export const GPU = {
   ...PLAIN,
-  requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [], gpuTags: [] }),
+  requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [], gpuTags: [], gpus: null }),
 };
 export const ONE_GPU = { others: 1, lanes: { [laneOf(GPU)]: ['tag:gpu'] } };
 
@@ -51,7 +51,7 @@ export function setUp(strategy: 'direct' | 'fit' = 'direct') {
     const waiting = claims
       .wait(since, capacity, LONG_MS, signal, {
         id: name,
-        offer: has === null ? null : { id: name, has: new Set(has) },
+        offer: has === null ? null : { id: name, has: new Set(has), gpus: [] },
       })
       .finally(() => capacity?.close());
     void waiting.then((wakeUp) => (wakeUp ? woken.push({ name, wakeUp }) : ended.push(name)));

@@ -224,11 +224,11 @@ describe('waiting claims by what heartbeats say of their workers', () => {
 
   test('that got nothing show which lanes are empty by the tags that they were tried with', async () => {
     const it = setUp();
-    const worker = { id: 'changed', offer: { id: 'changed', has: new Set(['tag:gpu']) } };
+    const worker = { id: 'changed', offer: { id: 'changed', has: new Set(['tag:gpu']), gpus: [] } };
     const wakeUp = it.claims.wait(it.claims.version, null, LONG_MS, new AbortController().signal, worker);
     it.waitWith('gpu', ['tag:gpu']);
     it.notify(ONE_GPU);
-    worker.offer = { id: 'changed', has: new Set() };
+    worker.offer = { id: 'changed', has: new Set(), gpus: [] };
     (await wakeUp)?.settle('empty', []);
     await it.tick();
     assert.deepEqual(it.names(), ['gpu']);
@@ -254,6 +254,20 @@ describe('waiting claims by what heartbeats say of their workers', () => {
     }
   });
 
+  test('of a worker are woken when it has other GPUs, in other processes too, by every strategy', async () => {
+    const worker = { id: 'a', cpuCores: 2, ramMb: 2, gpus: [], tags: [], capabilities: [] };
+    for (const strategy of ['fit', 'direct'] as const) {
+      const it = setUp(strategy);
+      assert.equal(it.claims.noteHeartbeat(worker), null);
+      for (const name of ['a', 'b']) it.wait(name);
+      const gpus = [{ id: 0, vramMb: 1, tags: [] }];
+      assert.deepEqual(it.claims.noteHeartbeat({ ...worker, gpus }), { changedWorkers: ['a'] });
+      await it.tick();
+      assert.deepEqual(it.names(), ['a']);
+      it.close();
+    }
+  });
+
   test('of a worker are woken when its resources have grown, in other processes too, unless the strategy ignores them', async () => {
     const worker = { id: 'a', cpuCores: 2, ramMb: 2, gpus: [], tags: [], capabilities: [] };
     for (const [more, isGrown] of [
@@ -261,7 +275,6 @@ describe('waiting claims by what heartbeats say of their workers', () => {
       [{ cpuCores: 1, ramMb: 1 }, false],
       [{ cpuCores: 1, ramMb: 3 }, true],
       [{ cpuCores: 3 }, true],
-      [{ gpus: [{ id: 0, vramMb: 1, tags: [] }] }, true],
     ] as const) {
       for (const strategy of ['fit', 'direct'] as const) {
         const it = setUp(strategy);

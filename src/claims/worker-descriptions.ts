@@ -7,10 +7,9 @@ const MAX_REMEMBERED = 20_000;
 
 /** What a heartbeat said of its worker. */
 interface Description extends Pick<ClaimingWorker, 'cpuCores' | 'ramMb'> {
-  /** Tags, also of its GPUs, and capabilities. */
+  /** Tags, capabilities and GPUs. */
   readonly has: string;
-  readonly gpus: string;
-  /** Null: another process may have heard of other tags or capabilities since. */
+  /** Null: another process may have heard of other ones since. */
   offer: Offer | null;
 }
 
@@ -18,19 +17,17 @@ interface Description extends Pick<ClaimingWorker, 'cpuCores' | 'ramMb'> {
 export class WorkerDescriptions {
   readonly #described = new LRUCache<string, Description>({ max: MAX_REMEMBERED });
 
-  /** Notes a heartbeat. @returns whether tags or capabilities have changed, else whether resources have grown, since the last one */
+  /** Notes a heartbeat. @returns whether tags, capabilities or GPUs have changed, else whether resources have grown, since the last one */
   note(worker: ClaimingWorker): 'changed' | 'grown' | null {
     const { id, cpuCores, ramMb } = worker;
-    const has = JSON.stringify([worker.tags, worker.capabilities, worker.gpus.flatMap(({ tags }) => tags)]);
-    const gpus = JSON.stringify(worker.gpus);
+    const has = JSON.stringify([worker.tags, worker.capabilities, worker.gpus]);
     const before = this.#described.get(id);
     const isSame = before?.has === has;
     const offer = (isSame && before.offer) || offerOf(worker);
-    this.#described.set(id, { has, cpuCores, ramMb, gpus, offer });
+    this.#described.set(id, { has, cpuCores, ramMb, offer });
     if (before === undefined) return null;
     if (!isSame) return 'changed';
-    // Any other GPUs may be larger ones.
-    return cpuCores > before.cpuCores || ramMb > before.ramMb || gpus !== before.gpus ? 'grown' : null;
+    return cpuCores > before.cpuCores || ramMb > before.ramMb ? 'grown' : null;
   }
 
   /** Which lanes the worker may serve; null: unknown. */
@@ -38,7 +35,7 @@ export class WorkerDescriptions {
     return this.#described.get(workerId)?.offer ?? null;
   }
 
-  /** Another process has heard of other tags or capabilities. */
+  /** Another process has heard of other tags, capabilities or GPUs. */
   forgetOffer(workerId: string): void {
     const described = this.#described.peek(workerId);
     if (described) described.offer = null;

@@ -202,7 +202,7 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
   const bound = definition === undefined ? bindOptions(request, id) : request;
   const stored = toStoredOptions(request);
   const options = toStoredExecutionOptions(bound);
-  const { cpu, extraConstraints } = stored;
+  const { cpu, vramMb, extraConstraints } = stored;
   // The spreads come last: V8 adds members to a copy slowly.
   return {
     id,
@@ -211,7 +211,7 @@ export function newRun(request: RunRequest, trace: TraceContext | null): NewRun 
     priority: request.priority ?? 0,
     inputs: request.inputs ?? {},
     outputsTemplate: request.outputs ?? {},
-    requirementId: requirementIdOf(requirementsOf({ cpu, extraConstraints, ...options })),
+    requirementId: requirementIdOf(requirementsOf({ cpu, vramMb, extraConstraints, ...options })),
     startAt: startAt === undefined ? null : readStartTime(startAt),
     name: request.name ?? null,
     topic: delivery?.topic ?? null,

@@ -56,7 +56,8 @@ const WORKER = {
   can_take_now: false,
   could_ever: true,
   draining: false,
-  not_claiming: [], 
+  not_claiming: [],
+  unable: [],
   ending: null,
   obstacles: [],
 };
@@ -91,15 +92,16 @@ test('a SUBMITTED of a timeline shows why the job waits', () => {
   assert.equal(eventText({ ...event, payload: {} }), 't  SUBMITTED  Submitted');
 });
 
-test('an explanation says why a worker does not claim, in its words on one line', () => {
+test('an explanation says why a worker does not claim, and what it is unable to do, in its words on one line', () => {
   const said = [
     { reason: 'engine_paused' as const, message: 'no\nanswer' },
     { reason: 'draining' as const, message: '' },
   ];
-  const worker = { ...WORKER, not_claiming: said };
+  const unable = [{ ability: 'gpus' as const, message: 'no\ndriver' }];
+  const worker = { ...WORKER, not_claiming: said, unable };
   const counts = { active: 1, draining: 0, not_claiming: 1, stale: 0, able_now: 0, able_ever: 0 };
   const text = explanationText({ ...explained, counts, workers: [worker] }, STYLE);
-  assert.match(text, /^w +no +yes +engine_paused: no.{1,2}answer; draining$/m);
+  assert.match(text, /^w +no +yes +engine_paused: no.{1,2}answer; draining; unable gpus: no.{1,2}driver$/m);
   assert.match(text, /0 draining, 1 not claiming, 0 stale/);
 });
 

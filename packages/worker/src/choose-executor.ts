@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { detectResources, limitResources } from './claims/resources.js';
+import { type GpuReading, detectResources, limitResources, readGpus } from './claims/resources.js';
 import type { Executor, ExecutorHost } from './execution/run-execution.js';
 import type { WorkerIdentity } from './process/worker-identity.js';
 import { LocalExecutor } from './local/local-executor.js';
@@ -8,6 +8,9 @@ import type { EngineSettings, WorkerSettings } from './settings/worker-settings.
 
 /** In a constant, because the compiler would look for the types of a package that is compiled after this one. */
 const LAUNCHERS = '@longshore/launchers/open-launcher';
+
+/** The reading of a worker that offers none. */
+const NO_GPUS: GpuReading = { isInstalled: false, gpus: [], problem: null };
 
 /** What the executor of a worker is made from. */
 export interface ExecutorChoice extends WorkerIdentity {
@@ -44,11 +47,15 @@ export async function chooseExecutor(choice: ExecutorChoice): Promise<ChosenExec
     return await openLauncher(settings.engine, choice);
   }
   const runtime = await chooseRuntime({ ...settings, workerId, instance, env, log: logger });
-  const resources = limitResources(await detectResources(), settings);
+  const { gpuIds } = settings;
+  const reading = gpuIds?.length === 0 ? NO_GPUS : await readGpus();
+  const resources = limitResources(await detectResources(reading), settings, reading.problem);
   logger.info({ runtime: runtime.name, resources }, 'runs are executed on this machine');
-  const { maxRuns } = settings;
+  const { maxRuns, needsRamLimit } = settings;
+  const readAgain = gpuIds?.length === 0 ? () => Promise.resolve(NO_GPUS) : readGpus;
+  const options = { runtime, resources, readGpus: readAgain, gpuIds, needsRamLimit, maxRuns };
   return {
-    create: (host) => new LocalExecutor(host, { runtime, resources, maxRuns }),
+    create: (host) => new LocalExecutor(host, options),
     close: async () => undefined,
   };
 }

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { ClaimObstacles } from './claims/claim-obstacles.js';
+import type { Inabilities } from './claims/inabilities.js';
 import type { Clock } from './process/clock.js';
 import type { KeyState } from './service-api/key-watch.js';
 import type { ServiceApi } from './service-api/service-api.js';
@@ -13,6 +14,7 @@ export interface WorkerContext {
   readonly random: () => number;
   readonly workerId: string;
   readonly obstacles: ClaimObstacles;
+  readonly inabilities: Inabilities;
   /** Whether the service accepts the worker's key. */
   readonly key: { readonly state: KeyState };
 }

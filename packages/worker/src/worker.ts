@@ -3,6 +3,7 @@ import type { Tracing } from '@longshore/common/tracing/tracing';
 import type { WorkerContext } from './worker-context.js';
 import type { WorkerSettings } from './settings/worker-settings.js';
 import { ClaimObstacles } from './claims/claim-obstacles.js';
+import { Inabilities } from './claims/inabilities.js';
 import { ClaimLoop } from './claims/claim-loop.js';
 import { whenAborted, type Clock } from './process/clock.js';
 import { HealthFile } from './heartbeats/health-file.js';
@@ -64,6 +65,7 @@ export class Worker {
     const { tickSeconds } = settings;
     const tickMs = tickSeconds * 1000;
     const obstacles = new ClaimObstacles(() => this.onObstacles());
+    const inabilities = new Inabilities(() => this.onObstacles());
     const key = new KeyWatch(api, {
       clock,
       logger,
@@ -76,11 +78,12 @@ export class Worker {
       },
       onRefused: (refusal) => this.onKeyRefused(refusal),
     });
-    this.context = { api: key.api, clock, logger, random, workerId, obstacles, key };
+    this.context = { api: key.api, clock, logger, random, workerId, obstacles, inabilities, key };
     this.throttle = new ClaimThrottle(clock, random);
-    this.healthFile = new HealthFile(settings.healthFile, logger, () =>
-      obstacles.list().map(({ reason, message }) => `${reason}: ${message}`),
-    );
+    this.healthFile = new HealthFile(settings.healthFile, logger, () => [
+      ...obstacles.list().map(({ reason, message }) => `${reason}: ${message}`),
+      ...inabilities.list().map(({ ability, message }) => `unable ${ability}: ${message}`),
+    ]);
     const executor = createExecutor({
       context: this.context,
       unshippedLogs: this.unshippedLogs,

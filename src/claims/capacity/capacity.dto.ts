@@ -75,6 +75,10 @@ export class DemandSelectorDto {
   @ApiProperty({ type: [String], example: ['env'] }) capabilities: string[];
   /** Tags that its GPUs must have. */
   @ApiProperty({ type: [String], example: ['a100'] }) gpu_selector: string[];
+  /** GPUs that it must have at all, in use or not; 0: a share of the memory of one decides nothing here. */
+  @ApiProperty({ type: 'integer', example: 2 }) gpus: number;
+  /** Memory in MB that each of `gpus` must have. */
+  @ApiProperty({ type: 'integer', example: 40_000 }) gpu_vram_mb: number;
   /** What no worker that accepts runs has of it, in words; null: some worker has all. */
   @ApiProperty({ type: 'string', nullable: true, example: "no active worker offers the volume 'datasets'" })
   lacking: string | null;

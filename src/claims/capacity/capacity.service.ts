@@ -31,7 +31,8 @@ import {
   type StageDemand,
   type RequirementDemand,
 } from './demand.reader.js';
-import { offeredBy, requirementList, requirementsOfList } from '../../runs/requirements.js';
+import { requirementsOfList } from '../../runs/requirements.js';
+import { offerOf, serves } from '../../runs/queue/lane.js';
 import { unmetWords } from '../explain/explain-summary.js';
 import { freeResources } from '../../workers/free-resources.js';
 import { summariseWorkers, toCores, type Usage } from '../../workers/overview/overview.service.js';
@@ -168,20 +169,19 @@ export function toSelectorDtos(
   held: ReadonlyMap<string, readonly HeldRun[]>,
 ): DemandSelectorDto[] {
   const offers = workers.map((worker) => ({
-    list: new Set(requirementList(offeredBy(worker))),
+    offer: offerOf(worker),
     isIdle: !held.has(worker.id),
   }));
   return demands.map(({ required, ready, waiting, inExecution, heldBack }) => {
-    const matching = offers.filter(({ list }) => required.every((one) => list.has(one)));
+    const matching = offers.filter(({ offer }) => serves(offer, { required }));
     const requirements = requirementsOfList(required);
     return {
       selector: [...requirements.tags],
       capabilities: [...requirements.capabilities],
       gpu_selector: [...requirements.gpuTags],
-      lacking:
-        matching.length > 0 || required.length === 0
-          ? null
-          : unmetWords(workers.map(offeredBy), requirements),
+      gpus: requirements.gpus?.count ?? 0,
+      gpu_vram_mb: requirements.gpus?.vramMb ?? 0,
+      lacking: matching.length > 0 || required.length === 0 ? null : unmetWords(workers, requirements),
       pending: toPendingDto(ready, waiting),
       ready: toSumDto(ready),
       waiting: toSumDto(waiting),

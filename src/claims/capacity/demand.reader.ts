@@ -205,11 +205,12 @@ async function countDemand(executor: SqlExecutor, limit: number, maxCounted: num
      ),
      -- A lane requires more than tags and capabilities. Runs that are not in the queue may have none.
      requirements as (
-       select (select array(select e from unnest(x.required) e where e ~ '^(tag|capability|gpu):')
+       select (select array(select e from unnest(x.required) e where e ~ '^(tag|capability|gpus?):')
                  from lanes x
                 where x.id = l.lane) as required,
               (select json_build_object(
-                        'selector', r.selector, 'options', r.options, 'cpu', r.cpu, 'extraConstraints', r.extra_constraints
+                        'selector', r.selector, 'options', r.options, 'cpu', r.cpu, 'vramMb', r.vram_mb,
+                        'extraConstraints', r.extra_constraints
                       )
                  from runs r
                 where r.id = l.run_id

@@ -1,5 +1,12 @@
 import { assertNever } from '@longshore/common/json/assert-never';
-import { meets, requirementList, type Requirements } from '../../runs/requirements.js';
+import type { Ability } from '../../runs/machine/event-types.js';
+import {
+  meets,
+  requirementList,
+  suitableGpus,
+  type DescribedWorker,
+  type Requirements,
+} from '../../runs/requirements.js';
 import type {
   ExplainedEndDto,
   ExplainedEndingDto,
@@ -28,8 +35,10 @@ interface Background {
   readonly failed: FailedAttempt | null;
   /** When the worker that the run avoids may get it, too. */
   readonly avoidedUntil: Date | null;
+  /** What the run requires of a worker. */
+  readonly required: Requirements;
   /** The active workers. */
-  readonly active: readonly Requirements[];
+  readonly active: readonly DescribedWorker[];
   /** Of a run that has grown beyond all of them. */
   readonly outgrown: Outgrown | null;
 }
@@ -78,14 +87,13 @@ function waiting(explanation: Omit<RunExplanationDto, 'summary'>, background: Ba
 /** @param explanation its most able workers come first */
 function chances(
   counts: NonNullable<RunExplanationDto['counts']>,
-  { workers: all, strategy, requirements, concurrency }: Omit<RunExplanationDto, 'summary'>,
-  { active: offers, outgrown }: Background,
+  { workers: all, strategy, concurrency }: Omit<RunExplanationDto, 'summary'>,
+  { active: offers, required, outgrown }: Background,
 ): string {
   const { active, draining, not_claiming: notClaiming, able_now: now, able_ever: ever } = counts;
   if (active === 0) return 'no worker is active';
-  const { selector: tags = [], capabilities = [], gpu_selector: gpuTags = [] } = requirements ?? {};
-  const required = { tags, capabilities, gpuTags };
-  if (!offers.some((offer) => meets(offer, required))) return unmetWords(offers, required);
+  if (!offers.some((offer) => meets(offer, required)))
+    return `${unmetWords(offers, required)}${sayingUnable(all)}`;
   const refusals = `the strategy '${strategy}' ignores resources, and a worker that has too little will refuse it`;
   const isAssignedAnyway = all.some(
     ({ can_take_now: canTakeNow, could_ever: couldEver }) => canTakeNow && !couldEver,
@@ -98,7 +106,7 @@ function chances(
     }
     return isAssignedAnyway
       ? `no active worker${those} could ever execute it: ${refusals}`
-      : `no active worker${those} could ever take it`;
+      : `no active worker${those} could ever take it${sayingUnable(all)}`;
   }
   if (active === draining) return 'every active worker is draining';
   if (active === draining + notClaiming) return `no active worker claims${saying(all)}`;
@@ -147,6 +155,34 @@ function saying(all: RunExplanationDto['workers']): string {
   });
   return `: worker '${worker.id}' says ${reasons.join(', ')}`;
 }
+
+/** What a machine must be able to do to have the resource. */
+const ABILITY_OF: Readonly<Partial<Record<string, Ability>>> = {
+  gpus: 'gpus',
+  vram_mb: 'gpus',
+  gpu_selector: 'gpus',
+  ram_mb: 'ram_limit',
+};
+
+/** What the most able worker says that its machine is unable to do, if the run needs it. */
+function sayingUnable(all: RunExplanationDto['workers']): string {
+  for (const { id, unable, obstacles } of all) {
+    const said = unable.find(({ ability }) =>
+      obstacles.some(({ resource }) => ABILITY_OF[resource] === ability),
+    );
+    if (said === undefined) continue;
+    const line = firstLine(said.message);
+    return `: worker '${id}' is unable to provide ${ABILITY_WORDS[said.ability]}${line === '' ? '' : ` (${line})`}`;
+  }
+  return '';
+}
+
+const ABILITY_WORDS: Readonly<Record<Ability, string>> = {
+  gpus: 'GPUs',
+  ram_limit: 'a limit of memory',
+  cpu_limit: 'a limit of CPU',
+  pids_limit: 'a limit of processes',
+};
 
 function keyIsFull({
   key,
@@ -227,9 +263,13 @@ function workers(count: number): string {
 const VOLUME = /^volume:([^:]+)(:rw)?$/;
 
 /** Says which tags, also of GPUs, volumes and capabilities none of the workers has or, without such, that none has all of them. */
-export function unmetWords(offers: readonly Requirements[], required: Requirements): string {
+export function unmetWords(offers: readonly DescribedWorker[], required: Requirements): string {
   const tags = required.tags.filter((tag) => !offers.some((offer) => offer.tags.includes(tag)));
-  const gpuTags = required.gpuTags.filter((tag) => !offers.some((offer) => offer.gpuTags.includes(tag)));
+  const gpuTags = required.gpuTags.filter(
+    (tag) => !offers.some(({ gpus }) => gpus.some((gpu) => gpu.tags.includes(tag))),
+  );
+  const { gpus: wanted } = required;
+  const lacksGpus = wanted !== null && !offers.some((offer) => suitableGpus(offer, required) >= wanted.count);
   const isOffered = (name: string): boolean => offers.some(({ capabilities }) => capabilities.includes(name));
   const missing = required.capabilities.filter((name) => !isOffered(name));
   const capabilities = missing.filter((name) => !VOLUME.test(name));
@@ -245,20 +285,30 @@ export function unmetWords(offers: readonly Requirements[], required: Requiremen
       ? [`no active worker announces ${named('capability', 'capabilities', capabilities)}`]
       : []),
     ...(gpuTags.length > 0 ? [`no GPU of an active worker has ${named('tag', 'tags', gpuTags)}`] : []),
+    ...(lacksGpus && gpuTags.length === 0 ? [`no active worker has ${gpuWords(required)}`] : []),
   ];
   return [...new Set(absent)].join(', and ') || `no active worker has all of ${requirementWords(required)}`;
 }
 
-/** The tags, volumes and capabilities by name. */
-export function requirementWords({ tags, capabilities, gpuTags }: Requirements): string {
+/** The tags, volumes and capabilities by name, and the GPUs. */
+export function requirementWords(required: Requirements): string {
+  const { tags, capabilities, gpus } = required;
   const volumes = capabilities.flatMap((name) => VOLUME.exec(name)?.[1] ?? []);
   const others = capabilities.filter((name) => !VOLUME.test(name));
   return [
     ...(tags.length > 0 ? [named('tag', 'tags', tags)] : []),
     ...(volumes.length > 0 ? [named('volume', 'volumes', [...new Set(volumes)])] : []),
     ...(others.length > 0 ? [named('capability', 'capabilities', others)] : []),
-    ...(gpuTags.length > 0 ? [named('GPU tag', 'GPU tags', gpuTags)] : []),
+    ...(gpus === null ? [] : [gpuWords(required)]),
   ].join(' and ');
+}
+
+/** The GPUs that are required, in words. */
+function gpuWords({ gpus, gpuTags }: Requirements): string {
+  const { count, vramMb } = gpus ?? { count: 1, vramMb: 0 };
+  const memory = vramMb === 0 ? '' : ` of ${megabytes(vramMb)} or more`;
+  const tags = gpuTags.length === 0 ? '' : ` with ${named('tag', 'tags', gpuTags)}`;
+  return `${count === 1 ? 'a GPU' : `${count} GPUs`}${memory}${tags}`;
 }
 
 function named(one: string, several: string, names: readonly string[]): string {

@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { FAILURE_CAUSES, type FailureCause } from '../../runs/machine/event-types.js';
-import { NotClaimingDto } from '../../workers/dto/heartbeat.dto.js';
+import { NotClaimingDto, UnableDto } from '../../workers/dto/heartbeat.dto.js';
 import { isInExecution, RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
 import { timeoutOf } from '../../runs/machine/timers.js';
 import type { RunStatus } from '../../runs/queue/queue.reader.js';
@@ -165,6 +165,8 @@ export class ExplainedWorkerDto {
   draining: boolean;
   /** Why it does not claim, as it says itself; empty: it claims. */
   @ApiProperty({ type: [NotClaimingDto] }) not_claiming: NotClaimingDto[];
+  /** What its machine is unable to do at present. */
+  @ApiProperty({ type: [UnableDto] }) unable: UnableDto[];
   /** Null: it is ending no program. */
   @ApiProperty({ type: ExplainedEndingDto, nullable: true }) ending: ExplainedEndingDto | null;
   /** Why it cannot take the run now. */

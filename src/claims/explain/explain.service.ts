@@ -3,7 +3,7 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { HeldRunRepository } from '../../runs/storage/held-run.repository.js';
 import { avoidanceEnd } from '../../runs/machine/timers.js';
 import { QueueReader, type RunStatus } from '../../runs/queue/queue.reader.js';
-import { missingOf, offeredBy, requirementsOf, type Requirements } from '../../runs/requirements.js';
+import { missingOf, requirementsOf, suitableGpus, type Requirements } from '../../runs/requirements.js';
 import type {
   ChoiceContext,
   Claimant,
@@ -28,7 +28,7 @@ import {
   type RunExplanationDto,
 } from './explain.dto.js';
 import { byQueueOrder } from '../../runs/queue/lane.js';
-import { toNotClaimingDtos } from '../../workers/dto/heartbeat.dto.js';
+import { toNotClaimingDtos, toUnableDtos } from '../../workers/dto/heartbeat.dto.js';
 
 const MAX_WORKERS = 100;
 
@@ -47,6 +47,9 @@ const KINDS = [
   ['capabilities', 'capabilities'],
   ['gpu_selector', 'gpuTags'],
 ] as const;
+
+/** Resources that obstacles about GPUs name. */
+const GPU_RESOURCES: ReadonlySet<string> = new Set(['gpus', 'vram_mb']);
 
 /** What a run needs of a worker, and the use of its key. */
 interface Needed {
@@ -109,7 +112,8 @@ export class ExplainService {
         summary: summarise(explanation, {
           failed: failedOf(status),
           avoidedUntil: avoidanceEnd(run),
-          active: active.map(offeredBy),
+          required: requirements,
+          active,
           outgrown: outgrownOf(run, active),
         }),
       };
@@ -178,26 +182,32 @@ export class ExplainService {
   ): ExplainedWorkerDto {
     const { strategy } = this;
     const lacking = lackingOf(worker, requirements);
+    const gpus = lackingGpus(worker, requirements);
+    const isLacking = lacking.length > 0 || gpus.length > 0;
     const isFull = concurrency !== null && concurrency.executing >= concurrency.limit;
     const idle = { ...worker, held: [], keptFor: null };
     const candidates = [run, ...others].toSorted(byQueueOrder);
     const { assignments } = strategy.choose([worker], candidates, context);
     const isAvoided = run.avoidedWorker === worker.id;
-    const isChosen = !isAvoided && assignments.some(({ runId }) => runId === run.id);
+    const isChosen = !isAvoided && gpus.length === 0 && assignments.some(({ runId }) => runId === run.id);
     const kept = candidates.find(
       (one) => one.reservedFor === worker.id && strategy.obstacles(idle, one).length === 0,
     );
+    const ofStrategy = strategy.obstacles({ ...worker, keptFor: kept?.id ?? null }, run);
     const obstacles = [
       ...(isFull ? [{ resource: 'concurrency', needed: 1, free: 0, total: concurrency.limit }] : []),
       ...(isAvoided ? [AVOIDED] : []),
-      ...(isChosen ? [] : strategy.obstacles({ ...worker, keptFor: kept?.id ?? null }, run)),
+      ...(isChosen ? [] : ofStrategy),
+      // Most strategies tell of them, too, and of how many are free.
+      ...(ofStrategy.some(({ resource }) => GPU_RESOURCES.has(resource)) ? [] : gpus),
     ];
     return {
       id: worker.id,
-      can_take_now: isChosen && isClaimable && takesRuns(worker) && !isFull && lacking.length === 0,
-      could_ever: lacking.length === 0 && strategy.obstacles(idle, run).length === 0,
+      can_take_now: isChosen && isClaimable && takesRuns(worker) && !isFull && !isLacking,
+      could_ever: !isLacking && strategy.obstacles(idle, run).length === 0,
       draining: worker.isDraining,
       not_claiming: toNotClaimingDtos(worker.notClaiming),
+      unable: toUnableDtos(worker.unable),
       ending,
       obstacles: [
         ...lacking,
@@ -242,10 +252,18 @@ function failedOf({ failedAttempt: failed }: RunStatus): FailedAttempt | null {
 
 /** What is required that the worker does not have. */
 function lackingOf(worker: PooledWorker, requirements: Requirements): ExplainedObstacleDto[] {
-  const missing = missingOf(offeredBy(worker), requirements);
+  const missing = missingOf(worker, requirements);
   return KINDS.flatMap(([resource, kind]) => {
     const needed = requirements[kind].length;
     const has = needed - missing[kind].length;
     return has === needed ? [] : [{ resource, needed, free: has, total: has, missing: [...missing[kind]] }];
   });
+}
+
+/** The GPUs that the worker does not have at all, unless it already lacks a tag of them. */
+function lackingGpus(worker: PooledWorker, requirements: Requirements): Obstacle[] {
+  const { gpus, gpuTags } = missingOf(worker, requirements);
+  if (gpus === null || gpuTags.length > 0) return [];
+  const total = suitableGpus(worker, requirements);
+  return [{ resource: 'gpus', needed: gpus.count, free: total, total }];
 }

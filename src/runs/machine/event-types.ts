@@ -9,6 +9,13 @@ export type FailureCause = (typeof FAILURE_CAUSES)[number];
 
 export const MAX_EXIT_CODE = 255;
 
+/**
+ * What a machine may be unable to do for a time: to give GPUs, or to keep a limit of memory, CPU or processes, although its worker
+ * would.
+ */
+export const ABILITIES = ['gpus', 'ram_limit', 'cpu_limit', 'pids_limit'] as const;
+export type Ability = (typeof ABILITIES)[number];
+
 const INT32_MAX = 2 ** 31 - 1;
 
 /** GPUs of one worker, at most. */
@@ -43,6 +50,8 @@ export interface Failure {
   readonly errorMessage: string | null;
   readonly cause: FailureCause;
   readonly exitCode: number | null;
+  /** What the worker's machine was unable to do; null or absent: nothing is said. */
+  readonly unable?: Ability | null;
 }
 
 /** What a value of an event must be: the part of JSON Schema that `problemOf` checks. */
@@ -162,13 +171,21 @@ export const EVENT_TYPES = {
         maximum: MAX_EXIT_CODE,
         description: 'Exit code of the container.',
       },
+      unable: {
+        type: 'string',
+        enum: ABILITIES,
+        description:
+          'With the cause `infrastructure`: what the machine is unable to do at present, as heartbeats of this worker say from ' +
+          'now on. Such a failure does not count as a loss of the run, so that one machine never uses up its losses.',
+      },
       ...CONTAINER_TIMES,
     },
-    effect: ({ error_message, cause, exit_code, ...payload }) => ({
+    effect: ({ error_message, cause, exit_code, unable, ...payload }) => ({
       kind: 'FAILED',
       errorMessage: textOf(error_message),
       cause: FAILURE_CAUSES.find((one) => one === cause) ?? 'error',
       exitCode: numberOf(exit_code),
+      unable: ABILITIES.find((one) => one === unable) ?? null,
       times: timesOf(payload),
     }),
   },

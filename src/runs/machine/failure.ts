@@ -38,7 +38,8 @@ export function decideFailed(
 
 /**
  * Ends an attempt that failed through no fault of the run. Like a worker loss it uses up no retry of the policy; the next
- * attempt avoids the worker, and waits only if the run has lost workers before.
+ * attempt avoids the worker, and waits only if the run has lost workers before. A failure for which the machine is known to be
+ * unable counts as no loss: the pauses grow with the attempts.
  */
 export function decideInfrastructureFailure(
   run: Run,
@@ -47,8 +48,9 @@ export function decideInfrastructureFailure(
   t: Date,
   { limits, newId, random }: Policy,
 ): Outcome {
-  const reclaims = lossesWith(run);
-  const remain = lossesRemain({ ...run, reclaims }, limits);
+  const isLoss = (failure.unable ?? null) === null;
+  const reclaims = isLoss ? lossesWith(run) : run.reclaims;
+  const remain = isLoss ? lossesRemain({ ...run, reclaims }, limits) : run.attempt < MAX_ATTEMPTS_OF_A_RUN;
   const when = remain ? 'losses remain' : 'no losses remain';
   const transition = transitionOf(run, 'INFRASTRUCTURE FAILURE', when);
   if ('rejection' in transition) return transition;
@@ -56,7 +58,8 @@ export function decideInfrastructureFailure(
   if (!remain) return record(failed, event, {});
   const retried = openAttempt(failed, 'FAILED', [event, AUTOMATIC_RETRY], newId(), t);
   const decision = { ...retried, run: { ...retried.run, avoidedWorker: run.workerId } };
-  return afterPause(decision, lossPauseMs(reclaims, random()), t);
+  const losses = isLoss ? reclaims : run.attempt - run.failures;
+  return afterPause(decision, lossPauseMs(losses, random()), t);
 }
 
 /** Takes a run from a stale worker if that worker still holds it at that attempt. Uses up no retry of the policy. */

@@ -1,6 +1,14 @@
 import { v5 as uuidV5 } from 'uuid';
 import type { Run } from '../machine/run.js';
-import { offeredBy, requirementList, type DescribedWorker, type Requirements } from '../requirements.js';
+import {
+  elementsOf,
+  isAboutGpus,
+  requirementList,
+  requirementsOfList,
+  suitableGpus,
+  type DescribedWorker,
+  type Requirements,
+} from '../requirements.js';
 import type { ClaimablePart } from '../../database/notices/commit-notice.js';
 
 /** Id of the plain lane, which has no row. */
@@ -19,7 +27,7 @@ export type Demands = Pick<Run, 'requirementId' | 'concurrencyKey' | 'avoidedWor
 /** Pending runs that the same workers may get. */
 export interface Lane {
   readonly id: string;
-  /** What a worker must meet: `tag:NAME`, `capability:NAME`, `gpu:NAME`, `not-worker:ID`, `concurrency-key`. */
+  /** What a worker must meet: `tag:NAME`, `capability:NAME`, `gpu:NAME`, `gpus:COUNT:MB`, `not-worker:ID`, `concurrency-key`. */
   readonly required: readonly string[];
 }
 
@@ -31,6 +39,7 @@ export interface Offer {
   readonly id: string;
   /** Its tags and capabilities and the tags of its GPUs, as `requirementList`. */
   readonly has: ReadonlySet<string>;
+  readonly gpus: DescribedWorker['gpus'];
 }
 
 /** Whether every worker may get the run at any time. */
@@ -54,20 +63,26 @@ export function requiredOf({ concurrencyKey, avoidedWorker }: Demands, requireme
 }
 
 export function offerOf(worker: DescribedWorker & { readonly id: string }): Offer {
-  return { id: worker.id, has: new Set(requirementList(offeredBy(worker))) };
+  return { id: worker.id, has: new Set(elementsOf(worker)), gpus: worker.gpus };
 }
 
 /** Whether the worker may get the runs of the lane. */
-export function serves({ id, has }: Offer, { required }: Pick<Lane, 'required'>): boolean {
+export function serves({ id, has, gpus }: Offer, { required }: Pick<Lane, 'required'>): boolean {
   return required.every((one) => {
     if (one.startsWith(NOT_WORKER)) return one !== NOT_WORKER + id;
+    if (isAboutGpus(one)) return hasGpus(gpus, required);
     return one === HAS_KEY || has.has(one);
   });
 }
 
-/** What a lane requires of every worker, as `requirementList`. */
+function hasGpus(gpus: DescribedWorker['gpus'], required: readonly string[]): boolean {
+  const requirements = requirementsOfList(required);
+  return suitableGpus({ gpus }, requirements) >= (requirements.gpus?.count ?? 0);
+}
+
+/** What a lane requires that an offer `has` or has not. */
 export function offeredOf(required: readonly string[]): string[] {
-  return required.filter((one) => !one.startsWith(NOT_WORKER) && one !== HAS_KEY);
+  return required.filter((one) => !one.startsWith(NOT_WORKER) && one !== HAS_KEY && !isAboutGpus(one));
 }
 
 /** Compares runs by the order in which claims get those of a lane: priority descending, age, id. */

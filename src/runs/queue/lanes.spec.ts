@@ -70,9 +70,9 @@ describe('the active lanes of a process', () => {
   });
 });
 
-const NOTHING = { tags: [], capabilities: [], gpuTags: [] };
+const NOTHING = { tags: [], capabilities: [], gpuTags: [], gpus: null };
 const PLAIN = { requirementId: null, concurrencyKey: null, avoidedWorker: null };
-const GPU = { tags: ['gpu'], capabilities: ['env'], gpuTags: [] };
+const GPU = { tags: ['gpu'], capabilities: ['env'], gpuTags: [], gpus: null };
 const gpuRun = { ...PLAIN, requirementId: requirementIdOf(GPU) };
 
 describe('the lane of a run', () => {

@@ -15,12 +15,14 @@ import {
 } from '../../common/http/validation/dto-decorators.js';
 import { QueryInteger } from '../../common/http/validation/query-decorators.js';
 import { VALIDATION_FAILED } from '../../common/http/validation/problems.js';
+import { ABILITIES } from '../../runs/machine/event-types.js';
 import { MAX_ATTEMPTS_OF_A_RUN } from '../../runs/machine/run.js';
 import {
   NOT_CLAIMING_REASONS,
   type Heartbeat,
   type NotClaiming,
   type RunningOp,
+  type Unable,
 } from '../pool/worker-pool.js';
 import {
   ContainerEngineInputDto,
@@ -55,6 +57,35 @@ export class NotClaimingDto {
 
 export function toNotClaimingDtos(reasons: readonly NotClaiming[]): NotClaimingDto[] {
   return reasons.map(({ reason, message }) => ({ reason, message }));
+}
+
+@ApiSchema({
+  name: 'Unable',
+  description:
+    'What the machine of a worker is unable to do at present, and why. Unknown fields are ignored.',
+})
+@AllowUnknownFields()
+export class UnableDto {
+  /**
+   * `gpus`: to give runs GPUs; `ram_limit`, `cpu_limit`, `pids_limit`: to keep such a limit of a container, because the engine
+   * discards it.
+   */
+  @Check(
+    'isAbility',
+    (value) => ABILITIES.some((ability) => ability === value),
+    `must be one of: ${ABILITIES.join(', ')}`,
+  )
+  @ApiProperty({ enum: ABILITIES, enumName: 'Ability' })
+  ability: Unable['ability'];
+
+  /** Why, in the worker's words, for display. @example could not select device driver "" with capabilities: [[gpu]] */
+  @OptionalField()
+  @IsText({ max: 500 })
+  message: string = '';
+}
+
+export function toUnableDtos(unable: readonly Unable[]): UnableDto[] {
+  return unable.map(({ ability, message }) => ({ ability, message }));
 }
 
 /** 1-128 characters, the first one alphanumeric. */
@@ -128,6 +159,14 @@ export class HeartbeatDto {
   @NestedList(() => NotClaimingDto, { max: NOT_CLAIMING_REASONS.length })
   not_claiming?: NotClaimingDto[];
 
+  /**
+   * What the machine is unable to do at present, each once. The worker takes other runs. It does not offer what it cannot do:
+   * without GPUs, `resources` has none.
+   */
+  @OptionalField()
+  @NestedList(() => UnableDto, { max: ABILITIES.length })
+  unable?: UnableDto[];
+
   /** Runs that the worker is executing; without it, those of the heartbeat before stay. */
   @OptionalField()
   @NestedList(() => RunningOpDto, { max: 1000 })
@@ -169,6 +208,7 @@ export function toHeartbeat(dto: HeartbeatDto): Heartbeat {
     engine: engine ? { name: engine.name, pending: engine.pending, running: engine.running } : null,
     containerEngine: dto.container_engine ? toContainerEngineDto(dto.container_engine) : null,
     notClaiming: toNotClaimingDtos(dto.not_claiming ?? []),
+    unable: toUnableDtos(dto.unable ?? []),
     runningOps: dto.running_ops?.map(toRunningOp),
   };
 }

@@ -2,7 +2,15 @@ import { ApiProperty, ApiPropertyOptional, ApiSchema } from '@nestjs/swagger';
 import { QueryInteger, QueryString } from '../../common/http/validation/query-decorators.js';
 import type { WorkerStatus } from '../workers.service.js';
 import { ContainerEngineDto, EngineJobsDto, FreeResourcesDto, ResourcesDto } from './resources.dto.js';
-import { EndingOpDto, NotClaimingDto, RunningOpDto, toNotClaimingDtos, toRunningOp } from './heartbeat.dto.js';
+import {
+  EndingOpDto,
+  NotClaimingDto,
+  RunningOpDto,
+  toNotClaimingDtos,
+  toRunningOp,
+  toUnableDtos,
+  UnableDto,
+} from './heartbeat.dto.js';
 import { RUN_STATES, type RunState } from '../../runs/machine/run-state.js';
 import type { LostRun } from '../../runs/storage/held-run.repository.js';
 
@@ -53,6 +61,8 @@ export class WorkerDto {
   draining: boolean;
   /** Why it does not claim, as in its newest heartbeat; empty: it claims, or does not say. */
   @ApiProperty({ type: [NotClaimingDto] }) not_claiming: NotClaimingDto[];
+  /** What its machine is unable to do at present, as in its newest heartbeat; empty: nothing, or it does not say. */
+  @ApiProperty({ type: [UnableDto] }) unable: UnableDto[];
   /** Absent in the response to a heartbeat. */
   @ApiPropertyOptional({ type: FreeResourcesDto }) free?: FreeResourcesDto;
   /** The runs that are assigned to it at present. Absent in the response to a heartbeat. */
@@ -80,6 +90,7 @@ export function toWorkerDto({
     is_active: worker.isActive,
     draining: worker.isDraining,
     not_claiming: toNotClaimingDtos(worker.notClaiming),
+    unable: toUnableDtos(worker.unable),
   };
   if (worker.engine) dto.engine = { ...worker.engine };
   if (worker.containerEngine) dto.container_engine = { ...worker.containerEngine };

@@ -14,6 +14,8 @@ import {
   type PooledWorker,
   type PoolLimits,
   type SilentWorker,
+  noneUnable,
+  type UnableCounts,
   type WorkerCounts,
   type WorkerPool,
 } from './worker-pool.js';
@@ -204,6 +206,13 @@ export class MemoryWorkerPool implements WorkerPool {
     const counts = { active: 0, draining: 0, not_claiming: 0, stale: 0 };
     for (const entry of this.#entries.values()) counts[groupOf(this.#view(entry))] += 1;
     return Promise.resolve(counts);
+  }
+
+  async countUnable(): Promise<UnableCounts> {
+    const counts = noneUnable();
+    const active = (await this.list()).filter(({ isActive }) => isActive);
+    for (const { ability } of active.flatMap(({ unable }) => unable)) counts[ability] += 1;
+    return counts;
   }
 
   async listEngines(limit: number): Promise<EngineUse[]> {

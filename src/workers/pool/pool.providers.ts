@@ -13,6 +13,7 @@ import { HeartbeatWriter } from './heartbeat-writer.js';
 import { MemoryWorkerPool } from './memory-worker-pool.js';
 import { SharedWorkerPool } from './shared-worker-pool.js';
 import { WorkerDrainsRepository } from './worker-drains.repository.js';
+import { ABILITIES } from '../../runs/machine/event-types.js';
 import { WORKER_GROUPS, WorkerPool } from './worker-pool.js';
 
 /** Longest wait of a start for the listening connection, in milliseconds. */
@@ -61,6 +62,19 @@ class PoolMetrics {
         workers.reset();
         if (!found) return;
         for (const state of WORKER_GROUPS) workers.set({ state }, found[state]);
+      },
+    });
+    const inabilities = new SharedReading(() => pool.countUnable());
+    const unable: Gauge<'ability'> = new Gauge({
+      name: 'longshore_workers_unable',
+      help: 'Active workers whose machines are unable to do something for runs, such as to give them GPUs',
+      labelNames: ['ability'],
+      registers: [registry],
+      collect: async () => {
+        const found = await inabilities.get();
+        unable.reset();
+        if (!found) return;
+        for (const ability of ABILITIES) unable.set({ ability }, found[ability]);
       },
     });
     const engines = new SharedReading(() => pool.listEngines(MAX_ENGINES));

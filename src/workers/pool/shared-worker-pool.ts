@@ -1,3 +1,4 @@
+import type { Ability } from '../../runs/machine/event-types.js';
 import type { DataSource } from 'typeorm';
 import type { Author } from '../../auth/audit-log.js';
 import { isAloneInDeployment } from '../../database/advisory-locks.js';
@@ -12,6 +13,8 @@ import {
   type PooledWorker,
   type RunningOp,
   type SilentWorker,
+  noneUnable,
+  type UnableCounts,
   type WorkerCounts,
   type WorkerPool,
 } from './worker-pool.js';
@@ -130,6 +133,23 @@ export class SharedWorkerPool implements WorkerPool {
       [this.timeoutMs],
     );
     return row ?? { active: 0, draining: 0, not_claiming: 0, stale: 0 };
+  }
+
+  async countUnable(): Promise<UnableCounts> {
+    const found = await rows<{ ability: Ability; count: number }>(
+      this.dataSource,
+      `with ${CLOCK}
+       select u.value ->> 'ability' as ability, count(*)::integer as count
+         from worker_pool w
+         join worker_descriptions s
+           on s.worker_id = w.worker_id
+        cross join clock c
+        cross join lateral jsonb_array_elements((s.description -> 'unable')::jsonb) u
+        where w.last_heartbeat_at >= ${TIMEOUT_START}
+        group by 1`,
+      [this.timeoutMs],
+    );
+    return { ...noneUnable(), ...Object.fromEntries(found.map(({ ability, count }) => [ability, count])) };
   }
 
   listEngines(limit: number): Promise<EngineUse[]> {

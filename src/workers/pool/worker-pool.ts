@@ -1,3 +1,4 @@
+import type { Ability } from '../../runs/machine/event-types.js';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { Author } from '../../auth/audit-log.js';
 import type { SqlExecutor } from '../../database/sql/sql.js';
@@ -69,6 +70,20 @@ export interface NotClaiming {
   readonly message: string;
 }
 
+/** What a worker says that its machine is unable to do at present, in its newest heartbeat. */
+export interface Unable {
+  readonly ability: Ability;
+  /** Why, in the worker's words; may be empty. */
+  readonly message: string;
+}
+
+/** How many active workers say that they are unable. */
+export type UnableCounts = Readonly<Record<Ability, number>>;
+
+export function noneUnable(): Record<Ability, number> {
+  return { gpus: 0, ram_limit: 0, cpu_limit: 0, pids_limit: 0 };
+}
+
 /** A worker's description of itself. Without running runs, those of the heartbeat before stay. */
 export interface Heartbeat extends ClaimingWorker {
   /** Null: the worker executes its runs itself. */
@@ -77,6 +92,7 @@ export interface Heartbeat extends ClaimingWorker {
   readonly containerEngine: ContainerEngine | null;
   /** Empty: it claims, or does not say. */
   readonly notClaiming: readonly NotClaiming[];
+  readonly unable: readonly Unable[];
   readonly runningOps?: readonly RunningOp[] | undefined;
 }
 
@@ -85,6 +101,7 @@ export interface PooledWorker extends ClaimingWorker {
   readonly engine: EngineJobs | null;
   readonly containerEngine: ContainerEngine | null;
   readonly notClaiming: readonly NotClaiming[];
+  readonly unable: readonly Unable[];
   readonly runningOps: readonly RunningOp[];
   /** Time of the first heartbeat. */
   readonly createdAt: Date;
@@ -140,6 +157,7 @@ export abstract class WorkerPool {
   /** All registered workers, ordered by id. @param executor connection for a pool in the database */
   abstract list(executor?: SqlExecutor): Promise<PooledWorker[]>;
   abstract count(): Promise<WorkerCounts>;
+  abstract countUnable(): Promise<UnableCounts>;
   /** The engines of active workers, those with the most jobs first, then by name. */
   abstract listEngines(limit: number): Promise<EngineUse[]>;
   /** Removes a worker from the list, which a later heartbeat brings back; its drain stays. */

@@ -178,6 +178,7 @@ describe('section 2: resources and their fields', () => {
         is_active: true,
         draining: false,
         not_claiming: [],
+        unable: [],
       });
       assert.ok(ISO.test(createdAt) && ISO.test(last));
     });

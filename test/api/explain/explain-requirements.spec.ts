@@ -83,6 +83,7 @@ for (const scheduler of ['direct', 'fit']) {
           could_ever: false,
           draining: false,
           not_claiming: [],
+          unable: [],
           ending: null,
           obstacles: [{ resource: 'tags', needed: 3, free: 1, total: 1, missing: ['gpu', 'ssd'] }],
         },

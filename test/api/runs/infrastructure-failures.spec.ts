@@ -45,6 +45,17 @@ for (const scheduler of ['direct', 'fit']) {
       return steps.event(id, 'FAILED', LOST);
     }
 
+    test('a machine that is unable uses up no loss of the run', async () => {
+      await register('w', 4);
+      const { id } = await steps.create();
+      await steps.claimUntil(id);
+      await execute(service.dataSource, `update runs set reclaims = 2 where id = $1`, [id]);
+      const run = await steps.event(id, 'FAILED', { ...LOST, unable: 'gpus' });
+      assert.deepEqual([run.state, run.current_attempt], ['PENDING', 2], 'one more loss would have ended it');
+      assert.equal((await steps.attempts(id))[0].execution_summary.cause, 'infrastructure');
+      assert.equal((await explain(id)).queue.avoided_worker, 'w');
+    });
+
     test('another worker gets the run, before later ones; the same one does not', async () => {
       await register('w', 4);
       await register('v', 4);

@@ -168,7 +168,8 @@ describe('whole GPUs', () => {
     );
     await steps.claim('counted');
     const { supply, demand } = bodyOf(await service.send('GET', '/capacity'), 'CapacityReport');
-    assert.equal(supply.gpus.total - supply.gpus.free, 2);
+    const idle = before.supply.gpus.free;
+    assert.equal(idle - supply.gpus.free, 2);
     assert.equal(demand.in_execution.gpus, 2);
   });
 
@@ -226,4 +227,70 @@ test('by the strategy direct, runs that ask for whole GPUs go only to workers th
   } finally {
     await service.close();
   }
+});
+
+describe('by the strategy direct, runs that ask for whole GPUs go only to workers that have them at all', () => {
+  const service = useTestApp({});
+  const steps = new RunSteps(service.send);
+
+  const explain = async (id: string): Promise<any> =>
+    bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');
+
+  for (const [title, gpus, lacking, total] of [
+    ['no GPU', [], 'no active worker has 2 GPUs of 30 MB or more with the tag a100', 0],
+    ['too few', [[40, 'a100']], 'no active worker has 2 GPUs of 30 MB or more with the tag a100', 1],
+    [
+      'too small ones',
+      [
+        [40, 'a100'],
+        [20, 'a100'],
+      ],
+      'no active worker has 2 GPUs of 30 MB or more with the tag a100',
+      1,
+    ],
+  ] as [string, Gpu[], string, number][]) {
+    test(`not to one that has ${title}, and explain says so`, async () => {
+      const wanted = { gpus: 2, vram_mb: 30, gpu_selector: total === 0 ? [] : ['a100'] };
+      await steps.heartbeat('bare', has(...gpus));
+      const { id } = await steps.create({ constraints: wanted });
+      const plain = await steps.create({ priority: -1 });
+      assert.deepEqual(
+        (await steps.claim('bare')).map((op: any) => op.id),
+        [plain.id],
+        'it delays no other run',
+      );
+      const { summary, workers, counts } = await explain(id);
+      const words = total === 0 ? lacking.replace(' with the tag a100', '') : lacking;
+      assert.ok(summary.includes(words), summary);
+      assert.deepEqual(workers[0].obstacles, [{ resource: 'gpus', needed: 2, free: total, total }]);
+      assert.deepEqual([workers[0].can_take_now, workers[0].could_ever, counts.able_ever], [false, false, 0]);
+      const { demand } = bodyOf(await service.send('GET', '/capacity'), 'CapacityReport');
+      const selector = demand.selectors.find(({ gpus: count }: any) => count > 0);
+      assert.deepEqual(
+        [selector.gpus, selector.gpu_vram_mb, selector.workers, selector.lacking],
+        [2, 30, 0, words],
+      );
+
+      await steps.heartbeat('bare', has([40, 'a100'], [30, 'a100']));
+      assert.deepEqual(
+        (await steps.claim('bare')).map((op: any) => op.id),
+        [id],
+        'it gets the run once it has them, in use or not',
+      );
+      for (const run of [id, plain.id]) await service.send('POST', `/runs/${run}/cancel`);
+    });
+  }
+
+  test('nor does a claim that waits while the worker loses them', async () => {
+    await steps.heartbeat('bare', has([40]));
+    const waiting = service.send('POST', '/workers/bare/claim?wait=20', {});
+    await steps.heartbeat('bare', has());
+    const { id } = await steps.create({ constraints: { gpus: 1 } });
+    const plain = await steps.create({});
+    assert.deepEqual(
+      (await waiting).body.ops.map((op: any) => op.id),
+      [plain.id],
+    );
+    for (const run of [id, plain.id]) await service.send('POST', `/runs/${run}/cancel`);
+  });
 });

@@ -67,6 +67,10 @@ const REFUSED: readonly Refusal[] = [
       'not_claiming[0].message must be a string of at most 500 characters',
     ],
   ],
+  [
+    { unable: [{ ability: 'fly' }] },
+    ['unable[0].ability must be one of: gpus, ram_limit, cpu_limit, pids_limit'],
+  ],
   ...each(
     'tags must be a list of at most 100 items, each a string without control characters of at most 128 characters',
     (tags) => ({ tags }),
@@ -126,6 +130,24 @@ describe('a heartbeat', () => {
     );
     for (const not_claiming of [undefined, null, []])
       assert.deepEqual((await steps.heartbeat('paused', { not_claiming })).not_claiming, []);
+  });
+
+  const countUnable = async () =>
+    /^longshore_workers_unable\{ability="gpus"\} (\d+)$/m.exec(
+      (await service.send('GET', '/metrics')).text,
+    )?.[1];
+
+  test('says what its machine is unable to do until one without a reason, and the metric counts it', async () => {
+    const unable = [{ ability: 'gpus', message: 'no driver' }];
+    const told = await steps.heartbeat('unable', { unable });
+    assert.deepEqual(told.unable, unable);
+    assert.deepEqual(
+      (await list()).find(({ id }) => id === 'unable'),
+      told,
+    );
+    assert.deepEqual(told.not_claiming, []);
+    assert.equal(await countUnable(), '1');
+    assert.deepEqual((await steps.heartbeat('unable', {})).unable, []);
   });
 
   test('may say more than this version reads, at every level', async () => {

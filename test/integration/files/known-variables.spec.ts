@@ -32,7 +32,9 @@ describe('the known variables', () => {
       .map(({ env }) => env)
       .filter((name) => name.startsWith('SERVICE_'));
     const attempt = { runId: 'r', attempt: 1, trace: null };
-    const ofContainers = Object.keys(workerEnvironment(attempt, { cpuMillis: 0, ramMb: 0 }, '/'));
+    const ofContainers = Object.keys(workerEnvironment(attempt, { cpuMillis: 0, ramMb: 0 }, '/')).filter(
+      (name) => name.startsWith('SERVICE_'),
+    );
     const ofConformanceKit = ['SERVICE_WORKER_COMMAND', 'SERVICE_WORKER_PULL_COMMAND'];
     const names = new Set([...ofPrograms, ...ofContainers, ...ofConformanceKit]);
     assert.deepEqual(KNOWN_VARIABLES, [...names].toSorted());

@@ -42,7 +42,7 @@ const COMPLETED = eventCommand({ type: 'COMPLETED', msg: '' });
 /** The fields of a run with a selector. */
 const selecting = (...selector: string[]): Partial<NewRun> => ({
   selector,
-  requirementId: requirementIdOf({ tags: selector, capabilities: [], gpuTags: [] }),
+  requirementId: requirementIdOf({ tags: selector, capabilities: [], gpuTags: [], gpus: null }),
 });
 
 const keyed = (key: string, limit: number): Partial<NewRun> => ({
@@ -96,7 +96,7 @@ for (const strategy of [new DirectStrategy(), new FitStrategy(300), YOUNGEST]) {
       const options = { env: { A: '1' } };
       const { id } = await create({
         options,
-        requirementId: requirementIdOf({ tags: [], capabilities: ['env'], gpuTags: [] }),
+        requirementId: requirementIdOf({ tags: [], capabilities: ['env'], gpuTags: [], gpus: null }),
       });
       assert.deepEqual(idsOf(await claim('gpu')), []);
       assert.deepEqual(idsOf(await claim('env')), [id]);

@@ -42,7 +42,7 @@ describe('a queue with many selectors, and many keys at their limits', () => {
   beforeAll(async () => {
     const { journal } = journalOn(database.dataSource);
     const selector = ['shared', 'team-7'];
-    const requirementId = requirementIdOf({ tags: selector, capabilities: [], gpuTags: [] });
+    const requirementId = requirementIdOf({ tags: selector, capabilities: [], gpuTags: [], gpus: null });
     const run = await createOn(journal, {
       selector,
       requirementId,

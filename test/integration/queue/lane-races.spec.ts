@@ -55,7 +55,7 @@ function someRun(): NewRun {
     priority: pick([0, 1]),
     cpu: pick([1, 2]),
     selector: selector.length === 0 ? null : selector,
-    requirementId: requirementIdOf({ tags: selector, capabilities: [], gpuTags: [] }),
+    requirementId: requirementIdOf({ tags: selector, capabilities: [], gpuTags: [], gpus: null }),
     concurrencyKey: key,
     concurrencyLimit: key === null ? null : pick(LIMITS[key] ?? [1]),
   });

@@ -17,7 +17,7 @@ import { useTestDatabase } from '../../support/app/use-test-app.js';
 
 const GPU: Partial<NewRun> = {
   selector: ['gpu'],
-  requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [], gpuTags: [] }),
+  requirementId: requirementIdOf({ tags: ['gpu'], capabilities: [], gpuTags: [], gpus: null }),
 };
 
 for (const strategy of [new DirectStrategy(), new FitStrategy(300)]) {

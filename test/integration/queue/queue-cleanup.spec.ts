@@ -23,7 +23,7 @@ describe('the clean-up of the queue', () => {
   test('removes keys and lanes that no run uses, and keeps the others', async () => {
     const kept = {
       selector: ['kept'],
-      requirementId: requirementIdOf({ tags: ['kept'], capabilities: [], gpuTags: [] }),
+      requirementId: requirementIdOf({ tags: ['kept'], capabilities: [], gpuTags: [], gpus: null }),
     };
     await createOn(journal, { ...kept, concurrencyKey: 'kept', concurrencyLimit: 1 });
     await execute(database.dataSource, `insert into concurrency_keys values ('unused', 0)`);
@@ -47,7 +47,7 @@ describe('the clean-up of the queue', () => {
     const other = await database.open();
     const runner = other.createQueryRunner();
     const selector = ['entering'];
-    const requirementId = requirementIdOf({ tags: selector, capabilities: [], gpuTags: [] });
+    const requirementId = requirementIdOf({ tags: selector, capabilities: [], gpuTags: [], gpus: null });
     const run = await createOn(journal, { selector, requirementId });
     await execute(database.dataSource, 'delete from queue where run_id = $1::uuid', [run.id]);
     try {

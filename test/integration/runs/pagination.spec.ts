@@ -112,7 +112,8 @@ describe(`the list of ${RUNS} runs that two processes created at once`, () => {
           definitionId: definition ?? null,
           definitionVersion: definition ? '1' : null,
           selector,
-          requirementId: selector && requirementIdOf({ tags: selector, capabilities: [], gpuTags: [] }),
+          requirementId:
+            selector && requirementIdOf({ tags: selector, capabilities: [], gpuTags: [], gpus: null }),
           concurrencyKey: KEYS[n % KEYS.length] ?? null,
           concurrencyLimit: KEYS[n % KEYS.length] ? 1000 : null,
         });

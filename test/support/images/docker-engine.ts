@@ -49,7 +49,10 @@ export interface EngineOptions {
   readonly hostAddress?: string;
   /** Gives the engine a disk of this size in MB for images and containers. */
   readonly diskMb?: number;
-  /** Makes the engine take requests for GPUs: containers get `NVIDIA_VISIBLE_DEVICES`, and nothing else of them. */
+  /**
+   * Makes the engine take requests for GPUs: containers get `NVIDIA_VISIBLE_DEVICES`, and nothing else of them. `failGpus` makes
+   * them fail.
+   */
   readonly hasGpus?: boolean;
 }
 
@@ -253,6 +256,15 @@ export class TestEngine {
     if (this.options.hasGpus !== true) return;
     mkdirSync(join(this.folder, 'tools'));
     symlinkSync('/bin/true', join(this.folder, 'tools', 'nvidia-container-runtime-hook'));
+  }
+
+  /** Makes the hook fail with these words before a container with GPUs; null: succeed again. */
+  failGpus(words: string | null): void {
+    const hook = join(this.folder, 'tools', 'nvidia-container-runtime-hook');
+    rmSync(hook);
+    const script = words === null ? 'exit 0' : `echo 'nvidia-container-cli: ${words}' >&2; exit 1`;
+    writeFileSync(hook, `#!/bin/sh\n${script}\n`);
+    chmodSync(hook, 0o755);
   }
 
   private async publish(name: string, folder: string): Promise<string> {

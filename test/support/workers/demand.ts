@@ -46,13 +46,14 @@ export interface DemandRow {
 }
 
 /** What a run requires of a worker. */
-export type DemandOptions = Pick<RequiringRun, 'selector' | 'options' | 'extraConstraints'>;
+export type DemandOptions = Pick<RequiringRun, 'selector' | 'options' | 'extraConstraints'> &
+  Partial<Pick<RequiringRun, 'vramMb'>>;
 
 /** The id by which a list of requirements is stored; '': it is empty. */
 const idOf = (list: readonly string[]): string => requirementIdOf(requirementsOfList(list)) ?? '';
 
 export function requirementsOfOptions(options: DemandOptions): Requirements {
-  return requirementsOf({ ...options, cpu: 0 });
+  return requirementsOf({ ...options, cpu: 0, vramMb: options.vramMb ?? 0 });
 }
 
 /** The reader of the service. */

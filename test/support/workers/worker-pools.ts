@@ -37,8 +37,9 @@ export function beat(id: string, runs?: readonly string[], more: Partial<Heartbe
     tags: [],
     capabilities: [],
     engine: null,
-  containerEngine: null,
+    containerEngine: null,
     notClaiming: [],
+    unable: [],
     ...(runs && { runningOps: runs.map(reported) }),
     ...more,
   };

@@ -174,7 +174,7 @@ function listed(words: readonly string[] = []): string | undefined {
   return words.length === 0 ? undefined : words.map(oneLine).join(', ');
 }
 
-function because({ obstacles, draining, not_claiming: notClaiming }: Worker): string {
+function because({ obstacles, draining, not_claiming: notClaiming, unable }: Worker): string {
   const reasons = obstacles.map(({ resource, needed, free, total, missing }) =>
     missing === undefined
       ? `${resource}: needs ${needed}, free ${free} of ${total}`
@@ -183,5 +183,8 @@ function because({ obstacles, draining, not_claiming: notClaiming }: Worker): st
   const said = (notClaiming ?? []).map(({ reason, message }) =>
     oneLine(`${reason}${message && `: ${message}`}`),
   );
-  return [...(draining ? ['draining'] : []), ...said, ...reasons].join('; ') || '-';
+  const lost = (unable ?? []).map(({ ability, message }) =>
+    oneLine(`unable ${ability}${message && `: ${message}`}`),
+  );
+  return [...(draining ? ['draining'] : []), ...said, ...lost, ...reasons].join('; ') || '-';
 }

@@ -49,6 +49,7 @@ const WORKER_COLUMNS: readonly Column<Worker>[] = [
   { title: 'GPUS', text: ({ free, resources }) => `${freeGpus(free, resources)}/${resources.gpus.length}` },
   { title: 'RUNS', text: ({ assigned }) => String(assigned?.count ?? '-') },
   { title: 'NOT CLAIMING', text: reasonsOf, isElastic: true },
+  { title: 'UNABLE', text: unableTo, isElastic: true },
   { title: 'ENGINE', text: engineOf, isElastic: true },
   { title: 'TAGS', text: ({ tags }) => tags.join(',') || '-', isElastic: true },
   { title: 'CAPABILITIES', text: ({ capabilities }) => capabilities?.join(',') || '-', isElastic: true },
@@ -86,7 +87,15 @@ function reasonsOf({ not_claiming: reasons }: Pick<Worker, 'not_claiming'>): str
   return texts.map(oneLine).join('; ') || '-';
 }
 
+/** What the machine of a worker is unable to do, in its words. */
+function unableTo({ unable }: Pick<Worker, 'unable'>): string {
+  const texts = (unable ?? []).map(({ ability, message }) =>
+    message === '' ? ability : `${ability}: ${message}`,
+  );
+  return texts.map(oneLine).join('; ') || '-';
+}
+
 function colour(worker: Worker): Colour {
   if (!worker.is_active) return 'red';
-  return stateOf(worker) === 'active' ? 'green' : 'yellow';
+  return stateOf(worker) === 'active' && (worker.unable ?? []).length === 0 ? 'green' : 'yellow';
 }

@@ -3,7 +3,7 @@ import { whenAborted } from '@longshore/worker/process/clock';
 import { NO_TIMES, timesPayload, type ContainerTimes, EngineFault } from '@longshore/worker/runtime/runtime';
 import type { TracedStep } from '@longshore/worker/execution/execution-trace';
 import { clipMessage } from '@longshore/worker/execution/failure-message';
-import type { Outcome } from '@longshore/worker/execution/outcome';
+import { Unsuitable, type Outcome } from '@longshore/worker/execution/outcome';
 import { retryCleanup } from '@longshore/worker/execution/retry-cleanup';
 import { runSpec } from '@longshore/worker/execution/run-spec';
 import type { RunEnd } from '@longshore/worker/execution/run-end';
@@ -136,8 +136,9 @@ export class JobExecution extends RunExecution {
     return { ...shown, note: shown.note ?? this.missing };
   }
 
-  protected whyUnsuitable(): string | null {
-    return missingCapabilities(this.parts.engine, this.claimed);
+  protected whyUnsuitable(): Unsuitable | null {
+    const missing = missingCapabilities(this.parts.engine, this.claimed);
+    return missing === null ? null : new Unsuitable(missing);
   }
 
   protected times(): ContainerTimes {

@@ -22,10 +22,21 @@ export class Capacity {
 
   /** @param maxRuns limit of concurrent runs */
   constructor(
-    private readonly resources: Resources,
+    private resources: Resources,
     private readonly maxRuns: number,
   ) {
     this.gpus = new GpuUses(resources.gpus);
+  }
+
+  /** Offers other resources from now on; what runs occupy, they keep. */
+  offer(resources: Resources): void {
+    this.resources = resources;
+    this.gpus.all = resources.gpus;
+  }
+
+  /** Memory in MB that is offered. */
+  get offeredRamMb(): number {
+    return this.resources.ramMb;
   }
 
   /** Runs that occupy resources. */
@@ -104,9 +115,12 @@ function lacks(what: string, wanted: number, has: number, unit: string, missing 
   return `The run wants ${wanted}${unit} of ${what}, and this worker has ${has}${unit}: ${missing}${unit} too few`;
 }
 
+/** This machine does not have what a run requires, not even when idle. */
+export class Unmet extends Error {}
+
 /** A run's request for capacity. */
 export interface CapacityRequest {
-  /** Resolves when the resources are allocated. */
+  /** Resolves when the resources are allocated. @throws Unmet when the machine has them no longer */
   readonly granted: Promise<Allocation>;
   /** Withdraws the request or releases its allocation. Idempotent. */
   release(): void;
@@ -115,6 +129,7 @@ export interface CapacityRequest {
 interface Waiter {
   readonly wanted: Constraints;
   grant: (allocation: Allocation) => void;
+  refuse: (reason: Error) => void;
   allocation: Allocation | null;
 }
 
@@ -134,13 +149,27 @@ export class CapacityQueue {
   }
 
   request(wanted: Constraints): CapacityRequest {
-    const waiter: Waiter = { wanted, grant: () => undefined, allocation: null };
-    const granted = new Promise<Allocation>((resolve) => {
+    const waiter: Waiter = { wanted, grant: () => undefined, refuse: () => undefined, allocation: null };
+    const granted = new Promise<Allocation>((resolve, reject) => {
       waiter.grant = resolve;
+      waiter.refuse = reject;
     });
+    granted.catch(() => undefined);
     this.waiting.push(waiter);
     this.grantWaiting();
     return { granted, release: () => this.release(waiter) };
+  }
+
+  /** Offers other resources from now on, and refuses the requests that wait for what there is no more. */
+  offer(resources: Resources): void {
+    this.capacity.offer(resources);
+    for (const waiter of this.waiting.splice(0)) {
+      const unmet = this.capacity.unmetRequirement(waiter.wanted);
+      if (unmet === null) this.waiting.push(waiter);
+      else waiter.refuse(new Unmet(unmet));
+    }
+    this.grantWaiting();
+    if (this.hasCapacity()) this.onCapacityFreed();
   }
 
   private release(waiter: Waiter): void {
@@ -189,14 +218,14 @@ const UNUSED: Used = { runs: 0, vramMb: 0, isExclusive: false };
 class GpuUses {
   private readonly used = new Map<number, Used>();
 
-  constructor(private readonly gpus: readonly Gpu[]) {}
+  constructor(public all: readonly Gpu[]) {}
 
   /** Ids of GPUs that a run can have now; empty when it needs none, null when they are not free. */
   choose({ vramMb, gpus, gpuIds, gpuSelector }: Constraints): readonly number[] | null {
     const isExclusive = gpus > 0;
     const count = gpuIds.length > 0 ? gpuIds.length : isExclusive ? gpus : vramMb > 0 ? 1 : 0;
     const sizeOf = (gpu: Gpu): number => (isExclusive ? gpu.vramMb : this.freeMb(gpu));
-    const fitting = this.gpus
+    const fitting = this.all
       .filter((gpu) => (gpuIds.length > 0 ? gpuIds.includes(gpu.id) : hasTags(gpu, gpuSelector)))
       .filter((gpu) => (isExclusive ? this.of(gpu).runs === 0 : !this.of(gpu).isExclusive))
       .filter((gpu) => sizeOf(gpu) >= vramMb)

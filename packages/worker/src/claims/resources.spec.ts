@@ -41,7 +41,7 @@ test('applies the memory limit of the control group', () => {
 });
 
 test('detects at least one core and some memory', async () => {
-  const { cpuCores, ramMb } = await detectResources();
+  const { cpuCores, ramMb } = await detectResources({ isInstalled: false, gpus: [], problem: null });
   assert.ok(Number.isInteger(cpuCores) && cpuCores >= 1);
   assert.ok(Number.isInteger(ramMb) && ramMb > 100);
 });

@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { availableParallelism, totalmem } from 'node:os';
+import { errorText } from '@longshore/common/errors';
+import { oneLine } from '@longshore/common/shown-text';
 import { SettingsError } from '@longshore/common/settings/setting';
 import type { WorkerSettings } from '../settings/worker-settings.js';
 import type { Gpu, Resources } from '../service-api/service-api.js';
@@ -9,13 +11,22 @@ const NVIDIA_SMI_TIMEOUT_MS = 10_000;
 const BYTES_PER_MB = 2 ** 20;
 const CPU_MAX_FILE = '/sys/fs/cgroup/cpu.max';
 
-/** Detects CPU cores and memory within the control group's limits, and GPUs. */
-export async function detectResources(): Promise<Resources> {
+/** What nvidia-smi says of the GPUs of this machine. */
+export interface GpuReading {
+  /** Without it there are no GPUs, and never will be. */
+  readonly isInstalled: boolean;
+  readonly gpus: readonly Gpu[];
+  /** Why there are none, in its words; null: it has answered. */
+  readonly problem: string | null;
+}
+
+/** Detects CPU cores and memory within the control group's limits. @param gpus of the machine */
+export async function detectResources({ gpus }: GpuReading): Promise<Resources> {
   const quota = parseCpuMax(await readFile(CPU_MAX_FILE, 'utf8').catch(() => 'max'));
   return {
     cpuCores: Math.max(1, Math.min(availableParallelism(), quota)),
     ramMb: usableRamMb(totalmem(), process.constrainedMemory()),
-    gpus: await detectGpus(),
+    gpus,
   };
 }
 
@@ -25,11 +36,16 @@ export type ResourceOffer = Pick<WorkerSettings, 'cpuCores' | 'ramMb' | 'gpuIds'
 /**
  * The resources that the worker offers to runs. Cores and memory may be more than this machine has: the engine may be on
  * another one.
+ * @param problem of nvidia-smi, while which its GPUs are not known; null: there is none
  * @throws SettingsError when the offer names a GPU that this machine does not have
  */
-export function limitResources(found: Resources, { cpuCores, ramMb, gpuIds }: ResourceOffer): Resources {
+export function limitResources(
+  found: Resources,
+  { cpuCores, ramMb, gpuIds }: ResourceOffer,
+  problem: string | null = null,
+): Resources {
   const unknown = (gpuIds ?? []).filter((wanted) => !found.gpus.some(({ id }) => id === wanted));
-  if (unknown.length > 0) {
+  if (unknown.length > 0 && problem === null) {
     const known = found.gpus.map(({ id }) => id).join(', ') || 'none';
     throw new SettingsError([
       `SERVICE_WORKER_GPUS names GPUs that nvidia-smi does not show: ${unknown.join(', ')}; there are ${known}`,
@@ -83,11 +99,20 @@ function gpuTags(name: string): string[] {
   return [...new Set([family, label])].filter((tag) => tag !== undefined && tag !== '').map(String);
 }
 
-/** Returns no GPUs when nvidia-smi is missing or fails. */
-function detectGpus(): Promise<Gpu[]> {
+/** Asks nvidia-smi. Never rejects. */
+export function readGpus(): Promise<GpuReading> {
   const args = ['--query-gpu=index,memory.total,name', '--format=csv,noheader,nounits'];
   const limits = { timeout: NVIDIA_SMI_TIMEOUT_MS, killSignal: 'SIGKILL', maxBuffer: BYTES_PER_MB } as const;
   return new Promise((resolve) => {
-    execFile('nvidia-smi', args, limits, (error, stdout) => resolve(error === null ? parseGpus(stdout) : []));
+    execFile('nvidia-smi', args, limits, (error, stdout, stderr) => {
+      if (error === null) return resolve({ isInstalled: true, gpus: parseGpus(stdout), problem: null });
+      const said = oneLine(`${stdout} ${stderr}`).trim();
+      const problem = error.killed === true ? `no answer within ${NVIDIA_SMI_TIMEOUT_MS / 1000} s` : said;
+      resolve({
+        isInstalled: error.code !== 'ENOENT',
+        gpus: [],
+        problem: error.code === 'ENOENT' ? null : `nvidia-smi: ${problem || errorText(error)}`,
+      });
+    });
   });
 }

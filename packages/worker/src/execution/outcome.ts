@@ -2,7 +2,8 @@ import type { FailureCause } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { errorText } from '@longshore/common/errors';
 import { clipMessage } from './failure-message.js';
-import { EngineFault, RunFault } from '../runtime/runtime.js';
+import { EngineFault, MachineUnable, RunFault } from '../runtime/runtime.js';
+import type { Unable } from '../service-api/service-api.js';
 import type { SecretMask } from '../secrets/secret-mask.js';
 
 /**
@@ -38,6 +39,8 @@ export type Outcome =
       readonly cause: FailureCause;
       /** Of a container that ended. */
       readonly exitCode?: number;
+      /** What the machine is unable to do: the failure does not count as a loss of the run. */
+      readonly unable?: Unable['ability'];
       readonly summary: string;
       /** Fit for the run's error_message. */
       readonly message: string;
@@ -54,15 +57,26 @@ export function outcomeOfError(error: unknown): Outcome {
   return { kind: 'failed', ...blame(error), summary, message };
 }
 
-function blame(error: unknown): Pick<Extract<Outcome, { kind: 'failed' }>, 'origin' | 'cause'> {
+function blame(error: unknown): Pick<Extract<Outcome, { kind: 'failed' }>, 'origin' | 'cause' | 'unable'> {
   if (error instanceof RunFault) return { origin: 'run', cause: error.reported };
   if (error instanceof Refused) return { origin: 'machine', cause: 'error' };
-  if (error instanceof Unsuitable) return { origin: 'capacity', cause: 'infrastructure' };
+  const unable = error instanceof Unsuitable || error instanceof MachineUnable ? error.ability : null;
+  const told = unable === null ? {} : { unable };
+  if (error instanceof Unsuitable) return { origin: 'capacity', cause: 'infrastructure', ...told };
+  if (error instanceof MachineUnable) return { origin: 'machine', cause: 'infrastructure', ...told };
   return { origin: error instanceof EngineFault ? 'engine' : 'machine', cause: 'infrastructure' };
 }
 
 /** The run requires more than this worker offers: another one could execute it. */
-export class Unsuitable extends Error {}
+export class Unsuitable extends Error {
+  /** @param ability what the machine offers at other times; null: nothing of the kind */
+  constructor(
+    message: string,
+    readonly ability: Unable['ability'] | null = null,
+  ) {
+    super(message);
+  }
+}
 
 /** The service refuses a request about the run. */
 export class Refused extends Error {}

@@ -81,12 +81,16 @@ async function reportCompleted(
 }
 
 async function reportFailed(
-  { summary, message, origin, cause, exitCode }: Extract<Outcome, { kind: 'failed' }>,
+  { summary, message, origin, cause, exitCode, unable }: Extract<Outcome, { kind: 'failed' }>,
   send: Send,
   logger: Logger,
 ): Promise<RunEnd> {
   logger.info({ summary, cause }, 'the run has failed');
-  const why: JsonObject = { cause, ...(exitCode === undefined ? {} : { exit_code: exitCode }) };
+  const why: JsonObject = {
+    cause,
+    ...(exitCode === undefined ? {} : { exit_code: exitCode }),
+    ...(unable === undefined ? {} : { unable }),
+  };
   const delivery = await send(failed(summary, message, why));
   const end = END_OF[origin];
   if (delivery.kind !== 'refused' || !isContentRefused(delivery)) return endOf(delivery, end, logger);

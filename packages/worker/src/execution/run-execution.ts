@@ -184,8 +184,8 @@ export abstract class RunExecution {
   /** Removes what is left of the execution. Never rejects. */
   protected abstract afterReport(end: RunEnd): Promise<void>;
 
-  /** Why this worker can never execute the run, as one sentence; null: it can. */
-  protected abstract whyUnsuitable(): string | null;
+  /** Why this worker cannot execute the run; null: it can. */
+  protected abstract whyUnsuitable(): Unsuitable | null;
 
   /** The outcome without values of secrets. */
   protected show(outcome: Outcome): ShownOutcome {
@@ -223,7 +223,7 @@ export abstract class RunExecution {
     const view = await this.requests.getRun(this.attempt);
     this.begin(view.currentAttempt);
     const unsuitable = this.whyUnsuitable();
-    if (unsuitable !== null) throw new Unsuitable(unsuitable);
+    if (unsuitable !== null) throw unsuitable;
     return view;
   }
 

@@ -4,7 +4,7 @@ import { errorText } from '@longshore/common/errors';
 
 /**
  * A file for health checks. It holds the time until which the service counts this worker as active (ISO 8601, UTC) and,
- * while the worker does not claim, a line for each reason. It does not exist before the first accepted heartbeat. Without a
+ * while the worker does not claim or its machine is unable to do something, a line for each reason. It does not exist before the first accepted heartbeat. Without a
  * path nothing is written.
  */
 export class HealthFile {
@@ -16,7 +16,7 @@ export class HealthFile {
   constructor(
     private readonly path: string | null,
     private readonly logger: Logger,
-    /** Why the worker does not claim, one line each. */
+    /** Why the worker does not claim, and what its machine is unable to do, one line each. */
     private readonly obstacles: () => readonly string[],
   ) {}
 

@@ -7,7 +7,11 @@ import type {
   ContainerEngine,
   EndingRun,
   EngineLoad,
-  HeldRun, LostRun, Refusal, Resources } from '../service-api/service-api.js';
+  HeldRun,
+  LostRun,
+  Refusal,
+  Resources,
+} from '../service-api/service-api.js';
 
 /** Limit of the inputs of all runs in a heartbeat, in characters of JSON. */
 const MAX_INPUTS_LENGTH = 64 * 1024;
@@ -193,12 +197,13 @@ export class HeartbeatLoop {
     waitSeconds: number,
     shutdown: AbortSignal,
   ): Promise<HeartbeatResult> {
-    const { api, logger, workerId, obstacles } = this.context;
+    const { api, logger, workerId, obstacles, inabilities } = this.context;
     const { resources, load, tags, capabilities, containerEngine } = this.options;
     const timeoutMs = waitSeconds * 1000 + this.plan().timeoutMs;
     const runningOps = listHeldRuns(runs, this.withInputs ? MAX_INPUTS_LENGTH : 0);
     const { signal, answered } = this.interruptible(waitSeconds, shutdown);
     const notClaiming = obstacles.list();
+    const unable = inabilities.list();
     const report = {
       workerId,
       resources: resources(),
@@ -206,6 +211,7 @@ export class HeartbeatLoop {
       tags,
       capabilities,
       notClaiming,
+      unable,
       runningOps,
       endingOps: this.options.endingRuns().slice(0, MAX_ENDING),
       containerEngine,
@@ -220,6 +226,7 @@ export class HeartbeatLoop {
       this.tells = lostRuns !== null;
       // From here on it is a service that knows all of a report.
       this.isPlain &&= !this.tells;
+      inabilities.noteTold(unable);
       this.onAccepted();
       const byId = new Map(runs.map((run) => [run.id, run]));
       for (const lost of lostRuns ?? []) {

@@ -1,15 +1,19 @@
 import type { JsonObject } from '@longshore/common/json/json-value';
-import type { CapacityQueue, CapacityRequest } from '../claims/capacity.js';
+import { Unmet, type CapacityQueue, type CapacityRequest } from '../claims/capacity.js';
+import type { GpuWatch } from '../claims/gpu-watch.js';
 import type { EnginePause } from '../claims/engine-pause.js';
 import {
+  MachineUnable,
   NO_TIMES,
+  usesGpus,
   type ContainerTimes,
   type ContainerSpec,
   type RunningContainer,
   type Runtime,
 } from '../runtime/runtime.js';
 import type { TracedStep } from '../execution/execution-trace.js';
-import type { Outcome } from '../execution/outcome.js';
+import { Unsuitable, type Outcome } from '../execution/outcome.js';
+import { ENGINE_WARNING } from '../logs/log-events.js';
 import { runSpec } from '../execution/run-spec.js';
 import { retryCleanup } from '../execution/retry-cleanup.js';
 import { missingCapabilities, RunExecution, type ExecutionParts } from '../execution/run-execution.js';
@@ -23,12 +27,13 @@ export interface ContainerParts extends ExecutionParts {
   readonly runtime: Runtime;
   readonly queue: CapacityQueue;
   readonly enginePause: EnginePause;
+  readonly gpus: GpuWatch;
 }
 
 /** The execution of one claimed run in a container of this machine, from the wait for capacity on. */
 export class ContainerExecution extends RunExecution {
-  /** Why this worker can never execute the run, as one sentence; null: it can. */
-  private readonly unsuitable: string | null;
+  /** Why this worker cannot execute the run; null: it can. */
+  private readonly unsuitable: Unsuitable | null;
   /** Null: this worker can never execute the run. */
   private readonly capacity: CapacityRequest | null;
   private container: RunningContainer | null = null;
@@ -43,7 +48,10 @@ export class ContainerExecution extends RunExecution {
   ) {
     super(parts, claimed);
     const { runtime, queue } = parts;
-    this.unsuitable = missingCapabilities(runtime, claimed) ?? whyTooLarge(queue, claimed);
+    const missing = missingCapabilities(runtime, claimed);
+    const unmet = queue.capacity.unmetRequirement(claimed.constraints);
+    this.unsuitable =
+      missing === null ? (unmet === null ? null : this.tooLarge(unmet)) : new Unsuitable(missing);
     this.capacity = this.unsuitable === null ? queue.request(claimed.constraints) : null;
     this.releaseImage = runtime.keep(claimed.image);
   }
@@ -52,11 +60,11 @@ export class ContainerExecution extends RunExecution {
     const { constraints } = this.claimed;
     const preparing = new AbortController();
     // Pull while the service is asked for the run.
-    const pulled = this.pull(AbortSignal.any([this.stopSignal.signal, preparing.signal]));
+    const viewed = this.prepare();
+    const pulled = this.pull(viewed, AbortSignal.any([this.stopSignal.signal, preparing.signal]));
     pulled.catch(() => undefined);
     try {
-      const view = await this.prepare();
-      void this.reportPull(view, pulled);
+      const view = await viewed;
       const { gpuIds, secrets, image } = await this.stopSignal.abortable(pulled);
       await this.reportStart(gpusPayload(gpuIds, constraints.gpus > 0));
       return await this.trace.step('container', (step) => {
@@ -84,7 +92,7 @@ export class ContainerExecution extends RunExecution {
     return this.removed;
   }
 
-  protected whyUnsuitable(): string | null {
+  protected whyUnsuitable(): Unsuitable | null {
     return this.unsuitable;
   }
 
@@ -108,35 +116,69 @@ export class ContainerExecution extends RunExecution {
   }
 
   /** Waits for capacity, then reads the secrets and pulls the image. */
-  private async pull(signal: AbortSignal): Promise<Preparation> {
+  private async pull(viewed: Promise<RunView>, signal: AbortSignal): Promise<Preparation> {
     const { image: name } = this.claimed;
-    const { gpuIds } = await (this.capacity?.granted ?? NEVER);
+    const { gpuIds } = await (this.capacity?.granted ?? NEVER).catch((error: unknown) => {
+      throw error instanceof Unmet ? this.tooLarge(error.message) : error;
+    });
     signal.throwIfAborted();
     const secrets = await this.readSecrets();
     signal.throwIfAborted();
     this.logger.info({ image: name }, 'pulling the image');
-    const image = await this.trace.step('pull image', () =>
-      this.parts.runtime.pull(name, signal, secrets.registry),
-    );
-    return { gpuIds, secrets, image };
+    const over = new AbortController();
+    void this.reportPull(viewed, over.signal);
+    try {
+      const image = await this.trace.step('pull image', () =>
+        this.parts.runtime.pull(name, signal, secrets.registry),
+      );
+      return { gpuIds, secrets, image };
+    } finally {
+      over.abort();
+    }
+  }
+
+  private async start(spec: ContainerSpec): Promise<RunningContainer> {
+    try {
+      return await this.parts.runtime.start(spec, this.stopSignal.signal);
+    } catch (error) {
+      if (error instanceof MachineUnable && error.ability === 'gpus')
+        this.parts.gpus.recordFault(error.words);
+      throw error;
+    }
+  }
+
+  /** @param unmet the requirement that this machine cannot meet now */
+  private tooLarge(unmet: string): Unsuitable {
+    const { inabilities } = this.parts.context;
+    const { constraints } = this.claimed;
+    const lost =
+      usesGpus(constraints) && inabilities.has('gpus')
+        ? 'gpus'
+        : constraints.ramMb > 0 &&
+            inabilities.has('ram_limit') &&
+            this.parts.queue.capacity.offeredRamMb === 0
+          ? 'ram_limit'
+          : null;
+    const advice =
+      'With SERVICE_SCHEDULER=fit the service gives runs only to workers that have the resources';
+    return new Unsuitable(`${unmet}. ${advice}`, lost);
   }
 
   /** Reports that the image is being pulled: at once if the run must start in time, else if it takes long. Never rejects. */
-  private async reportPull({ mustStartInTime }: RunView, pulled: Promise<unknown>): Promise<void> {
-    const over = new AbortController();
-    const onOver = (): void => over.abort();
-    pulled.then(onOver, onOver);
-    await Promise.race([pulled, this.capacity?.granted]).catch(onOver);
-    if (!mustStartInTime) await this.parts.context.clock.sleep(LONG_PULL_MS, over.signal);
-    if (over.signal.aborted || this.stopSignal.signal.aborted) return;
+  private async reportPull(viewed: Promise<RunView>, over: AbortSignal): Promise<void> {
+    const view = await viewed.catch(() => null);
+    if (view?.mustStartInTime === false) await this.parts.context.clock.sleep(LONG_PULL_MS, over);
+    if (view === null || over.aborted || this.stopSignal.signal.aborted) return;
     void this.sender.push({ type: 'PREPARING', msg: `Pulling the image ${this.claimed.image}` });
   }
 
   private async runContainer(spec: ContainerSpec, step: TracedStep): Promise<Outcome> {
     this.stopSignal.check();
-    const container = await this.parts.runtime.start(spec, this.stopSignal.signal);
+    const container = await this.start(spec);
     this.container = container;
     this.parts.enginePause.recordStart();
+    if (spec.limits.gpuIds.length > 0) this.parts.gpus.recordStart();
+    for (const msg of container.warnings) await this.sender.push({ type: ENGINE_WARNING, msg });
     const sink = { sender: this.sender, mask: this.mask, signal: this.stopSignal.signal };
     const reading = this.log.read(container.lines, sink);
     const exit = await this.stopSignal.abortable(container.exit);
@@ -164,11 +206,4 @@ function gpusPayload(ids: readonly number[], isExclusive: boolean): JsonObject {
   const [first] = ids;
   if (first === undefined) return {};
   return { gpu_id: first, ...((isExclusive || ids.length > 1) && { gpu_ids: [...ids] }) };
-}
-
-function whyTooLarge({ capacity }: CapacityQueue, { constraints }: ClaimedRun): string | null {
-  const unmet = capacity.unmetRequirement(constraints);
-  return unmet === null
-    ? null
-    : `${unmet}. With SERVICE_SCHEDULER=fit the service gives runs only to workers that have the resources`;
 }

@@ -1,5 +1,9 @@
 import type { Capability } from '@longshore/client/constants';
 import { Capacity, CapacityQueue } from '../claims/capacity.js';
+import { errorText } from '@longshore/common/errors';
+import { GpuWatch } from '../claims/gpu-watch.js';
+import type { GpuReading } from '../claims/resources.js';
+import { repeat } from '../process/clock.js';
 import { EnginePause } from '../claims/engine-pause.js';
 import type { Executor, ExecutorHost, RunExecution } from '../execution/run-execution.js';
 import type { Runtime } from '../runtime/runtime.js';
@@ -7,12 +11,24 @@ import type { ClaimedRun, ContainerEngine, EngineLoad, Resources } from '../serv
 import { ContainerExecution, type ContainerParts } from './container-execution.js';
 import { LeftoverCleanup } from './leftover-cleanup.js';
 
+/** Interval between questions to the engine about the limits that it keeps, in milliseconds. */
+const LIMITS_MS = 300_000;
+
+const LIMITS = ['ram_limit', 'cpu_limit', 'pids_limit'] as const;
+
 /** The service's limit of runs in a heartbeat. */
 const MOST_RUNS = 1000;
 
 export interface LocalExecutorOptions {
   readonly runtime: Runtime;
+  /** Of its GPUs, `gpus` tells. */
   readonly resources: Resources;
+  /** What nvidia-smi says; never rejects. */
+  readonly readGpus: () => Promise<GpuReading>;
+  /** Ids of the GPUs that the worker may offer; null: all. */
+  readonly gpuIds: readonly number[] | null;
+  /** Whether runs with `ram_mb` are taken only while the engine keeps limits of memory. */
+  readonly needsRamLimit: boolean;
   /** Limit of concurrent runs; null: what the resources allow. */
   readonly maxRuns: number | null;
 }
@@ -26,19 +42,22 @@ export class LocalExecutor implements Executor {
   private readonly queue: CapacityQueue;
   private readonly enginePause: EnginePause;
   private readonly leftovers: LeftoverCleanup;
+  private readonly gpus: GpuWatch;
+  private offered: Resources;
   private readonly parts: ContainerParts;
   private held = 0;
 
   constructor(
-    host: ExecutorHost,
+    private readonly host: ExecutorHost,
     private readonly options: LocalExecutorOptions,
   ) {
     const { context, draining, onCapacityFreed } = host;
-    const { runtime, resources, maxRuns } = options;
+    const { runtime, resources, maxRuns, readGpus, gpuIds } = options;
     this.name = runtime.name;
     this.capabilities = runtime.capabilities;
     this.containerEngine = runtime.containerEngine;
-    this.queue = new CapacityQueue(new Capacity(resources, maxRuns ?? MOST_RUNS), onCapacityFreed);
+    this.offered = { ...resources, gpus: [] };
+    this.queue = new CapacityQueue(new Capacity(this.offered, maxRuns ?? MOST_RUNS), onCapacityFreed);
     this.enginePause = new EnginePause({
       ...context,
       probe: () => runtime.probe(),
@@ -46,11 +65,24 @@ export class LocalExecutor implements Executor {
       signal: draining,
     });
     this.leftovers = new LeftoverCleanup(context, runtime);
-    this.parts = { ...host, runtime, queue: this.queue, enginePause: this.enginePause };
+    this.gpus = new GpuWatch({
+      ...context,
+      read: readGpus,
+      chosen: gpuIds,
+      probe: (ids) => runtime.probeGpus(ids),
+      onChange: () => this.offer(),
+    });
+    this.parts = {
+      ...host,
+      runtime,
+      queue: this.queue,
+      enginePause: this.enginePause,
+      gpus: this.gpus,
+    };
   }
 
   resources(): Resources {
-    return this.options.resources;
+    return this.offered;
   }
 
   load(): EngineLoad | null {
@@ -58,7 +90,13 @@ export class LocalExecutor implements Executor {
   }
 
   hasCapacity(): boolean {
-    return this.enginePause.allowsClaims && this.queue.hasCapacity() && this.held < this.maxHeld();
+    const { inabilities } = this.host.context;
+    return (
+      inabilities.areTold &&
+      this.enginePause.allowsClaims &&
+      this.queue.hasCapacity() &&
+      this.held < this.maxHeld()
+    );
   }
 
   /** Ends that cannot be reported must not pile up: as many as runs that execute, or could if each had a core. */
@@ -83,11 +121,48 @@ export class LocalExecutor implements Executor {
     this.enginePause.recordEnd(execution);
   }
 
-  recover(signal: AbortSignal): Promise<void> {
-    return this.leftovers.removeOwn(signal);
+  async recover(signal: AbortSignal): Promise<void> {
+    await this.leftovers.removeOwn(signal);
+    await this.checkLimits();
+    await this.gpus.check();
   }
 
-  upkeep(signal: AbortSignal): Promise<void> {
-    return this.leftovers.sweep(signal);
+  async upkeep(signal: AbortSignal): Promise<void> {
+    const { clock } = this.host.context;
+    await Promise.all([
+      this.leftovers.sweep(signal),
+      this.gpus.run(signal),
+      repeat(clock, LIMITS_MS, signal, () => this.checkLimits()),
+    ]);
+  }
+
+  /** Tells of the limits that the engine discards. Never rejects. */
+  private async checkLimits(): Promise<void> {
+    const { inabilities, logger } = this.host.context;
+    try {
+      const discarded = new Map(
+        (await this.options.runtime.discardedLimits()).map(({ ability, message }) => [ability, message]),
+      );
+      for (const ability of LIMITS) {
+        const message = discarded.get(ability);
+        if (message === undefined) inabilities.clear(ability);
+        else {
+          if (!inabilities.has(ability)) logger.warn({ ability }, message);
+          inabilities.set(ability, message);
+        }
+      }
+      this.offer();
+    } catch (error) {
+      logger.debug({ error: errorText(error) }, 'the container engine does not say which limits it keeps');
+    }
+  }
+
+  /** Offers what the machine is able to give now. */
+  private offer(): void {
+    const { resources, needsRamLimit } = this.options;
+    const isUnlimited = needsRamLimit && this.host.context.inabilities.has('ram_limit');
+    const ramMb = isUnlimited ? 0 : resources.ramMb;
+    this.offered = { ...resources, ramMb, gpus: this.gpus.gpus };
+    this.queue.offer(this.offered);
   }
 }

@@ -12,6 +12,9 @@ export const MAX_EVENT_LINE = 64 * 1024;
 /** Type of an event that tells that others are dropped. */
 export const EVENTS_DROPPED = 'EVENTS_DROPPED';
 
+/** Type of an event that tells what the engine has not done of what a run asked for. */
+export const ENGINE_WARNING = 'ENGINE_WARNING';
+
 const EVENT_TYPE = /^[A-Z][A-Z0-9_]{0,63}$/;
 
 /** The type of an event, in a line that is not parsed. */
@@ -25,6 +28,7 @@ const STRING_OR_BRACKET = /"[^"\\]*(?:\\[^][^"\\]*)*"?|[{}[\]]/g;
 /** Event types that only the worker and the service may report. */
 const RESERVED: ReadonlySet<string> = new Set([
   'SUBMITTED',
+  ENGINE_WARNING,
   ...EVENT_TYPES.filter((type) => type !== 'PROGRESS'),
 ]);
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { ClaimObstacles } from '../claims/claim-obstacles.js';
+import { Inabilities } from '../claims/inabilities.js';
 import { pino } from 'pino';
 import { LogShipper } from './log-shipper.js';
 import type { Refusal } from '../service-api/service-api.js';
@@ -179,6 +180,7 @@ function makeShipper({ isShared = false } = {}) {
     random: () => 0.5,
     workerId: 'w',
     obstacles: new ClaimObstacles(() => undefined),
+    inabilities: new Inabilities(() => undefined),
 
     key: { state: 'accepted' } as const,
   };

@@ -3,7 +3,7 @@ import type { Capability } from '@longshore/client/constants';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { Constraints } from '../service-api/constraints.js';
-import type { CarriedOptions, ContainerEngine, RegistryLogin } from '../service-api/service-api.js';
+import type { CarriedOptions, ContainerEngine, RegistryLogin, Unable } from '../service-api/service-api.js';
 import { readTimestamp } from '@longshore/common/json/read-timestamp';
 
 /** What engines of containers, Docker and Kubernetes, do for a run. */
@@ -98,6 +98,8 @@ export interface RunningContainer {
    * @throws Error fit for a run's error_message when this machine cannot read it
    */
   readOutputs(): Promise<Buffer | null>;
+  /** What the engine has not done of what it was asked for, in its words; empty: all is done. */
+  readonly warnings: readonly string[];
   /** Removes the container and its files. Idempotent. */
   remove(): Promise<void>;
 }
@@ -126,6 +128,7 @@ export interface Runtime {
    * Creates and starts the container. Not started once the signal is aborted: then it is removed.
    * @throws RunFault when no machine could start it
    * @throws EngineFault when this machine cannot start containers now
+   * @throws MachineUnable when it cannot give this one what the run needs
    * @throws Error fit for a run's error_message when this machine cannot start this one
    */
   start(spec: ContainerSpec, signal?: AbortSignal): Promise<RunningContainer>;
@@ -149,6 +152,13 @@ export interface Runtime {
    * @throws Error that says why this machine cannot start containers now
    */
   probe(): Promise<void>;
+  /**
+   * The same with GPUs of this machine.
+   * @throws MachineUnable when the engine cannot give containers these GPUs
+   */
+  probeGpus(ids: readonly number[]): Promise<void>;
+  /** Limits that the engine says it discards, with a sentence for the operator. @throws Error when it does not say */
+  discardedLimits(): Promise<readonly Unable[]>;
 }
 
 /**
@@ -179,11 +189,42 @@ export class EngineFault extends Error {
   }
 }
 
+/** This machine cannot do for now what other machines could, and other runs may not need. */
+export class MachineUnable extends Error {
+  /**
+   * @param message fit for a run's error_message
+   * @param words of the engine, for the operator
+   */
+  constructor(
+    readonly ability: Unable['ability'],
+    message: string,
+    readonly words: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}
+
 /** The log of a runtime; a pino logger fits. */
 export interface RuntimeLog {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
 }
+
+/** Whether a run gets GPUs. */
+export function usesGpus({
+  vramMb = 0,
+  gpus = 0,
+  gpuIds = [],
+}: Partial<Pick<Constraints, 'vramMb' | 'gpus' | 'gpuIds'>>): boolean {
+  return gpus > 0 || vramMb > 0 || gpuIds.length > 0;
+}
+
+/**
+ * For a run without GPUs, whatever it and its image say: NVIDIA's runtime then does nothing, while with `none` it would still
+ * add the driver.
+ */
+const NO_GPUS = { NVIDIA_VISIBLE_DEVICES: 'void' };
 
 /**
  * The environment variables that every container gets from its worker. Those of the trace context are named as in
@@ -192,9 +233,11 @@ export interface RuntimeLog {
  */
 export function workerEnvironment(
   { runId, attempt, trace }: Pick<ContainerSpec, 'runId' | 'attempt' | 'trace'>,
-  { cpuMillis, ramMb }: Pick<ContainerLimits, 'cpuMillis' | 'ramMb'>,
+  limits: Pick<ContainerLimits, 'cpuMillis' | 'ramMb'> &
+    Partial<Pick<Constraints, 'vramMb' | 'gpus' | 'gpuIds'>>,
   folder: string,
 ): Readonly<Record<string, string>> {
+  const { cpuMillis, ramMb } = limits;
   return {
     ...(trace === null ? {} : { TRACEPARENT: trace.traceparent }),
     ...(trace === null || trace.tracestate === null ? {} : { TRACESTATE: trace.tracestate }),
@@ -204,6 +247,7 @@ export function workerEnvironment(
     SERVICE_RUN_ATTEMPT: String(attempt),
     SERVICE_CPU: String(Math.max(1, Math.ceil(cpuMillis / 1000))),
     SERVICE_RAM_MB: String(ramMb),
+    ...(usesGpus(limits) ? {} : NO_GPUS),
   };
 }
 

@@ -5,7 +5,15 @@ import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import { Semaphore } from '@longshore/common/semaphore';
 import { toWireConstraints } from './constraints.js';
 import { withoutRefused } from './older-service.js';
-import { readClaimedRun, readEndingRun, readKey, readLostRun, readRun, readSecrets, readTimeline } from './read-answers.js';
+import {
+  readClaimedRun,
+  readEndingRun,
+  readKey,
+  readLostRun,
+  readRun,
+  readSecrets,
+  readTimeline,
+} from './read-answers.js';
 import { ask, NOT_MODIFIED, type TransferLimits } from './service-answer.js';
 import type {
   Answer,
@@ -79,7 +87,8 @@ export class HttpServiceApi implements ServiceApi {
     report: HeartbeatReport,
     { waitSeconds, timeoutMs, signal }: HeartbeatCall,
   ): Promise<Answer<HeartbeatAnswer>> {
-    const { workerId, resources, load, tags, capabilities, notClaiming, runningOps, endingOps } = report;
+    const { workerId, resources, load, tags, capabilities, notClaiming, unable } = report;
+    const { runningOps, endingOps } = report;
     // An older service refuses an unknown query parameter.
     const query: { wait?: number } = waitSeconds > 0 ? { wait: waitSeconds } : {};
     const body: Schemas['HeartbeatRequest'] = {
@@ -98,6 +107,7 @@ export class HttpServiceApi implements ServiceApi {
       ...(load === null ? {} : { engine: load }),
       ...(report.containerEngine === null ? {} : { container_engine: toWireEngine(report.containerEngine) }),
       ...(notClaiming.length === 0 ? {} : { not_claiming: [...notClaiming] }),
+      ...(unable.length === 0 ? {} : { unable: [...unable] }),
       running_ops: runningOps.map(({ id, image, inputs, constraints, attempt }) => ({
         id,
         image,

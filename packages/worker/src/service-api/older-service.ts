@@ -13,7 +13,14 @@ export function plainReport(report: HeartbeatReport): HeartbeatReport {
     constraints: plainConstraints(run.constraints),
     attempt: null,
   }));
-  const more = { load: null, capabilities: [], notClaiming: [], endingOps: [], containerEngine: null };
+  const more = {
+    load: null,
+    capabilities: [],
+    notClaiming: [],
+    unable: [],
+    endingOps: [],
+    containerEngine: null,
+  };
   return { ...report, ...more, runningOps };
 }
 

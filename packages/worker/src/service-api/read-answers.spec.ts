@@ -34,6 +34,7 @@ test('a run is read with all that its execution needs, as a claim gives it', () 
     inputs: { a: 1 },
     outputs: { u: 'x' },
     workerId: 'w',
+    mustStartInTime: false,
     constraints: {
       ...NO_CONSTRAINTS,
       ramMb: 1,

@@ -67,6 +67,13 @@ export interface NotClaiming {
   readonly message: string;
 }
 
+/** What this machine is unable to do for runs at present. */
+export interface Unable {
+  readonly ability: Schemas['Ability'];
+  /** For people; 500 characters at most. */
+  readonly message: string;
+}
+
 /** A run as a heartbeat lists it. */
 export interface HeldRun {
   readonly id: string;
@@ -124,6 +131,7 @@ export interface HeartbeatReport {
   readonly capabilities: readonly Capability[];
   /** Empty: it claims. */
   readonly notClaiming: readonly NotClaiming[];
+  readonly unable: readonly Unable[];
   readonly runningOps: readonly HeldRun[];
   readonly endingOps: readonly EndingRun[];
   /** Null: there is none. */

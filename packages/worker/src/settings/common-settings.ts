@@ -82,6 +82,18 @@ export const COMMON_SETTINGS = {
     },
     'GPUs that this worker offers to runs; when unset, all of the machine.',
   ),
+  needsRamLimit: {
+    ...text(
+      'SERVICE_WORKER_REQUIRE_RAM_LIMIT',
+      {
+        default: 'false',
+        allowed: 'true or false',
+        check: (value) => (typeof value === 'boolean' ? value : undefined),
+      },
+      'Whether the worker offers no memory, and so takes no run with ram_mb, while its container engine discards limits of memory.',
+    ),
+    kind: 'boolean',
+  } as const,
   tags: text<readonly string[]>(
     'SERVICE_WORKER_TAGS',
     {

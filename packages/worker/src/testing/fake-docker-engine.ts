@@ -21,6 +21,7 @@ export interface FakeContainer {
     readonly Image: string;
     readonly Labels: Readonly<Record<string, string>>;
     readonly Entrypoint?: readonly string[];
+    readonly HostConfig?: { readonly Mounts?: readonly { readonly Target: string }[] };
   };
   state: {
     Running: boolean;
@@ -65,6 +66,9 @@ export class FakeDockerEngine {
   readonly networks = new Set(NETWORKS);
   /** Its answer to `info`. */
   info = INFO;
+  /** Members of `HostConfig` that its containers do not get, and warnings of its answer to a create. */
+  discards: readonly string[] = [];
+  warnings: readonly string[] = [];
   /** Its answer to `version`. */
   version = VERSION;
   /** Logins of pulls. */
@@ -155,6 +159,8 @@ export class FakeDockerEngine {
     this.networks.clear();
     for (const name of NETWORKS) this.networks.add(name);
     this.info = INFO;
+    this.discards = [];
+    this.warnings = [];
     this.version = VERSION;
     this.folder = mkdtempSync(join(tmpdir(), 'longshore-fake-'));
     const server = createServer((request, response) => {
@@ -206,7 +212,7 @@ export class FakeDockerEngine {
         files: Buffer.alloc(0),
       };
       this.containers.set(made.id, made);
-      json(response, 201, { Id: made.id, Warnings: [] });
+      json(response, 201, { Id: made.id, Warnings: this.warnings });
     } else if (call.route === 'GET /containers/json') {
       json(response, 200, this.list(call.query['filters'] ?? '{}'));
     } else if (call.route.includes(' /networks/')) {
@@ -301,7 +307,7 @@ export class FakeDockerEngine {
         else json(response, 200, { StatusCode: container.state.ExitCode });
         return;
       case 'GET /json':
-        json(response, 200, { Id: container.id, State: container.state });
+        json(response, 200, { Id: container.id, State: container.state, ...this.described(container) });
         return;
       case 'POST /stop':
         this.finish(container, 143, false);
@@ -319,6 +325,14 @@ export class FakeDockerEngine {
       default:
         json(response, 501, { message: `the fake engine does not know ${route}` });
     }
+  }
+
+  /** What it says of a container that it has created. */
+  private described({ create: { HostConfig = {} } }: FakeContainer): object {
+    const { discards } = this;
+    const kept = Object.entries(HostConfig).filter(([name]) => !discards.includes(name));
+    const Mounts = (HostConfig.Mounts ?? []).map(({ Target }) => ({ Destination: Target }));
+    return { HostConfig: Object.fromEntries(kept), Mounts: discards.includes('Mounts') ? [] : Mounts };
   }
 
   /** Before the start a container has nothing but links of its image. */
@@ -416,7 +430,8 @@ export function asCreate(body: unknown): FakeContainer['create'] {
   const entrypoint: unknown = Reflect.get(Object(body), 'Entrypoint');
   const entries = Object.entries(Object(labels)).map(([name, value]) => [name, String(value)]);
   const command = Array.isArray(entrypoint) ? { Entrypoint: entrypoint.map(String) } : {};
-  return { Image: String(image), Labels: Object.fromEntries(entries), ...command };
+  const HostConfig: object = Object(Reflect.get(Object(body), 'HostConfig'));
+  return { Image: String(image), Labels: Object.fromEntries(entries), ...command, HostConfig };
 }
 
 async function readBody(request: IncomingMessage): Promise<unknown> {

@@ -9,7 +9,7 @@ import {
   type Runtime,
 } from '../runtime/runtime.js';
 import { templateText } from '../runtime/outputs.js';
-import type { RegistryLogin } from '../service-api/service-api.js';
+import type { RegistryLogin, Unable } from '../service-api/service-api.js';
 
 /** A container that a test controls. */
 export class FakeContainer implements RunningContainer {
@@ -18,6 +18,7 @@ export class FakeContainer implements RunningContainer {
   /** Number of lines that the worker has read. */
   linesRead = 0;
   ranAt: ContainerTimes = NO_TIMES;
+  warnings: readonly string[] = [];
   readonly exit: Promise<ContainerExit>;
   lines: AsyncIterable<LogLine> = this.read();
   private readonly printed: LogLine[] = [];
@@ -104,6 +105,9 @@ export class FakeRuntime implements Runtime {
   /** Containers that were not started because their run was stopped. */
   refused = 0;
   onProbe: () => Promise<void> = async () => undefined;
+  onProbeGpus: (ids: readonly number[]) => Promise<void> = async () => undefined;
+  /** What its engine discards. */
+  discards: readonly Unable[] = [];
   onPull: (image: string, signal: AbortSignal) => Promise<void> = async () => undefined;
   onStart: (container: FakeContainer) => void | Promise<void> = () => undefined;
 
@@ -144,6 +148,14 @@ export class FakeRuntime implements Runtime {
     }
     this.abandoned = kept;
     return kept.length;
+  }
+
+  async probeGpus(ids: readonly number[]): Promise<void> {
+    await this.onProbeGpus(ids);
+  }
+
+  async discardedLimits(): Promise<readonly Unable[]> {
+    return this.discards;
   }
 
   async probe(): Promise<void> {

@@ -10,6 +10,7 @@ export const IDLE_REPORT: HeartbeatReport = {
   tags: [],
   capabilities: [],
   notClaiming: [],
+  unable: [],
   runningOps: [],
   endingOps: [],
   containerEngine: null,

@@ -1,6 +1,7 @@
 import type { Capability } from '@longshore/client/constants';
 import { pino } from 'pino';
 import { loadWorkerSettings } from '../settings/worker-settings.js';
+import type { GpuReading } from '../claims/resources.js';
 import { LocalExecutor } from '../local/local-executor.js';
 import { Worker } from '../worker.js';
 import type { Resources } from '../service-api/service-api.js';
@@ -13,6 +14,8 @@ export interface WorkerHarness {
   readonly clock: FakeClock;
   readonly service: FakeService;
   readonly runtime: FakeRuntime;
+  /** What nvidia-smi says from now on. */
+  readonly gpus: { reading: GpuReading };
   readonly worker: Worker;
   /** Lines of the worker's log. */
   readonly log: readonly string[];
@@ -42,6 +45,9 @@ export function makeHarness({ env = {}, resources = {}, capabilities }: HarnessO
   const runtime = new FakeRuntime(capabilities);
   const settings = loadWorkerSettings([], { SERVICE_API_KEY: 'key', ...env });
   const log: string[] = [];
+  const gpus: WorkerHarness['gpus'] = {
+    reading: { isInstalled: true, gpus: resources.gpus ?? [], problem: null },
+  };
   const worker = new Worker({
     settings,
     workerId: 'rack/7:a',
@@ -50,6 +56,9 @@ export function makeHarness({ env = {}, resources = {}, capabilities }: HarnessO
       new LocalExecutor(host, {
         runtime,
         resources: { cpuCores: 4, ramMb: 8000, gpus: [], ...resources },
+        readGpus: () => Promise.resolve(gpus.reading),
+        gpuIds: settings.gpuIds,
+        needsRamLimit: settings.needsRamLimit,
         maxRuns: settings.maxRuns,
       }),
     clock,
@@ -64,6 +73,7 @@ export function makeHarness({ env = {}, resources = {}, capabilities }: HarnessO
     runtime,
     worker,
     log,
+    gpus,
     start: async () => {
       void worker.run().then((exitCode) => {
         code = exitCode;

@@ -7,7 +7,7 @@ import { WorkerLink } from '../../components/values/named-links.js';
 import { Duration, Time } from '../../components/values/time.js';
 import { classNames } from '../../lib/class-names.js';
 import { formatCount, formatMb } from '../../lib/format.js';
-import { whyNotClaiming } from '../workers/worker-view.js';
+import { unableTo, whyNotClaiming } from '../workers/worker-view.js';
 import explainDialogStyles from './explain-dialog.module.css';
 import styles from './run-standing.module.css';
 import { useExplanation } from './use-run.js';
@@ -204,11 +204,12 @@ function Reasons({
   );
 }
 
-type Refusal = Pick<Explanation['workers'][number], 'not_claiming' | 'obstacles'>;
+type Refusal = Pick<Explanation['workers'][number], 'not_claiming' | 'unable' | 'obstacles'>;
 
 function whyNot(why: Refusal): string {
   const said = why.not_claiming.length === 0 ? [] : [`claims nothing (${whyNotClaiming(why)})`];
-  return [...said, ...why.obstacles.map(describe)].join('; ') || 'cannot take it now';
+  const lost = why.unable.length === 0 ? [] : [`is unable to provide ${unableTo(why)}`];
+  return [...said, ...lost, ...why.obstacles.map(describe)].join('; ') || 'cannot take it now';
 }
 
 function describe({ resource, needed, free, total, missing }: Obstacle): string {

@@ -17,6 +17,7 @@ import {
   jobsOf,
   ramUse,
   stateOf,
+  unableTo,
   whyNotClaiming,
   type Worker,
 } from './worker-view.js';
@@ -65,6 +66,7 @@ function Details({ worker }: { readonly worker: Worker }) {
           <WorkerStateBadge state={stateOf(worker)} />
         </Fact>
         {worker.not_claiming.length > 0 && <Fact name="Does not claim">{whyNotClaiming(worker)}</Fact>}
+        {worker.unable.length > 0 && <Fact name="Unable to provide">{unableTo(worker)}</Fact>}
         <Fact name="Last heartbeat">
           <Time at={worker.last_heartbeat_at} />
         </Fact>

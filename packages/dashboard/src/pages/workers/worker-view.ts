@@ -35,6 +35,13 @@ export function whyNotClaiming({ not_claiming: reasons }: Pick<Worker, 'not_clai
     .join('; ');
 }
 
+/** What the machine of a worker is unable to do, in words; empty: nothing. */
+export function unableTo({ unable }: Pick<Worker, 'unable'>): string {
+  return unable
+    .map(({ ability, message }) => `${ability.replaceAll('_', ' ')}${message && `: ${message}`}`)
+    .join('; ');
+}
+
 /** In cores, parts of them where the service tells those. */
 export function cpuUse({ resources, free }: Worker): Use {
   const { used, total } = toUse(resources.cpu_cores * 1000, free?.cpu_millis);

@@ -35,6 +35,7 @@ const OF_RUN = [
   { name: 'SERVICE_RUN_ATTEMPT', value: '2' },
   { name: 'SERVICE_CPU', value: '1' },
   { name: 'SERVICE_RAM_MB', value: '0' },
+  { name: 'NVIDIA_VISIBLE_DEVICES', value: 'void' },
 ];
 
 describe('the Job of an attempt', () => {

@@ -1,5 +1,5 @@
 import type { JobSpec } from '../../launcher/engine.js';
-import { RunFault, workerEnvironment } from '@longshore/worker/runtime/runtime';
+import { RunFault, usesGpus, workerEnvironment } from '@longshore/worker/runtime/runtime';
 import type { Container, Job, PodSpec, PodTemplate } from '../api/resources.js';
 import type { KubernetesSettings } from '@longshore/worker/settings/kubernetes-settings';
 import type { OfferedVolumes } from '@longshore/worker/settings/volumes';
@@ -251,7 +251,11 @@ function userOf(text: string): Container['securityContext'] {
 function environmentOf(spec: JobSpec): Container['env'] {
   const { env, secrets, constraints } = spec;
   const own = workerEnvironment(spec, constraints, FOLDER);
-  const texts = Object.entries({ ...env, ...own }).filter(([name]) => name in own || !(name in secrets));
+  // The device plugin sets it, below what a pod says.
+  const isOfPlugin = (name: string): boolean => name === 'NVIDIA_VISIBLE_DEVICES' && usesGpus(constraints);
+  const texts = Object.entries({ ...env, ...own }).filter(
+    ([name]) => name in own || !(name in secrets || isOfPlugin(name)),
+  );
   const ofSecrets = Object.keys(secrets).map((name, index) => ({ name, key: secretKeyOf(index) }));
   return [
     ...texts.map(([name, value]) => ({ name, value: literal(value) })),

@@ -68,6 +68,7 @@ spec:
         'SERVICE_RUN_ATTEMPT=2',
         'SERVICE_CPU=1',
         'SERVICE_RAM_MB=0',
+        'NVIDIA_VISIBLE_DEVICES=void',
         'HTTP_PROXY=p',
       ],
     );

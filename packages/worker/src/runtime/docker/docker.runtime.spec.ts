@@ -60,6 +60,7 @@ describe('DockerRuntime', () => {
           'SERVICE_RUN_ATTEMPT=3',
           'SERVICE_CPU=2',
           'SERVICE_RAM_MB=256',
+          'NVIDIA_VISIBLE_DEVICES=1,3',
         ],
         StopTimeout: 10,
         Healthcheck: { Test: ['NONE'] },

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import type { Capability } from '@longshore/client/constants';
 import { graceCapabilities } from '@longshore/common/capabilities';
-import { checkUser, containerOptions, NON_ROOT } from './container/container-options.js';
+import { checkUser, containerOptions, gpuRequest, NON_ROOT } from './container/container-options.js';
 import {
   connectEngine,
   engineMessage,
@@ -10,6 +10,7 @@ import {
   readFeatures,
   type EngineFeatures,
 } from './engine/docker-engine.js';
+import { checkCreated, discarded, NotAsAsked } from './container/created.js';
 import { attachOutput } from './container/container-output.js';
 import {
   CONTAINER_TIMING,
@@ -20,8 +21,8 @@ import {
 import { fillContainer } from './container/container-files.js';
 import { readEngineAddress, type EngineAddress } from './engine/engine-address.js';
 import { checkEngine, type EngineCheck } from './engine/engine-versions.js';
-import { createContainer, probeEngine, withUnstarted } from './engine-probe.js';
-import { faultOf, startVerdict } from './engine/engine-verdict.js';
+import { createContainer, probeEngine, probeGpus, withUnstarted } from './engine-probe.js';
+import { judgeStart } from './start-judge.js';
 import { RunNetworks, type NetworkOptions } from './container/run-network.js';
 import { EngineImages, type ImageOptions } from './images/engine-images.js';
 import { removeAbandoned, removeLeftovers } from './leftover-containers.js';
@@ -32,10 +33,10 @@ import { lookupIn } from './places/look-up.js';
 import { outputsAccess, type WithUnstarted } from './places/outputs-access.js';
 import { checkMountedWorkdir, mountedVolumes, type ImageWishes } from './places/place-rules.js';
 import { NO_VOLUMES, volumeCapabilities } from '../../settings/volumes.js';
-import { SecretMask } from '../../secrets/secret-mask.js';
-import type { ContainerEngine, RegistryLogin } from '../../service-api/service-api.js';
+import type { ContainerEngine, RegistryLogin, Unable } from '../../service-api/service-api.js';
 import {
   CONTAINER_CAPABILITIES,
+  MachineUnable,
   RunFault,
   type ContainerSpec,
   type RunningContainer,
@@ -167,6 +168,24 @@ export class DockerRuntime implements Runtime {
     }
   }
 
+  async probeGpus(ids: readonly number[]): Promise<void> {
+    this.probes += 1;
+    try {
+      const engine = await this.engine();
+      await this.networks.ensure(engine);
+      const gpus = gpuRequest({ gpuIds: ids, vramMb: 0 }, await this.featuresOf(engine));
+      await probeGpus(engine, { ...this.options, gpus }, this.timing);
+    } finally {
+      this.probes -= 1;
+    }
+  }
+
+  async discardedLimits(): Promise<readonly Unable[]> {
+    const { ociRuntime = null } = this.options;
+    const { discards } = await readFeatures(await this.engine(), this.timing.callMs, ociRuntime);
+    return discards.map((ability) => ({ ability, message: discarded(ability) }));
+  }
+
   /**
    * Tries once. A failure without a known cause is the run's if the engine can start something else and then fails again.
    * @returns null: try again
@@ -195,7 +214,10 @@ export class DockerRuntime implements Runtime {
       mounts = await this.volumes.prepare(engine, executed, features);
       const choices = { network, pids, ociRuntime, engine: features, mounts: mounts.settings };
       const options = containerOptions(executed, this.options, choices);
-      const container = (created = await createContainer(engine, options, timing.startMs));
+      const said: string[] = [];
+      const onWarnings = (words: readonly string[]): void => void said.push(...words);
+      const container = (created = await createContainer(engine, options, timing.startMs, onWarnings));
+      const warnings = await checkCreated(container, options, said, timing.callMs);
       if (isMounting) await checkMountedWorkdir(workdir, spec.mounts, lookupIn(container, timing.callMs));
       else await this.places.check(spec, image, (task) => task(container));
       if (user === NON_ROOT) await checkUser(container, timing.callMs);
@@ -211,7 +233,7 @@ export class DockerRuntime implements Runtime {
       const { hasLog } = features;
       const withOutputs = outputsAccess(container, spec, timing.callMs, withUnstarted);
       const { log } = this.options;
-      const parts = { engine, timing, log, attached, hasLog, withOutputs, onRemoved: onGone };
+      const parts = { engine, timing, log, attached, warnings, hasLog, withOutputs, onRemoved: onGone };
       return new DockerContainer(container, parts);
     } catch (error) {
       attached?.destroy();
@@ -219,37 +241,12 @@ export class DockerRuntime implements Runtime {
       if (created !== null) await this.discard(created);
       await mounts?.close();
       signal?.throwIfAborted();
-      if (error instanceof RunFault || error instanceof MountFault) throw error;
+      if (FINAL.some((kind) => error instanceof kind)) throw error;
       const what = created === null ? 'created' : 'started';
       const fault = mounts?.faultOf(error);
       if (fault !== undefined) throw fault;
-      return this.judge(error, spec, { what, isProven });
+      return judgeStart(error, spec, { what, isProven, runtime: this, log: this.options.log });
     }
-  }
-
-  /**
-   * The words of the engine go to the log, the reason to the run.
-   * @returns null: the engine can start containers; whether it can start this one is not known
-   */
-  private async judge(
-    error: unknown,
-    { runId, env, limits }: ContainerSpec,
-    { what, isProven }: { readonly what: string; readonly isProven: boolean },
-  ): Promise<null> {
-    const { log } = this.options;
-    const { blame, reason } = startVerdict(error, limits);
-    const words = engineMessage(error, SecretMask.of(env));
-    log.warn({ run: runId, error: words }, `container not ${what}`);
-    const message = `The container could not be ${what}: ${reason}`;
-    if (blame !== 'unproven') throw faultOf(blame, message, error);
-    if (isProven) throw faultOf('run', message, error);
-    try {
-      await this.probe();
-    } catch (cause) {
-      log.warn({ error: engineMessage(cause) }, 'the container engine cannot start a probe either');
-      throw faultOf('engine', message, error);
-    }
-    return null;
   }
 
   /** Volumes of the image are replaced by what the engine mounts only at a start. */
@@ -294,6 +291,9 @@ export class DockerRuntime implements Runtime {
     return this.connected;
   }
 }
+
+/** Errors that are judged already. */
+const FINAL = [RunFault, MountFault, MachineUnable, NotAsAsked];
 
 interface StartTry {
   readonly signal: AbortSignal | undefined;

@@ -5,6 +5,9 @@ import { pack } from 'tar-stream';
 import type { WorkerIdentity } from '../../process/worker-identity.js';
 import { PROBE_COMMAND, probeOptions, type ProbeChoices } from './container/container-options.js';
 import { removeContainer, type ContainerTiming } from './container/docker.container.js';
+import { MachineUnable } from '../runtime.js';
+import { checkCreated } from './container/created.js';
+import { gpuWords, mayMeanGpus } from './engine/gpu-words.js';
 import { engineMessage, withLimit } from './engine/docker-engine.js';
 
 interface ProbeOptions extends WorkerIdentity, ProbeChoices {}
@@ -13,6 +16,7 @@ interface ProbeOptions extends WorkerIdentity, ProbeChoices {}
  * Starts a container of an image that the worker makes itself, because no client must decide whether a probe succeeds, and
  * removes both. Its command does not exist, so nothing is executed: an engine that says so has set up storage, network and
  * limits.
+ * @throws MachineUnable when the container lacks the GPUs
  * @throws Error with the words of the engine when it cannot start containers now
  */
 export async function probeEngine(
@@ -23,18 +27,39 @@ export async function probeEngine(
   const { startMs } = timing;
   try {
     await withProbeImage(engine, timing, async (image) => {
-      const container = await createContainer(engine, probeOptions(image, options, options), startMs);
+      const body = probeOptions(image, options, options);
+      const container = await createContainer(engine, body, startMs);
       try {
+        if (options.gpus !== undefined) await checkCreated(container, body, [], timing.callMs);
         await withLimit(startMs, 'start', (abortSignal) => container.start({ abortSignal }));
       } catch (error) {
         // An engine without its own programs has similar words.
-        if (!engineMessage(error).includes(PROBE_COMMAND)) throw error;
+        if (error instanceof MachineUnable || !engineMessage(error).includes(PROBE_COMMAND)) throw error;
       } finally {
         await removeContainer(container, timing);
       }
     });
   } catch (error) {
+    if (error instanceof MachineUnable) throw error;
     throw new Error(engineMessage(error), { cause: error });
+  }
+}
+
+/**
+ * The same with GPUs.
+ * @throws MachineUnable when the engine cannot give them to a container
+ */
+export async function probeGpus(
+  engine: Dockerode,
+  options: ProbeOptions,
+  timing: ContainerTiming,
+): Promise<void> {
+  try {
+    await probeEngine(engine, options, timing);
+  } catch (error) {
+    if (error instanceof MachineUnable || !(error instanceof Error && mayMeanGpus(error.cause))) throw error;
+    const words = gpuWords(error.message);
+    throw new MachineUnable('gpus', 'The machine cannot provide the GPU', words, { cause: error });
   }
 }
 
@@ -83,11 +108,21 @@ export function createContainer(
   engine: Dockerode,
   body: Dockerode.ContainerCreateOptions,
   limitMs: number,
+  onWarnings: (warnings: readonly string[]) => void = () => undefined,
 ): Promise<Dockerode.Container> {
   return withLimit(limitMs, 'create', (abortSignal) => {
-    // Otherwise the library repeats the body in the query.
-    const cancellable = { _query: {}, _body: body, abortSignal };
-    return engine.createContainer(cancellable);
+    // Otherwise the library repeats the body in the query. It drops the warnings of the answer.
+    const options = { _query: {}, _body: body };
+    const statusCodes = { 200: true, 201: true, 400: 'bad parameter', 404: 'no such container' };
+    const call = { path: '/containers/create?', method: 'POST', options, abortSignal, statusCodes };
+    return new Promise((resolve, reject) => {
+      engine.modem.dial(call, (error: Error | null, answer: unknown) => {
+        if (error) return reject(error);
+        const { Id, Warnings } = Object(answer);
+        if (Array.isArray(Warnings)) onWarnings(Warnings.map(String));
+        resolve(engine.getContainer(String(Id)));
+      });
+    });
   });
 }
 

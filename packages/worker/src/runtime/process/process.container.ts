@@ -35,6 +35,7 @@ interface ProgramParts {
 export class ProcessContainer implements RunningContainer {
   readonly lines: AsyncIterable<LogLine>;
   readonly exit: Promise<ContainerExit>;
+  readonly warnings = [];
   /** Resolves with the exit code. */
   private readonly ended: Promise<number>;
   private hasEnded = false;

@@ -143,7 +143,11 @@ describe('process runtime', () => {
     const [pwd = '', ...env] = textsOf(lines, 'stdout');
     assert.equal(dirname(pwd), realpathSync(folders.root));
     const given = env.filter((entry) => !/^(?:HOME|LANG|PATH|TZ|(?:OLD)?PWD|SHLVL|_)=/.test(entry));
-    const ofWorker = workerEnvironment(spec, spec.limits, join(folders.root, basename(pwd)));
+    const ofWorker = {
+      ...workerEnvironment(spec, spec.limits, join(folders.root, basename(pwd))),
+      CUDA_DEVICE_ORDER: 'PCI_BUS_ID',
+      CUDA_VISIBLE_DEVICES: '',
+    };
     const entries = Object.entries(ofWorker).map((entry) => entry.join('='));
     assert.deepEqual(given.toSorted(), entries.toSorted());
     for (const name of ['HOME', 'LANG', 'PATH', 'TZ']) assert.match(env.join('\n'), RegExp(`^${name}=`, 'm'));

@@ -99,6 +99,14 @@ export class ProcessRuntime implements Runtime {
     }
   }
 
+  /** Programs find their GPUs themselves. */
+  async probeGpus(): Promise<void> {}
+
+  /** It keeps no limits, which its documentation says. */
+  async discardedLimits(): Promise<readonly []> {
+    return [];
+  }
+
   async removeLeftovers(): Promise<number> {
     const notes = this.notes.list().filter(({ pid }) => !this.running.has(pid));
     const removed = await Promise.all(
@@ -286,8 +294,7 @@ function startProblem(image: string, error: unknown): Error {
   return BAD_PROGRAM.has(code) ? new RunFault(message) : new EngineFault(message);
 }
 
-/** Programs that use CUDA see only these GPUs, numbered as nvidia-smi numbers them; without any, the variables are the run's. */
+/** Programs that use CUDA see only these GPUs, numbered as nvidia-smi numbers them. */
 export function visibleGpus(ids: readonly number[]): NodeJS.ProcessEnv {
-  if (ids.length === 0) return {};
   return { CUDA_DEVICE_ORDER: 'PCI_BUS_ID', CUDA_VISIBLE_DEVICES: ids.join(',') };
 }

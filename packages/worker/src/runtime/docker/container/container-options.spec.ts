@@ -5,10 +5,20 @@ import { NO_CONSTRAINTS } from '../../../service-api/constraints.js';
 import { containerSpec } from '../../../testing/container-spec.js';
 import { sampleOptions } from '../../../testing/sample-options.js';
 import { CONTAINER_CAPABILITIES, type ContainerSpec } from '../../runtime.js';
-import { containerOptions, probeOptions } from './container-options.js';
+import { containerOptions, gpuRequest, probeOptions } from './container-options.js';
+
+const ENGINE = {
+  hasLog: true,
+  hasInit: true,
+  isRemapped: false,
+  isPodman: false,
+  discards: [],
+  keepsReadOnly: true,
+  cores: 1,
+};
 
 const optionsOf = (spec: ContainerSpec, cores = 1) => {
-  const engine = { hasLog: true, hasInit: true, isRemapped: false, keepsReadOnly: true, cores };
+  const engine = { ...ENGINE, cores };
   const owner = { workerId: 'w-1', instance: '1f3a90cc' };
   return containerOptions(spec, owner, { network: undefined, engine, pids: null, mounts: [] });
 };
@@ -31,9 +41,28 @@ test('puts variables of the worker above those of the run', () => {
     'SERVICE_RUN_ATTEMPT=1',
     'SERVICE_CPU=2',
     'SERVICE_RAM_MB=512',
+    'NVIDIA_VISIBLE_DEVICES=void',
   ]);
   const traced = optionsOf({ ...spec, trace: { ...trace, tracestate: 'a=1' } });
   assert.ok(traced.Env?.includes('TRACESTATE=a=1') && !traced.Env.includes('TRACESTATE=kept'));
+});
+
+test('lets neither run nor image choose GPUs: those of the run alone are visible, and without any none', () => {
+  const spec = { ...containerSpec('tool'), env: { NVIDIA_VISIBLE_DEVICES: 'all' } };
+  const visible = (gpuIds: readonly number[]) =>
+    optionsOf({ ...spec, limits: { ...NO_CONSTRAINTS, gpuIds } }).Env?.filter((entry) =>
+      entry.startsWith('NVIDIA_VISIBLE_DEVICES='),
+    );
+  assert.deepEqual(visible([]), ['NVIDIA_VISIBLE_DEVICES=void']);
+  assert.deepEqual(visible([2, 0]), ['NVIDIA_VISIBLE_DEVICES=2,0']);
+});
+
+test('asks Podman for GPUs by their names of the container device interface', () => {
+  const isPodman = { isPodman: true };
+  assert.deepEqual(gpuRequest({ gpuIds: [0, 2], vramMb: 0 }, isPodman), {
+    DeviceRequests: [{ Driver: 'cdi', DeviceIDs: ['nvidia.com/gpu=0', 'nvidia.com/gpu=2'] }],
+  });
+  assert.deepEqual(gpuRequest({ gpuIds: [], vramMb: 0 }, isPodman), {});
 });
 
 for (const [what, command, args, Entrypoint, Cmd] of [
@@ -123,9 +152,8 @@ test('carries out every option of a run', () => {
 });
 
 test('gives the containers of runs and the probe the OCI runtime that the operator has chosen, else that of the engine', () => {
-  const engine = { hasLog: true, hasInit: true, isRemapped: false, keepsReadOnly: true, cores: 1 };
   const owner = { workerId: 'w-1', instance: '1f3a90cc' };
-  const choices = { network: undefined, engine, pids: null, mounts: [] };
+  const choices = { network: undefined, engine: ENGINE, pids: null, mounts: [] };
   for (const ociRuntime of ['runsc', null, undefined]) {
     const bodies = [
       containerOptions(containerSpec('tool'), owner, {

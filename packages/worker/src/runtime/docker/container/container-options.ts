@@ -112,7 +112,7 @@ export function containerOptions(
       ...(Mounts.length === 0 ? {} : { Mounts }),
       ...memoryLimit(spec.limits),
       ...cpuShare(spec.limits, engine.cores),
-      ...gpuRequest(spec.limits),
+      ...gpuRequest(spec.limits, engine),
     },
   };
 }
@@ -139,7 +139,13 @@ export function scratchPaths(mounts: ContainerSpec['mounts']): string[] {
 }
 
 function environmentOf(spec: ContainerSpec): string[] {
-  const all = { ...spec.env, ...workerEnvironment(spec, spec.limits, CONTAINER_FOLDER) };
+  const { gpuIds } = spec.limits;
+  const all = {
+    ...spec.env,
+    ...workerEnvironment(spec, spec.limits, CONTAINER_FOLDER),
+    // Above what the image says, which programs would read first.
+    ...(gpuIds.length > 0 && { NVIDIA_VISIBLE_DEVICES: gpuIds.join(',') }),
+  };
   return Object.entries(all).map(([name, value]) => `${name}=${value}`);
 }
 
@@ -178,7 +184,16 @@ function cpuShare({ cpuMillis, cpuLimitMillis }: ContainerLimits, cores: number)
   };
 }
 
-function gpuRequest({ gpuIds, vramMb }: ContainerLimits): Dockerode.HostConfig {
+/** The request for GPUs. Podman knows them by their names of the container device interface (CDI) alone. */
+export function gpuRequest(
+  { gpuIds, vramMb }: Pick<ContainerLimits, 'gpuIds' | 'vramMb'>,
+  { isPodman }: Pick<EngineFeatures, 'isPodman'>,
+): Dockerode.HostConfig {
+  if (isPodman) {
+    const ids = gpuIds.length > 0 || vramMb === 0 ? gpuIds : [0];
+    const DeviceIDs = ids.map((id) => `nvidia.com/gpu=${id}`);
+    return ids.length > 0 ? { DeviceRequests: [{ Driver: 'cdi', DeviceIDs }] } : {};
+  }
   const gpu = { Driver: '', Capabilities: [['gpu']] };
   if (gpuIds.length > 0) return { DeviceRequests: [{ ...gpu, DeviceIDs: gpuIds.map(String) }] };
   return vramMb > 0 ? { DeviceRequests: [{ ...gpu, Count: 1 }] } : {};
@@ -209,6 +224,8 @@ export interface ProbeChoices {
   readonly network?: string;
   /** Absent or null: the default of the engine. */
   readonly ociRuntime?: string | null;
+  /** As `gpuRequest`; absent: none. */
+  readonly gpus?: Dockerode.HostConfig;
 }
 
 /** A command that no image has. */
@@ -221,7 +238,7 @@ export const PROBE_COMMAND = 'longshore-probe';
 export function probeOptions(
   image: string,
   owner: WorkerIdentity,
-  { network, ociRuntime }: ProbeChoices = {},
+  { network, ociRuntime, gpus }: ProbeChoices = {},
 ): Dockerode.ContainerCreateOptions {
   return {
     Image: image,
@@ -237,6 +254,7 @@ export function probeOptions(
       PidsLimit: PIDS.base,
       LogConfig: NO_LOG,
       ...networkMode(network),
+      ...gpus,
     },
   };
 }

@@ -100,6 +100,7 @@ export interface DockerContainerOptions {
   readonly log: RuntimeLog;
   /** Its output, attached before the start. */
   readonly attached: Readable;
+  readonly warnings: readonly string[];
   /** Whether the engine keeps a log of it. */
   readonly hasLog: boolean;
   readonly withOutputs: WithOutputs;
@@ -111,6 +112,7 @@ export interface DockerContainerOptions {
 export class DockerContainer implements RunningContainer {
   readonly lines: AsyncIterable<LogLine>;
   readonly exit: Promise<ContainerExit>;
+  readonly warnings: readonly string[];
   private hasEnded = false;
   private ranAt = NO_TIMES;
   /** When the grace period ends, on the clock of `performance`; null: nothing has asked it to stop. */
@@ -122,6 +124,7 @@ export class DockerContainer implements RunningContainer {
     private readonly options: DockerContainerOptions,
   ) {
     const { attached, timing, log, hasLog } = options;
+    this.warnings = options.warnings;
     const end = this.waitForEnd().finally(() => {
       this.hasEnded = true;
     });

@@ -46,8 +46,9 @@ export class RunNetworks {
    */
   async ensure(engine: Dockerode, chosen: string | null = null): Promise<string | undefined> {
     const { network, networks } = this.options;
-    if (chosen === 'none') return chosen;
-    const name = chosen === null ? network : networks?.get(chosen);
+    const name = chosen === null ? network : chosen === 'none' ? chosen : networks?.get(chosen);
+    // Podman does not list it among its networks.
+    if (name === 'none') return name;
     if (chosen !== null && name === undefined)
       throw new RunFault(`This worker does not have the network '${chosen}'`);
     const setting = chosen === null ? 'SERVICE_WORKER_NETWORK' : 'SERVICE_WORKER_NETWORKS';

@@ -119,6 +119,9 @@ export interface EngineFeatures {
   readonly cores: number;
   /** Whether users of containers are others on the machine (`userns-remap`). */
   readonly isRemapped: boolean;
+  readonly isPodman: boolean;
+  /** Limits of containers that it says it discards. */
+  readonly discards: readonly ('ram_limit' | 'cpu_limit' | 'pids_limit')[];
   /**
    * Whether containers cannot write where a volume without a name is read-only. runc takes that over from the mount; crun
    * makes its own, which can be written.
@@ -151,12 +154,20 @@ export async function readFeatures(
   ociRuntime: string | null,
 ): Promise<EngineFeatures> {
   const info = await withLimit(limitMs, 'info', (): Promise<unknown> => engine.info());
-  const { Plugins, InitBinary, NCPU, SecurityOptions } = Object(info);
+  const { Plugins, InitBinary, NCPU, SecurityOptions, BuildahVersion } = Object(info);
+  const { MemoryLimit, CpuCfsQuota, PidsLimit } = Object(info);
   const drivers: unknown = Object(Plugins).Log;
   return {
     hasLog: Array.isArray(drivers) && drivers.includes('local'),
     hasInit: typeof InitBinary === 'string' && InitBinary !== '',
     isRemapped: Array.isArray(SecurityOptions) && SecurityOptions.includes('name=userns'),
+    isPodman: typeof BuildahVersion === 'string',
+    // An engine that does not know the question does not answer false.
+    discards: [
+      ...(MemoryLimit === false ? (['ram_limit'] as const) : []),
+      ...(CpuCfsQuota === false ? (['cpu_limit'] as const) : []),
+      ...(PidsLimit === false ? (['pids_limit'] as const) : []),
+    ],
     keepsReadOnly: isRunc(ociRuntime ?? defaultRuntime(info)),
     cores: typeof NCPU === 'number' && NCPU > 0 ? NCPU : 1,
   };

@@ -25,7 +25,14 @@ describe('a container that does not start', () => {
         'EngineFault',
         "the engine's disk is full",
       ],
-      ['a missing GPU', 500, NO_GPU, { gpuIds: [0] }, 'Error', 'the machine cannot provide the GPU'],
+      [
+        'an image that wants another GPU driver',
+        500,
+        `${HOOK}nvidia-container-cli: requirement error: unsatisfied condition: cuda>=99.0: unknown`,
+        { gpuIds: [0] },
+        'Error',
+        'the image wants another GPU driver than the machine has',
+      ],
       [
         'an engine that shuts down',
         503,
@@ -55,6 +62,53 @@ describe('a container that does not start', () => {
       });
     }
   });
+
+  for (const [title, words] of [
+    ['without a driver of GPUs', NO_GPU],
+    [
+      'whose hook fails',
+      `${HOOK}nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown`,
+    ],
+    [
+      'whose hook of AMD fails',
+      'failed to create shim task: OCI runtime create failed: runc create failed: error running hook #1: exit status 1, stdout: , stderr: amd-container-runtime: no device: unknown',
+    ],
+    ['that knows no such device', 'setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=0'],
+  ] as const) {
+    it(`is the machine’s fault when the worker’s own container gets no GPU either: an engine ${title}`, async () => {
+      // The run's, then the probe's.
+      engine.answerNext(START, refuse(500, words), refuse(500, words));
+      await assert.rejects(runtime().start(containerSpec('tool', {}, { gpuIds: [0] })), {
+        ability: 'gpus',
+        message: 'The container could not be started: the machine cannot provide the GPU',
+        words: words.replace(HOOK, '').replace(/^.*stderr: |: unknown$/g, ''),
+      });
+      assert.deepEqual([engine.containers.size, engine.images.list()], [0, []]);
+    });
+  }
+
+  for (const [title, words, limits] of [
+    ['a working folder named like a GPU', 'lstat /etc/passwd/nvidia gpu: not a directory', { gpuIds: [0] }],
+    [
+      'a user named like the words of a hook',
+      `unable to find user error running hook #0: stderr: nvidia-container-cli: x: no matching entries in passwd file`,
+      { gpuIds: [0] },
+    ],
+    [
+      'a working folder named like a limit of CPUs',
+      'mkdir /etc/passwd/range of cpus nanocpus: not a directory',
+      { cpuLimitMillis: 100 },
+    ],
+  ] as const) {
+    it(`is the run’s fault whatever words it has chosen: ${title}`, async () => {
+      const answer: Answer = (response, call, goOn) => {
+        const isOwn = engine.container().create.Labels['longshore.run'] === undefined;
+        (isOwn ? GO_ON : refuse(500, words))(response, call, goOn);
+      };
+      engine.answerNext(START, ...Array.from({ length: 8 }, () => answer));
+      await assert.rejects(runtime().start(containerSpec('tool', {}, limits)), { name: 'RunFault' });
+    });
+  }
 
   describe('whose fault is not known by the answer of the engine', () => {
     const volume = 'a volume of the image is where the container needs something else';
@@ -118,6 +172,9 @@ describe('a container that does not start', () => {
     });
   });
 });
+
+const HOOK =
+  'failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: error running hook #0: error running hook: exit status 1, stdout: , stderr: ';
 
 const NO_GPU = 'could not select device driver "" with capabilities: [[gpu]]';
 

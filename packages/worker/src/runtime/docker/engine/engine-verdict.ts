@@ -1,5 +1,6 @@
 import { engineMessage, engineStatus } from './docker-engine.js';
-import { EngineFault, RunFault, type ContainerLimits } from '../../runtime.js';
+import { wantsOtherDriver } from './gpu-words.js';
+import { EngineFault, RunFault, usesGpus, type ContainerLimits } from '../../runtime.js';
 
 /**
  * Whose fault an error of the engine is. `run`: it would fail on every worker; `image`: the same, because the image cannot be
@@ -85,16 +86,10 @@ const START_RULES: readonly Rule<Blame>[] = [
 
 /** What a machine lacks for the limits of a run. Only a run with such a limit may meet it: an image could have the same words. */
 const LACKS_CPU: Rule<'machine'> = [
-  /range of cpus|nano ?cpus/i,
+  /^(?:conflicting options: )?(?:range of cpus is|nano ?cpus)/i,
   'machine',
   'the machine does not have so many CPUs',
 ];
-const LACKS_GPU: Rule<'machine'> = [
-  /gpu|device driver|nvidia/i,
-  'machine',
-  'the machine cannot provide the GPU',
-];
-
 /** An error that a pull reported after it had begun. */
 export class PullError extends Error {}
 
@@ -111,15 +106,18 @@ export class FilesError extends Error {
 /** The login of the worker at a registry cannot be read. The message is for the operator. */
 export class LoginError extends Error {}
 
-/** Whose fault a failed pull is. The faults of an image may pass: a registry that is being restarted answers the same. */
-export function pullVerdict(error: unknown): Verdict<PullBlame> {
+/** Whose fault a failed pull is, whatever words the name of the image has. The faults of an image may pass: a registry that is being restarted answers the same. */
+export function pullVerdict(error: unknown, image = ''): Verdict<PullBlame> {
   if (error instanceof LoginError)
     return { blame: 'machine', reason: "the worker's login at its registry cannot be read" };
   const status = engineStatus(error);
   if (status === null && !(error instanceof PullError)) return noAnswer();
   const missing: Verdict<PullBlame> = { blame: 'image', reason: NOT_FOUND };
   const other: Verdict<PullBlame> = { blame: 'machine', reason: 'its registry did not provide it' };
-  return firstOf(PULL_RULES, error) ?? (status === 404 ? missing : other);
+  return (
+    firstOf(PULL_RULES, engineMessage(error).replaceAll(namesOf(image), 'IMAGE')) ??
+    (status === 404 ? missing : other)
+  );
 }
 
 /** Whether the engine says that its disk is full. */
@@ -127,17 +125,14 @@ export function isDiskFull(error: unknown): boolean {
   return DISK_FULL[0].test(engineMessage(error));
 }
 
-/** Whose fault it is that a container was not created, filled or started. */
-export function startVerdict(error: unknown, { cpuLimitMillis, gpuIds, vramMb }: ContainerLimits): Verdict {
+/** Whose fault it is that a container was not created, filled or started, if not that of a machine whose GPUs fail. */
+export function startVerdict(error: unknown, limits: ContainerLimits): Verdict {
   const status = engineStatus(error);
   if (status === null) return noAnswer();
-  const needsGpu = gpuIds.length > 0 || vramMb > 0;
-  const rules = [
-    ...(cpuLimitMillis > 0 ? [LACKS_CPU] : []),
-    ...(needsGpu ? [LACKS_GPU] : []),
-    ...START_RULES,
-  ];
-  const known = firstOf(rules, error);
+  if (usesGpus(limits) && wantsOtherDriver(error))
+    return { blame: 'machine', reason: 'the image wants another GPU driver than the machine has' };
+  const rules = [...(limits.cpuLimitMillis > 0 ? [LACKS_CPU] : []), ...START_RULES];
+  const known = firstOf(rules, engineMessage(error));
   if (known !== null && known.blame !== 'unproven') return known;
   const other = known?.reason ?? `the container engine answered ${status}`;
   const isConflict = error instanceof FilesError && (status === 400 || known !== null);
@@ -174,8 +169,18 @@ function noAnswer(): Verdict<'engine'> {
   return { blame: 'engine', reason: 'the container engine did not answer' };
 }
 
-function firstOf<B extends Blame>(rules: readonly Rule<B>[], error: unknown): Verdict<B> | null {
-  const words = engineMessage(error);
+/** Finds the forms in which engines name an image: with and without its tag, its registry and the `library/` of Docker Hub. */
+function namesOf(image: string): RegExp {
+  const untagged = image.replace(/@.*$/, '').replace(/:[^/]*$/, '');
+  const forms = [image, untagged, untagged.replace(/^[^/]*[.:][^/]*\//, '')].filter((form) => form !== '');
+  const escaped = forms.map((form) => form.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
+  return new RegExp(
+    `(?<![a-z0-9-])(?:docker\\.io/)?(?:library/)?(?:${escaped.join('|') || '$^'})(?![a-z0-9-])`,
+    'g',
+  );
+}
+
+function firstOf<B extends Blame>(rules: readonly Rule<B>[], words: string): Verdict<B> | null {
   const found = rules.find(([pattern]) => pattern.test(words));
   return found === undefined ? null : { blame: found[1], reason: found[2] };
 }

@@ -54,7 +54,7 @@ export class ImagePull {
         await access.cancel();
         if (signal.aborted) throw new Error(`The pull of image '${image}' was given up`, { cause: error });
         if (error instanceof RunFault || error instanceof ImageWithheld) throw error;
-        const verdict = pullVerdict(error);
+        const verdict = pullVerdict(error, image);
         const here = login === null ? await access.free().catch(() => null) : null;
         const pauseMs = here !== null || verdict.blame !== 'image' ? undefined : pauses.shift();
         const consequence =
