@@ -1,4 +1,5 @@
 import { CAPABILITIES, type Capability } from '@longshore/client/constants';
+import { graceCapabilities } from '@longshore/common/capabilities';
 import {
   NO_TIMES,
   type ContainerTimes,
@@ -111,7 +112,7 @@ export class FakeRuntime implements Runtime {
   onPull: (image: string, signal: AbortSignal) => Promise<void> = async () => undefined;
   onStart: (container: FakeContainer) => void | Promise<void> = () => undefined;
 
-  constructor(readonly capabilities: readonly Capability[] = [...CAPABILITIES, 'stop_grace:3600']) {}
+  constructor(readonly capabilities: readonly Capability[] = [...CAPABILITIES, ...graceCapabilities(3600)]) {}
 
   keep(image: string): () => void {
     this.kept.push(image);
