@@ -1,4 +1,4 @@
-import { UNSAFE_CHARACTERS } from './json/text.js';
+import { escapeUnsafe, UNSAFE_CHARACTERS } from './json/text.js';
 
 const ESC = '\u001b';
 
@@ -100,6 +100,11 @@ export function hasUnshown(text: string): boolean {
  */
 export function unshownParts(text: string): number[] {
   return [...text.matchAll(UNSHOWN)].flatMap(({ index, 0: part }) => [index, index + part.length]);
+}
+
+/** A text of several lines as a terminal would show them, with visible escapes for what could still control it. */
+export function plainText(text: string): string {
+  return escapeUnsafe(text.split('\n').map(shownLine).join('\n'));
 }
 
 /** A text on one line, as words for people: without escape sequences, control characters and line breaks. */
