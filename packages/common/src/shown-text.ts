@@ -18,7 +18,10 @@ function sequences(except: string): string {
 const SEQUENCES = new RegExp(sequences(''), 'g');
 
 /** What {@link shownLine} leaves out between two characters that it shows beside each other. A backspace leaves out more. */
-const UNSHOWN = new RegExp(String.raw`${sequences(String.raw`\r\n\\'`)}|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]+`, 'g');
+const UNSHOWN = new RegExp(
+  String.raw`${sequences(String.raw`\r\n\\'`)}|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]+`,
+  'g',
+);
 
 // oxlint-disable-next-line no-control-regex -- control characters are what this looks for
 const HAS_UNSHOWN = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/;
