@@ -80,12 +80,12 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
 
   test('shows what a program or a worker says of a failure without colours, cursor movements and turned words', async () => {
     const { id } = await steps.running({ retry_policy: { max_attempts: 2 } });
-    const words = 'lost\n\u001B[31mdisk\u001B[0m \u001B[2J99 %\rfull\u0007 \u202Eexe.txt';
+    const words = 'lost\n\u001B[31mdisk\u001B[0m \u001B[2Kfull\u0007 \u202Eexe.txt';
     const shown = String.raw`lost disk full \u202eexe.txt`;
     await steps.event(id, 'NOTE', { reason: words }, words);
-    for (const _attempt of [1, 2]) {
+    for (const attempt of [1, 2]) {
       await steps.event(id, 'FAILED', { error_message: words });
-      if (_attempt === 1) {
+      if (attempt === 1) {
         await steps.claimUntil(id, 'w');
         await steps.event(id, 'STARTED', { worker_id: 'w' });
       }
@@ -95,8 +95,8 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
     const standing = page.getByRole('alert').filter({ hasText: 'full' });
     await standing.waitFor();
     assert.ok((await seen(standing.innerText())).includes(shown));
-    const attempt = page.getByRole('button', { name: /^Attempt 1/ });
-    assert.ok((await seen(attempt.innerText())).includes(shown));
+    const first = page.getByRole('button', { name: /^Attempt 1/ });
+    assert.ok((await seen(first.innerText())).includes(shown));
     const events = page.getByRole('list', { name: 'Events' });
     const note = events.getByRole('listitem').filter({ hasText: 'NOTE' });
     await note.waitFor();
