@@ -10,6 +10,10 @@ import { skipFor } from '../../support/skip.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
+async function seen(text: Promise<string>): Promise<string> {
+  return (await text).replaceAll(/\s+/g, ' ');
+}
+
 describe('the page of a run', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
   let steps: RunSteps;
@@ -91,7 +95,6 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
       }
     }
     const { page } = await show(id, { query: '?tab=timeline' });
-    const seen = async (text: Promise<string>): Promise<string> => (await text).replaceAll(/\s+/g, ' ');
     const standing = page.getByRole('alert').filter({ hasText: 'full' });
     await standing.waitFor();
     assert.ok((await seen(standing.innerText())).includes(shown));

@@ -35,6 +35,13 @@ describe('a bulk operation', () => {
       [count],
     );
 
+  const ask = () =>
+    service.send('POST', '/bulk-operations', {
+      key: KEYS.client,
+      headers: { 'Idempotency-Key': 'the-same' },
+      body: { action: 'cancel', filter: { image: 'of nobody' } },
+    });
+
   test('changes each run once with two processes, while others change them, and goes on when one of them ends', async () => {
     const leaving = await startTestApp({ database });
     const journal = service.app.get(RunJournal, { strict: false });
@@ -66,12 +73,6 @@ describe('a bulk operation', () => {
   });
 
   test('waits for others of its API key without connections to the database, which other requests need', async () => {
-    const ask = () =>
-      service.send('POST', '/bulk-operations', {
-        key: KEYS.client,
-        headers: { 'Idempotency-Key': 'the-same' },
-        body: { action: 'cancel', filter: { image: 'of nobody' } },
-      });
     const asked = await database.dataSource.transaction(async (manager) => {
       await execute(manager, 'lock table bulk_operations in exclusive mode');
       const waiting = Array.from({ length: 40 }, ask);
