@@ -20,6 +20,7 @@ import { BodyQuota } from '../common/http/request/body-quota.js';
 import { ApiPage } from '../common/http/next-page.js';
 import { answerPage } from '../runs/http/json-stream.js';
 import { Settings } from '../config/settings.js';
+import { isRunId } from '../runs/machine/new-id.js';
 import { ConcurrencySlots } from '../runs/queue/concurrency-slots.js';
 import { HeartbeatDto, HeartbeatQueryDto, toHeartbeat } from './dto/heartbeat.dto.js';
 import {
@@ -164,7 +165,9 @@ export class WorkersController {
   ): Promise<{ worker: PooledWorker; named: NamedRuns }> {
     const heartbeat = toHeartbeat(body);
     const worker = await this.workers.heartbeat(heartbeat, caller.keyId);
-    const ending = (body.ending_ops ?? []).map(({ id, attempt }) => ({ id, attempt }));
+    const ending = (body.ending_ops ?? [])
+      .filter(({ id }) => isRunId(id))
+      .map(({ id, attempt }) => ({ id, attempt }));
     const reported = heartbeat.runningOps && [...heartbeat.runningOps, ...ending];
     await this.slots.noteHeartbeat(worker.id, reported);
     this.bodies.forget(request);

@@ -1,17 +1,30 @@
-import { UNSAFE_CHARACTERS } from './json/text.js';
+import { escapeUnsafe, UNSAFE_CHARACTERS } from './json/text.js';
 
 const ESC = '\u001b';
 
-/** Escape sequences: colours and movements, then titles and links with their content, then all others. No ESC is left without them. */
-const SEQUENCES = new RegExp(
-  [
+/**
+ * Escape sequences: colours and movements, then titles and links with their content, then all others. No ESC is left without them.
+ * @param except characters of a content that make it none, in a class of a regular expression
+ */
+function sequences(except: string): string {
+  return [
     // At the end of a text the final letter may be missing.
     String.raw`(?:\u001b\[|\u009b)[0-?]*[ -/]*(?:[@-~]|$)`,
-    String.raw`(?:\u001b[\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\u0007\u001b\u0080-\u009f]*(?:\u0007|\u001b\\|\u009c)`,
+    String.raw`(?:\u001b[\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\u0007\u001b\u0080-\u009f${except}]*(?:\u0007|\u001b\\|\u009c)`,
     String.raw`\u001b(?:[ -/]+[0-~]|[0-~])?`,
-  ].join('|'),
+  ].join('|');
+}
+
+const SEQUENCES = new RegExp(sequences(''), 'g');
+
+/** What {@link shownLine} leaves out between two characters that it shows beside each other. A backspace leaves out more. */
+const UNSHOWN = new RegExp(
+  String.raw`${sequences(String.raw`\r\n\\'`)}|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]+`,
   'g',
 );
+
+// oxlint-disable-next-line no-control-regex -- control characters are what this looks for
+const HAS_UNSHOWN = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/;
 
 /** A colour or another look of the characters that follow. */
 const SET_COLOUR = new RegExp(String.raw`^${ESC}\[[\d;]*m$`);
@@ -76,6 +89,25 @@ export function colouredLine(text: string): string {
 /** What a search in a line compares: all that is stored of it, each state on a row of its own, without escape sequences. */
 export function searchedText(text: string): string {
   return HAS_CONTROLS.test(text) ? text.split('\r').map(shownLine).join('\n') : text;
+}
+
+/** Whether parts of a text come together when it is shown. */
+export function hasUnshown(text: string): boolean {
+  return HAS_UNSHOWN.test(text);
+}
+
+/**
+ * Where a text has escape sequences and control characters, so that what is before and after comes together when it is shown: not
+ * carriage returns, which part it, and not backspaces. A title or a link in which something may be written with escapes counts as shown.
+ * @returns begin and end of each, in UTF-16 units
+ */
+export function unshownParts(text: string): number[] {
+  return [...text.matchAll(UNSHOWN)].flatMap(({ index, 0: part }) => [index, index + part.length]);
+}
+
+/** A text of several lines as a terminal would show them, with visible escapes for what could still control it. */
+export function plainText(text: string): string {
+  return escapeUnsafe(text.split('\n').map(shownLine).join('\n'));
 }
 
 /** A text on one line, as words for people: without escape sequences, control characters and line breaks. */

@@ -16,8 +16,8 @@ import type { RequestedRetryPolicy, StoredRetryPolicy } from './retry-policy.dto
 export const IMAGE_REFERENCE: TextShape = {
   min: 1,
   max: 512,
-  // oxlint-disable-next-line no-control-regex -- the pattern excludes control characters
-  pattern: /^[^\s\x00-\x1f\x7f-\x9f]*$/,
+  // oxlint-disable-next-line no-control-regex -- the pattern excludes control characters, and those that change the direction of text
+  pattern: /^[^\s\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]*$/,
   form: 'an image reference without white space',
 };
 

@@ -86,6 +86,12 @@ describe('the program of a run that was cancelled', () => {
     assert.deepEqual(await claimed(), [second]);
   });
 
+  test('is told to a worker that is to kill it, whatever else the worker names', async () => {
+    const { first, beat, cancel } = await scene();
+    await cancel({ kill: true });
+    assert.deepEqual((await beat([], ['no run', first])).kill_ops, [{ id: first, attempt: 1 }]);
+  });
+
   test('wakes a claim that waits when its end is told', async () => {
     const { worker, first, second, beat, cancel } = await scene();
     await cancel();

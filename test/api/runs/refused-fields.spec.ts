@@ -125,7 +125,7 @@ const REFUSED_OF_RUNS: readonly Refusal[] = [
     (image) => ({ image }),
     [
       ['', 'i'.repeat(513), 5, ' ', 'a b', 'a\t', 'a\n'],
-      ['a\u00a0b', 'a\u2028', 'a\u0007', 'a\u007f', 'a\u0085'],
+      ['a\u00a0b', 'a\u2028', 'a\u0007', 'a\u007f', 'a\u0085', 'a\u202eb', 'a\u2066b'],
     ].flat(),
   ),
   ...each(PRIORITY_RULE, (priority) => ({ priority }), [-(2 ** 31) - 1, ...integers(INT32_MAX).slice(1)]),

@@ -10,6 +10,10 @@ import { skipFor } from '../../support/skip.js';
 
 const UNKNOWN = '019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b';
 
+async function seen(text: Promise<string>): Promise<string> {
+  return (await text).replaceAll(/\s+/g, ' ');
+}
+
 describe('the page of a run', skipFor(NO_BROWSER), () => {
   let service: ServiceProcess;
   let steps: RunSteps;
@@ -76,6 +80,37 @@ describe('the page of a run', skipFor(NO_BROWSER), () => {
       .waitFor();
     assert.equal(await events.getByText('#1').count(), 3);
     assert.equal(await events.getByText('#2').count(), 0);
+  });
+
+  test('shows what a program or a worker says of a failure without colours, cursor movements and turned words', async () => {
+    const { id } = await steps.running({ retry_policy: { max_attempts: 2 } });
+    const words = 'lost\n\u001B[31mdisk\u001B[0m \u001B[2Kfull\u0007 \u202Eexe.txt';
+    const shown = String.raw`lost disk full \u202eexe.txt`;
+    await steps.event(id, 'NOTE', { reason: words }, words);
+    for (const attempt of [1, 2]) {
+      await steps.event(id, 'FAILED', { error_message: words });
+      if (attempt === 1) {
+        await steps.claimUntil(id, 'w');
+        await steps.event(id, 'STARTED', { worker_id: 'w' });
+      }
+    }
+    const { page } = await show(id, { query: '?tab=timeline' });
+    const standing = page.getByRole('alert').filter({ hasText: 'full' });
+    await standing.waitFor();
+    assert.ok((await seen(standing.innerText())).includes(shown));
+    const first = page.getByRole('button', { name: /^Attempt 1/ });
+    assert.ok((await seen(first.innerText())).includes(shown));
+    const events = page.getByRole('list', { name: 'Events' });
+    const note = events.getByRole('listitem').filter({ hasText: 'NOTE' });
+    await note.waitFor();
+    assert.ok((await seen(note.innerText())).includes(shown));
+    await note.getByRole('button', { name: /^Payload/ }).click();
+    assert.match(await note.getByRole('tree').innerText(), /\\u202eexe/);
+    assert.match(await events.getByRole('listitem').filter({ hasText: 'FAILED' }).last().innerText(), /disk/);
+    await page.goto(new URL('/ui/runs', page.url()).href);
+    await page.getByText('exe.txt').first().waitFor();
+    // oxlint-disable-next-line no-control-regex -- these must not be there
+    assert.doesNotMatch(await page.locator('main').innerText(), /[\x07\x1b\r\u202e]/);
   });
 
   test('says where the job of a launcher waits and why, as it changes, and that it is executed', async () => {

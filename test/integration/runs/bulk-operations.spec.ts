@@ -4,7 +4,7 @@ import { execute, rows } from '../../../src/database/sql/sql.js';
 import { MAX_MATCHED } from '../../../src/runs/bulk/bulk-operations.repository.js';
 import { RunJournal } from '../../../src/runs/journal/run-journal.js';
 import { until } from '../../support/app/passing-time.js';
-import { startTestApp, type TestApp } from '../../support/app/test-app.js';
+import { KEYS, startTestApp, type TestApp } from '../../support/app/test-app.js';
 import { assertError } from '../../support/http/answer-shapes.js';
 import { freshRun } from '../../support/runs/journal.js';
 import { useTestDatabase } from '../../support/app/use-test-app.js';
@@ -35,6 +35,13 @@ describe('a bulk operation', () => {
       [count],
     );
 
+  const ask = () =>
+    service.send('POST', '/bulk-operations', {
+      key: KEYS.client,
+      headers: { 'Idempotency-Key': 'the-same' },
+      body: { action: 'cancel', filter: { image: 'of nobody' } },
+    });
+
   test('changes each run once with two processes, while others change them, and goes on when one of them ends', async () => {
     const leaving = await startTestApp({ database });
     const journal = service.app.get(RunJournal, { strict: false });
@@ -63,6 +70,21 @@ describe('a bulk operation', () => {
     assert.deepEqual(once.map((run) => run.id).toSorted(), refused.toSorted());
     const more = await rows(database.dataSource, `select from runs where image = 'shared' and attempt > 2`);
     assert.equal(more.length, 0);
+  });
+
+  test('waits for others of its API key without connections to the database, which other requests need', async () => {
+    const asked = await database.dataSource.transaction(async (manager) => {
+      await execute(manager, 'lock table bulk_operations in exclusive mode');
+      const waiting = Array.from({ length: 40 }, ask);
+      for (let n = 0; n < 20; n += 1) {
+        const { status, text } = await service.send('GET', '/runs?limit=1');
+        assert.equal(status, 200, text);
+      }
+      return waiting;
+    });
+    const answers = await Promise.all(asked);
+    assert.deepEqual([...new Set(answers.map(({ status }) => status))], [202]);
+    assert.equal(new Set(answers.map(({ body }) => body.id)).size, 1);
   });
 
   test('refuses a run whose change fails in the database, and changes the others', async () => {

@@ -1,6 +1,6 @@
 import type { Schemas } from '@longshore/client';
 import { TERMINAL_STATES } from '@longshore/client/constants';
-import { oneLine } from '@longshore/common/shown-text';
+import { oneLine, plainText } from '@longshore/common/shown-text';
 import type { Command } from 'commander';
 import {
   callsService,
@@ -11,7 +11,7 @@ import {
 } from '../command-kit.js';
 import { filtersOf, withRunFilters, type FilterFlags } from '../runs/run-filters.js';
 import { holdersText, RUN_COLUMNS, runDetails } from '../runs/run-view.js';
-import { STATE_COLOURS, plainText } from '../terminal/style.js';
+import { STATE_COLOURS } from '../terminal/style.js';
 import { type Column, formatFields, formatTable, span, type TableStyle } from '../terminal/table.js';
 
 const PAGE = 100;

@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import type { Writable } from 'node:stream';
 import type { RunState } from '@longshore/client/constants';
 import { stringifyJson } from '@longshore/common/json/json-text';
-import { oneLine } from '@longshore/common/shown-text';
-import { STATE_COLOURS, paint, plainText, safeText, type Colour } from './style.js';
+import { oneLine, plainText } from '@longshore/common/shown-text';
+import { STATE_COLOURS, paint, safeText, type Colour } from './style.js';
 
 /** A stream that may be a terminal. */
 export interface Screen extends Writable {

@@ -36,11 +36,6 @@ export function safeText(text: string): string {
     .join('');
 }
 
-/** The text with visible escapes for what could control a terminal, except line feeds. */
-export function plainText(text: string): string {
-  return escapeUnsafe(text.split('\n').map(shownLine).join('\n'));
-}
-
 /** Line feeds as `\n`: a line that holds one must not look like two. */
 export function escapeLineFeeds(text: string): string {
   return text.replaceAll('\n', String.raw`\n`);

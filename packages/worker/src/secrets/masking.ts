@@ -1,3 +1,4 @@
+import { hasUnshown, unshownParts } from '@longshore/common/shown-text';
 import { mayHaveEscapes, unescape } from './escapes.js';
 import type { TextAutomaton } from './text-automaton.js';
 import { Spans, TextCursor } from './text-cursor.js';
@@ -63,7 +64,8 @@ export class Masking {
     const hasBreaks = text.includes('\n') || text.includes('\r');
     this.plain.read({ units, from, to: all.length, hasBreaks, shift, offsets: null }, isLineEnd);
     if (this.hasEscapes) {
-      const unescaped = unescape(units, 0, all.length, isLineEnd);
+      const unshown = hasUnshown(all) ? unshownParts(all) : [];
+      const unescaped = unescape(units, 0, all.length, isLineEnd, unshown);
       this.unescaped.read({ ...unescaped, from: 0, shift }, isLineEnd);
       this.cut = all.slice(unescaped.read);
     }

@@ -4,6 +4,7 @@ import { endOfString } from '@longshore/common/json/exact-parser';
 import { jsonText, lazyObject } from '@longshore/common/json/json-text';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { readJson } from '@longshore/common/json/read-json';
+import { hasUnshown } from '@longshore/common/shown-text';
 import { JsonPath } from './json-path.js';
 import { unescape } from './escapes.js';
 import { Masking } from './masking.js';
@@ -129,6 +130,7 @@ export class SecretMask {
     let unitsEnd = 0;
     let copied = 0;
     let areKeysMasked = false;
+    const hasControls = hasUnshown(text);
     let backslash = -1;
     let sliceEnd = SLICE_UNITS;
     for (let at = 0; at < text.length;) {
@@ -150,7 +152,9 @@ export class SecretMask {
         units = slice.of(text.slice(unitsFrom, unitsEnd));
       }
       const isPlain =
-        isShort && hasNone(automaton, units, at + 1 - unitsFrom, end - 1 - unitsFrom, backslash < end);
+        isShort &&
+        !hasControls &&
+        hasNone(automaton, units, at + 1 - unitsFrom, end - 1 - unitsFrom, backslash < end);
       if (end - at >= MIN_UNITS && !isPlain) {
         const plain: string = backslash < end ? JSON.parse(text.slice(at, end)) : text.slice(at + 1, end - 1);
         const shown = plain.length > SLICE_UNITS ? await this.longText(plain) : this.text(plain);

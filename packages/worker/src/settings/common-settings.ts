@@ -199,9 +199,9 @@ export const COMMON_SETTINGS = {
     'SERVICE_WORKER_USER',
     {
       allowed: 'a number of a user, numbers of user and group such as 1000:1000, or nonroot',
-      check: matching(CONTAINER_USER),
+      check: containerUser,
     },
-    'User of every container of the runtime docker, in place of that of the run or the image; nonroot: a run whose user is 0, or no number, fails.',
+    'User of every container of the runtime docker, in place of that of the run or the image, with the group of the same number unless there is another; nonroot: a run whose user is 0, or no number, fails.',
   ),
   ociRuntime: optional(
     'SERVICE_WORKER_OCI_RUNTIME',
@@ -327,4 +327,10 @@ function parseNetwork(entry: string): readonly [string, string] | undefined {
   const [name = '', network = '', ...rest] = entry.split('=');
   const isFine = NETWORK_NAME.test(name) && NETWORK.test(network) && rest.length === 0;
   return isFine ? [name, network] : undefined;
+}
+
+/** A user with a group: without one the engine takes the groups that the image wants. */
+function containerUser(value: SettingValue): string | undefined {
+  const user = matching(CONTAINER_USER)(value);
+  return user !== undefined && /^\d+$/.test(user) ? `${user}:${user}` : user;
 }

@@ -107,6 +107,15 @@ const GIVEN: Readonly<Record<string, readonly [string, object]>> = {
   SERVICE_LOG_LEVEL: ['warning', { logLevel: 'warn' }],
 };
 
+function userOf(user: string): string | null {
+  const env = { SERVICE_URL: 'http://localhost', SERVICE_API_KEY: 'k', SERVICE_WORKER_USER: user };
+  return loadWorkerSettings([], env).containerUser;
+}
+
+test('completes a container user by its group, which the image would choose otherwise', () => {
+  assert.deepEqual(['1000', '0', '1000:7', 'nonroot'].map(userOf), ['1000:1000', '0:0', '1000:7', 'nonroot']);
+});
+
 test('reads every setting from the environment', () => {
   const env = Object.fromEntries(Object.entries(GIVEN).map(([name, [value]]) => [name, value]));
   const read = Object.assign({}, ...Object.values(GIVEN).map(([, setting]) => setting));

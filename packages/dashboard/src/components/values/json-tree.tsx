@@ -1,3 +1,4 @@
+import { escapeUnsafe } from '@longshore/common/json/text';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useMemo, useRef, useState, type KeyboardEvent } from 'react';
 import { classNames } from '../../lib/class-names.js';
@@ -126,7 +127,7 @@ function JsonLine({ row: { name, value, size, isOpen } }: { readonly row: JsonRo
       {(size ?? 0) > 0 && (
         <span className={classNames(styles.mark, isOpen && styles.open)} aria-hidden="true" />
       )}
-      {name !== undefined && <span className={styles.name}>{name}: </span>}
+      {name !== undefined && <span className={styles.name}>{escapeUnsafe(name)}: </span>}
       {size === undefined ? <Plain value={value} /> : <span className="muted">{summary(value, size)}</span>}
     </>
   );
@@ -135,7 +136,7 @@ function JsonLine({ row: { name, value, size, isOpen } }: { readonly row: JsonRo
 function Plain({ value }: { readonly value: unknown }) {
   if (typeof value !== 'string') return <span className={styles.literal}>{String(value)}</span>;
   const isCut = value.length > LONGEST_TEXT;
-  const text = JSON.stringify(isCut ? value.slice(0, LONGEST_TEXT) : value);
+  const text = escapeUnsafe(JSON.stringify(isCut ? value.slice(0, LONGEST_TEXT) : value));
   return (
     <>
       <span className={styles.text}>{text}</span>

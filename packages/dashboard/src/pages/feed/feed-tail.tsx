@@ -1,3 +1,5 @@
+import { escapeUnsafe } from '@longshore/common/json/text';
+import { plainText } from '@longshore/common/shown-text';
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import { ApiError, Unreachable } from '../../api/answers.js';
 import type { StreamState } from '../../api/use-sse.js';
@@ -153,7 +155,7 @@ function EventDialog({ event, onClose }: EventDialogProps) {
         </Fact>
         {event.msg !== '' && (
           <Fact name="Message" className={styles.message}>
-            {event.msg}
+            {plainText(String(event.msg))}
           </Fact>
         )}
       </dl>
@@ -214,13 +216,13 @@ const FEED_COLUMNS: readonly Column<FeedEvent>[] = [
     header: 'Message',
     width: 'minmax(5rem, 1.6fr)',
     card: 'full',
-    cell: ({ msg }) => <Line text={String(msg).slice(0, LONGEST_TEXT)} />,
+    cell: ({ msg }) => <Line text={plainText(String(msg)).slice(0, LONGEST_TEXT)} />,
   },
   {
     header: 'Payload',
     width: 'minmax(5rem, 1.6fr)',
     card: 'full',
-    cell: ({ payload }) => <Line text={payloadOf(payload).slice(0, LONGEST_TEXT)} isCode />,
+    cell: ({ payload }) => <Line text={escapeUnsafe(payloadOf(payload).slice(0, LONGEST_TEXT))} isCode />,
   },
 ];
 

@@ -1,3 +1,4 @@
+import { plainText } from '@longshore/common/shown-text';
 import type { Run } from '../../api/use-api.js';
 import { StateBadge } from '../../components/values/badge.js';
 import { Duration, Time } from '../../components/values/time.js';
@@ -52,7 +53,7 @@ interface CardProps {
 
 function Card({ view, grows, isChosen, onChoose }: CardProps) {
   const { attempt, state, execution_summary: summary, constraints } = view;
-  const error = summary.error_message;
+  const error = summary.error_message && plainText(summary.error_message);
   return (
     <li>
       <button

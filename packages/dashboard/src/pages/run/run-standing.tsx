@@ -1,3 +1,4 @@
+import { plainText } from '@longshore/common/shown-text';
 import { useState } from 'react';
 import type { Run, Schemas } from '../../api/use-api.js';
 import { Button } from '../../components/controls/button.js';
@@ -95,7 +96,7 @@ function Words({ run, explanation }: WordsProps) {
       return (
         <>
           <strong>Failed{worker !== null && <> on {worker}</>}: </strong>
-          <span className={styles.message}>{summary.error_message ?? reasonOf(explanation)}</span>
+          <span className={styles.message}>{plainText(summary.error_message ?? reasonOf(explanation))}</span>
         </>
       );
     case 'COMPLETED':
@@ -127,7 +128,7 @@ function Job({ engine: { name, id, reason }, isWaiting }: JobProps) {
     <>
       {' '}
       {isWaiting ? `It waits in ${name}` : `It is executed by ${name}`} as job {id}
-      {isWaiting && reason !== null && `: ${reason.replace(/\.$/, '')}`}.
+      {isWaiting && reason !== null && `: ${plainText(reason).replace(/\.$/, '')}`}.
     </>
   );
 }

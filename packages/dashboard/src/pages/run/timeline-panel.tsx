@@ -1,4 +1,5 @@
 import type { EventType } from '@longshore/client/constants';
+import { plainText } from '@longshore/common/shown-text';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { memo, useCallback, useMemo, useRef, useState } from 'react';
 import { Icon } from '../../components/controls/icon.js';
@@ -159,9 +160,10 @@ interface TimelineRowProps {
 /** One event; its payload unfolds. */
 const TimelineRow = memo(function TimelineRow({ item, isOpen, onTurn }: TimelineRowProps) {
   const { event, attempt, afterMs } = item;
-  const { id, t, type, msg, payload } = event;
+  const { id, t, type, payload } = event;
+  const msg = plainText(String(event.msg));
   const size = Object.keys(payload).length;
-  const hint = msg === '' || type === 'SUBMITTED' ? hintOf(payload) : '';
+  const hint = msg === '' || type === 'SUBMITTED' ? plainText(hintOf(payload)) : '';
   return (
     <>
       <div className={styles.row}>
@@ -181,7 +183,7 @@ const TimelineRow = memo(function TimelineRow({ item, isOpen, onTurn }: Timeline
           <Badge tone={TONES[type] ?? 'violet'}>{type}</Badge>
         </span>
         <span className={styles.msg} title={`${msg} ${hint}`.trim()}>
-          {type === 'PROGRESS' && typeof msg === 'number' ? `${msg} %` : msg}
+          {type === 'PROGRESS' && typeof event.msg === 'number' ? `${msg} %` : msg}
           {hint !== '' && <span className="muted"> {hint}</span>}
         </span>
         {size > 0 && (

@@ -1,4 +1,5 @@
 import { TERMINAL_STATES, type RunState } from '@longshore/client/constants';
+import { plainText } from '@longshore/common/shown-text';
 import { Link } from 'wouter';
 import type { Run } from '../../api/use-api.js';
 import { CopyButton } from '../../components/controls/copy-button.js';
@@ -143,7 +144,8 @@ function What({ run }: { readonly run: Run }) {
   const isMade = definition !== null;
   const source = isMade ? `${definition} ${version ?? ''}` : image;
   const labels = Object.entries(run.labels).map((label) => label.join('='));
-  const error = state === 'FAILED' ? run.execution_summary.error_message : undefined;
+  const { error_message: message } = run.execution_summary;
+  const error = state === 'FAILED' && message !== undefined ? plainText(message) : undefined;
   const topic = feed === null ? '' : `topic ${feed.topic}`;
   const origin = run.name === null ? (isMade ? image : topic) : source;
   const rest = error ?? [origin, ...labels].filter((text) => text !== '').join(' · ');

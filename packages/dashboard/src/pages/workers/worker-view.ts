@@ -1,3 +1,4 @@
+import { plainText } from '@longshore/common/shown-text';
 import type { Schemas } from '../../api/use-api.js';
 import { formatCount } from '../../lib/format.js';
 
@@ -31,7 +32,7 @@ export function stateOf({ is_active: isActive, draining, not_claiming: reasons }
 /** Why a worker does not claim, in words; empty: it claims. */
 export function whyNotClaiming({ not_claiming: reasons }: Pick<Worker, 'not_claiming'>): string {
   return reasons
-    .map(({ reason, message }) => `${reason.replaceAll('_', ' ')}${message && `: ${message}`}`)
+    .map(({ reason, message }) => `${reason.replaceAll('_', ' ')}${message && `: ${plainText(message)}`}`)
     .join('; ');
 }
 

@@ -60,7 +60,7 @@ export async function removeAbandoned(
 
 function attemptOf({ Labels }: Dockerode.ContainerInfo): Attempt | null {
   const runId = Labels[RUN_LABEL];
-  return runId === undefined ? null : { runId, attempt: Number(Labels[ATTEMPT_LABEL]) };
+  return runId === undefined || runId === '' ? null : { runId, attempt: Number(Labels[ATTEMPT_LABEL]) };
 }
 
 function list(

@@ -78,6 +78,14 @@ for (const [what, command, args, Entrypoint, Cmd] of [
   });
 }
 
+test('labels a container of the worker itself as one without a run, whatever labels its image has', () => {
+  assert.deepEqual(probeOptions('tool', { workerId: 'w-1', instance: '1f3a90cc' }).Labels, {
+    'longshore.worker': 'w-1',
+    'longshore.instance': '1f3a90cc',
+    'longshore.run': '',
+  });
+});
+
 test('labels the container with the name and the labels of the run, besides those by which its worker finds it', () => {
   const spec = { ...containerSpec('tool'), name: 'nightly', labels: { team: 'vision', run: 'other' } };
   assert.deepEqual(optionsOf(spec).Labels, {

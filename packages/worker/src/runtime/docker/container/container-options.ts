@@ -247,7 +247,7 @@ export function probeOptions(
     Entrypoint: [PROBE_COMMAND],
     Cmd: [],
     ...OVERRIDES,
-    Labels: ownerLabels(owner),
+    Labels: { ...ownerLabels(owner), [RUN_LABEL]: '' },
     HostConfig: {
       ...RESTRICTIONS,
       ...runtimeOf(ociRuntime),
