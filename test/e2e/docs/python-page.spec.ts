@@ -51,7 +51,7 @@ describe('the page about Python', skipFor(whyNoPython()), () => {
     const pip = 'python3 -m pip install --no-index --target';
     const wheel = blocks.one('install').replace('python3 -m pip install', `${pip} wheel`);
     const { code, output } = await cli.shell(
-      `${wheel}\n${pip} source packages/python/dist/longshore-0.1.0.tar.gz\ncmp wheel/longshore.py source/longshore.py`,
+      `${wheel}\n${pip} source packages/python/dist/longshore-0.1.0.tar.gz\ndiff -r wheel/longshore source/longshore`,
     );
     assert.equal(code, 0, output);
   });
