@@ -11,7 +11,9 @@ from .client import Longshore
 from .connection import __version__ as __version__
 from .errors import ConfigurationError, LongshoreError, Refused, RunCancelled, RunFailed, Unreachable
 from .lines import LogLine
+from .futures import RunFuture
 from .run import Run
+from .sweep import Sweep
 
 __all__ = [
     "ConfigurationError",
@@ -22,5 +24,7 @@ __all__ = [
     "Run",
     "RunCancelled",
     "RunFailed",
+    "RunFuture",
+    "Sweep",
     "Unreachable",
 ]

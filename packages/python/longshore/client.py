@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from .sweep import Sweeps
+from .catalog import Catalog
+from .found import Found
+from .many import Many
 
 
-class Longshore(Sweeps):
+class Longshore(Many, Found, Catalog):
     """A client of one service.
 
     url, key: where the service is and who calls it. Without them: SERVICE_URL and SERVICE_API_KEY, then what `longshore login`
@@ -14,5 +16,6 @@ class Longshore(Sweeps):
         always sent with all its digits.
     patience: seconds without an answer of the service before a call raises Unreachable; ten for a service never reached.
 
-    No redirect is followed and no proxy is used, so the key is sent to the host of the URL alone.
+    No redirect is followed and no proxy is used, so the key is sent to the host of the URL alone. It may be used by several
+    threads, and pickled for other processes, which find the key as this one did.
     """

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import http.client
-import json
 import math
-import os
 import random
 import re
 import ssl
 import time
 import urllib.parse
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, Mapping, Optional
 
 from .errors import ConfigurationError, Refused, Unreachable
-from .json_text import to_json
-from .login import normal_url, saved_login
+from .json_text import from_json, to_json
+from .login import find_access
 from .run import JsonObject
 
 __version__ = "0.1.0"
-DEFAULT_URL = "http://127.0.0.1:5555"
 WAIT_S = 25
 """How long the service holds a request: less than the timeouts of usual proxies."""
 ANSWER_S = 30
@@ -51,32 +47,55 @@ class Connection:
         decimals: bool = False,
         patience: float = 300.0,
     ) -> None:
-        said_url = url or os.environ.get("SERVICE_URL") or None
-        said_key = key or os.environ.get("SERVICE_API_KEY") or None
-        saved = None if said_url and said_key else saved_login()
-        self.url = normal_url(said_url or (saved[0] if saved else DEFAULT_URL))
-        if said_key is None and saved and normal_url(saved[0]) == self.url:
-            said_key = saved[1]
-        if said_key is None:
-            raise ConfigurationError(
-                f'no API key for {self.url}: run "longshore login", set SERVICE_API_KEY or give key='
-            )
-        if not re.fullmatch(r"[\x21-\x7e]+", said_key):
-            raise ConfigurationError("an API key has visible ASCII characters only")
-        self._key = said_key
+        self._key: Optional[str]
+        self.url, self._key = find_access(url, key)
+        self._set_up(decimals, patience)
+
+    def _set_up(self, decimals: bool, patience: float) -> None:
         self._decimals = decimals
         self._patience = patience
         self._place = urllib.parse.urlsplit(self.url)
         self._tls = ssl.create_default_context() if self._place.scheme == "https" else None
         self._was_reached = False
 
+    def __getstate__(self) -> JsonObject:
+        """What a pickle holds: not the key, which the other process finds as this one did."""
+        try:
+            found: Optional[str] = find_access(self.url, None)[1]
+        except ConfigurationError:
+            found = None
+        if self._key not in (None, found):
+            raise ConfigurationError(
+                "a client with key= does not travel to another process, because its key would: "
+                'set SERVICE_API_KEY or run "longshore login", and leave key= out'
+            )
+        return {"url": self.url, "decimals": self._decimals, "patience": self._patience}
+
+    def __setstate__(self, state: JsonObject) -> None:
+        # Its key is found by the first request: an error here would end a process of a pool, and its task would never end.
+        self.url, self._key = state["url"], None
+        self._set_up(state["decimals"], state["patience"])
+
     def __repr__(self) -> str:
         return f"Longshore({self.url!r})"
 
-    def object_of(self, answer: Answer) -> JsonObject:
-        fraction = Decimal if self._decimals else float
-        found = json.loads(answer.body, parse_float=fraction)
-        return dict(found)
+    def _read_json(self, answer: Answer, decimals: Optional[bool] = None) -> Any:
+        try:
+            return from_json(answer.body, decimals=self._decimals if decimals is None else decimals)
+        except (ValueError, RecursionError):
+            raise Refused(answer.status, "not an answer of a Longshore service") from None
+
+    def _object(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Optional[Mapping[str, Any]] = None,
+        body: Optional[Mapping[str, Any]] = None,
+        headers: Optional[Mapping[str, str]] = None,
+    ) -> JsonObject:
+        """Sends a request whose answer is a JSON object."""
+        return dict(self._read_json(self._ask(method, path, query=query, body=body, headers=headers)))
 
     def _ask(
         self,
@@ -93,15 +112,18 @@ class Connection:
         deadline: time of the monotonic clock at which to raise TimeoutError, unless the patience ends before. It is sent
             once in any case, and an answer may come a moment later.
         """
-        given = {name: str(value) for name, value in (query or {}).items() if value is not None}
-        target = self._place.path.rstrip("/") + path + (f"?{urllib.parse.urlencode(given)}" if given else "")
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        target = self._place.path.rstrip("/") + path + (f"?{urllib.parse.urlencode(given, doseq=True)}" if given else "")
         data = None if body is None else to_json(body).encode()
+        if self._key is None:
+            self._key = find_access(self.url, None)[1]
         sent = {"X-API-Key": self._key, "User-Agent": f"longshore-python/{__version__}", **(headers or {})}
         if data is not None:
             sent["Content-Type"] = "application/json"
         limit = ANSWER_S + int(given.get("wait", 0)) + len(data or b"") / 65536
         began = time.monotonic()
         pause = 0.1
+        may_be_done = False
         while True:
             asked, reason = 0.0, ""
             left = math.inf if deadline is None else max(0.0, deadline - time.monotonic())
@@ -110,11 +132,14 @@ class Connection:
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, ssl.SSLCertVerificationError):
                     raise Unreachable(f"cannot trust the service at {self.url}: {error}") from error
-                reason = str(error) or type(error).__name__
+                reason, may_be_done = str(error) or type(error).__name__, True
             else:
                 self._was_reached = self._was_reached or _is_ours(answer)
-                if answer.status == 304 or (answer.status in (200, 201) and _is_ours(answer)):
+                if answer.status in (204, 304) or (answer.status in (200, 201, 202) and _is_ours(answer)):
                     return answer
+                if method == "DELETE" and may_be_done and answer.status == 404 and _is_ours(answer):
+                    return answer
+                may_be_done = may_be_done or answer.status >= 500
                 refusal = _refusal_of(answer)
                 if not _may_succeed_later(answer):
                     raise refusal
@@ -155,7 +180,7 @@ def _is_ours(answer: Answer) -> bool:
 
 
 def _may_succeed_later(answer: Answer) -> bool:
-    if answer.status in (200, 201, 408, 425, 429):
+    if answer.status in (200, 201, 202, 408, 425, 429):
         return True
     if answer.status == 503 and "retry-after" not in answer.headers:
         # The service's own 503 without it is about a feature that is not configured.
@@ -167,9 +192,9 @@ def _refusal_of(answer: Answer) -> Refused:
     if 300 <= answer.status < 400:
         return Refused(answer.status, "the answer is a redirect, which is not followed: correct the URL of the service")
     try:
-        body = json.loads(answer.body)
+        body = from_json(answer.body)
         return Refused(answer.status, str(body["detail"]), [str(error) for error in body.get("errors", [])])
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return Refused(answer.status, "not an answer of a Longshore service")
 
 

@@ -12,7 +12,7 @@ LOG_INTRO = " Its last log lines:\n"
 
 
 class LongshoreError(Exception):
-    """Anything that this module raises on purpose."""
+    """Anything that this module raises on purpose. `args` are those of the constructor: pickle makes an error anew of them."""
 
 
 class ConfigurationError(LongshoreError):
@@ -26,7 +26,10 @@ class Refused(LongshoreError):
         self.status = status
         self.detail = detail
         self.errors: List[str] = list(errors)
-        super().__init__("; ".join([f"{status}: {detail}", *self.errors]))
+        super().__init__(status, detail, self.errors)
+
+    def __str__(self) -> str:
+        return "; ".join([f"{self.status}: {self.detail}", *self.errors])
 
 
 class Unreachable(LongshoreError):
@@ -42,13 +45,17 @@ class RunFailed(LongshoreError):
         self.exit_code = run.exit_code
         self.log = log
         """The last lines of the log of the last attempt as a terminal shows them: 20 and 8,192 characters at most."""
-        text = f"run {run.id} failed"
-        if run.cause is not None:
-            text += f" ({run.cause}{'' if run.exit_code is None else f', exit code {run.exit_code}'})"
-        if run.error_message:
-            said = run.error_message.partition(LOG_INTRO)[0] if log else run.error_message
+        super().__init__(run, log)
+
+    def __str__(self) -> str:
+        text = f"run {self.run.id} failed"
+        if self.cause is not None:
+            text += f" ({self.cause}{'' if self.exit_code is None else f', exit code {self.exit_code}'})"
+        message = self.run.error_message
+        if message:
+            said = message.partition(LOG_INTRO)[0] if self.log else message
             text += ": " + "\n".join(map(shown_line, said.strip().split("\n")))
-        super().__init__("\n".join([text, *(f"  | {line}" for line in log)]))
+        return "\n".join([text, *(f"  | {line}" for line in self.log)])
 
 
 class RunCancelled(LongshoreError):
@@ -57,4 +64,7 @@ class RunCancelled(LongshoreError):
     def __init__(self, run: Run) -> None:
         self.run = run
         self.reason: Optional[str] = run.summary.get("cancel_reason")
-        super().__init__(f"run {run.id} was cancelled" + (f": {self.reason}" if self.reason else ""))
+        super().__init__(run)
+
+    def __str__(self) -> str:
+        return f"run {self.run.id} was cancelled" + (f": {self.reason}" if self.reason else "")

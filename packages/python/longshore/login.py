@@ -12,6 +12,23 @@ from typing import Optional, Tuple
 
 from .errors import ConfigurationError
 
+DEFAULT_URL = "http://127.0.0.1:5555"
+
+
+def find_access(url: Optional[str], key: Optional[str]) -> Tuple[str, str]:
+    """URL and key of the service: the given ones, those of the environment, then the saved ones. Raises ConfigurationError."""
+    said_url = url or os.environ.get("SERVICE_URL") or None
+    said_key = key or os.environ.get("SERVICE_API_KEY") or None
+    saved = None if said_url and said_key else saved_login()
+    found = normal_url(said_url or (saved[0] if saved else DEFAULT_URL))
+    if said_key is None and saved and normal_url(saved[0]) == found:
+        said_key = saved[1]
+    if said_key is None:
+        raise ConfigurationError(f'no API key for {found}: run "longshore login", set SERVICE_API_KEY or give key=')
+    if not re.fullmatch(r"[\x21-\x7e]+", said_key):
+        raise ConfigurationError("an API key has visible ASCII characters only")
+    return found, said_key
+
 
 def normal_url(text: str) -> str:
     try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 from .connection import WAIT_S, Answer, Connection
+from .json_text import from_json
 from .lines import LAST_LINES, LogLine, Pieces, last_texts
 from .run import AnyRun, JsonObject, Run, id_of
 
@@ -23,6 +23,26 @@ class Reads(Connection):
     def get(self, run: AnyRun) -> Run:
         """The run as it is now, without its events."""
         return self._read(run, {})
+
+    def explain(self, run: AnyRun) -> JsonObject:
+        """Why a run is in its state: what it waits for, which workers could take it. `summary` says it in a sentence."""
+        return self._object("GET", f"/runs/{id_of(run)}/explain")
+
+    def events(self, run: AnyRun, *, after: int = -1, follow: bool = False) -> Iterator[JsonObject]:
+        """Yields the events of a run, oldest first.
+
+        after: the `id` of the last event that was handled.
+        follow: wait for new events until the run has ended.
+        """
+        path = f"/runs/{id_of(run)}/events"
+        while True:
+            has_ended = not follow or self.get(run).has_ended
+            page = self._object("GET", path, query={"after": after, "wait": None if has_ended else WAIT_S})
+            for event in page["events"]:
+                yield event
+                after = event["id"]
+            if has_ended:
+                return
 
     def logs(self, run: AnyRun, *, follow: bool = False, attempt: Optional[int] = None) -> Iterator[LogLine]:
         """Yields the lines of the log of an attempt, the current one unless it is given.
@@ -49,7 +69,7 @@ class Reads(Connection):
         """
         while True:
             query: Dict[str, Any] = {"topic": topic, "after": after, "wait": WAIT_S if follow else None, "limit": 500}
-            page = self.object_of(self._ask("GET", "/feed", query=query))
+            page = self._object("GET", "/feed", query=query)
             for event in page["events"]:
                 yield event
                 after = event["cursor"]
@@ -59,7 +79,7 @@ class Reads(Connection):
     def _read(self, run: AnyRun, query: Mapping[str, Any], deadline: Optional[float] = None) -> Run:
         path = f"/runs/{id_of(run)}"
         whole = {"include_events": "false", **query}
-        return Run(self.object_of(self._ask("GET", path, query=whole, deadline=deadline)))
+        return Run(self._read_json(self._ask("GET", path, query=whole, deadline=deadline)))
 
     def _last_lines(self, run: Run, deadline: Optional[float]) -> List[str]:
         """The last lines of the log, for which the worker gets a moment after it has reported the end.
@@ -111,7 +131,7 @@ class Reads(Connection):
                 return
 
     def _lines(self, answer: Answer, attempt: int) -> List[LogLine]:
-        found: List[JsonObject] = [json.loads(text) for text in answer.body.split(b"\n") if text]
+        found: List[JsonObject] = [from_json(text) for text in answer.body.split(b"\n") if text]
         return [
             LogLine(attempt, line["line"], line["text"], line["stream"], line["t"], line.get("continued", False))
             for line in found
@@ -128,6 +148,6 @@ class Reads(Connection):
             answer = self._ask("GET", f"/runs/{id_of(run)}", query=query, headers=headers)
             etag = answer.headers.get("etag")
             if answer.status != 304:
-                found = Run(self.object_of(answer))
+                found = Run(self._read_json(answer))
                 if found.has_ended or found.attempt > attempt:
                     return found
