@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the tests with a real container engine need (test/support/images/docker-engine.ts starts it): Debian's engine,
 # a registry, and a static busybox to make images from; and the browser that the tests of the dashboard use
-# (test/support/browser/browser.ts); and Python for the example worker; Compose for docker/compose.yaml; promtool for the alert
+# (test/support/browser/browser.ts); and Python, mypy; Compose for docker/compose.yaml; promtool for the alert
 # rules; and a PostgreSQL with pg_dump, which is backed up and restored; and Patroni, etcd, HAProxy and PgBouncer for
 # failovers; and Slurm with charliecloud and runc (test/support/workers/slurm-cluster.ts); and crun, as another runtime of the
 # engine; and Podman (test/support/images/podman-engine.ts); and the OpenAPI generators of
@@ -19,6 +19,8 @@ need docker-compose docker-compose
 need chromium chromium
 # With its standard library: python3-minimal has neither json nor http.
 need python3 python3
+# Checks the types of the client for Python.
+need mypy mypy
 # Its programs are in a folder of its version: 15 in Debian 12, 17 in Debian 13.
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || packages="$packages postgresql"
 need psql postgresql-client

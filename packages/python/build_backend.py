@@ -1,4 +1,4 @@
-"""Builds the wheel and the source distribution of longshore.py with the standard library alone (PEP 517).
+"""Builds the wheel and the source distribution of the package longshore with the standard library alone (PEP 517).
 
 pip calls it; `python3 build_backend.py` writes both to dist/. The same files give the same bytes.
 """
@@ -13,14 +13,19 @@ import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MODULE = "longshore.py"
-SOURCES = ("pyproject.toml", "build_backend.py", MODULE)
+PACKAGE = "longshore"
 
 
 def _field(name):
     """A text of pyproject.toml: tomllib needs Python 3.11."""
     text = (HERE / "pyproject.toml").read_text(encoding="utf-8")
     return re.search(rf'^{name} = "(.*)"$', text, re.MULTILINE).group(1)
+
+
+def _package():
+    """The files of the package, by their paths in a wheel: its modules, and the mark that it has types."""
+    paths = sorted(path for path in (HERE / PACKAGE).iterdir() if path.suffix in (".py", ".typed"))
+    return {f"{PACKAGE}/{path.name}": path.read_bytes() for path in paths}
 
 
 def _metadata():
@@ -43,7 +48,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     info = f"{_stem()}.dist-info"
     wheel = b"Wheel-Version: 1.0\nGenerator: longshore-build-backend\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     files = {
-        MODULE: (HERE / MODULE).read_bytes(),
+        **_package(),
         f"{info}/METADATA": _metadata(),
         f"{info}/WHEEL": wheel,
     }
@@ -63,8 +68,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    files = {name: (HERE / name).read_bytes() for name in SOURCES}
-    files["PKG-INFO"] = _metadata()
+    own = {name: (HERE / name).read_bytes() for name in ("pyproject.toml", "build_backend.py")}
+    files = {**own, **_package(), "PKG-INFO": _metadata()}
     name = f"{_stem()}.tar.gz"
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w", format=tarfile.PAX_FORMAT) as archive:

@@ -46,7 +46,7 @@ const BLANKS = new RegExp(String.raw`[${UNSAFE_CHARACTERS}\s]+`, 'g');
 
 /**
  * A line of a log, or a piece of one, without what carriage returns have written over. The rule of all that store or show logs;
- * `packages/python/longshore.py` has the same. What is left is a stretch of what was printed, so that no text comes together that
+ * `packages/python/longshore/lines.py` has the same. What is left is a stretch of what was printed, so that no text comes together that
  * was apart. Rows to which the cursor was moved are not written over.
  * @param isBegun the text goes on with a line: a carriage return in front stays, because it writes over what was there before
  */

@@ -51,13 +51,15 @@ describe('the page about Python', skipFor(whyNoPython()), () => {
     const pip = 'python3 -m pip install --no-index --target';
     const wheel = blocks.one('install').replace('python3 -m pip install', `${pip} wheel`);
     const { code, output } = await cli.shell(
-      `${wheel}\n${pip} source packages/python/dist/longshore-0.1.0.tar.gz\ncmp wheel/longshore.py source/longshore.py`,
+      `${wheel}\n${pip} source packages/python/dist/longshore-0.1.0.tar.gz\ndiff -r -x __pycache__ wheel/longshore source/longshore`,
     );
     assert.equal(code, 0, output);
   });
 
   test('prints in its session what it shows', async () => {
-    const service = await cli.startShell(`exec ${blocks.one('service')}`);
+    const service = await cli.startShell(
+      blocks.one('service').replace('longshore serve', 'exec longshore serve'),
+    );
     started.push(service);
     const [, url = ''] = await service.untilOutput(/listening on (http:\/\/[\d.:]+)/);
     const prepared = await cli.shell(blocks.one('prepare').replaceAll(WRITTEN_URL, url));

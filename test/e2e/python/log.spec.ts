@@ -56,12 +56,13 @@ describe('logs in the client for Python', skipFor(whyNoPython()), () => {
   test('keeps and shows the lines of a log by the same rule as the other programs', async () => {
     const cases = join(PROJECT, 'packages', 'common', 'src', 'shown-text.cases.json');
     const program = `
-import json, longshore
+import json
+from longshore import lines
 for each in json.load(open(${JSON.stringify(cases)})):
-    kept = [longshore._last_state(piece, n > 0) for n, piece in enumerate(each["pieces"])]
+    kept = [lines.last_state(piece, n > 0) for n, piece in enumerate(each["pieces"])]
     assert kept == each["kept"], (each, kept)
     for pieces in (each["pieces"], kept):
-        assert longshore._shown_line("".join(pieces)) == each["shown"], each
+        assert lines.shown_line("".join(pieces)) == each["shown"], each
 print("same")`;
     assert.equal(await withClient('http://127.0.0.1:1', program), 'same\n');
   });

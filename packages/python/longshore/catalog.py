@@ -1,0 +1,75 @@
+"""Definitions and secrets."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any, Callable, Iterator, Mapping, Optional, Union
+
+from .connection import Connection
+from .run import JsonObject, quoted
+
+PAGE = 200
+
+
+class Catalog(Connection):
+    """Calls about definitions and secrets."""
+
+    def apply(self, definition: Mapping[str, Any]) -> JsonObject:
+        """Stores a version of a definition, in place of the one with its id and version. What the service doubts is warned of."""
+        answer = self._ask("POST", "/definitions", body=definition)
+        for text in re.findall(r'299 - "((?:[^"\\]|\\.)*)"', answer.headers.get("warning", "")):
+            warnings.warn(re.sub(r"\\(.)", r"\1", text), stacklevel=2)
+        return dict(self._read_json(answer))
+
+    def definitions(self) -> Iterator[JsonObject]:
+        """Yields all versions of all definitions, by id, the oldest version first."""
+        return self._pages("/definitions", lambda each: f"{each['id']}/{each['version']}")
+
+    def definition(self, name: str, version: Optional[str] = None) -> JsonObject:
+        """A version of a definition, the newest unless one is given."""
+        return self._object("GET", f"/definitions/{quoted(name)}", query={"version": version})
+
+    def delete_definition(self, name: str, version: Optional[str] = None, *, all: bool = False) -> None:
+        """Deletes a version of a definition, or all of them; its runs stay."""
+        if (version is None) != all:
+            raise ValueError("name the version, or give all=True")
+        self._ask("DELETE", f"/definitions/{quoted(name)}", query={"version": version, "all": "true" if all else None})
+
+    def secrets(self) -> Iterator[JsonObject]:
+        """Yields names, kinds and times of secrets, by name; never values. Needs a key with the scope admin."""
+        return self._pages("/secrets", lambda each: str(each["name"]))
+
+    def set_secret(
+        self,
+        name: str,
+        value: Union[str, Mapping[str, str]],
+        *,
+        server: Optional[str] = None,
+        username: Optional[str] = None,
+    ) -> JsonObject:
+        """Creates or replaces a secret. Needs a key with the scope admin.
+
+        value: a text; or variables and their values, for `secrets_from`.
+        server, username: then it is a login of this registry, for `image_pull_secret`, and the value its password.
+        """
+        if (server is None) != (username is None) or (server is not None and not isinstance(value, str)):
+            raise ValueError("a login of a registry has a server, a username, and a password as the value")
+        kind = "registry" if server is not None else "opaque" if isinstance(value, str) else "map"
+        login: JsonObject = {"server": server, "username": username, "password": value}
+        body = {"kind": kind, "value": value if server is None else login}
+        return self._object("PUT", f"/secrets/{quoted(name)}", body=body)
+
+    def delete_secret(self, name: str) -> None:
+        """Deletes a secret; runs that need it fail. Needs a key with the scope admin."""
+        self._ask("DELETE", f"/secrets/{quoted(name)}")
+
+    def _pages(self, path: str, cursor_of: Callable[[JsonObject], str]) -> Iterator[JsonObject]:
+        after: Optional[str] = None
+        while True:
+            answer = self._ask("GET", path, query={"limit": PAGE, "after": after})
+            for each in self._read_json(answer):
+                yield each
+                after = cursor_of(each)
+            if "link" not in answer.headers:
+                return

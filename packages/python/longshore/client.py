@@ -1,0 +1,21 @@
+"""The client."""
+
+from __future__ import annotations
+
+from .catalog import Catalog
+from .found import Found
+from .many import Many
+
+
+class Longshore(Many, Found, Catalog):
+    """A client of one service.
+
+    url, key: where the service is and who calls it. Without them: SERVICE_URL and SERVICE_API_KEY, then what `longshore login`
+        has saved. A saved key is used for its own service alone.
+    decimals: read fractions as Decimal, with all their digits; else as float. Integers are always exact, and a Decimal is
+        always sent with all its digits.
+    patience: seconds without an answer of the service before a call raises Unreachable; ten for a service never reached.
+
+    No redirect is followed and no proxy is used, so the key is sent to the host of the URL alone. It may be used by several
+    threads, and pickled for other processes, which find the key as this one did.
+    """

@@ -1,0 +1,133 @@
+"""A run as the service shows it."""
+
+from __future__ import annotations
+
+import html
+import urllib.parse
+from dataclasses import dataclass
+from typing import Any, Dict, Optional, Union
+
+from .json_text import to_json
+
+ENDED = frozenset(("COMPLETED", "FAILED", "CANCELLED"))
+
+MOST_SHOWN = 200
+"""Characters of a value that a notebook shows."""
+
+JsonObject = Dict[str, Any]
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """A run as the service answered it. `data` has every field, by its name in the API."""
+
+    data: JsonObject
+
+    def __repr__(self) -> str:
+        state = f"{self.state} {self.progress} %" if self.state == "RUNNING" else self.state
+        failure = [str(each) for each in (self.cause, self.exit_code) if each is not None]
+        parts = [self.id, state, *failure, self._made_of(), *([f"'{self.name}'"] if self.name else [])]
+        return "<Run " + " ".join(_brief(part) for part in parts if part) + ">"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        started, finished = self.summary.get("started_at"), self.summary.get("finished_at")
+        rows = {
+            "run": self.id,
+            "name": self.name,
+            "of": self._made_of(),
+            "state": f"{self.state}, attempt {self.attempt}, {self.progress} %",
+            "time": " to ".join(str(each) for each in (started, finished) if each),
+            "failure": ", ".join(str(each) for each in (self.cause, self.exit_code, self.error_message) if each),
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+        }
+        cells = ((html.escape(_brief(name)), html.escape(_brief(value))) for name, value in rows.items() if value)
+        return "<table>" + "".join(f"<tr><th>{name}</th><td>{value}</td></tr>" for name, value in cells) + "</table>"
+
+    def _made_of(self) -> str:
+        definition, version = self.data.get("op_definition"), self.data.get("op_definition_version")
+        return f"{definition}/{version}" if definition else str(self.data.get("image", ""))
+
+    @property
+    def name(self) -> Optional[str]:
+        return self.data.get("name")
+
+    @property
+    def labels(self) -> Dict[str, str]:
+        return dict(self.data.get("labels", {}))
+
+    @property
+    def id(self) -> str:
+        return str(self.data["id"])
+
+    @property
+    def state(self) -> str:
+        """PENDING, ASSIGNED, RUNNING, COMPLETED, FAILED or CANCELLED."""
+        return str(self.data["state"])
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def image(self) -> str:
+        return str(self.data["image"])
+
+    @property
+    def inputs(self) -> JsonObject:
+        return dict(self.data["inputs"])
+
+    @property
+    def outputs(self) -> JsonObject:
+        """What the run has returned; before its end the template of the request."""
+        return dict(self.data["outputs"])
+
+    @property
+    def progress(self) -> int:
+        """0 to 100."""
+        return int(self.data["progress"])
+
+    @property
+    def attempt(self) -> int:
+        """Number of the current attempt, from 1."""
+        return int(self.data["current_attempt"])
+
+    @property
+    def summary(self) -> JsonObject:
+        """The execution summary: worker, times, why it failed."""
+        return dict(self.data["execution_summary"])
+
+    @property
+    def cause(self) -> Optional[str]:
+        """What kind of failure it was, such as `exit`, `oom` or `timeout`."""
+        return self.summary.get("cause")
+
+    @property
+    def exit_code(self) -> Optional[int]:
+        return self.summary.get("exit_code")
+
+    @property
+    def error_message(self) -> Optional[str]:
+        return self.summary.get("error_message")
+
+
+AnyRun = Union[Run, str]
+
+
+def id_of(run: AnyRun) -> str:
+    return quoted(run.id if isinstance(run, Run) else run)
+
+
+def _brief(value: Any) -> str:
+    """The beginning of a value, in one line: texts as they are, others as JSON."""
+    try:
+        text = value if isinstance(value, str) else to_json(value)
+    except (TypeError, ValueError, RecursionError):
+        text = type(value).__name__
+    text = " ".join("".join(each if each.isprintable() else " " for each in text[: 4 * MOST_SHOWN]).split())
+    return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
+
+
+def quoted(text: str) -> str:
+    return urllib.parse.quote(text, safe="")
