@@ -4,6 +4,7 @@ import type { Schemas } from '@longshore/client';
 import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
+import { VARIABLE_NAME } from '@longshore/common/variable-names';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import { integerOption, several, time, type CliContext } from '../command-kit.js';
@@ -181,8 +182,15 @@ async function readEnvFiles(
   env: Readonly<NodeJS.ProcessEnv>,
 ): Promise<Record<string, string>> {
   let all: Record<string, string> = {};
-  for (const file of files) all = { ...all, ...parseEnvFile(await readBytes(file), file, env) };
+  for (const file of files)
+    all = { ...all, ...parseEnvFile(await readBytes(file), file, env, variableProblem) };
   return all;
+}
+
+/** Without the name: a line in the wrong form may be a secret. */
+function variableProblem(name: string): string | undefined {
+  const { pattern, form } = VARIABLE_NAME;
+  return pattern.test(name) ? undefined : `the name of the variable must have ${form}`;
 }
 
 /** The member of a request that the flag of an option gives; none without the flag. @throws CliError for a file that cannot be read */
