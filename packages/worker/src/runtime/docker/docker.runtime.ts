@@ -32,6 +32,7 @@ import { lookupIn } from './places/look-up.js';
 import { outputsAccess, type WithUnstarted } from './places/outputs-access.js';
 import { checkMountedWorkdir, mountedVolumes, type ImageWishes } from './places/place-rules.js';
 import { homesOf } from './places/user-account.js';
+import { fileHint } from '../file-hint.js';
 import { NO_VOLUMES, volumeCapabilities } from '../../settings/volumes.js';
 import { SecretMask } from '../../secrets/secret-mask.js';
 import type { ContainerEngine, RegistryLogin } from '../../service-api/service-api.js';
@@ -51,6 +52,8 @@ export interface DockerRuntimeOptions extends ImageOptions, NetworkOptions, Volu
   readonly user?: string | null;
   /** SERVICE_WORKER_PIDS; absent or null: by the cores. */
   readonly pids?: number | null;
+  /** SERVICE_WORKER_CAPABILITIES; absent: none. */
+  readonly capabilities?: readonly string[];
   /** SERVICE_WORKER_MAX_GRACE_S; absent: the least that it may be. */
   readonly maxGraceSeconds?: number;
   /** SERVICE_WORKER_OCI_RUNTIME; absent or null: the default of the engine. */
@@ -183,7 +186,7 @@ export class DockerRuntime implements Runtime {
     let attached: Readable | null = null;
     let mounts: PreparedMounts | null = null;
     try {
-      const { pids = null, user = null, ociRuntime = null } = this.options;
+      const { pids = null, user = null, ociRuntime = null, capabilities } = this.options;
       const chosen = user === null || user === NON_ROOT ? spec : { ...spec, user };
       const features = await this.featuresOf(engine);
       const image = await this.places.find(engine, spec.image);
@@ -195,7 +198,7 @@ export class DockerRuntime implements Runtime {
       const account = await this.places.accountOf(chosen, image, inImage);
       const executed = { ...chosen, env: { ...account, ...chosen.env } };
       mounts = await this.volumes.prepare(engine, executed, features);
-      const choices = { network, pids, ociRuntime, engine: features, mounts: mounts.settings };
+      const choices = { network, pids, ociRuntime, capabilities, engine: features, mounts: mounts.settings };
       const options = containerOptions(executed, this.options, choices);
       const container = (created = await createContainer(engine, options, timing.startMs));
       if (workdir !== null)
@@ -237,14 +240,15 @@ export class DockerRuntime implements Runtime {
    */
   private async judge(
     error: unknown,
-    { runId, env, limits }: ContainerSpec,
+    { runId, env, limits, files, command }: ContainerSpec,
     { what, isProven }: { readonly what: string; readonly isProven: boolean },
   ): Promise<null> {
     const { log } = this.options;
     const { blame, reason } = startVerdict(error, limits);
     const words = engineMessage(error, SecretMask.of(env));
     log.warn({ run: runId, error: words }, `container not ${what}`);
-    const message = `The container could not be ${what}: ${reason}`;
+    const hint = fileHint(files, [...(command ?? []), words]);
+    const message = `The container could not be ${what}: ${reason}${hint === null ? '' : `. ${hint}`}`;
     if (blame !== 'unproven') throw faultOf(blame, message, error);
     if (isProven) throw faultOf('run', message, error);
     try {

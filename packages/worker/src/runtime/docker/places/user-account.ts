@@ -1,8 +1,8 @@
 import type Dockerode from 'dockerode';
 import { CONTAINER_FOLDER } from '../../container-places.js';
 import { RunFault } from '../../runtime.js';
-import { onlyFile } from '../container/only-file.js';
 import { follow, type Lookup } from './follow.js';
+import { onlyFile } from './only-file.js';
 
 /** The home of users for whom neither run nor image names one. */
 const HOME_FOLDER = `${CONTAINER_FOLDER}/home`;
