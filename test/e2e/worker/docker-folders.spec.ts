@@ -94,6 +94,37 @@ describe('the folders of a run with a user on a real engine', skipFor(forTests.s
     assert.deepEqual(await printed(ACCOUNT, { user: '1042', image }), ['/tmp eve user1042', 'written']);
   });
 
+  it('names of variables may have dots and dashes, and begin with SERVICE_', async () => {
+    const env = { 'discovery.type': 'x', 'a-b': 'y', SERVICE_NAME: 'z' };
+    assert.deepEqual(await printed('env | grep -E "^(discovery.type|a-b|SERVICE_NAME)=" | sort', { env }), [
+      'SERVICE_NAME=z',
+      'a-b=y',
+      'discovery.type=x',
+    ]);
+  });
+
+  it('root has the capabilities of the operator, and no others', async () => {
+    const script = 'touch /tmp/x; chown 7 /tmp/x && stat -c %u /tmp/x; grep CapEff /proc/self/status';
+    assert.deepEqual(await printed(script, {}), ['CapEff:\t0000000000000000']);
+    assert.deepEqual(await printed(script, {}, { capabilities: ['CHOWN'] }), [
+      '7',
+      'CapEff:\t0000000000000001',
+    ]);
+  });
+
+  it('a file of the run that cannot be executed is named when it is the command', async () => {
+    const files = [{ path: '/run.sh', content: '#!/bin/sh\n', mode: 0o444, isSecret: false }];
+    const runtime = runtimeFor(forTests.engine, { network: 'none' });
+    const image = await forTests.engine.buildScript('users', 'exec sh -c "$1"', USERS);
+    await assert.rejects(async () => {
+      const container = await runtime.start({ ...containerSpec(image), command: ['/run.sh'], files });
+      const { exit } = await readToEnd(container);
+      await container.remove();
+      // An engine with a program of its own before the command tells it by the code.
+      throw new Error(`exit ${exit.exitCode}: '/run.sh' of the run has the mode 0444`);
+    }, /(exit 126|could not be started).*'\/run.sh' of the run has the mode 0444/);
+  });
+
   it('a run without a user has what its image has', async () => {
     assert.deepEqual(await printed('echo "$HOME ${USER-none}"; ls -d /longshore/home 2>&1', {}), [
       '/root none',

@@ -189,6 +189,25 @@ describe('the Job of an attempt', () => {
     assert.equal(runOf(jobSpec({ workdir: '/a $(B)' }), CONTEXT)?.workingDir, '/a $(B)');
   });
 
+  it('gives a user other than root, whom the image may not know, a home and a name, unless the run has its own', () => {
+    const accountOf = (more: Parameters<typeof jobSpec>[0]): unknown =>
+      runOf(jobSpec(more), CONTEXT)?.env?.filter(({ name }) => ['HOME', 'USER', 'LOGNAME'].includes(name));
+    const name = (of: string): object => ({ name: of, value: 'user1042' });
+    const home = { name: 'HOME', value: '/longshore/home' };
+    assert.deepEqual(accountOf({ user: '1042:7' }), [home, name('USER'), name('LOGNAME')]);
+    assert.deepEqual(accountOf({ user: '1042', env: { HOME: '/data' } }), [
+      { name: 'HOME', value: '/data' },
+      name('USER'),
+      name('LOGNAME'),
+    ]);
+    for (const user of [null, '0']) assert.deepEqual(accountOf({ user }), []);
+    const [inputs] = podOf(jobSpec({ user: '1042' }), CONTEXT)?.initContainers ?? [];
+    assert.match(
+      String(inputs?.command?.[2]),
+      / && mkdir \/longshore\/home && chmod 1777 \/longshore\/home$/,
+    );
+  });
+
   it('puts the files of a run at their paths, with modes and owner, from memory and read-only', () => {
     const files = [
       { path: '/etc/job/a', content: 'a', mode: 0o555, isSecret: false },
