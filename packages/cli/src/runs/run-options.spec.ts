@@ -148,7 +148,8 @@ describe('the flags of a new run', () => {
         message: `${second}, line 2: the name of the variable has white space`,
       });
       await writeFile(second, 'discovery.type=x\n2=5\nC=4\nSERVICE_RUN_ID=5\n');
-      const form = /(line [24]: the name of the variable must have letters, [^\n]*\n?){2}$/;
+      const form =
+        /^[^\n]*, line 2: the name of the variable must have letters, [^\n]*\n[^\n]*, line 4: [^\n]*$/;
       await assert.rejects(optionsOf('i', '--env-file', second), { name: 'SettingsError', message: form });
     } finally {
       await rm(folder, { recursive: true });

@@ -11,10 +11,14 @@ function hintOf(content: string, mode: string | undefined, code = 126, more: obj
 }
 
 test('a file of the run that is executed without the bit is named, with its mode and what to do', () => {
-  for (const mode of [undefined, '0444', '644'])
+  for (const [mode, shown] of [
+    [undefined, '0444'],
+    ['0444', '0444'],
+    ['644', '0644'],
+  ] as const)
     assert.equal(
       hintOf(SCRIPT, mode),
-      `The file '/job/run.sh' of the run has the mode 0444, without a bit to execute it: give it the mode 0555`,
+      `The file '/job/run.sh' of the run has the mode ${shown}, without a bit to execute it: give it the mode 0555`,
     );
   assert.match(String(hintOf(SCRIPT, '0444', 126, { command: ['sh', '-c', 'exec /job/run.sh 1'] })), /0555$/);
 });
