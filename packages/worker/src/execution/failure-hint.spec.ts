@@ -10,6 +10,10 @@ function hintOf(content: string, mode: string | undefined, code = 126, more: obj
   return failureHint({ ...NOTHING, files, command: ['/job/run.sh'], ...more }, code, []);
 }
 
+function hint(user: string | null, line: string): string | null {
+  return failureHint({ ...NOTHING, user }, 1, ['first', line]);
+}
+
 test('a file of the run that is executed without the bit is named, with its mode and what to do', () => {
   for (const [mode, shown] of [
     [undefined, '0444'],
@@ -38,8 +42,6 @@ test('files that can be executed, are not mentioned, or ended otherwise say noth
 });
 
 test('a program that may be root and was denied something is told of the user', () => {
-  const hint = (user: string | null, line: string): string | null =>
-    failureHint({ ...NOTHING, user }, 1, ['first', line]);
   for (const user of [null, '0', '0:5'])
     for (const line of ['touch: /data/x: Permission denied', 'chown: x: Operation not permitted'])
       assert.match(String(hint(user, line)), /^If it ran as root: root has no capabilities here, .*`user`/);

@@ -1,5 +1,6 @@
 import { matching, within, type SettingValue } from '@longshore/common/settings/settings-reader';
 import { GRACE_LIMITS } from '@longshore/common/capabilities';
+import { CAPABILITIES } from './capabilities.js';
 import { NO_VOLUMES, parseVolumes, type OfferedVolumes } from './volumes.js';
 import {
   imagePatterns,
@@ -20,23 +21,6 @@ const WORKER_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 const CONTAINER_USER = /^(?:nonroot|(?:0|[1-9][0-9]{0,8})(?::(?:0|[1-9][0-9]{0,8}))?)$/;
 /** In the network of the host, a run reaches what listens on loopback addresses. */
 const NETWORK = /^(?!host$)[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
-/** What an operator may give containers: Docker's default. */
-const CONTAINER_CAPABILITIES = [
-  'AUDIT_WRITE',
-  'CHOWN',
-  'DAC_OVERRIDE',
-  'FOWNER',
-  'FSETID',
-  'KILL',
-  'MKNOD',
-  'NET_BIND_SERVICE',
-  'NET_RAW',
-  'SETFCAP',
-  'SETGID',
-  'SETPCAP',
-  'SETUID',
-  'SYS_CHROOT',
-] as const;
 /** As the option `network` of a run: `none` is always there, `host` never. */
 const NETWORK_NAME = /^(?!(?:none|host)$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const DEPLOYMENT = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
@@ -238,15 +222,7 @@ export const COMMON_SETTINGS = {
     { min: 64, max: 4_194_304, default: null },
     'Processes and threads that one container of the runtime docker may have; when unset, 1024 and 256 for each CPU of the run, or of the machine if the run has no limit.',
   ),
-  capabilities: text<readonly (typeof CONTAINER_CAPABILITIES)[number][]>(
-    'SERVICE_WORKER_CAPABILITIES',
-    {
-      allowed: `a comma-separated list of ${CONTAINER_CAPABILITIES.join(', ')}`,
-      check: listOf(CONTAINER_CAPABILITIES.length, oneOf(...CONTAINER_CAPABILITIES)),
-      unset: [],
-    },
-    'Capabilities that the user root has in every container of the runtime docker, such as CHOWN,DAC_OVERRIDE for images that begin as root; when unset, none. No program gains others.',
-  ),
+  capabilities: CAPABILITIES,
   maxEvents: integer(
     'SERVICE_WORKER_MAX_EVENTS',
     { min: 0, max: 1_000_000, default: 10_000 },
