@@ -135,9 +135,12 @@ const REFUSED: readonly Refusal[] = [
       [{}, '.secret is required'],
       [{ secret: 's', x: 1 }, '.x is not a known field'],
       [{ secret: '-a' }, `.secret ${SECRET_RULE}`],
-      ...['1', 'a b', 'SERVICE_', 'A-'].map(
+      ...['1', 'a b', 'A/'].map(
         (prefix) =>
-          [{ secret: 's', prefix }, `.prefix must be ${VARIABLE_FORM}, of at most 128 characters`] as const,
+          [
+            { secret: 's', prefix },
+            '.prefix must be letters, digits, "_", "-" and ".", not starting with a digit, of at most 128 characters',
+          ] as const,
       ),
     ] as const
   ).map(([item, problem]): Refusal => [

@@ -190,15 +190,16 @@ describe('the Job of an attempt', () => {
   });
 
   it('gives a user other than root, whom the image may not know, a home and a name, unless the run has its own', () => {
-    const accountOf = (more: Parameters<typeof jobSpec>[0]): unknown =>
-      runOf(jobSpec(more), CONTEXT)?.env?.filter(({ name }) => ['HOME', 'USER', 'LOGNAME'].includes(name));
-    const name = (of: string): object => ({ name: of, value: 'user1042' });
     const home = { name: 'HOME', value: '/longshore/home' };
-    assert.deepEqual(accountOf({ user: '1042:7' }), [home, name('USER'), name('LOGNAME')]);
+    assert.deepEqual(accountOf({ user: '1042:7' }), [
+      home,
+      { name: 'USER', value: 'user1042' },
+      { name: 'LOGNAME', value: 'user1042' },
+    ]);
     assert.deepEqual(accountOf({ user: '1042', env: { HOME: '/data' } }), [
       { name: 'HOME', value: '/data' },
-      name('USER'),
-      name('LOGNAME'),
+      { name: 'USER', value: 'user1042' },
+      { name: 'LOGNAME', value: 'user1042' },
     ]);
     for (const user of [null, '0']) assert.deepEqual(accountOf({ user }), []);
     const [inputs] = podOf(jobSpec({ user: '1042' }), CONTEXT)?.initContainers ?? [];
@@ -323,3 +324,7 @@ describe('the Secrets of an attempt', () => {
     });
   });
 });
+
+function accountOf(more: Parameters<typeof jobSpec>[0]): unknown {
+  return runOf(jobSpec(more), CONTEXT)?.env?.filter(({ name }) => ['HOME', 'USER', 'LOGNAME'].includes(name));
+}

@@ -18,6 +18,10 @@ import { openSubFolder, type SubFolder } from './sub-folder.js';
 /** Neither who runs the tests nor root. */
 const STRANGER = { uid: 54_321, gid: 54_321 };
 
+function refused(): Promise<void> {
+  return Promise.reject(Object.assign(new Error('no'), { code: 'EPERM' }));
+}
+
 const LINK = { name: 'RunFault', message: /is a link, no folder or too long$/ };
 
 describe.skipIf(process.platform !== 'linux')('a folder within a volume', () => {
@@ -66,7 +70,7 @@ describe.skipIf(process.platform !== 'linux')('a folder within a volume', () => 
   });
 
   for (const [title, chown] of [
-    ['refused', () => Promise.reject(Object.assign(new Error('no'), { code: 'EPERM' }))],
+    ['refused', refused],
     ['ignored', () => Promise.resolve()],
   ] as const)
     it(`is open to everybody when its file system has ${title} the new owner`, async () => {
@@ -75,7 +79,6 @@ describe.skipIf(process.platform !== 'linux')('a folder within a volume', () => 
     });
 
   it('is not left behind when its file system sets neither owner nor mode, and the next attempt fails as well', async () => {
-    const refused = (): Promise<void> => Promise.reject(Object.assign(new Error('no'), { code: 'EPERM' }));
     await withHandles({ chown: refused, chmod: refused }, async () => {
       for (let attempt = 1; attempt <= 2; attempt++) {
         await assert.rejects(opened('a', { owner: STRANGER }), {

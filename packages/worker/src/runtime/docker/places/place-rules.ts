@@ -67,15 +67,15 @@ export async function checkPlaces(
   const places = placesOf(wanted, image);
   for (const place of places) checkText(place, mounts);
   const directory = workdirPlace(workdir);
-  const [path, [found]] = await Promise.all([
+  const [begin, [found]] = await Promise.all([
     workdir ?? imageWorkdir(image, lookup),
     Promise.all(directory.map((one) => checkFound(one, lookup))),
     ...[...OWN_PLACES, ...places].map((one) => checkFound(one, lookup)),
     ...ENGINE_FILES.flatMap((file) => volumesOf(mounts).map((path) => checkApart(path, file, lookup))),
   ]);
-  const mount = mounts.find((one) => isWithin(path, one.path));
-  const isMissing = mount === undefined ? found === 'missing' : path !== mount.path && !hasVolume([mount]);
-  return { path, isNew: workdir !== null && isMissing };
+  const mount = mounts.find((one) => isWithin(begin, one.path));
+  const isMissing = mount === undefined ? found === 'missing' : begin !== mount.path && !hasVolume([mount]);
+  return { path: begin, isNew: workdir !== null && isMissing };
 }
 
 /**
