@@ -12,7 +12,7 @@ import { RUNS } from '../runs/storage/run-columns.js';
 import { assertCovers } from '../auth/api-key.guard.js';
 import { showOptions } from '../runs/options/option-values.js';
 import type { SecretVariables } from '../runs/options/run-options.js';
-import { VARIABLE_NAME } from '../runs/options/names.js';
+import { VARIABLE_NAME } from '@longshore/common/variable-names';
 import { isInExecution } from '../runs/machine/run-state.js';
 import { RunNotFound, RunRejected } from '../runs/run.errors.js';
 import { isRunId } from '../runs/machine/new-id.js';

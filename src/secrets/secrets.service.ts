@@ -9,7 +9,8 @@ import { VALIDATION_FAILED } from '../common/http/validation/problems.js';
 import { Log } from '../common/logging/logger.js';
 import type { SecretKind } from '../database/entities/security.entity.js';
 import type { Page } from '../database/sql/read-page.js';
-import { MAX_VARIABLES, VARIABLE_NAME, SECRET_NAME } from '../runs/options/names.js';
+import { MAX_VARIABLES, SECRET_NAME } from '../runs/options/names.js';
+import { VARIABLE_NAME } from '@longshore/common/variable-names';
 import { SecretCipher } from './secret-cipher.js';
 import {
   MAX_LISTED_SECRETS,

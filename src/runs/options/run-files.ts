@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import { keyPath } from '../../common/http/validation/problems.js';
-import { SECRET_NAME, VARIABLE_NAME } from './names.js';
+import { SECRET_NAME } from './names.js';
+import { VARIABLE_NAME } from '@longshore/common/variable-names';
 import { containerPathsProblem } from './container-path.js';
 import { objectMapOption, type RunOption, type TextObjectShape } from './run-option.js';
 

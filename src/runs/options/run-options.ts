@@ -10,7 +10,8 @@ import {
   type TextObjectShape,
 } from './run-option.js';
 import { workdirProblem } from './container-path.js';
-import { SECRET_NAME, MAX_VARIABLES, VARIABLE_NAME } from './names.js';
+import { SECRET_NAME, MAX_VARIABLES } from './names.js';
+import { VARIABLE_NAME } from '@longshore/common/variable-names';
 import { FILES } from './run-files.js';
 import { MOUNTS } from './run-mounts.js';
 
@@ -30,8 +31,8 @@ const SECRETS_FROM_SHAPE: TextObjectShape = {
   },
   prefix: {
     max: 128,
-    pattern: /^(?:(?!SERVICE_)[A-Za-z_][A-Za-z0-9_]*)?$/,
-    form: 'letters, digits and _, not starting with a digit or SERVICE_,',
+    pattern: /^(?:[A-Za-z_.-][A-Za-z0-9_.-]*)?$/,
+    form: 'letters, digits, "_", "-" and ".", not starting with a digit,',
     about: 'Stands before each name of its variables. Default: nothing.',
     example: 'S3_',
   },
@@ -87,8 +88,8 @@ export const RUN_OPTIONS = {
   env: textMapOption(ENV, {
     texts: {
       request:
-        'Environment variables of the container: at most 100, and 32 KiB with their names. A name has letters, digits and ' +
-        '`_`, and does not start with a digit or with `SERVICE_`.',
+        'Environment variables of the container: at most 100, and 32 KiB with their names. A name has letters, digits, `_`, `-` ' +
+        'and `.`, does not start with a digit, and is none of those that the worker sets itself.',
       answer: 'Environment variables of the container.',
       claim: 'Environment variables of the container; absent without any.',
     },

@@ -4,7 +4,15 @@ import { numbered, SECRET_RULE, variables } from '../../support/runs/run-options
 import { describe } from 'vitest';
 
 const KIB_32 = 32 * 1024;
-const VARIABLE_FORM = 'letters, digits and _, not starting with a digit or SERVICE_';
+const RESERVED = [
+  'SERVICE_INPUT_PATH',
+  'SERVICE_OUTPUT_PATH',
+  'SERVICE_RUN_ID',
+  'SERVICE_RUN_ATTEMPT',
+  'SERVICE_CPU',
+  'SERVICE_RAM_MB',
+];
+const VARIABLE_FORM = `letters, digits, "_", "-" and ".", not starting with a digit, and none of ${RESERVED.join(', ')}`;
 const NAME_FORM =
   'must be a name of 1 to 63 characters of a-z, 0-9 and -, which begins and ends with a letter or a digit';
 const PATH_FORM =
@@ -26,9 +34,13 @@ const REFUSED: readonly Refusal[] = [
     each(
       (name) => `${field}${pathOf(name)} must have as name ${VARIABLE_FORM}`,
       (name) => ({ [field]: { OK: 'ok', [name]: 'x' } }),
-      ['', '1A', 'A-B', 'Ä', 'SERVICE_X', 'SERVICE_', 'A B', 'A=', 'A\n'],
+      ['', '1A', 'A/B', 'Ä', ...RESERVED, 'A B', 'A=', 'A\n'],
     ),
   ),
+  [
+    { env: { '1A': 'x', 'discovery.type': 'y', 'A B': 'z' } },
+    [`env["1A"], env["A B"] must have as name ${VARIABLE_FORM}`],
+  ],
   ...each('env.A must be a string', (A) => ({ env: { A } }), [1, true, null, ['x'], {}]),
   [{ env: variables(101) }, ['env must be an object of at most 100 entries']],
   ...each(`env must have at most ${KIB_32} bytes of names and values`, (env) => ({ env }), [
@@ -123,9 +135,12 @@ const REFUSED: readonly Refusal[] = [
       [{}, '.secret is required'],
       [{ secret: 's', x: 1 }, '.x is not a known field'],
       [{ secret: '-a' }, `.secret ${SECRET_RULE}`],
-      ...['1', 'a b', 'SERVICE_', 'A-'].map(
+      ...['1', 'a b', 'A/'].map(
         (prefix) =>
-          [{ secret: 's', prefix }, `.prefix must be ${VARIABLE_FORM}, of at most 128 characters`] as const,
+          [
+            { secret: 's', prefix },
+            '.prefix must be letters, digits, "_", "-" and ".", not starting with a digit, of at most 128 characters',
+          ] as const,
       ),
     ] as const
   ).map(([item, problem]): Refusal => [
@@ -154,7 +169,7 @@ const REFUSED: readonly Refusal[] = [
   [file({ content: 7 }), ['files["/a"].content must be a string of at most 65536 characters']],
   [file({ content: '€'.repeat(21_846) }), ['files["/a"].content must have at most 65536 bytes']],
   [file({ secret: '-a' }), [`files["/a"].secret ${SECRET_RULE}`]],
-  [file({ content: '', env: 'SERVICE_X' }), [`files["/a"].env must be ${VARIABLE_FORM}`]],
+  [file({ content: '', env: 'SERVICE_CPU' }), [`files["/a"].env must be ${VARIABLE_FORM}`]],
   ...each(
     'files["/a"].mode must be permissions of 3 octal digits, with or without a 0 before them',
     (mode) => file({ content: '', mode }),

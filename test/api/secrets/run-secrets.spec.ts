@@ -84,11 +84,11 @@ describe('the secrets of a run', () => {
   });
 
   test('of secrets_from are 404 when the secret is missing, of another kind, or gives a variable that the run may not set', async () => {
-    await put('rest', { kind: 'map', value: { ERVICE_X: '1' } });
+    await put('rest', { kind: 'map', value: { ERVICE_CPU: '1' } });
     for (const [secret, detail] of [
       ['no-map', "Secret 'no-map' not found"],
       ['db', "Secret 'db' of kind 'map' not found: it is of kind 'opaque'"],
-      ['rest', "Secret 'rest' gives the variable 'SERVICE_X', which this run may not set"],
+      ['rest', "Secret 'rest' gives the variable 'SERVICE_CPU', which this run may not set"],
     ] as const) {
       const id = await held({ secrets_from: [{ secret, prefix: 'S' }] });
       assertError(await read(id), 404, detail);

@@ -47,6 +47,8 @@ export interface EngineOptions {
   readonly ociRuntime?: string;
   /** Gives the engine a network namespace, in which containers get networks, and its host this address with a web server. */
   readonly hostAddress?: string;
+  /** Flags of a default network, which engines of the tests have only with these, and with `hostAddress`. */
+  readonly defaultNetwork?: readonly string[];
   /** Gives the engine a disk of this size in MB for images and containers. */
   readonly diskMb?: number;
   /**
@@ -145,9 +147,9 @@ export class TestEngine {
     const { folder } = this;
     const roots = ['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'exec')];
     const own = [...roots, '--pidfile', join(folder, 'pid'), '--host', this.host];
-    const { remappedTo, hostAddress, ociRuntime } = this.options;
+    const { remappedTo, hostAddress, ociRuntime, defaultNetwork = ['--bridge=none'] } = this.options;
     const hostsNetwork = ['--iptables=false', '--ip6tables=false', '--ip-forward=false', '--ip-masq=false'];
-    const network = ['--bridge=none', ...(hostAddress === undefined ? hostsNetwork : [])];
+    const network = [...defaultNetwork, ...(hostAddress === undefined ? hostsNetwork : [])];
     const runtime = runtimeFlags(ociRuntime, folder);
     const flags = [...own, ...network, ...runtime, '--userland-proxy=false', '--shutdown-timeout=5'];
     if (remappedTo !== undefined)

@@ -88,14 +88,29 @@ describe('the flags of a new run', () => {
       await writeFile(text, 'ü\n');
       await writeFile(binary, Buffer.from([0xff]));
       const key = { secret: 'gcp-key', env: 'KEY_FILE' };
-      const flags = [`/etc/run.sh=@${script}`, `/etc/a=@${text}`, `/run/key=${JSON.stringify(key)}`];
+      const flags = [
+        `/etc/run.sh=@${script}`,
+        `/etc/a=@${text}`,
+        `/etc/b=@${text},mode=0555`,
+        `/etc/c=@${script},mode=400`,
+        `/run/key=${JSON.stringify(key)}`,
+      ];
       const { files } = await optionsOf('i', ...flags.flatMap((flag) => ['--file', flag]));
       assert.deepEqual(files, {
         '/etc/run.sh': { content: '#!/bin/sh\n', mode: '0555' },
         '/etc/a': { content: 'ü\n' },
+        '/etc/b': { content: 'ü\n', mode: '0555' },
+        '/etc/c': { content: '#!/bin/sh\n', mode: '400' },
         '/run/key': key,
       });
-      for (const wrong of ['/a', '/a=text', '/a=[1]', `/a=@${folder}/none`, `/a=@${binary}`])
+      for (const wrong of [
+        '/a',
+        '/a=text',
+        '/a=[1]',
+        `/a=@${folder}/none`,
+        `/a=@${text},mode=999`,
+        `/a=@${binary}`,
+      ])
         await assert.rejects(optionsOf('i', '--file', wrong), isUsage, wrong);
     } finally {
       await rm(folder, { recursive: true });
@@ -132,6 +147,10 @@ describe('the flags of a new run', () => {
         name: 'SettingsError',
         message: `${second}, line 2: the name of the variable has white space`,
       });
+      await writeFile(second, 'discovery.type=x\n2=5\nC=4\nSERVICE_RUN_ID=5\n');
+      const form =
+        /^[^\n]*, line 2: the name of the variable must have letters, [^\n]*\n[^\n]*, line 4: [^\n]*$/;
+      await assert.rejects(optionsOf('i', '--env-file', second), { name: 'SettingsError', message: form });
     } finally {
       await rm(folder, { recursive: true });
     }

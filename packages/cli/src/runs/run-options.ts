@@ -4,6 +4,7 @@ import type { Schemas } from '@longshore/client';
 import { RETRY_ON_CAUSES, RUN_OPTIONS, type RunOption } from '@longshore/client/constants';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
+import { VARIABLE_NAME } from '@longshore/common/variable-names';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { usageError } from '../cli-error.js';
 import { integerOption, several, time, type CliContext } from '../command-kit.js';
@@ -46,7 +47,7 @@ const FLAGS: { readonly [N in RunOption['name']]?: readonly [flags: string, desc
   ],
   files: [
     '--file <path=value>',
-    'a file of the container: @FILE has its content, a JSON object says more, such as {"secret": "gcp-key", "env": "KEY_FILE"}',
+    'a file of the container: @FILE or @FILE,mode=0555 has its content, a JSON object says more, such as {"secret": "gcp-key", "env": "KEY_FILE"}',
   ],
   mounts: [
     '--mount <fields>',
@@ -181,8 +182,15 @@ async function readEnvFiles(
   env: Readonly<NodeJS.ProcessEnv>,
 ): Promise<Record<string, string>> {
   let all: Record<string, string> = {};
-  for (const file of files) all = { ...all, ...parseEnvFile(await readBytes(file), file, env) };
+  for (const file of files)
+    all = { ...all, ...parseEnvFile(await readBytes(file), file, env, variableProblem) };
   return all;
+}
+
+/** Without the name: a line in the wrong form may be a secret. */
+function variableProblem(name: string): string | undefined {
+  const { pattern, form } = VARIABLE_NAME;
+  return pattern.test(name) ? undefined : `the name of the variable must have ${form}`;
 }
 
 /** The member of a request that the flag of an option gives; none without the flag. @throws CliError for a file that cannot be read */
@@ -206,15 +214,16 @@ async function readFlag(option: RunOption, flags: RunOptionFlags): Promise<objec
   }
 }
 
-/** Reads `path=@file` and `path={...}`. A file that may be executed here may be there. @throws CliError */
+/** Reads `path=@file`, `path=@file,mode=0555` and `path={...}`. A file that may be executed here may be there. @throws CliError */
 async function readRunFile(text: string): Promise<readonly [string, object]> {
   const [path, value] = splitAssignment(text);
   if (!value.startsWith('@')) return [path, parseObject(value, path)];
-  const local = value.slice(1);
+  const [, local = '', given] = /^@(.*?)(?:,mode=(0?[0-7]{3}))?$/s.exec(value) ?? [];
   const bytes = await readBytes(local);
   if (!isUtf8(bytes)) throw usageError(`${local} is not UTF-8 text, which the content of a file must be`);
   const isExecutable = ((await stat(local)).mode & 0o100) !== 0;
-  return [path, { content: bytes.toString(), ...(isExecutable && { mode: '0555' }) }];
+  const mode = given ?? (isExecutable ? '0555' : undefined);
+  return [path, { content: bytes.toString(), ...(mode !== undefined && { mode }) }];
 }
 
 function parseObject(text: string, path: string): object {

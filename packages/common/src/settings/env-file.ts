@@ -8,12 +8,14 @@ import { SettingsError } from './setting.js';
  * with a name alone takes the variable's value from the environment, and sets nothing if it has none. The last line with a name
  * wins. A byte order mark is ignored.
  * @param file names the file in errors
+ * @param nameProblem says what is wrong with a name besides; undefined: nothing
  * @throws SettingsError with a line for every wrong line, by its number and without its text, which may be a secret
  */
 export function parseEnvFile(
   bytes: Buffer,
   file: string,
   env: Readonly<NodeJS.ProcessEnv>,
+  nameProblem: (name: string) => string | undefined = () => undefined,
 ): Record<string, string> {
   const variables = new Map<string, string>();
   const problems: string[] = [];
@@ -24,7 +26,7 @@ export function parseEnvFile(
     if (text === '' || text.startsWith('#')) continue;
     const end = text.indexOf('=');
     const name = end < 0 ? text : text.slice(0, end);
-    const problem = problemOf(line, name);
+    const problem = problemOf(line, name) ?? nameProblem(name);
     if (problem !== undefined) problems.push(`${file}, line ${index + 1}: ${problem}`);
     else {
       const value = end < 0 ? env[name] : text.slice(end + 1);

@@ -58,6 +58,9 @@ describe('the files of an attempt', () => {
       [A, B, SECRET, SERVICE_INPUT_PATH, TRACEPARENT],
       ['run', 'image', 'value', '/mnt/input.json', '00-1-2-01'],
     );
+    assert.equal(env['HOME'], '/mnt/home', 'images are read-only');
+    const home = await attemptFiles(spec({ env: { HOME: '/data' } }), place('charliecloud'));
+    assert.equal(home.env['HOME'], '/data');
     const own = await attemptFiles(spec(given), place({ script: '/x' }));
     assert.deepEqual(
       [own.env['SERVICE_OUTPUT_PATH'], own.env['SERVICE_RUN_ATTEMPT']],

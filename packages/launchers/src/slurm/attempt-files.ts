@@ -35,6 +35,8 @@ export interface AttemptFiles {
 /** Folder that the container sees, with the input and the output file. */
 export const CONTAINER_FOLDER = 'io';
 export const LOG_FILE = 'log';
+/** Within it: the home of the program, where images are read-only. */
+const HOME_FOLDER = 'home';
 /** Contents of the files of the run by their number, until the job has them in memory. */
 const FILES_FOLDER = 'files';
 export const SUBMISSION = 'submission';
@@ -45,7 +47,7 @@ export async function writeAttempt(folder: string, files: AttemptFiles): Promise
   const { mounts, runFiles } = files;
   const write = (name: string, text: string): Promise<void> =>
     writeFile(join(folder, name), text, { mode: 0o600 });
-  await mkdir(join(folder, CONTAINER_FOLDER), { recursive: true, mode: 0o700 });
+  await mkdir(join(folder, CONTAINER_FOLDER, HOME_FOLDER), { recursive: true, mode: 0o700 });
   await write(SUBMISSION, JSON.stringify({ worker_id: files.workerId, created_at: Date.now() }));
   await write(LOG_FILE, '');
   await write('image', files.image);
@@ -72,6 +74,7 @@ export async function writeAttempt(folder: string, files: AttemptFiles): Promise
 /** Programs may run under another account; the folder above keeps other users out. */
 async function openToContainer(folder: string): Promise<void> {
   await chmod(join(folder, CONTAINER_FOLDER), 0o777);
+  await chmod(join(folder, CONTAINER_FOLDER, HOME_FOLDER), 0o1777);
   await chmod(join(folder, CONTAINER_FOLDER, 'input.json'), 0o644);
   await chmod(join(folder, CONTAINER_FOLDER, 'output.json'), 0o666);
 }
@@ -119,7 +122,9 @@ export async function attemptFiles(spec: JobSpec, place: AttemptPlace): Promise<
   }
   const image = await findImageFolder(imagesDir, spec.image);
   const command = commandLine(spec, image);
-  const whole = { ...imageEnvironment(image), ...env };
+  // Images are read-only.
+  const home = `${folderInContainer(tool, '')}/${HOME_FOLDER}`;
+  const whole = { HOME: home, ...imageEnvironment(image), ...env };
   if (tool === 'runc') {
     const binds = mountPoints(mounts, spec.files).map(({ path, mode }, index) => ({
       source: join(folder, MOUNTS_FOLDER, String(index)),

@@ -20,6 +20,7 @@ import {
 import type { WorkerContext } from '../worker-context.js';
 import { EventSender } from './event-sender.js';
 import { ExecutionTrace } from './execution-trace.js';
+import { failureHint } from './failure-hint.js';
 import { failureMessage, failureSummary } from './failure-message.js';
 import { logNoteOf, maskedOutcome, outcomeOfError, Refused, Unsuitable, type Outcome } from './outcome.js';
 import { reportEnd, type RunEnd } from './run-end.js';
@@ -263,7 +264,9 @@ export abstract class RunExecution {
   /** The outcome of a container that ended with another exit code than 0. */
   protected failedExit(exit: ContainerExit, ramMb: number): Outcome {
     const summary = failureSummary(exit, ramMb);
-    const message = failureMessage(summary, this.log.lastLines());
+    const lines = this.log.lastLines();
+    const hint = failureHint(this.claimed.container, exit.exitCode, lines);
+    const message = failureMessage(hint === null ? summary : `${summary}. ${hint}`, lines);
     const cause = exit.outOfMemory ? 'oom' : 'exit';
     const { exitCode } = exit;
     return { kind: 'failed', origin: 'container', cause, exitCode, summary, message };

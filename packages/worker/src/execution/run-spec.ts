@@ -8,7 +8,8 @@ import {
   type RunView,
 } from '../service-api/service-api.js';
 
-const DEFAULT_MODE = '0444';
+/** Of files that say nothing else. */
+export const DEFAULT_MODE = '0444';
 
 /** What the container of a claimed run gets, without the variables that have values of secrets. @throws RunFault when the value of a file is missing */
 export function runSpec(

@@ -1,5 +1,6 @@
 import type { Schemas } from '@longshore/client';
 import type { Capability } from '@longshore/client/constants';
+import type { WORKER_VARIABLES } from '@longshore/common/variable-names';
 import type { JsonObject } from '@longshore/common/json/json-value';
 import type { TraceContext } from '@longshore/common/tracing/trace-context';
 import type { Constraints } from '../service-api/constraints.js';
@@ -238,15 +239,18 @@ export function workerEnvironment(
   folder: string,
 ): Readonly<Record<string, string>> {
   const { cpuMillis, ramMb } = limits;
-  return {
-    ...(trace === null ? {} : { TRACEPARENT: trace.traceparent }),
-    ...(trace === null || trace.tracestate === null ? {} : { TRACESTATE: trace.tracestate }),
+  const own: Readonly<Record<(typeof WORKER_VARIABLES)[number], string>> = {
     SERVICE_INPUT_PATH: `${folder}/input.json`,
     SERVICE_OUTPUT_PATH: `${folder}/output.json`,
     SERVICE_RUN_ID: runId,
     SERVICE_RUN_ATTEMPT: String(attempt),
     SERVICE_CPU: String(Math.max(1, Math.ceil(cpuMillis / 1000))),
     SERVICE_RAM_MB: String(ramMb),
+  };
+  return {
+    ...(trace === null ? {} : { TRACEPARENT: trace.traceparent }),
+    ...(trace === null || trace.tracestate === null ? {} : { TRACESTATE: trace.tracestate }),
+    ...own,
     ...(usesGpus(limits) ? {} : NO_GPUS),
   };
 }

@@ -1,5 +1,6 @@
 import { matching, within, type SettingValue } from '@longshore/common/settings/settings-reader';
 import { GRACE_LIMITS } from '@longshore/common/capabilities';
+import { CAPABILITIES } from './capabilities.js';
 import { NO_VOLUMES, parseVolumes, type OfferedVolumes } from './volumes.js';
 import {
   imagePatterns,
@@ -233,6 +234,7 @@ export const COMMON_SETTINGS = {
     { min: 64, max: 4_194_304, default: null },
     'Processes and threads that one container of the runtime docker may have; when unset, 1024 and 256 for each CPU of the run, or of the machine if the run has no limit.',
   ),
+  capabilities: CAPABILITIES,
   maxEvents: integer(
     'SERVICE_WORKER_MAX_EVENTS',
     { min: 0, max: 1_000_000, default: 10_000 },

@@ -42,6 +42,7 @@ test('requires only an API key', () => {
     oldEngine: 'warn',
     maxGraceSeconds: 300,
     pids: null,
+    capabilities: [],
     maxEvents: 10_000,
     maxEventBytes: 8 * 2 ** 20,
     eventRate: 100,
@@ -78,6 +79,7 @@ const GIVEN: Readonly<Record<string, readonly [string, object]>> = {
   SERVICE_WORKER_OLD_ENGINE: ['refuse', { oldEngine: 'refuse' }],
   SERVICE_WORKER_MAX_GRACE_S: ['900', { maxGraceSeconds: 900 }],
   SERVICE_WORKER_PIDS: ['4096', { pids: 4096 }],
+  SERVICE_WORKER_CAPABILITIES: ['CHOWN, SETUID', { capabilities: ['CHOWN', 'SETUID'] }],
   SERVICE_WORKER_IMAGES_DIR: ['images', { imagesDir: 'images' }],
   SERVICE_WORKER_IMAGES: [
     ' ghcr.io/acme/*, docker.io/library/busybox',

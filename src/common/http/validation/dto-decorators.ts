@@ -255,9 +255,10 @@ export function textMapProblem(
   const entries = nullable ? all.filter(([, item]) => item !== null) : all;
   if (entries.length > max || all.length - entries.length > max)
     return `${path} must be an object of at most ${max} entries`;
+  const wrong = entries.filter(([key]) => !hasShape(key, keys)).map(([key]) => keyPath(path, key));
+  if (wrong.length > 0) return `${wrong.join(', ')} must have as name ${describeText(keys)}`;
   let bytes = 0;
   for (const [key, item] of entries) {
-    if (!hasShape(key, keys)) return `${keyPath(path, key)} must have as name ${describeText(keys)}`;
     if (!hasShape(item, values)) return `${keyPath(path, key)} must be ${describeText(values)}`;
     bytes += Buffer.byteLength(key) + Buffer.byteLength(item);
   }

@@ -190,6 +190,26 @@ describe('the Job of an attempt', () => {
     assert.equal(runOf(jobSpec({ workdir: '/a $(B)' }), CONTEXT)?.workingDir, '/a $(B)');
   });
 
+  it('gives a user other than root, whom the image may not know, a home and a name, unless the run has its own', () => {
+    const home = { name: 'HOME', value: '/longshore/home' };
+    assert.deepEqual(accountOf({ user: '1042:7' }), [
+      home,
+      { name: 'USER', value: 'user1042' },
+      { name: 'LOGNAME', value: 'user1042' },
+    ]);
+    assert.deepEqual(accountOf({ user: '1042', env: { HOME: '/data' } }), [
+      { name: 'HOME', value: '/data' },
+      { name: 'USER', value: 'user1042' },
+      { name: 'LOGNAME', value: 'user1042' },
+    ]);
+    for (const user of [null, '0']) assert.deepEqual(accountOf({ user }), []);
+    const [inputs] = podOf(jobSpec({ user: '1042' }), CONTEXT)?.initContainers ?? [];
+    assert.match(
+      String(inputs?.command?.[2]),
+      / && mkdir \/longshore\/home && chmod 1777 \/longshore\/home$/,
+    );
+  });
+
   it('puts the files of a run at their paths, with modes and owner, from memory and read-only', () => {
     const files = [
       { path: '/etc/job/a', content: 'a', mode: 0o555, isSecret: false },
@@ -305,3 +325,7 @@ describe('the Secrets of an attempt', () => {
     });
   });
 });
+
+function accountOf(more: Parameters<typeof jobSpec>[0]): unknown {
+  return runOf(jobSpec(more), CONTEXT)?.env?.filter(({ name }) => ['HOME', 'USER', 'LOGNAME'].includes(name));
+}

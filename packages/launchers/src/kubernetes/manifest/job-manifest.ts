@@ -31,6 +31,7 @@ const SECONDS_TO_LIVE = 86_400;
 const MAX_JOB_BYTES = 2 ** 20;
 
 const FOLDER = '/longshore';
+const HOME = `${FOLDER}/home`;
 const SECRET_FOLDER = '/longshore-secret';
 const FILES_VOLUME = 'longshore-files';
 const SECRET_VOLUME = 'longshore-secret';
@@ -171,6 +172,7 @@ function inputsContainer({ files, user }: JobSpec, image: string, mounts: PodMou
     `cp ${SECRET_FOLDER}/${INPUT_KEY} ${SECRET_FOLDER}/${OUTPUT_KEY} ${FOLDER}/`,
     `chmod 644 ${FOLDER}/${INPUT_KEY}`,
     `chmod 666 ${FOLDER}/${OUTPUT_KEY}`,
+    ...(user === null ? [] : [`mkdir ${HOME} && chmod 1777 ${HOME}`]),
     ...files.flatMap(({ mode }, index) => {
       const file = `${RUN_FILES_FOLDER}/${fileKeyOf(index)}`;
       // The new owner comes last: without capabilities, nobody else may change the mode.
@@ -253,7 +255,7 @@ function environmentOf(spec: JobSpec): Container['env'] {
   const own = workerEnvironment(spec, constraints, FOLDER);
   // The device plugin sets it, below what a pod says.
   const isOfPlugin = (name: string): boolean => name === 'NVIDIA_VISIBLE_DEVICES' && usesGpus(constraints);
-  const texts = Object.entries({ ...env, ...own }).filter(
+  const texts = Object.entries({ ...accountOf(spec), ...env, ...own }).filter(
     ([name]) => name in own || !(name in secrets || isOfPlugin(name)),
   );
   const ofSecrets = Object.keys(secrets).map((name, index) => ({ name, key: secretKeyOf(index) }));
@@ -263,6 +265,12 @@ function environmentOf(spec: JobSpec): Container['env'] {
       .filter(({ name }) => !(name in own))
       .map(({ name, key }) => ({ name, valueFrom: { secretKeyRef: { name: jobName(spec), key } } })),
   ];
+}
+
+/** The variables of a user whom the image may not know. A launcher cannot look into it. */
+function accountOf({ user }: JobSpec): Readonly<Record<string, string>> {
+  const uid = Number.parseInt(user ?? '0', 10);
+  return uid === 0 ? {} : { HOME, USER: `user${uid}`, LOGNAME: `user${uid}` };
 }
 
 /** Keeps Kubernetes from expanding `$(NAME)`, and from reading `$$` as one `$`. */

@@ -66,7 +66,7 @@ async function readConfig(path: string, image: string): Promise<Omit<ImageFolder
   return {
     entrypoint: textsOf(config['Entrypoint']),
     cmd: textsOf(config['Cmd']),
-    env: textsOf(config['Env']).filter((pair) => /^[A-Za-z_][A-Za-z0-9_]*=[^\0]*$/s.test(pair)),
+    env: textsOf(config['Env']).filter((pair) => /^[A-Za-z_.-][A-Za-z0-9_.-]*=[^\0]*$/s.test(pair)),
     workDir,
     user: typeof user === 'string' ? parseUser(user) : null,
   };

@@ -102,7 +102,7 @@ describe('DockerRuntime', () => {
 
     it('sets the user of the worker in place of that of the run', async () => {
       await runtimeOn(engine, { user: '1000:1000' }).start({ ...containerSpec('tool'), user: '0' });
-      const created = engine.calls.find(({ route }) => route === 'POST /containers/create');
+      const created = engine.calls.findLast(({ route }) => route === 'POST /containers/create');
       assert.equal(Object(created?.body).User, '1000:1000');
     });
 

@@ -28,10 +28,11 @@ import { EngineImages, type ImageOptions } from './images/engine-images.js';
 import { removeAbandoned, removeLeftovers } from './leftover-containers.js';
 import { MountFault } from './mounts/sub-folder.js';
 import { VolumeMounts, type PreparedMounts, type VolumeOptions } from './mounts/volume-mounts.js';
-import { ImagePlaces } from './places/image-places.js';
+import { ImagePlaces, type WithContainer } from './places/image-places.js';
 import { lookupIn } from './places/look-up.js';
 import { outputsAccess, type WithUnstarted } from './places/outputs-access.js';
 import { checkMountedWorkdir, mountedVolumes, type ImageWishes } from './places/place-rules.js';
+import { homesOf } from './places/user-account.js';
 import { NO_VOLUMES, volumeCapabilities } from '../../settings/volumes.js';
 import type { ContainerEngine, RegistryLogin, Unable } from '../../service-api/service-api.js';
 import {
@@ -51,6 +52,8 @@ export interface DockerRuntimeOptions extends ImageOptions, NetworkOptions, Volu
   readonly user?: string | null;
   /** SERVICE_WORKER_PIDS; absent or null: by the cores. */
   readonly pids?: number | null;
+  /** SERVICE_WORKER_CAPABILITIES; absent: none. */
+  readonly capabilities?: readonly string[];
   /** SERVICE_WORKER_MAX_GRACE_S; absent: the least that it may be. */
   readonly maxGraceSeconds?: number;
   /** SERVICE_WORKER_OCI_RUNTIME; absent or null: the default of the engine. */
@@ -201,27 +204,30 @@ export class DockerRuntime implements Runtime {
     let attached: Readable | null = null;
     let mounts: PreparedMounts | null = null;
     try {
-      const { pids = null, user = null, ociRuntime = null } = this.options;
-      const executed = user === null || user === NON_ROOT ? spec : { ...spec, user };
+      const { pids = null, user = null, ociRuntime = null, capabilities } = this.options;
+      const chosen = user === null || user === NON_ROOT ? spec : { ...spec, user };
       const features = await this.featuresOf(engine);
       const image = await this.places.find(engine, spec.image);
-      // To look into a container with mounts, the engine would mount them.
-      const isMounting = spec.mounts.length > 0 || image.volumes.length > 0;
+      // To look into a container with mounts, the engine would mount them; and it makes the working directory.
+      const looksFirst = spec.mounts.length > 0 || image.volumes.length > 0 || spec.workdir !== null;
       const withUnstarted = this.withUnstarted(engine, spec.image, image);
-      const workdir = isMounting
-        ? await this.places.check(spec, image, (task) => withUnstarted([], task))
-        : '/';
+      const inImage: WithContainer = (task) => withUnstarted([], task);
+      const workdir = looksFirst ? await this.places.check(spec, image, inImage) : null;
+      const account = await this.places.accountOf(chosen, image, inImage);
+      const executed = { ...chosen, env: { ...account, ...chosen.env } };
       mounts = await this.volumes.prepare(engine, executed, features);
-      const choices = { network, pids, ociRuntime, engine: features, mounts: mounts.settings };
+      const choices = { network, pids, ociRuntime, capabilities, engine: features, mounts: mounts.settings };
       const options = containerOptions(executed, this.options, choices);
       const said: string[] = [];
       const onWarnings = (words: readonly string[]): void => void said.push(...words);
       const container = (created = await createContainer(engine, options, timing.startMs, onWarnings));
       const warnings = await checkCreated(container, options, said, timing.callMs);
-      if (isMounting) await checkMountedWorkdir(workdir, spec.mounts, lookupIn(container, timing.callMs));
+      if (workdir !== null)
+        await checkMountedWorkdir(workdir.path, spec.mounts, lookupIn(container, timing.callMs));
       else await this.places.check(spec, image, (task) => task(container));
       if (user === NON_ROOT) await checkUser(container, timing.callMs);
-      await fillContainer(container, executed, timing);
+      const made = [...(workdir?.isNew === true ? [workdir.path] : []), ...homesOf(account)];
+      await fillContainer(container, executed, made, timing);
       attached = await attachOutput(container, timing.callMs);
       signal?.throwIfAborted();
       await withLimit(timing.startMs, 'start', (abortSignal) => container.start({ abortSignal }));

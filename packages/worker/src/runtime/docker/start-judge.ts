@@ -1,5 +1,6 @@
 import { SecretMask } from '../../secrets/secret-mask.js';
 import { MachineUnable, usesGpus, type ContainerSpec, type Runtime, type RuntimeLog } from '../runtime.js';
+import { fileHint } from '../file-hint.js';
 import { engineMessage } from './engine/docker-engine.js';
 import { faultOf, startVerdict } from './engine/engine-verdict.js';
 import { mayMeanGpus, wantsOtherDriver } from './engine/gpu-words.js';
@@ -20,12 +21,14 @@ interface StartFailure {
  */
 export async function judgeStart(
   error: unknown,
-  { runId, env, limits }: ContainerSpec,
+  { runId, env, limits, files, command }: ContainerSpec,
   { what, isProven, runtime, log }: StartFailure,
 ): Promise<null> {
   const words = engineMessage(error, SecretMask.of(env));
   log.warn({ run: runId, error: words }, `container not ${what}`);
-  const message = (reason: string): string => `The container could not be ${what}: ${reason}`;
+  const hint = fileHint(files, [...(command ?? []), words]);
+  const message = (reason: string): string =>
+    `The container could not be ${what}: ${reason}${hint === null ? '' : `. ${hint}`}`;
   if (usesGpus(limits) && mayMeanGpus(error) && !wantsOtherDriver(error)) {
     const problem = await gpuProblem(runtime, limits.gpuIds);
     if (problem !== null)

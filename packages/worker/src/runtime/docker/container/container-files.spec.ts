@@ -74,8 +74,8 @@ describe('files of a container', () => {
       engine.containers.clear();
       await endedWith({ user, files: [{ ...file, path: '/etc/job/a' }] });
       const files = await put();
-      const [, second] = engine.calls.filter(({ route }) => route.startsWith('PUT'));
-      assert.deepEqual(second?.query, { path: '/', noOverwriteDirNonDir: 'true' });
+      const last = engine.calls.findLast(({ route }) => route.startsWith('PUT'));
+      assert.deepEqual(last?.query, { path: '/', noOverwriteDirNonDir: 'true' });
       assert.deepEqual(
         files.map(({ pax, ...rest }) => ({
           ...rest,

@@ -1,40 +1,39 @@
-import { once } from 'node:events';
-import { basename, dirname } from 'node:path';
+import { dirname, posix } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
 import { jsonText } from '@longshore/common/json/json-text';
-import { extract, pack, type Header } from 'tar-stream';
-import { CONTAINER_FOLDER } from '../../container-places.js';
+import { pack, type Header } from 'tar-stream';
+import { CONTAINER_FOLDER, isWithin } from '../../container-places.js';
 import { scratchPaths } from './container-options.js';
 import type { ContainerTiming } from './docker.container.js';
 import { engineStatus, withLimit } from '../engine/docker-engine.js';
 import { lookUp } from '../places/look-up.js';
+import { onlyFile } from '../places/only-file.js';
 import { hasVolume } from '../places/place-rules.js';
 import { FilesError } from '../engine/engine-verdict.js';
 import { MAX_OUTPUT_BYTES, refusedOutputs, templateText } from '../../outputs.js';
 import type { ContainerSpec } from '../../runtime.js';
 
-/** Headers and padding of an archive of one file, in bytes at most. */
-const ARCHIVE_OVERHEAD = 64 * 1024;
-
 const PUT_TRIES = 3;
 
 /**
- * Puts the files of a run into a created container, and opens its empty folders. Repeats calls whose connection broke: they
+ * Puts the files of a run into a created container, and gives it its empty folders. Repeats calls whose connection broke: they
  * may be made twice.
+ * @param folders that are made for the run, besides those of its mounts
  * @throws FilesError when the engine refuses files or folders of the run
  */
 export async function fillContainer(
   container: Dockerode.Container,
   spec: ContainerSpec,
+  folders: readonly string[],
   { startMs, retryMs }: ContainerTiming,
 ): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
       await withLimit(startMs, 'archive', async (abortSignal) => {
         await putInputs(container, spec, abortSignal);
-        await openScratch(container, spec, abortSignal);
+        await giveFolders(container, spec, folders, abortSignal);
         await putFiles(container, spec, abortSignal);
       });
       return;
@@ -90,20 +89,27 @@ async function putFiles(
 
 /**
  * Gives the empty folders of a created container to the user of the run, or opens them to every user.
+ * @param made as for {@link fillContainer}
  * @throws FilesError when the image has something else at such a path
  */
-async function openScratch(
+async function giveFolders(
   container: Dockerode.Container,
   { mounts, user }: ContainerSpec,
+  made: readonly string[],
   abortSignal: AbortSignal,
 ): Promise<void> {
-  for (const path of scratchPaths(mounts)) {
+  const scratch = scratchPaths(mounts);
+  const give = async (path: string, outer: string): Promise<void> => {
     const archive = pack();
     const mode = user === null ? 0o1777 : 0o755;
-    archive.entry({ name: basename(path), type: 'directory', mode, ...ownerOf(user) });
+    archive.entry({ name: posix.relative(outer, path), type: 'directory', mode, ...ownerOf(user) });
     archive.finalize();
-    await put(container, archive, { path: dirname(path), abortSignal });
-  }
+    await put(container, archive, { path: outer, abortSignal });
+  };
+  for (const path of scratch) await give(path, dirname(path));
+  // Podman puts into what is mounted only what is put there by its own path.
+  for (const path of made)
+    await give(path, [CONTAINER_FOLDER, ...scratch].find((one) => isWithin(path, one)) ?? '/');
 }
 
 async function put(
@@ -146,44 +152,11 @@ export async function readOutputFile(
     if (engineStatus(error) !== 404) throw error;
     return noFile(container, abortSignal);
   }
-  return onlyFile(archive, maxBytes);
+  return onlyFile(archive, maxBytes, refusedOutputs);
 }
 
 /** The engine has the same status for a missing file and a missing container. */
 async function noFile(container: Dockerode.Container, abortSignal: AbortSignal): Promise<null> {
   await container.inspect({ abortSignal });
   return null;
-}
-
-/** Stops reading at anything but one regular file within the limit. */
-async function onlyFile(archive: AsyncIterable<unknown>, maxBytes: number): Promise<Buffer> {
-  const headers: Header[] = [];
-  const content: Buffer[] = [];
-  const entries = extract();
-  entries.on('entry', (header, body, next) => {
-    headers.push(header);
-    body.on('data', (bytes: Buffer) => content.push(bytes));
-    body.on('end', next);
-  });
-  // A broken archive: reported by `finished`, and again for every header after that.
-  entries.on('error', () => undefined);
-  const finished = once(entries, 'finish');
-  finished.catch(() => undefined);
-  const check = (length: number): void => {
-    if (headers.some(({ type }) => type !== 'file')) throw refusedOutputs('it is no regular file');
-    if (length > maxBytes + ARCHIVE_OVERHEAD || headers.some(({ size = 0 }) => size > maxBytes))
-      throw refusedOutputs(`it is larger than ${maxBytes} bytes`);
-  };
-  let length = 0;
-  for await (const bytes of archive) {
-    if (!Buffer.isBuffer(bytes)) continue;
-    length += bytes.length;
-    entries.write(bytes);
-    check(length);
-  }
-  entries.end();
-  await finished;
-  check(length);
-  if (headers.length !== 1) throw refusedOutputs('it is no regular file');
-  return Buffer.concat(content);
 }

@@ -65,19 +65,21 @@ interface EngineChoices {
   readonly pids: number | null;
   /** SERVICE_WORKER_OCI_RUNTIME; absent or null: the default of the engine. */
   readonly ociRuntime?: string | null;
+  /** SERVICE_WORKER_CAPABILITIES; absent: none. */
+  readonly capabilities?: readonly string[];
   /** The mounts of volumes. */
   readonly mounts: readonly Dockerode.MountSettings[];
 }
 
 /**
- * The body of the engine's create call for one attempt of a run. No capability, no new privileges, no engine socket and
+ * The body of the engine's create call for one attempt of a run. No capability but the operator's, no new privileges, no engine socket and
  * nothing of the host's files but the volumes that the run mounts. The engine keeps a log of limited size, if it can, from which
  * the worker continues when its attached connection breaks. A limit of memory or CPU below the engine's minimum becomes it.
  */
 export function containerOptions(
   spec: ContainerSpec,
   owner: WorkerIdentity,
-  { network, engine, pids, ociRuntime, mounts }: EngineChoices,
+  { network, engine, pids, ociRuntime, capabilities = [], mounts }: EngineChoices,
 ): Dockerode.ContainerCreateOptions {
   const Mounts = [...mounts, ...namelessVolumes(scratchPaths(spec.mounts)), ...ownVolume(spec)];
   return {
@@ -104,6 +106,7 @@ export function containerOptions(
     },
     HostConfig: {
       ...RESTRICTIONS,
+      ...(capabilities.length === 0 ? {} : { CapAdd: [...capabilities] }),
       ...runtimeOf(ociRuntime),
       PidsLimit: pids ?? pidsLimit(spec.limits, engine.cores),
       ...(engine.hasInit ? { Init: true } : {}),

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
 import { engineMessage, engineStatus, withLimit } from '../engine/docker-engine.js';
@@ -8,6 +9,8 @@ export const OWN_NETWORK = 'longshore';
 
 /** Device of this network on the engine's host. It keeps the engine from creating the network twice. */
 export const OWN_BRIDGE = 'longshore0';
+
+const MTU = 'com.docker.network.driver.mtu';
 
 const CONFLICT_TRIES = 50;
 const CONFLICT_PAUSE_MS = 100;
@@ -74,7 +77,9 @@ async function ensureNetwork(engine: Dockerode, network: NamedNetwork, limitMs: 
   }
 }
 
+/** As the operator has set up the engine's default network: with the same MTU, and with IPv6 if that has it. */
 async function createOwnNetwork(engine: Dockerode, limitMs: number): Promise<void> {
+  const { mtu, hasIpv6 } = await readDefaultNetwork(engine, limitMs);
   await withLimit(limitMs, 'network create', (abortSignal) =>
     engine.createNetwork({
       Name: OWN_NETWORK,
@@ -83,10 +88,40 @@ async function createOwnNetwork(engine: Dockerode, limitMs: number): Promise<voi
       Options: {
         'com.docker.network.bridge.enable_icc': 'false',
         'com.docker.network.bridge.name': OWN_BRIDGE,
+        ...(mtu === null ? {} : { [MTU]: mtu }),
       },
+      // Older engines have no addresses of their own for IPv6.
+      ...(hasIpv6 && {
+        EnableIPv6: true,
+        IPAM: { Driver: 'default', Config: [{ Subnet: privateSubnet() }] },
+      }),
       abortSignal,
     }),
   );
+}
+
+/** An engine without such a network has no say. */
+async function readDefaultNetwork(
+  engine: Dockerode,
+  limitMs: number,
+): Promise<{ readonly mtu: string | null; readonly hasIpv6: boolean }> {
+  try {
+    const found: unknown = await withLimit(limitMs, 'network inspect', () =>
+      engine.getNetwork('bridge').inspect(),
+    );
+    const { Options, EnableIPv6 }: { Options?: unknown; EnableIPv6?: unknown } = Object(found);
+    const mtu: unknown = Reflect.get(Object(Options), MTU);
+    return { mtu: typeof mtu === 'string' ? mtu : null, hasIpv6: EnableIPv6 === true };
+  } catch (error) {
+    if (engineStatus(error) === 404) return { mtu: null, hasIpv6: false };
+    throw error;
+  }
+}
+
+/** A random one of those that are free for local use (RFC 4193). */
+function privateSubnet(): string {
+  const id = randomBytes(5).toString('hex');
+  return `fd${id.slice(0, 2)}:${id.slice(2, 6)}:${id.slice(6)}::/64`;
 }
 
 async function hasNetwork(engine: Dockerode, name: string, limitMs: number): Promise<boolean> {

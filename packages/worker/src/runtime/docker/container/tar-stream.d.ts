@@ -16,7 +16,7 @@ declare module 'tar-stream' {
   }
 
   export interface Pack extends Readable {
-    entry(header: Header, content?: string): void;
+    entry(header: Header, content?: string | Buffer): void;
     finalize(): void;
   }
 

@@ -1,9 +1,26 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { open, type FileHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'vitest';
 import { openSubFolder, type SubFolder } from './sub-folder.js';
+
+/** Neither who runs the tests nor root. */
+const STRANGER = { uid: 54_321, gid: 54_321 };
+
+function refused(): Promise<void> {
+  return Promise.reject(Object.assign(new Error('no'), { code: 'EPERM' }));
+}
 
 const LINK = { name: 'RunFault', message: /is a link, no folder or too long$/ };
 
@@ -44,6 +61,56 @@ describe.skipIf(process.platform !== 'linux')('a folder within a volume', () => 
     const inodes = await Promise.all(Array.from({ length: 20 }, () => opened('x/y/z')));
     assert.equal(new Set(inodes).size, 1);
   });
+
+  it('is finished when an attempt has ended before it gave it away', async () => {
+    mkdirSync(join(root, 'a'));
+    chmodSync(join(root, 'a'), 0o1700);
+    const ino = await opened('a');
+    assert.deepEqual([ino, modeOf('a')], [statSync(join(root, 'a')).ino, '1777']);
+  });
+
+  for (const [title, chown] of [
+    ['refused', refused],
+    ['ignored', () => Promise.resolve()],
+  ] as const)
+    it(`is open to everybody when its file system has ${title} the new owner`, async () => {
+      await withHandles({ chown }, () => opened('a/b', { owner: STRANGER }));
+      assert.deepEqual([modeOf('a'), modeOf('a/b')], ['1777', '1777']);
+    });
+
+  it('is not left behind when its file system sets neither owner nor mode, and the next attempt fails as well', async () => {
+    await withHandles({ chown: refused, chmod: refused }, async () => {
+      for (let attempt = 1; attempt <= 2; attempt++) {
+        await assert.rejects(opened('a', { owner: STRANGER }), {
+          name: 'Error',
+          message:
+            "This worker cannot give the folder 'a' of the volume 'v' to the user of the run: its file system sets neither owner nor mode",
+        });
+        assert.deepEqual(readdirSync(root), []);
+      }
+    });
+  });
+
+  /** Replaces what open folders do, for the time of a task. */
+  async function withHandles(
+    methods: Partial<Pick<FileHandle, 'chown' | 'chmod'>>,
+    task: () => Promise<unknown>,
+  ): Promise<void> {
+    const folder = await open(root);
+    const shared: FileHandle = Object.getPrototypeOf(folder);
+    await folder.close();
+    const before = { chown: shared.chown, chmod: shared.chmod };
+    try {
+      Object.assign(shared, methods);
+      await task();
+    } finally {
+      Object.assign(shared, before);
+    }
+  }
+
+  function modeOf(path: string): string {
+    return (statSync(join(root, path)).mode & 0o7777).toString(8);
+  }
 
   it('is not created where the run only reads', async () => {
     await assert.rejects(opened('a/b', { mayCreate: false }), {

@@ -1,10 +1,14 @@
-import { mkdir, readdir, type FileHandle } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { lstat, mkdir, readdir, rmdir, type FileHandle } from 'node:fs/promises';
 import { openFolder, openInner, pathOf } from '../../open-folder.js';
 import { RunFault } from '../../runtime.js';
 import { errorCode } from '@longshore/common/errors';
 
-/** Of a new folder while nobody but the worker may use it. */
-const PRIVATE = 0o700;
+/**
+ * The mode of a new folder until it is given away: nobody but the worker may use it. It marks what an attempt that ended in between
+ * has left, which the next one finishes.
+ */
+const UNFINISHED = 0o1700;
 
 export interface FolderOwner {
   readonly uid: number;
@@ -54,16 +58,24 @@ export async function openSubFolder(wanted: SubFolder): Promise<FileHandle> {
 }
 
 async function openPart(folder: FileHandle, part: string, wanted: SubFolder): Promise<FileHandle> {
+  let isNew = false;
+  let inner: FileHandle;
   try {
-    return await openInner(folder, part);
+    inner = await openInner(folder, part);
   } catch (error) {
     if (errorCode(error) !== 'ENOENT' || !wanted.mayCreate) throw error;
+    isNew = await create(`${pathOf(folder)}/${part}`);
+    inner = await openInner(folder, part);
   }
-  const isNew = await create(`${pathOf(folder)}/${part}`);
-  const inner = await openInner(folder, part);
   try {
-    if (isNew) await give(inner, wanted.owner);
-    return inner;
+    if (!wanted.mayCreate || !(await isUnfinished(inner, folder, isNew))) return inner;
+    if (await give(inner, wanted.owner)) return inner;
+    // The next attempt must not find it.
+    await rmdir(`${pathOf(folder)}/${part}`);
+    const { volume, path } = wanted;
+    throw new MountFault(
+      `This worker cannot give the folder '${path}' of the volume '${volume}' to the user of the run: its file system sets neither owner nor mode`,
+    );
   } catch (error) {
     await inner.close();
     throw error;
@@ -73,7 +85,7 @@ async function openPart(folder: FileHandle, part: string, wanted: SubFolder): Pr
 /** @returns false: another one has created it meanwhile */
 async function create(path: string): Promise<boolean> {
   try {
-    await mkdir(path, PRIVATE);
+    await mkdir(path, UNFINISHED);
     return true;
   } catch (error) {
     if (errorCode(error) === 'EEXIST') return false;
@@ -81,16 +93,48 @@ async function create(path: string): Promise<boolean> {
   }
 }
 
-/** A program that can write into the volume may have put another folder in its place, which stays as it is. */
-async function give(folder: FileHandle, owner: FolderOwner | null): Promise<void> {
+/**
+ * Whether a worker has made the folder and not given it away yet. A program that can write into the volume may have put another
+ * folder in the place of a new one: that stays as it is.
+ */
+async function isUnfinished(folder: FileHandle, parent: FileHandle, isNew: boolean): Promise<boolean> {
   const { uid, mode } = await folder.stat();
-  const isOurs = uid === process.geteuid?.() && (mode & 0o777) === PRIVATE;
-  if (!isOurs || (await readdir(pathOf(folder))).length > 0) return;
-  await folder.chmod(owner === null ? 0o1777 : 0o755);
-  if (owner !== null) await folder.chown(owner.uid, owner.gid);
+  // File systems with modes of their own do not keep the mark.
+  if (!isNew && (mode & 0o7777) !== UNFINISHED) return false;
+  if ((await readdir(pathOf(folder))).length > 0) return false;
+  return uid === process.geteuid?.() || uid === (await ownerOfNew(parent));
+}
+
+/** The owner that the file system gives to what this worker makes: not the worker's user if it maps users. */
+async function ownerOfNew(parent: FileHandle): Promise<number> {
+  const path = `${pathOf(parent)}/.longshore-${randomUUID()}`;
+  await mkdir(path, 0o700);
+  try {
+    return (await lstat(path)).uid;
+  } finally {
+    await rmdir(path);
+  }
+}
+
+/** @returns whether the owner can write into it, or everybody; what the file system answers does not tell */
+async function give(folder: FileHandle, owner: FolderOwner | null): Promise<boolean> {
+  if (owner !== null) {
+    await folder.chown(owner.uid, owner.gid).catch(ignoreRefusal);
+    await folder.chmod(0o755).catch(ignoreRefusal);
+    const { uid, gid, mode } = await folder.stat();
+    if (uid === owner.uid && gid === owner.gid && (mode & 0o700) === 0o700) return true;
+  }
+  await folder.chmod(0o1777).catch(ignoreRefusal);
+  return ((await folder.stat()).mode & 0o777) === 0o777;
+}
+
+function ignoreRefusal(error: unknown): void {
+  if (!['EPERM', 'EACCES', 'EINVAL', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(errorCode(error) ?? ''))
+    throw error;
 }
 
 function faultOf(error: unknown, { volume, path }: SubFolder): Error {
+  if (error instanceof MountFault) return error;
   const folder = `the folder '${path}' of the volume '${volume}'`;
   switch (errorCode(error)) {
     case 'ENOENT':

@@ -90,7 +90,7 @@ export class VolumeMounts {
    */
   async prepare(
     engine: Dockerode,
-    { runId, mounts, user }: Pick<ContainerSpec, 'runId' | 'mounts' | 'user'>,
+    { runId, mounts, user, workdir }: Pick<ContainerSpec, 'runId' | 'mounts' | 'user' | 'workdir'>,
     features: EngineFeatures,
   ): Promise<PreparedMounts> {
     const owner = ownerIn(features, user);
@@ -100,8 +100,13 @@ export class VolumeMounts {
     };
     try {
       for (const mount of mounts) {
-        if (mount.volume !== undefined)
-          mounted.push(await this.mount(engine, mount.volume, mount, { owner, features }));
+        if (mount.volume === undefined) continue;
+        mounted.push(await this.mount(engine, mount.volume, mount, { owner, features }));
+        if (workdir !== null && workdir.startsWith(`${mount.path}/`))
+          await this.makeFolder(engine, mount.volume, mount, {
+            owner,
+            inner: workdir.slice(mount.path.length + 1),
+          });
       }
     } catch (error) {
       await close();
@@ -133,6 +138,20 @@ export class VolumeMounts {
     const folder = await openSubFolder({ volume: name, root, path, mayCreate: !isReadOnly, owner });
     const source = sharedPath(folder);
     return { name, source, folder, setting: { Target, ...openFolder(source, isReadOnly) } };
+  }
+
+  /** Makes a folder within a mount that may be missing: the engine would make it one of root. */
+  private async makeFolder(
+    engine: Dockerode,
+    name: string,
+    { read_only: isReadOnly = false, sub_path: path }: ContainerSpec['mounts'][number],
+    { owner, inner }: { readonly owner: FolderOwner | null; readonly inner: string },
+  ): Promise<void> {
+    const root = await this.rootOf(engine, name, offeredVolume(this.volumes, name, isReadOnly, MountFault));
+    if (isReadOnly || root === null || !this.isShared) return;
+    const whole = path === undefined ? inner : `${path}/${inner}`;
+    const folder = await openSubFolder({ volume: name, root, path: whole, mayCreate: true, owner });
+    await folder.close();
   }
 
   private faultOf(error: unknown, mounted: readonly MountedVolume[], run: string): MountFault | undefined {

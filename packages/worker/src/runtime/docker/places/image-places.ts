@@ -3,7 +3,8 @@ import { RunFault, type ContainerSpec } from '../../runtime.js';
 import { withLimit } from '../engine/docker-engine.js';
 import type { Found, Lookup } from './follow.js';
 import { lookupIn } from './look-up.js';
-import { checkPlaces, type ImageWishes } from './place-rules.js';
+import { checkPlaces, type ImageWishes, type WorkingDirectory } from './place-rules.js';
+import { accountVariables, readAccount, type Account } from './user-account.js';
 
 /** How many images, and paths of each, are remembered. */
 const MAX_IMAGES = 100;
@@ -17,10 +18,14 @@ const MAX_LENGTH = 4_095;
 export interface KnownImage extends ImageWishes {
   /** What is at its paths, as far as they were looked up. */
   readonly paths: Map<string, Found>;
+  /** Names of its variables. */
+  readonly variables: ReadonlySet<string>;
+  /** What it says of users, by their numbers, as far as they were looked up. */
+  readonly accounts: Map<number, Account>;
 }
 
 /** Gives a container of the image, in which nothing is mounted, to a task. */
-type WithContainer = (task: (container: Dockerode.Container) => Promise<string>) => Promise<string>;
+export type WithContainer = <T>(task: (container: Dockerode.Container) => Promise<T>) => Promise<T>;
 
 /** Looks into images before containers of them are filled and started, once for each path of an image. */
 export class ImagePlaces {
@@ -36,17 +41,37 @@ export class ImagePlaces {
     const { Id, Config } = await withLimit(this.limits.callMs, 'image inspect', () =>
       engine.getImage(image).inspect(),
     );
-    const { Volumes, WorkingDir }: { Volumes?: unknown; WorkingDir?: unknown } = Object(Config);
+    const { Volumes, WorkingDir, Env }: Record<string, unknown> = Object(Config);
     const volumes = Object.keys(Object(Volumes));
     const workdir = typeof WorkingDir === 'string' ? WorkingDir : '';
     if (volumes.length > MAX_VOLUMES || [...volumes, workdir].some(({ length }) => length > MAX_LENGTH))
       throw new RunFault('The image has too many volumes (VOLUME), or too long a path in VOLUME or WORKDIR');
-    return this.remember(Id, this.images.get(Id) ?? { volumes, workdir, paths: new Map() });
+    const pairs = Array.isArray(Env) ? Env.map(String) : [];
+    const variables = new Set(pairs.map((pair) => pair.split('=', 1).join()));
+    const fresh = { volumes, workdir, variables, paths: new Map(), accounts: new Map() };
+    return this.remember(Id, this.images.get(Id) ?? fresh);
+  }
+
+  /**
+   * The variables that a container gets for a user other than root whom its image may not know: HOME, USER, LOGNAME.
+   * @param open is called only when the user is not known yet
+   * @throws Error of the engine
+   */
+  async accountOf(
+    { user, env }: Pick<ContainerSpec, 'user' | 'env'>,
+    { accounts, variables }: KnownImage,
+    open: WithContainer,
+  ): Promise<Readonly<Record<string, string>>> {
+    const uid = Number.parseInt(user ?? '0', 10);
+    if (uid === 0) return {};
+    const account = accounts.get(uid) ?? (await open((container) => this.lookUpAccount(container, uid)));
+    if (accounts.size >= MAX_PATHS) accounts.clear();
+    accounts.set(uid, account);
+    return accountVariables(uid, account, (name) => Object.hasOwn(env, name) || variables.has(name));
   }
 
   /**
    * @param open is called only when something is not known yet
-   * @returns the working directory, without links of the image
    * @throws RunFault when something may not be where it is wanted
    * @throws Error of the engine
    */
@@ -54,7 +79,7 @@ export class ImagePlaces {
     wanted: Pick<ContainerSpec, 'mounts' | 'files' | 'workdir'>,
     image: KnownImage,
     open: WithContainer,
-  ): Promise<string> {
+  ): Promise<WorkingDirectory> {
     try {
       return await checkPlaces(wanted, image, (path) => knownOf(image, path));
     } catch (error) {
@@ -67,7 +92,7 @@ export class ImagePlaces {
     container: Dockerode.Container,
     wanted: Pick<ContainerSpec, 'mounts' | 'files' | 'workdir'>,
     image: KnownImage,
-  ): Promise<string> {
+  ): Promise<WorkingDirectory> {
     const { callMs, startMs } = this.limits;
     const lookup = lookupIn(container, callMs);
     const found = new Map<string, Promise<Found>>();
@@ -84,6 +109,13 @@ export class ImagePlaces {
     if (image.paths.size + found.size > MAX_PATHS) image.paths.clear();
     if (found.size <= MAX_PATHS) for (const [path, asked] of found) image.paths.set(path, await asked);
     return workdir;
+  }
+
+  private lookUpAccount(container: Dockerode.Container, uid: number): Promise<Account> {
+    const { callMs, startMs } = this.limits;
+    return withLimit(startMs, 'archive', (signal) =>
+      readAccount(container, uid, lookupIn(container, callMs), signal),
+    );
   }
 
   private remember(id: string, image: KnownImage): KnownImage {

@@ -1,7 +1,7 @@
 import { posix } from 'node:path';
 import { CONTAINER_FOLDER, isWithin, placeProblem, SYSTEM_FOLDERS } from '../../container-places.js';
 import { RunFault, type ContainerSpec } from '../../runtime.js';
-import { follow, type Lookup } from './follow.js';
+import { follow, type Followed, type Lookup } from './follow.js';
 
 /** What an image asks an engine to put into its containers. */
 export interface ImageWishes {
@@ -9,6 +9,14 @@ export interface ImageWishes {
   readonly volumes: readonly string[];
   /** Path of WORKDIR; empty: none. */
   readonly workdir: string;
+}
+
+/** Where a container begins. */
+export interface WorkingDirectory {
+  /** Without links of the image. */
+  readonly path: string;
+  /** Whether it is made for the run. What a volume has is not known here. */
+  readonly isNew: boolean;
 }
 
 type Wanted = Pick<ContainerSpec, 'mounts' | 'files' | 'workdir'>;
@@ -48,20 +56,26 @@ const ENGINE_FILES = [
  * could lead to the system, to the worker's own folder, or into a volume, where another container exchanges folders and links
  * while the engine mounts.
  * @param lookup into the image, without anything mounted
- * @returns the working directory, without links of the image
  * @throws RunFault that names the path
  */
-export async function checkPlaces(wanted: Wanted, image: ImageWishes, lookup: Lookup): Promise<string> {
+export async function checkPlaces(
+  wanted: Wanted,
+  image: ImageWishes,
+  lookup: Lookup,
+): Promise<WorkingDirectory> {
   const { mounts, workdir } = wanted;
   const places = placesOf(wanted, image);
   for (const place of places) checkText(place, mounts);
   const directory = workdirPlace(workdir);
-  const [place] = await Promise.all([
+  const [begin, [found]] = await Promise.all([
     workdir ?? imageWorkdir(image, lookup),
-    ...[...OWN_PLACES, ...places, ...directory].map((one) => checkFound(one, lookup)),
+    Promise.all(directory.map((one) => checkFound(one, lookup))),
+    ...[...OWN_PLACES, ...places].map((one) => checkFound(one, lookup)),
     ...ENGINE_FILES.flatMap((file) => volumesOf(mounts).map((path) => checkApart(path, file, lookup))),
   ]);
-  return place;
+  const mount = mounts.find((one) => isWithin(begin, one.path));
+  const isMissing = mount === undefined ? found === 'missing' : begin !== mount.path && !hasVolume([mount]);
+  return { path: begin, isNew: workdir !== null && isMissing };
 }
 
 /**
@@ -120,11 +134,12 @@ function checkText(place: Place, mounts: Wanted['mounts']): void {
   if (outer !== undefined) throw refused(place, `it is in the mount '${outer}'`);
 }
 
-async function checkFound(place: Place, lookup: Lookup, where = 'image'): Promise<void> {
+async function checkFound(place: Place, lookup: Lookup, where = 'image'): Promise<Followed['kind']> {
   const { kind, link, place: end } = await follow(place.path, lookup);
   if (link !== null) throw refused(place, `'${link}' is a link in the ${where}`);
   if (kind !== 'missing' && kind !== place.kind)
     throw refused(place, `the ${where} has something else at '${end}'`);
+  return kind;
 }
 
 /** Links are usual in it, and harmless, since only the program goes there. */

@@ -1,0 +1,15 @@
+/** What every worker sets in the environment of a container itself: no run and no secret may. */
+export const WORKER_VARIABLES = [
+  'SERVICE_INPUT_PATH',
+  'SERVICE_OUTPUT_PATH',
+  'SERVICE_RUN_ID',
+  'SERVICE_RUN_ATTEMPT',
+  'SERVICE_CPU',
+  'SERVICE_RAM_MB',
+] as const;
+
+/** The name of an environment variable that a run may set: as Kubernetes takes them. */
+export const VARIABLE_NAME = {
+  pattern: new RegExp(`^(?!(?:${WORKER_VARIABLES.join('|')})$)[A-Za-z_.-][A-Za-z0-9_.-]*$`),
+  form: `letters, digits, "_", "-" and ".", not starting with a digit, and none of ${WORKER_VARIABLES.join(', ')}`,
+} as const;
