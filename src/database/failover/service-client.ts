@@ -2,13 +2,11 @@ import { callbackify } from 'node:util';
 import { Client, type ClientConfig } from 'pg';
 import { parseDatabaseUrl, type DatabaseUrl, type ServerAddress } from './database-url.js';
 import { readTimestampsOf } from '../sql/timestamps.js';
+import type { SessionSettings } from './session-settings.js';
 import { isDatabaseUnavailable } from './unavailable.js';
 
 /** Timeout of each server during a search, for the connection and for the answer, in milliseconds. */
 const SERVER_TIMEOUT_MS = 1_000;
-
-/** Settings of a session by name, in the units of `pg_settings`. */
-export type SessionSettings = Readonly<Record<string, string | number>>;
 
 /** The server is a standby, or accepts no writes. Its code counts as an unavailable database. */
 class ServerReadOnly extends Error {
@@ -35,10 +33,6 @@ export class DatabaseServers {
   /** URL for the driver; names the first server only. */
   get url(): string {
     return this.#parsed.url;
-  }
-
-  get needsWrites(): boolean {
-    return this.#parsed.needsWrites;
   }
 
   /** Whether a connection leads to a server that is no longer the one in use. */
@@ -180,17 +174,16 @@ export class ServiceClient extends Client {
 
   /** @throws ServerReadOnly */
   async #setUp(): Promise<void> {
-    const settings = Object.entries(this.#session).map(
-      ([name, value]) =>
-        `, set_config(${this.escapeLiteral(name)}, ${this.escapeLiteral(String(value))}, false)`,
-    );
     const { rows } = await super.query<{ is_standby: boolean; is_read_only: boolean }>(
-      `select pg_is_in_recovery() as is_standby, current_setting('transaction_read_only')::boolean as is_read_only${settings.join('')}`,
+      `select pg_is_in_recovery() as is_standby, current_setting('transaction_read_only')::boolean as is_read_only,
+              (select count(set_config(key, value, false))
+                 from json_each_text(${this.escapeLiteral(JSON.stringify(this.#session))})
+                where current_setting(key, true) is not null)`,
     );
     const [{ is_standby: isStandby, is_read_only: isReadOnly } = { is_standby: true, is_read_only: true }] =
       rows;
     if (isStandby) throw new ServerReadOnly('the server is a standby, which accepts no writes');
-    if (isReadOnly && this.#servers.needsWrites) throw new ServerReadOnly('the server is read-only');
+    if (isReadOnly) throw new ServerReadOnly('it is read-only: default_transaction_read_only is on');
   }
 }
 
