@@ -33,6 +33,7 @@ describe('settings', () => {
       logLevel: 'info',
       workerTimeout: 60,
       databaseUrl: undefined,
+      databaseUrlFile: undefined,
       dataDir: '.data',
       apiKeys: [],
       scheduler: 'direct',
@@ -244,7 +245,6 @@ describe('secrets among the settings', () => {
   for (const value of [
     'mysql://root:hunter2@h/db',
     'hunter2',
-    'postgres://',
     'postgres://me:hunter2@h:port/db',
     'postgres://me:hunter2@h/a b',
   ]) {

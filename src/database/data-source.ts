@@ -1,7 +1,7 @@
 import type { Logger, MigrationInterface } from 'typeorm';
 import { CircuitBreaker } from './failover/circuit-breaker.js';
 import { type ConnectionOptions, type PostgresOptions, OriginGate } from './failover/connection-options.js';
-import { DatabaseServers } from './failover/service-client.js';
+import { DatabaseServers, type DatabaseUrlSource } from './failover/database-servers.js';
 import { GuardedClient, GuardedPool } from './failover/guarded-connections.js';
 import { SESSION } from './failover/session-settings.js';
 
@@ -23,8 +23,8 @@ export interface SchemaClasses {
 }
 
 export interface DatabaseSettings extends SchemaClasses {
-  /** As {@link parseDatabaseUrl} reads it. */
-  readonly url: string;
+  /** As {@link parseDatabaseUrl} reads it. What reads it is asked before each connection. */
+  readonly url: DatabaseUrlSource;
   /** Maximum number of connections. */
   readonly poolSize: number;
   readonly applicationName: string;
@@ -47,7 +47,6 @@ export function dataSourceOptions(settings: DatabaseSettings): PostgresOptions {
   };
   return {
     type: 'postgres',
-    url: servers.url,
     applicationName: settings.applicationName,
     poolSize: settings.poolSize,
     entities: [...settings.entities],
