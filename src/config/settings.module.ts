@@ -15,7 +15,10 @@ export function loadSettings(argv: readonly string[], env: Readonly<NodeJS.Proce
   const reader = new SettingsReader(SETTING_KEYS, argv, env);
   const values = Object.fromEntries(SETTING_KEYS.map(({ field }) => [field, reader.value(field)]));
   const databaseUrlFile = secretFile(env, 'DATABASE_URL');
-  const settings = plainToInstance(Settings, { ...values, databaseUrlFile });
+  const settings = plainToInstance(Settings, {
+    ...values,
+    ...(databaseUrlFile !== undefined && { databaseUrlFile }),
+  });
   const errors = validateSync(settings);
   for (const { field } of SETTING_KEYS) {
     const error = errors.find(({ property }) => property === field);

@@ -102,7 +102,7 @@ export class Settings extends Budgets {
   readonly databaseUrl: string | undefined;
 
   /** Where `databaseUrl` was read from (DATABASE_URL_FILE), to be read again for each connection. */
-  readonly databaseUrlFile: string | undefined;
+  declare readonly databaseUrlFile?: string;
 
   @TextSetting(
     'SERVICE_DATA_DIR',
