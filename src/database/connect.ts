@@ -66,7 +66,6 @@ export async function connectDatabase(
 export function describeUrl(url: string): string {
   try {
     const parsed = parseDatabaseUrl(url);
-    const isSocket = ({ host }: ServerAddress): boolean => host.startsWith('/');
     const hosts = parsed.servers.filter((server) => !isSocket(server)).map(addressOf);
     const sockets = parsed.servers.filter(isSocket).map(({ host }) => ` (host ${host})`);
     const user = parsed.user === undefined ? '' : `${parsed.user}@`;
@@ -74,6 +73,10 @@ export function describeUrl(url: string): string {
   } catch {
     return '(its URL is malformed)';
   }
+}
+
+function isSocket({ host }: ServerAddress): boolean {
+  return host.startsWith('/');
 }
 
 function addressOf({ host, port }: ServerAddress): string {

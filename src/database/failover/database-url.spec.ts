@@ -18,6 +18,10 @@ function summary(url: string): string {
   return `${user} ${password} ${database} ${servers.map(({ host, port }) => `${host}|${port}`).join(' ')}`;
 }
 
+function query(text: string): () => unknown {
+  return () => parseDatabaseUrl(`postgres://u@h/d?${text}`);
+}
+
 describe('a database URL', () => {
   it('has every form that psql takes', () => {
     vi.stubEnv('PGHOST', 'from-variable');
@@ -63,7 +67,6 @@ describe('a database URL', () => {
 
   it('refuses unknown words of TLS, combinations that libpq refuses, and files that are missing or no certificate', () => {
     vi.stubEnv('HOME', folder);
-    const query = (text: string) => () => parseDatabaseUrl(`postgres://u@h/d?${text}`);
     for (const [text, reason] of [
       [
         'sslmode=verify_full',

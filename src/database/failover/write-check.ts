@@ -39,12 +39,7 @@ export class WriteCheck implements OnApplicationShutdown {
     breaker: CircuitBreaker,
     private readonly log: Log,
   ) {
-    breaker.on('refused', (error) => {
-      if (this.#stop.signal.aborted) return;
-      this.#trying ??= this.#scope
-        .runInAsyncScope(() => this.#untilTaken(error))
-        .finally(() => (this.#trying = undefined));
-    });
+    breaker.on('refused', (cause) => this.#begin(cause));
   }
 
   /** Whether the server has refused a write or a connection, and taken no write since. */
@@ -55,6 +50,13 @@ export class WriteCheck implements OnApplicationShutdown {
   async onApplicationShutdown(): Promise<void> {
     this.#stop.abort();
     await this.#trying;
+  }
+
+  #begin(cause: unknown): void {
+    if (this.#stop.signal.aborted) return;
+    this.#trying ??= this.#scope
+      .runInAsyncScope(() => this.#untilTaken(cause))
+      .finally(() => (this.#trying = undefined));
   }
 
   async #untilTaken(cause: unknown): Promise<void> {

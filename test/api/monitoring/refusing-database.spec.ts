@@ -50,7 +50,7 @@ describe('a database that answers but refuses', () => {
   });
   afterAll(async () => {
     await service.close();
-    await Promise.all(opened.map((source) => source.isInitialized && source.destroy()));
+    await Promise.all(opened.filter((source) => source.isInitialized).map((source) => source.destroy()));
     await administrator.end();
     await postgres.stop();
     await rm(directory, { recursive: true, force: true });

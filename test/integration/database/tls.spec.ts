@@ -29,45 +29,16 @@ class TlsServer {
     const [uid, gid] = await Promise.all(
       ['-u', '-g'].map(async (flag) => Number((await run('id', [flag, 'postgres'])).stdout)),
     );
+    const openssl = (line: string): Promise<unknown> => run('openssl', line.split(' '), { cwd: directory });
+    const newKey = 'req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes';
     for (const name of ['ca', 'other']) {
-      await run('openssl', [
-        ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'],
-        ...[
-          '-subj',
-          `/CN=${name}`,
-          '-keyout',
-          server.path(`${name}.key`),
-          '-out',
-          server.path(`${name}.crt`),
-        ],
-      ]);
+      await openssl(`${newKey} -x509 -days 2 -subj /CN=${name} -keyout ${name}.key -out ${name}.crt`);
     }
-    await run('openssl', [
-      ...['req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=localhost'],
-      ...['-keyout', server.path('server.key'), '-out', server.path('server.csr')],
-    ]);
+    await openssl(`${newKey} -subj /CN=localhost -keyout server.key -out server.csr`);
     await writeFile(server.path('names'), 'subjectAltName=DNS:localhost\n');
-    await run('openssl', [
-      ...[
-        'x509',
-        '-req',
-        '-in',
-        server.path('server.csr'),
-        '-CA',
-        server.path('ca.crt'),
-        '-CAkey',
-        server.path('ca.key'),
-      ],
-      ...[
-        '-CAcreateserial',
-        '-days',
-        '2',
-        '-extfile',
-        server.path('names'),
-        '-out',
-        server.path('server.crt'),
-      ],
-    ]);
+    await openssl(
+      'x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.crt',
+    );
     for (const name of ['server.key', 'server.crt']) await chown(server.path(name), uid ?? 0, gid ?? 0);
     await chmod(server.path('server.key'), 0o600);
     await chown(directory, uid ?? 0, gid ?? 0);
@@ -193,9 +164,11 @@ describe('the service and psql', skipFor(MISSING), () => {
   });
 
   it('compare the name of the server with verify-full alone', async () => {
-    const query = (mode: string): string =>
-      server.url('postgres', `sslmode=${mode}&sslrootcert=${server.path('ca.crt')}`, '127.0.0.1');
-    const results = await assertSame(['require', 'verify-ca', 'verify-full'].map(query));
+    const results = await assertSame(
+      ['require', 'verify-ca', 'verify-full'].map((mode) =>
+        server.url('postgres', `sslmode=${mode}&sslrootcert=${server.path('ca.crt')}`, '127.0.0.1'),
+      ),
+    );
     assert.deepEqual(Object.values(results), ['tls', 'tls', 'refused']);
   });
 

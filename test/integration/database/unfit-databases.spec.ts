@@ -64,7 +64,9 @@ class Administrator {
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.#opened.map((source) => source.isInitialized && source.destroy()));
+    await Promise.all(
+      this.#opened.filter((source) => source.isInitialized).map((source) => source.destroy()),
+    );
     for (const sql of this.#undo) await this.client.query(sql);
     await this.client.end();
   }
