@@ -86,10 +86,18 @@ describe('a database that answers but refuses', () => {
     await holder.query('begin');
     await holder.query('select 1');
     const { rows: own } = await holder.query<{ pid: number }>('select pg_backend_pid() as pid');
-    for (const size of [7_000, 10]) {
-      const fill = `select pg_notify('held', repeat('x', ${size}) || n) from generate_series(1, 20) n`;
-      while (await administratorOf('served', fill)) continue;
+    const filler = await session('served');
+    for (const [size, count] of [
+      [7_000, 10],
+      [7_000, 1],
+      [10, 100],
+      [10, 1],
+    ]) {
+      const fill = `select pg_notify('held', repeat('x', ${size}) || n) from generate_series(1, ${count}) n`;
+      const isTaken = (): Promise<boolean> => filler.query(fill).then(Boolean, () => false);
+      while (await isTaken()) continue;
     }
+    await filler.end();
     await assertRefused();
     assertHealth(await health(), { database: 'refusing' });
     const scrape = await Scrape.of(service.send);
@@ -166,6 +174,9 @@ describe('a database that answers but refuses', () => {
     url.username = 'after';
     await administrator.query(`alter role before nologin`);
     await execute(source, 'select pg_terminate_backend(pg_backend_pid())').catch(() => undefined);
-    assert.deepEqual(await rows(source, 'select current_user as role'), [{ role: 'after' }]);
+    // Until the pool has noticed the end of its connection.
+    const role = async (): Promise<unknown> =>
+      (await rows<{ role: string }>(source, 'select current_user as role').catch(() => []))[0]?.role;
+    await until(async () => (await role()) === 'after', 'the new role is in use');
   });
 });
