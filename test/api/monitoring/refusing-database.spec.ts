@@ -92,7 +92,7 @@ describe('a database that answers but refuses', () => {
       [7_000, 1],
       [10, 100],
       [10, 1],
-    ]) {
+    ] as const) {
       const fill = `select pg_notify('held', repeat('x', ${size}) || n) from generate_series(1, ${count}) n`;
       const isTaken = (): Promise<boolean> => filler.query(fill).then(Boolean, () => false);
       while (await isTaken()) continue;
