@@ -37,7 +37,7 @@ export async function dumpSchema(executor: SqlExecutor): Promise<string> {
        from pg_class c
       where c.relnamespace = 'public'::regnamespace
         and c.relkind in ('r', 'p')
-        and c.relname <> 'migrations'
+        and c.relname <> 'longshore_migrations'
       order by c.relname`,
   );
   return relations.map(describe).join('\n');

@@ -67,7 +67,7 @@ async function open(): Promise<CliDataSource> {
   const cleanup = new CleanupStack();
   const url = await openDatabaseServer({ settings, log }, cleanup);
   const options = dataSourceOptions({
-    url: url(),
+    url,
     poolSize: 2,
     applicationName: 'longshore migrations',
     entities: [...ENTITIES, ...entities],

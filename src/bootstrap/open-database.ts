@@ -2,7 +2,9 @@ import type { DataSource } from 'typeorm';
 import { MIGRATIONS } from '../../migrations/all.js';
 import { connectDatabase } from '../database/connect.js';
 import { checkSessions } from '../database/failover/check-sessions.js';
+import type { DatabaseUrlSource } from '../database/failover/database-servers.js';
 import type { SchemaClasses } from '../database/data-source.js';
+import { readSecret } from '@longshore/common/settings/secret-file';
 import { startEmbeddedPostgres } from '@longshore/embedded-postgres';
 import { ENTITIES } from '../database/entities/all.js';
 import { migrate } from '../database/migrate.js';
@@ -46,13 +48,16 @@ const NO_EXTENSIONS: SchemaClasses = { entities: [], migrations: [] };
 
 /**
  * Uses the server of DATABASE_URL, or starts the embedded one.
- * @returns the current URL; that of the embedded server may change when it is restarted
+ * @returns the current URL: the content of DATABASE_URL_FILE may change, that of the embedded server when it is restarted
  */
 export async function openDatabaseServer(
   { settings, log }: Pick<StartContext, 'settings' | 'log'>,
   cleanup: CleanupStack,
 ): Promise<() => string> {
-  const { databaseUrl } = settings;
+  const { databaseUrl, databaseUrlFile } = settings;
+  if (databaseUrlFile !== undefined) {
+    return () => readSecret({ DATABASE_URL_FILE: databaseUrlFile }, 'DATABASE_URL') ?? '';
+  }
   if (databaseUrl !== undefined) return () => databaseUrl;
   const connections = (settings.workers + 1) * (settings.dbPoolSize + EXTRA_CONNECTIONS);
   const postgres = await startEmbeddedPostgres({
@@ -69,7 +74,7 @@ export async function openDatabaseServer(
  * @throws DatabaseConnectError, or the reason of `stop`
  */
 export async function openDatabase(
-  url: string,
+  url: DatabaseUrlSource,
   { settings, log, stop }: StartContext,
   cleanup: CleanupStack,
   { entities, migrations }: SchemaClasses = NO_EXTENSIONS,

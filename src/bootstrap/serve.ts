@@ -53,7 +53,7 @@ export function serve(context: StartContext, primary?: PrimaryLink): Promise<Run
     if (tracing !== null) cleanup.add(() => tracing.close());
     const databaseUrl = await openDatabaseServer(context, cleanup);
     stop.throwIfAborted();
-    const dataSource = await openDatabase(databaseUrl(), context, cleanup, extensions);
+    const dataSource = await openDatabase(databaseUrl, context, cleanup, extensions);
     if (!primary) await prepareDatabase(dataSource, log, reservation, extensions);
     stop.throwIfAborted();
     return extensions.explain(async () => {

@@ -3,6 +3,7 @@ import { ConfigModule, registerAs } from '@nestjs/config';
 import { plainToInstance } from 'class-transformer';
 import { validateSync } from 'class-validator';
 import { parseEnvFile } from '@longshore/common/settings/env-file';
+import { secretFile } from '@longshore/common/settings/secret-file';
 import { SettingsReader } from '@longshore/common/settings/settings-reader';
 import { SETTING_KEYS, Settings } from './settings.js';
 
@@ -13,11 +14,16 @@ import { SETTING_KEYS, Settings } from './settings.js';
 export function loadSettings(argv: readonly string[], env: Readonly<NodeJS.ProcessEnv>): Settings {
   const reader = new SettingsReader(SETTING_KEYS, argv, env);
   const values = Object.fromEntries(SETTING_KEYS.map(({ field }) => [field, reader.value(field)]));
-  const settings = plainToInstance(Settings, values);
+  const databaseUrlFile = secretFile(env, 'DATABASE_URL');
+  const settings = plainToInstance(Settings, {
+    ...values,
+    ...(databaseUrlFile !== undefined && { databaseUrlFile }),
+  });
   const errors = validateSync(settings);
   for (const { field } of SETTING_KEYS) {
     const error = errors.find(({ property }) => property === field);
-    if (error !== undefined) reader.refuse(field, error.constraints?.['hasKeys']);
+    if (error !== undefined)
+      reader.refuse(field, error.constraints?.['hasKeys'] ?? error.constraints?.['isDatabaseUrl']);
   }
   reader.throwIfRefused();
   return Object.freeze(settings);

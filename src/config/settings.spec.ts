@@ -1,5 +1,8 @@
 import 'reflect-metadata';
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, it } from 'vitest';
 import { SettingsError } from '@longshore/common/settings/setting';
 import { Budgets } from './budgets.js';
@@ -244,7 +247,6 @@ describe('secrets among the settings', () => {
   for (const value of [
     'mysql://root:hunter2@h/db',
     'hunter2',
-    'postgres://',
     'postgres://me:hunter2@h:port/db',
     'postgres://me:hunter2@h/a b',
   ]) {
@@ -254,6 +256,41 @@ describe('secrets among the settings', () => {
       assert.match(problemsOf([], { DATABASE_URL: value }).join('\n'), refusal);
     });
   }
+
+  it('are read from the files that NAME_FILE names, and refused when that is not clear', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'settings-'));
+    const file = (name: string, content: string): string => {
+      writeFileSync(join(folder, name), content);
+      return join(folder, name);
+    };
+    const url = file('url', 'postgres://me:hunter2@h/d\n');
+    const keys = file('keys', 'admin:a-key-of-twenty-letters\n');
+    const settings = loadSettings([], {
+      DATABASE_URL_FILE: url,
+      SERVICE_API_KEYS_FILE: keys,
+      SERVICE_SECRETS_KEY_FILE: file('secrets', `${Buffer.alloc(32).toString('base64')}\n`),
+    });
+    assert.equal(settings.databaseUrl, 'postgres://me:hunter2@h/d');
+    assert.equal(settings.databaseUrlFile, url);
+    assert.deepEqual(settings.apiKeys, [{ scope: 'admin', key: 'a-key-of-twenty-letters' }]);
+    assert.equal(settings.secretsKeys.length, 1);
+    assert.deepEqual(
+      problemsOf([], {
+        DATABASE_URL: 'postgres://me@h/d',
+        DATABASE_URL_FILE: url,
+        SERVICE_API_KEYS_FILE: join(folder, 'missing'),
+        SERVICE_SECRETS_KEY_FILE: file('empty', '\n'),
+        SERVICE_PORT_FILE: url,
+      }).toSorted(),
+      [
+        'DATABASE_URL and DATABASE_URL_FILE are set; unset one of them',
+        'SERVICE_PORT_FILE is not read, because SERVICE_PORT is no secret; set SERVICE_PORT',
+        `the file ${join(folder, 'empty')} of SERVICE_SECRETS_KEY_FILE is empty`,
+        `the file ${join(folder, 'missing')} of SERVICE_API_KEYS_FILE cannot be read: ENOENT`,
+      ],
+    );
+    rmSync(folder, { recursive: true });
+  });
 
   it('accept both spellings of the database URL scheme', () => {
     for (const url of ['postgres://u:p@h:1/d', 'postgresql://u:p@h1,h2/d']) {

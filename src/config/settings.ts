@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { Transform } from 'class-transformer';
-import { IsIn, IsOptional, IsString, Matches, ValidateBy } from 'class-validator';
+import { IsIn, IsOptional, IsString, ValidateBy } from 'class-validator';
+import { errorText } from '@longshore/common/errors';
 import { parseDatabaseUrl } from '../database/failover/database-url.js';
 import { Budgets } from './budgets.js';
 import {
@@ -19,12 +20,13 @@ import {
   parseSecretsKeys,
 } from './key-settings.js';
 
-function isDatabaseUrl(url: unknown): boolean {
+/** Why a text is no URL of a database; never shows it. */
+function faultOfDatabaseUrl(url: unknown): string | undefined {
   try {
     parseDatabaseUrl(String(url));
-    return true;
-  } catch {
-    return false;
+    return undefined;
+  } catch (error) {
+    return errorText(error);
   }
 }
 
@@ -89,10 +91,18 @@ export class Settings extends Budgets {
     },
     IsOptional(),
     IsString(),
-    Matches(/^postgres(?:ql)?:\/\/[^\s\p{Cc}]+$/u),
-    ValidateBy({ name: 'isDatabaseUrl', validator: { validate: isDatabaseUrl } }),
+    ValidateBy({
+      name: 'isDatabaseUrl',
+      validator: {
+        validate: (url) => faultOfDatabaseUrl(url) === undefined,
+        defaultMessage: (context) => faultOfDatabaseUrl(context?.value) ?? '',
+      },
+    }),
   )
   readonly databaseUrl: string | undefined;
+
+  /** Where `databaseUrl` was read from (DATABASE_URL_FILE), to be read again for each connection. */
+  declare readonly databaseUrlFile?: string;
 
   @TextSetting(
     'SERVICE_DATA_DIR',

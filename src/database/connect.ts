@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions, type DatabaseSettings } from './data-source.js';
-import { parseDatabaseUrl } from './failover/database-url.js';
-import { codeOf, isDatabaseUnavailable } from './failover/unavailable.js';
+import { currentUrl } from './failover/database-servers.js';
+import { DEFAULT_PORT, parseDatabaseUrl, type ServerAddress } from './failover/database-url.js';
+import { codeOf, isTransient } from './failover/unavailable.js';
 import { errorText } from '@longshore/common/errors';
 
 const FIRST_PAUSE_MS = 100;
@@ -45,13 +46,14 @@ export async function connectDatabase(
       // Closes the pool if it was opened.
       await dataSource?.driver.disconnect().catch(() => undefined);
     }
-    const reason = withoutPassword(reasonOf(failure), settings.url);
-    const isTransient = isDatabaseUnavailable(failure);
-    if (!isTransient || Date.now() + pause > deadline) {
-      const within = isTransient ? ` within ${timeoutMs / 1000} s` : '';
+    const url = currentUrl(settings.url);
+    const reason = withoutPassword(reasonOf(failure), url);
+    const isPassing = isTransient(failure);
+    if (!isPassing || Date.now() + pause > deadline) {
+      const within = isPassing ? ` within ${timeoutMs / 1000} s` : '';
       // Without a cause: such errors contain the URL.
       throw new DatabaseConnectError(
-        `Cannot connect to the database ${describeUrl(settings.url)}${within}: ${reason}`,
+        `Cannot connect to the database ${describeUrl(url)}${within}: ${reason}`,
         codeOf(failure),
       );
     }
@@ -64,15 +66,22 @@ export async function connectDatabase(
 export function describeUrl(url: string): string {
   try {
     const parsed = parseDatabaseUrl(url);
-    const { protocol, username, host, pathname, searchParams } = new URL(parsed.url);
-    const hosts = parsed.servers.map((server) => `${server.host}:${server.port}`).join();
-    const user = username === '' ? '' : `${username}@`;
-    if (hosts !== '') return `${protocol}//${user}${hosts}${pathname}`;
-    const socket = searchParams.get('host');
-    return `${protocol}//${user}${host}${pathname}${socket === null ? '' : ` (host ${socket})`}`;
+    const hosts = parsed.servers.filter((server) => !isSocket(server)).map(addressOf);
+    const sockets = parsed.servers.filter(isSocket).map(({ host }) => ` (host ${host})`);
+    const user = parsed.user === undefined ? '' : `${parsed.user}@`;
+    return `postgres://${user}${hosts.join()}/${parsed.database ?? ''}${sockets.join('')}`;
   } catch {
     return '(its URL is malformed)';
   }
+}
+
+function isSocket({ host }: ServerAddress): boolean {
+  return host.startsWith('/');
+}
+
+function addressOf({ host, port }: ServerAddress): string {
+  const name = host.includes(':') ? `[${host}]` : host;
+  return port === DEFAULT_PORT ? name : `${name}:${port}`;
 }
 
 function reasonOf(error: unknown): string {

@@ -1,21 +1,18 @@
 import type { Logger, MigrationInterface } from 'typeorm';
 import { CircuitBreaker } from './failover/circuit-breaker.js';
 import { type ConnectionOptions, type PostgresOptions, OriginGate } from './failover/connection-options.js';
-import { DatabaseServers } from './failover/service-client.js';
+import { DatabaseServers, type DatabaseUrlSource } from './failover/database-servers.js';
 import { GuardedClient, GuardedPool } from './failover/guarded-connections.js';
+import { SESSION } from './failover/session-settings.js';
 
-/** In milliseconds, like all timeouts here. */
-const STATEMENT_TIMEOUT_MS = 15_000;
-
-const LOCK_TIMEOUT_MS = 3_000;
-
-/** Client-side timeout of a statement, for a silent network. Longer than the server's own timeout. */
+/** Client-side timeout of a statement, for a silent network, in milliseconds. Longer than the server's own timeout. */
 const QUERY_TIMEOUT_MS = 20_000;
 
-const IDLE_IN_TRANSACTION_TIMEOUT_MS = 60_000;
-
-/** Timeout of a connection, new or from the pool: requests behind an exhausted pool are rejected. */
+/** Timeout of a connection, new or from the pool: requests behind an exhausted pool are rejected. In milliseconds. */
 const CONNECT_TIMEOUT_MS = 3_000;
+
+/** Where TypeORM notes the migrations that were run. Other programs use its default, `migrations`. */
+export const MIGRATIONS_TABLE = 'longshore_migrations';
 
 export type EntityClass = new () => object;
 export type MigrationClass = new () => MigrationInterface;
@@ -26,8 +23,8 @@ export interface SchemaClasses {
 }
 
 export interface DatabaseSettings extends SchemaClasses {
-  /** As {@link parseDatabaseUrl} reads it. */
-  readonly url: string;
+  /** As {@link parseDatabaseUrl} reads it. What reads it is asked before each connection. */
+  readonly url: DatabaseUrlSource;
   /** Maximum number of connections. */
   readonly poolSize: number;
   readonly applicationName: string;
@@ -46,19 +43,15 @@ export function dataSourceOptions(settings: DatabaseSettings): PostgresOptions {
     servers,
     circuitBreaker: new CircuitBreaker(servers),
     originGate: new OriginGate(),
-    session: {
-      statement_timeout: STATEMENT_TIMEOUT_MS,
-      lock_timeout: LOCK_TIMEOUT_MS,
-      idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
-    },
+    session: SESSION,
   };
   return {
     type: 'postgres',
-    url: servers.url,
     applicationName: settings.applicationName,
     poolSize: settings.poolSize,
     entities: [...settings.entities],
     migrations: [...settings.migrations],
+    migrationsTableName: MIGRATIONS_TABLE,
     migrationsRun: false,
     migrationsTransactionMode: 'each',
     synchronize: false,

@@ -1,9 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { DataSource } from 'typeorm';
+import { SharedReading } from '../common/metrics/shared-reading.js';
 import { CircuitBreaker } from './failover/circuit-breaker.js';
 import { JournalDataSource } from './failover/reserved-connection.js';
-import { poolOf } from './sql/sql.js';
+import { WriteCheck } from './failover/write-check.js';
+import { poolOf, rows } from './sql/sql.js';
 
 export type PoolName = 'main' | 'journal' | 'heartbeats';
 
@@ -12,7 +14,13 @@ export type PoolName = 'main' | 'journal' | 'heartbeats';
 export class DatabaseMetrics {
   readonly #pools = new Map<PoolName, DataSource>();
 
-  constructor(registry: Registry, breaker: CircuitBreaker, main: DataSource, journal: JournalDataSource) {
+  constructor(
+    registry: Registry,
+    breaker: CircuitBreaker,
+    writes: WriteCheck,
+    main: DataSource,
+    journal: JournalDataSource,
+  ) {
     const registers = [registry];
     this.#pools.set('main', main).set('journal', journal.dataSource);
     const size: Gauge<'pool'> = new Gauge({
@@ -46,6 +54,28 @@ export class DatabaseMetrics {
       registers,
       aggregator: 'max',
       collect: () => unreachable.set(breaker.error ? 1 : 0),
+    });
+    const refused: Gauge = new Gauge({
+      name: 'longshore_database_refusing',
+      help: 'Whether the database refuses writes or new connections: 1 or 0',
+      registers,
+      aggregator: 'max',
+      collect: () => refused.set(writes.isRefused ? 1 : 0),
+    });
+    const queue = new SharedReading(async () => {
+      const [row] = await rows<{ usage: number }>(main, 'select pg_notification_queue_usage() as usage');
+      return row?.usage ?? null;
+    });
+    const usage: Gauge = new Gauge({
+      name: 'longshore_database_notification_queue_usage',
+      help: 'Share of the queue of notifications that is in use, from 0 to 1: at 1 nothing can be written',
+      registers,
+      aggregator: 'max',
+      collect: async () => {
+        const share = await queue.get();
+        if (share === null) usage.reset();
+        else usage.set(share);
+      },
     });
     const outages = new Counter({
       name: 'longshore_database_outages_total',

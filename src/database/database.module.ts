@@ -9,6 +9,7 @@ import { CommitNotices } from './notices/commit-notices.js';
 import { readOptions } from './failover/connection-options.js';
 import { PromotionCheck } from './failover/promotion-check.js';
 import { JournalDataSource } from './failover/reserved-connection.js';
+import { WriteCheck } from './failover/write-check.js';
 
 export class UnknownEntities extends Error {
   constructor(names: readonly string[]) {
@@ -72,10 +73,18 @@ export class DatabaseModule {
         CommitNotices,
         JournalDataSource,
         PromotionCheck,
+        WriteCheck,
         DatabaseMetrics,
         KnownEntitiesCheck,
       ],
-      exports: [CircuitBreaker, CommitNotices, JournalDataSource, PromotionCheck, DatabaseMetrics],
+      exports: [
+        CircuitBreaker,
+        CommitNotices,
+        JournalDataSource,
+        PromotionCheck,
+        WriteCheck,
+        DatabaseMetrics,
+      ],
     };
   }
 }

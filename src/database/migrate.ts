@@ -1,16 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import type { MigrationInterface, QueryRunner } from 'typeorm';
-import type { MigrationClass } from './data-source.js';
+import { MIGRATIONS_TABLE, type MigrationClass } from './data-source.js';
 import { readOptions, type PostgresOptions, OriginGate } from './failover/connection-options.js';
+import { SESSION } from './failover/session-settings.js';
 import { rows } from './sql/sql.js';
 import { isRetryable, isStatementGivenUp } from './failover/unavailable.js';
-import { errorText } from '@longshore/common/errors';
+import { MigrationFailed, type MigrationPlace } from './migration-failed.js';
 
 /** Advisory lock of the migrating process. */
 const MIGRATION_LOCK = '7161023518446744';
 
 const OLDEST_SERVER = 140_000;
+
 const POLL_MS = 100;
 
 /** Polls of the lock after which the migration that another process executes is read again. */
@@ -56,16 +58,6 @@ export interface OpenTransaction {
   readonly seconds: number | null;
 }
 
-/** A migration failed; those before it are applied. */
-class MigrationFailed extends Error {
-  override readonly name = 'MigrationFailed';
-
-  constructor(migration: string, reason: unknown) {
-    const text = errorText(reason);
-    super(`migration ${migration} failed, the schema is as it was before it: ${text}`, { cause: reason });
-  }
-}
-
 /**
  * Runs the pending migrations on two connections of its own, without a statement timeout. Several processes may call this
  * at once: one migrates, the others wait for it.
@@ -85,8 +77,8 @@ export async function migrate(dataSource: DataSource, options: MigrateOptions = 
   });
   await source.initialize();
   try {
-    await checkServerVersion(source);
-    return await underMigrationLock(source, options, () => runPending(source, options));
+    const place = await findPlace(source);
+    return await underMigrationLock(source, options, () => runPending(source, options, place));
   } finally {
     await source.destroy();
   }
@@ -100,7 +92,12 @@ export function withoutTimeouts(options: PostgresOptions): PostgresOptions {
       ...options.extra,
       query_timeout: 0,
       originGate: new OriginGate(),
-      session: { statement_timeout: 0, lock_timeout: TABLE_LOCK_MS, idle_in_transaction_session_timeout: 0 },
+      session: {
+        ...SESSION,
+        statement_timeout: 0,
+        lock_timeout: TABLE_LOCK_MS,
+        idle_in_transaction_session_timeout: 0,
+      },
     },
   };
 }
@@ -111,29 +108,44 @@ export function requireSupportedServer(number: number, version: string): void {
   throw new Error(`PostgreSQL 14 or newer is needed; the database server runs ${version}`);
 }
 
-async function checkServerVersion(source: DataSource): Promise<void> {
-  const [server] = await rows<{ number: number; version: string }>(
+async function findPlace(source: DataSource): Promise<MigrationPlace> {
+  const [place] = await rows<MigrationPlace>(
     source,
-    `select current_setting('server_version_num')::integer as number, current_setting('server_version') as version`,
+    `select current_setting('server_version_num')::integer as number, current_setting('server_version') as version,
+            current_database() as database, current_user as role, current_schema() as schema`,
   );
-  requireSupportedServer(server?.number ?? 0, server?.version ?? 'an unknown version');
+  if (place === undefined) throw new Error('the server does not say which it is');
+  requireSupportedServer(place.number, place.version);
+  return place;
 }
 
-async function runPending(source: DataSource, options: MigrateOptions): Promise<string[]> {
+async function runPending(
+  source: DataSource,
+  options: MigrateOptions,
+  place: MigrationPlace,
+): Promise<string[]> {
   const { timeoutMs = DEFAULT_TIMEOUT_MS, onBegin, onBlocked } = options;
   const deadline = Date.now() + timeoutMs;
   const pending = await findPending(source);
-  if (pending.length === 0) return [];
+  const [first] = pending;
+  if (first === undefined) return [];
   onBegin?.(pending);
-  for (const migration of source.migrations) announce(migration, options.onMigration);
+  const isFirstStart = pending.length === source.migrations.length && !(await hasMigrationsTable(source));
+  let migration = first;
+  for (const each of source.migrations) {
+    announce(each, (name) => {
+      migration = name;
+      options.onMigration?.(name);
+    });
+  }
   for (let pause = FIRST_RETRY_MS; ; pause = Math.min(pause * 2, LONGEST_RETRY_MS)) {
     try {
       await source.runMigrations({ transaction: 'each' });
       return pending;
     } catch (error) {
-      const [migration = 'unknown'] = await findPending(source);
       if (!(isStatementGivenUp(error) || isRetryable(error)) || Date.now() + pause > deadline) {
-        throw new MigrationFailed(migration, error);
+        if (isFirstStart && migration === first) await removeMigrationsTable(source);
+        throw new MigrationFailed(migration, error, place);
       }
       onBlocked?.({ migration, oldest: await findOldestTransaction(source) });
       await sleep(pause);
@@ -142,10 +154,10 @@ async function runPending(source: DataSource, options: MigrateOptions): Promise<
 }
 
 /** Reports the name of a migration whenever it is executed. TypeORM has no hook for it. */
-function announce(migration: MigrationInterface, onMigration: MigrateOptions['onMigration']): void {
+function announce(migration: MigrationInterface, onMigration: (name: string) => void): void {
   const up = migration.up.bind(migration);
   migration.up = (runner) => {
-    onMigration?.(nameOf(migration));
+    onMigration(nameOf(migration));
     return up(runner);
   };
 }
@@ -157,14 +169,29 @@ function nameOf({ name, constructor }: MigrationInterface): string {
 /** Names of the pending migrations, in order. */
 async function findPending(source: DataSource): Promise<string[]> {
   const names = source.migrations.map(nameOf);
-  const [table] = await rows<{ exists: boolean }>(
-    source,
-    `select to_regclass('migrations') is not null as exists`,
-  );
-  if (table?.exists !== true) return names;
-  const run = await rows<{ name: string }>(source, 'select name from migrations');
+  if (!(await hasMigrationsTable(source))) return names;
+  const run = await rows<{ name: string }>(source, `select name from ${MIGRATIONS_TABLE}`);
   const known = new Set(run.map(({ name }) => name));
   return names.filter((name) => !known.has(name));
+}
+
+/** Whether the schema in which tables are created has it; one of another schema of the search path is another program's. */
+async function hasMigrationsTable(source: DataSource): Promise<boolean> {
+  const found = await rows(
+    source,
+    `select 1
+       from pg_class
+      where relnamespace = (select oid from pg_namespace where nspname = current_schema())
+        and relname = $1`,
+    [MIGRATIONS_TABLE],
+  );
+  return found.length > 0;
+}
+
+/** Leaves nothing behind in a schema that turned out to belong to somebody else. TypeORM creates the table apart from the first migration. */
+async function removeMigrationsTable(source: DataSource): Promise<void> {
+  // The error of the migration is the one to report; an empty table of ours harms nobody.
+  await rows(source, `drop table if exists ${MIGRATIONS_TABLE}`).catch(() => undefined);
 }
 
 async function findOldestTransaction(source: DataSource): Promise<OpenTransaction | undefined> {
@@ -178,7 +205,7 @@ async function findOldestTransaction(source: DataSource): Promise<OpenTransactio
                 join pg_class c on c.oid = k.relation
                 join pg_database d on d.oid = k.database
                where d.datname = current_database()
-                 and c.relnamespace = (select relnamespace from pg_class where oid = to_regclass('migrations'))
+                 and c.relnamespace = (select oid from pg_namespace where nspname = current_schema())
                  and k.granted
                  and k.pid <> pg_backend_pid()
             ) l

@@ -25,14 +25,17 @@ export class HealthController {
   @Public()
   @ApiOkResponse({
     description: 'The service is ready.',
-    schema: { ...STRINGS, example: { status: 'ok', database: 'ok', journal: 'ok', reaper: 'ok' } },
+    schema: {
+      ...STRINGS,
+      example: { status: 'ok', database: 'ok', jobs: 'ok', journal: 'ok', reaper: 'ok' },
+    },
   })
   @ApiServiceUnavailableResponse({
     description: 'The service is not ready.',
     headers: RETRY_AFTER,
     schema: {
       ...STRINGS,
-      example: { status: 'unavailable', database: 'unreachable', journal: 'ok', reaper: 'ok' },
+      example: { status: 'unavailable', database: 'unreachable', jobs: 'ok', journal: 'ok', reaper: 'ok' },
     },
   })
   async getHealth(@Res({ passthrough: true }) response: Response): Promise<Record<string, string>> {

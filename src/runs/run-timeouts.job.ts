@@ -56,6 +56,7 @@ export class RunTimeoutsJob implements OnModuleInit, OnModuleDestroy {
 
   @ScheduledJob({
     name: RUN_TIMEOUTS,
+    isVital: true,
     description:
       'carries out timeouts, delayed starts, ends of back-offs and avoidances; also runs when the next one is due',
     everyMs: 5 * MINUTE,

@@ -26,7 +26,7 @@ describe('two processes on one database', () => {
   async function forgetEverything(): Promise<void> {
     const tables = await rows<{ name: string }>(
       database.dataSource,
-      `select tablename as name from pg_tables where schemaname = 'public' and tablename <> 'migrations'`,
+      `select tablename as name from pg_tables where schemaname = 'public' and tablename <> 'longshore_migrations'`,
     );
     // Far quicker than truncate while there is next to nothing in them.
     await database.dataSource.query(tables.map(({ name }) => `delete from "${name}"`).join(';'));

@@ -39,7 +39,9 @@ export function withExamples(command: Command, ...examples: string[]): Command {
 export async function openSession(flags: ConnectionFlags, context: CliContext): Promise<Session> {
   const { env } = context;
   // A broken login file must not fail a command that does not need it.
-  const isSaid = (flags.url ?? env['SERVICE_URL']) && (flags.key ?? env['SERVICE_API_KEY']);
+  const isSaid =
+    (flags.url ?? env['SERVICE_URL']) &&
+    (flags.key ?? (env['SERVICE_API_KEY'] || env['SERVICE_API_KEY_FILE']));
   const kept = isSaid ? undefined : await readLogin(env);
   return new Session(chooseConnection(flags, env, kept), context.output, context.stop());
 }

@@ -1,6 +1,7 @@
 import cluster from 'node:cluster';
 import { join } from 'node:path';
 import { abortable, CleanupStack } from '../cleanup-stack.js';
+import type { DatabaseUrlSource } from '../../database/failover/database-servers.js';
 import type { Extensions } from '../extensions/load-extensions.js';
 import {
   checkStrategy,
@@ -33,7 +34,7 @@ export function serveCluster(context: StartContext, argv: readonly string[]): Pr
     const port = await reservation.hold();
     const databaseUrl = await openDatabaseServer(context, cleanup);
     stop.throwIfAborted();
-    await prepare(databaseUrl(), context, reservation, extensions);
+    await prepare(databaseUrl, context, reservation, extensions);
     stop.throwIfAborted();
     cluster.schedulingPolicy = cluster.SCHED_RR;
     cluster.setupPrimary({
@@ -42,7 +43,10 @@ export function serveCluster(context: StartContext, argv: readonly string[]): Pr
       // JSON would turn NaN and Infinity into null.
       serialization: 'advanced',
     });
-    const processes = new ServerProcesses({ count: settings.workers, port, reservation, databaseUrl, log });
+    // They read the file themselves.
+    const environment = (): Record<string, string> =>
+      settings.databaseUrlFile === undefined ? { DATABASE_URL: databaseUrl() } : {};
+    const processes = new ServerProcesses({ count: settings.workers, port, reservation, environment, log });
     cleanup.add(() => processes.stop());
     const url = await abortable(processes.start(), stop);
     return { url, stop: () => cleanup.close() };
@@ -56,7 +60,7 @@ async function extensionsOf({ settings }: StartContext): Promise<Extensions | un
 }
 
 async function prepare(
-  url: string,
+  url: DatabaseUrlSource,
   context: StartContext,
   reservation: PortReservation,
   extensions?: Extensions,

@@ -48,12 +48,12 @@ export class ServerProcess extends EventEmitter<ProcessMessages> implements Coun
 
   /**
    * Forks the process.
-   * @param databaseUrl its DATABASE_URL
+   * @param environment variables that differ from those of this process
    * @throws the system's error when it cannot be started
    */
-  constructor(databaseUrl: string) {
+  constructor(environment: Readonly<Record<string, string>>) {
     super();
-    const worker = cluster.fork({ [SERVER_PROCESS]: '1', DATABASE_URL: databaseUrl });
+    const worker = cluster.fork({ [SERVER_PROCESS]: '1', ...environment });
     this.#worker = worker;
     this.ended = this.#untilEnd(performance.now());
     worker.on('message', (message: unknown) => receive(this, message));

@@ -23,8 +23,8 @@ export interface ProcessesOptions {
   /** The port of all of them. */
   readonly port: number;
   readonly reservation: PortReservation;
-  /** The current URL of the database. */
-  readonly databaseUrl: () => string;
+  /** Variables of a process that differ from those of this one. */
+  readonly environment: () => Readonly<Record<string, string>>;
   readonly log: Log;
 }
 
@@ -90,7 +90,7 @@ export class ServerProcesses {
   async #runProcess(onReady: (url: string) => void): Promise<ProcessEnd> {
     let process: ServerProcess;
     try {
-      process = new ServerProcess(this.options.databaseUrl());
+      process = new ServerProcess(this.options.environment());
     } catch (error) {
       return unstartable(error);
     }

@@ -66,6 +66,9 @@ export class JobMetrics {
   }
 }
 
+/** Failed runs in succession after which a job counts as failing. */
+const FAULTS = 2;
+
 /** A job with its times. */
 export interface Job extends JobOptions {
   readonly everyMs: number;
@@ -120,6 +123,8 @@ interface Entry {
   /** Pause after the next failure. */
   retryMs: number;
   hasFailed: boolean;
+  /** Failures since the last success for another reason than an outage of the database. */
+  faults: number;
   running: Promise<void> | undefined;
 }
 
@@ -144,7 +149,7 @@ export class JobScheduler {
     if (this.#stop.signal.aborted) return;
     const dueAt = this.clock.now() + job.firstDelayMs;
     const retryMs = job.retry?.firstMs ?? 0;
-    const entry = { job, dueAt, retryMs, hasFailed: false, running: undefined };
+    const entry = { job, dueAt, retryMs, hasFailed: false, faults: 0, running: undefined };
     this.#setTimer(entry);
     this.#entries.set(job.name, entry);
     this.metrics.add(job.name);
@@ -161,6 +166,11 @@ export class JobScheduler {
     if (dueAt >= entry.dueAt) return;
     entry.dueAt = dueAt;
     if (!entry.running) this.#resetTimer(entry);
+  }
+
+  /** Whether a job that runs depend on fails again and again, for a reason of its own. */
+  get isFailing(): boolean {
+    return [...this.#entries.values()].some(({ job, faults }) => job.isVital === true && faults >= FAULTS);
   }
 
   /** Starts no further run. @returns when the runs in progress have finished their batch */
@@ -209,6 +219,7 @@ export class JobScheduler {
       if (entry.hasFailed) this.log.info(`scheduled job succeeds again: ${description}`, { job: name });
       if (items > 0) this.log[level](`scheduled job finished: ${description}`, { job: name, items });
       entry.hasFailed = false;
+      entry.faults = 0;
       entry.retryMs = retry?.firstMs ?? 0;
       if (items > 0 && againMs !== undefined) this.runWithin(name, againMs);
     } catch (error) {
@@ -222,11 +233,17 @@ export class JobScheduler {
   }
 
   /** An outage is logged once, not at every run. */
-  #logFailure({ job: { name, description }, hasFailed }: Entry, error: unknown): void {
+  #logFailure(entry: Entry, error: unknown): void {
+    const {
+      job: { name, description },
+      hasFailed,
+    } = entry;
     const message = `scheduled job failed, it will be repeated: ${description}`;
     const isTemporary =
       isDatabaseUnavailable(error) || (error instanceof DomainError && error.kind === 'unavailable');
-    if (!isTemporary) this.log.error(message, { job: name, error });
-    else if (!hasFailed) this.log.warn(message, { job: name, error });
+    if (!isTemporary) {
+      entry.faults += 1;
+      this.log.error(message, { job: name, error });
+    } else if (!hasFailed) this.log.warn(message, { job: name, error });
   }
 }

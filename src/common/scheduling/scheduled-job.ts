@@ -30,6 +30,8 @@ export interface JobOptions {
   readonly jitterMs?: number;
   /** Time between the start of the server and the first run. Default: the interval. */
   readonly firstDelayMs?: number;
+  /** Whether runs depend on it: the process is not healthy while it fails. Default: false. */
+  readonly isVital?: boolean;
   /** Log level of a run that processed something. Default: info. */
   readonly level?: 'debug' | 'info';
   /** Pause after a failed run: it doubles with each failure. Without it, the next regular run tries again. */

@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import type { DatabaseServers } from './service-client.js';
+import type { DatabaseServers } from './database-servers.js';
 import { AsyncResource } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
 import { OpenItems } from '@longshore/common/open-items';
 import type { Client } from 'pg';
-import { codeOf, DatabaseUnreachable, isDatabaseUnavailable } from './unavailable.js';
+import { codeOf, DatabaseUnreachable, isDatabaseUnavailable, isRefusal, isTransient } from './unavailable.js';
 
 /** The database did not answer a probe in time. */
 class ProbeTimeout extends Error {
@@ -56,6 +56,8 @@ interface CircuitBreakerEvents {
   open: [DatabaseUnreachable];
   /** The database is reachable again, after so many milliseconds. */
   close: [number];
+  /** The server answers, but refuses all writes or new connections. */
+  refused: [unknown];
 }
 
 /**
@@ -120,7 +122,10 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
     return (error) => {
       end();
       if (error === undefined) this.#answeredAt = performance.now();
-      else if (isDatabaseUnavailable(error)) void this.check();
+      else if (isDatabaseUnavailable(error)) {
+        void this.check();
+        if (isRefusal(error)) this.emit('refused', error);
+      }
     };
   }
 
@@ -166,7 +171,8 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
     // Another request was answered during the probe: the server is slow, not unreachable.
     if (failure instanceof ProbeTimeout && this.#answeredAt > started) return true;
     if (codeOf(failure) === TOO_MANY_CONNECTIONS) return this.#clients.size > 0;
-    if (isDatabaseUnavailable(failure)) this.#open(failure);
+    // Connections that are open still work where only new ones are refused.
+    if (isTransient(failure) || this.#clients.size === 0) this.#open(failure);
     return false;
   }
 
@@ -186,7 +192,7 @@ export class CircuitBreaker extends EventEmitter<CircuitBreakerEvents> {
     while (!signal.aborted) {
       await sleep(this.times.probePause, undefined, { signal }).catch(() => undefined);
       const failure = signal.aborted ? undefined : await probeDatabase(this.servers, this.times.probeTimeout);
-      if (!isDatabaseUnavailable(failure) || codeOf(failure) === TOO_MANY_CONNECTIONS) break;
+      if (failure === undefined || codeOf(failure) === TOO_MANY_CONNECTIONS) break;
     }
     this.#error = undefined;
     if (!signal.aborted) this.emit('close', Math.round(performance.now() - started));

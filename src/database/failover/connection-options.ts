@@ -1,6 +1,8 @@
 import type { DataSource, DataSourceOptions } from 'typeorm';
 import type { CircuitBreaker } from './circuit-breaker.js';
-import type { DatabaseServers, SessionSettings, ServiceClient } from './service-client.js';
+import type { DatabaseServers } from './database-servers.js';
+import type { ServiceClient } from './service-client.js';
+import type { SessionSettings } from './session-settings.js';
 
 /** What a data source and those derived from it share. The driver passes it to each pool and connection. */
 export interface ConnectionOptions {

@@ -1,7 +1,7 @@
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { readOptions, type OriginGate } from './connection-options.js';
-import type { SessionSettings } from './service-client.js';
+import type { SessionSettings } from './session-settings.js';
 
 interface ReservedOptions {
   readonly session?: SessionSettings;

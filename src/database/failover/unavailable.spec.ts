@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { QueryFailedError, QueryRunnerAlreadyReleasedError } from 'typeorm';
-import { isBadValue, isDatabaseUnavailable, isRetryable } from './unavailable.js';
+import { isBadValue, isDatabaseUnavailable, isRefusal, isRetryable, markConnecting } from './unavailable.js';
 
 function coded(code: string, message = 'something'): Error {
   return Object.assign(new Error(message), { code });
@@ -70,6 +70,34 @@ describe('isDatabaseUnavailable', () => {
     for (const thrown of [undefined, null, 'ECONNREFUSED', 53300, {}, new TypeError('x is not a function')]) {
       assert.equal(isDatabaseUnavailable(thrown), false);
     }
+  });
+});
+
+describe('isRefusal', () => {
+  const queueFull = Object.assign(coded('54000'), { routine: 'PreCommit_Notify' });
+
+  it('knows a server that answers but takes no writes or no connections, whose requests are 503', () => {
+    const refusals = [
+      coded('53100'),
+      queueFull,
+      ...['28P01', '28000', '3D000', '42P01', '55000'].map((code) => markConnecting(coded(code))),
+    ];
+    for (const error of refusals) {
+      assert.ok(isRefusal(error), JSON.stringify(error));
+      assert.ok(isDatabaseUnavailable(error), JSON.stringify(error));
+    }
+  });
+
+  it('leaves outages, rows that are too large, and the same codes of statements alone', () => {
+    const others = [
+      coded('54000'),
+      coded('42P01'),
+      coded('57P01'),
+      coded('53300'),
+      markConnecting(coded('ECONNREFUSED')),
+    ];
+    for (const error of others) assert.equal(isRefusal(error), false, JSON.stringify(error));
+    assert.equal(isDatabaseUnavailable(coded('54000')), false);
   });
 });
 

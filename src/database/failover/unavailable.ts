@@ -44,14 +44,55 @@ const DRIVER_MESSAGES = [
  */
 const SERVER_CLASSES: ReadonlySet<string> = new Set(['08', '53', '57', '58', 'XX']);
 
+/** SQLSTATEs of a disk that is full or broken. */
+const REFUSED_WRITES: ReadonlySet<string> = new Set(['53100', '58030']);
+
 /** More SQLSTATEs: the server is read-only (a standby, or failing); a lock is not available. */
 const SERVER_STATES: ReadonlySet<string> = new Set(['25006', '55P03']);
 
+/** Errors of connections that were being opened: no statement is to blame, whatever their code. */
+const whileConnecting = new WeakSet<object>();
+
+/** Remembers that the error came while a connection was opened. @returns the error */
+export function markConnecting(error: unknown): unknown {
+  if (typeof error === 'object' && error !== null) whileConnecting.add(error);
+  return error;
+}
+
 /**
- * Whether the database failed for reasons unrelated to the statement: unreachable, starting, stopping, out of connections,
- * memory or disk, or too slow. The statement may have been executed.
+ * Whether the database failed for reasons unrelated to the statement: it is unreachable, starting or stopping, refuses
+ * connections, is out of connections, memory, disk or room for notifications, or too slow. The statement may have been executed.
  */
 export function isDatabaseUnavailable(error: unknown): boolean {
+  return (
+    isTransient(error) ||
+    sources(error).some((source) => whileConnecting.has(source) || isNotificationQueueFull(source))
+  );
+}
+
+/**
+ * Whether the server answers, but refuses all writes (its disk or its queue of notifications is full) or all new connections (the
+ * password, the database or its tables are not what they were).
+ */
+export function isRefusal(error: unknown): boolean {
+  return sources(error).some((source) => {
+    if (isNotificationQueueFull(source)) return true;
+    const code = codeOf(source);
+    if (!isSqlState(code)) return false;
+    return REFUSED_WRITES.has(code) || (whileConnecting.has(source) && !isTransient(source));
+  });
+}
+
+/** Whether a session has kept the queue of notifications from being emptied, and nothing more can be committed. */
+export function isNotificationQueueFull(error: unknown): boolean {
+  // Rows that are too large have the same code. The text depends on the language of the server.
+  return sources(error).some(
+    (source) => codeOf(source) === '54000' && 'routine' in source && source.routine === 'PreCommit_Notify',
+  );
+}
+
+/** Whether the database may be available a moment later without anybody's help. */
+export function isTransient(error: unknown): boolean {
   return sources(error).some((source) => {
     if (source instanceof DatabaseUnreachable) return true;
     const code = codeOf(source);

@@ -49,6 +49,7 @@ export class GracePeriod {
 
   @ScheduledJob({
     name: 'reaper_pause_check',
+    isVital: true,
     description: 'makes the reaper wait after a pause of the process, in which workers could not report',
     everyMs: ({ workerTimeout }) => pauseCheckMs(workerTimeout * SECOND),
     jitterMs: 0,

@@ -22,6 +22,7 @@ export class Reaper {
 
   @ScheduledJob({
     name: 'reaper',
+    isVital: true,
     description: 'takes runs from stale workers',
     everyMs: ({ reaperInterval }) => reaperInterval * SECOND,
     firstDelayMs: 0,

@@ -102,7 +102,7 @@ describe('the migration commands', () => {
       assert.equal(ran.code, 0, ran.output);
       const recorded = await rows<{ name: string }>(
         empty.dataSource,
-        'select name from migrations order by id',
+        'select name from longshore_migrations order by id',
       );
       assert.deepEqual(
         recorded.map(({ name }) => name),

@@ -120,7 +120,7 @@ describe('the example of an extension, an outside package', () => {
     speech = await makeKey('speech');
     const recorded = await rows<{ name: string }>(
       await database.open(1),
-      `select name from migrations where name like 'Add%17951%' order by name`,
+      `select name from longshore_migrations where name like 'Add%17951%' order by name`,
     );
     assert.deepEqual(
       recorded.map(({ name }) => name),

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { DataSource } from 'typeorm';
 import { dataSourceOptions } from '../../../src/database/data-source.js';
-import { DatabaseServers } from '../../../src/database/failover/service-client.js';
+import { DatabaseServers } from '../../../src/database/failover/database-servers.js';
 import { CircuitBreaker } from '../../../src/database/failover/circuit-breaker.js';
 import { readOptions } from '../../../src/database/failover/connection-options.js';
 import { execute, rows } from '../../../src/database/sql/sql.js';

@@ -47,7 +47,7 @@ test('a connection that the server ends in the instant it is handed out costs on
   const address = server.address();
   assert.ok(typeof address === 'object' && address !== null);
   const { extra } = dataSourceOptions({
-    url: `postgres://user@127.0.0.1:${address.port}/database`,
+    url: `postgres://user@127.0.0.1:${address.port}/database?sslmode=disable`,
     poolSize: 1,
     applicationName: 'spec',
     entities: [],

@@ -39,7 +39,7 @@ describe('the entities', () => {
       migrated.dataSource,
       `select tablename as name
          from pg_tables
-        where schemaname = 'public' and tablename <> 'migrations'
+        where schemaname = 'public' and tablename <> 'longshore_migrations'
         order by tablename`,
     );
     assert.deepEqual(

@@ -27,7 +27,10 @@ describe('the migrations of an extension', () => {
     const dataSource = await database.open(2);
     Object.assign(dataSource.options, { migrations: [...MIGRATIONS, ...migrations] });
     await prepareDatabase(dataSource, log, { status: '' }, { entities: [], migrations });
-    const recorded = await rows<{ name: string }>(dataSource, 'select name from migrations order by id');
+    const recorded = await rows<{ name: string }>(
+      dataSource,
+      'select name from longshore_migrations order by id',
+    );
     return recorded.map(({ name }) => name);
   }
 

@@ -29,7 +29,7 @@ describe('the part of .env.example about the worker', () => {
 describe('the known variables', () => {
   it('are those of the tables of settings, of containers and of the conformance kit', () => {
     const ofPrograms = [...SETTING_KEYS, ...WORKER_SETTINGS]
-      .map(({ env }) => env)
+      .flatMap(({ env, flag }) => (flag === undefined ? [env, `${env}_FILE`] : [env]))
       .filter((name) => name.startsWith('SERVICE_'));
     const attempt = { runId: 'r', attempt: 1, trace: null };
     const ofContainers = Object.keys(workerEnvironment(attempt, { cpuMillis: 0, ramMb: 0 }, '/')).filter(

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { isPassing } from '../../../src/health/health-checks.js';
 import type { TestAnswer } from '../app/test-app.js';
 
-const PARTS = ['database', 'journal', 'reaper'];
+const PARTS = ['database', 'jobs', 'journal', 'reaper'];
 
 /**
  * Checks an answer of GET /health: every part is listed, the given ones with the given word, the others with a word

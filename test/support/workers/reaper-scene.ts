@@ -247,7 +247,7 @@ export class ReaperScene {
 export async function forgetEverything(dataSource: DataSource): Promise<void> {
   const tables = await rows<{ name: string }>(
     dataSource,
-    `select tablename as name from pg_tables where schemaname = 'public' and tablename <> 'migrations'`,
+    `select tablename as name from pg_tables where schemaname = 'public' and tablename <> 'longshore_migrations'`,
   );
   // Far quicker than truncate while there is next to nothing in them.
   await dataSource.query(tables.map(({ name }) => `delete from "${name}"`).join(';'));

@@ -10,6 +10,7 @@ import {
   chooseUrl,
   configPath,
   deleteLogin,
+  keyOfEnvironment,
   readLogin,
   readUrl,
   saveLogin,
@@ -41,7 +42,7 @@ export function addLogin(program: Command, context: CliContext): void {
     const until = expires === null ? '' : `, until ${expires}`;
     await output.line(`logged in at ${url} as ${oneLine(name)} (${scopes.join(', ')}${until})`);
     output.note(`kept in ${path}`);
-    for (const variable of ['SERVICE_URL', 'SERVICE_API_KEY']) {
+    for (const variable of ['SERVICE_URL', 'SERVICE_API_KEY', 'SERVICE_API_KEY_FILE']) {
       if (env[variable]) output.note(`${variable} is set and wins over what was kept`);
     }
   });
@@ -66,7 +67,8 @@ async function findUrl(flags: ConnectionFlags, context: CliContext): Promise<str
 async function findKey(flags: ConnectionFlags, context: CliContext): Promise<string> {
   if (flags.key !== undefined && flags.key !== '-') return flags.key;
   const { env, stdin } = context;
-  if (flags.key === undefined && env['SERVICE_API_KEY']) return env['SERVICE_API_KEY'];
+  const given = flags.key === undefined ? keyOfEnvironment(env) : undefined;
+  if (given !== undefined) return given;
   const isAsked = stdin.isTTY === true && flags.key === undefined;
   const key = (isAsked ? await askSecret('API key: ', context) : await readAll(stdin)).trim();
   if (key === '') throw usageError('no API key was given');

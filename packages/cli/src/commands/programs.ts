@@ -22,6 +22,7 @@ export function addPrograms(program: Command, { env }: CliContext): void {
       const { url, apiKey } = chooseConnection(flags, env, await readLogin(env));
       process.env['SERVICE_URL'] = url;
       process.env['SERVICE_API_KEY'] = apiKey;
+      delete process.env['SERVICE_API_KEY_FILE'];
       await execProgram(workerMain(), worker.args);
     });
   forwardsFlags(worker, workerMain, 'worker', 'worker --id gpu-1 --tags gpu,fast --max-runs 2');

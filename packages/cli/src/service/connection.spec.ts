@@ -29,6 +29,16 @@ describe('the connection', () => {
     assert.deepEqual(chooseConnection({ url: 'http://kept:1/' }, {}, KEPT), KEPT);
   });
 
+  test('has its key from the file of SERVICE_API_KEY_FILE, unless the variable is set as well', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'cli-key-'));
+    const SERVICE_API_KEY_FILE = join(folder, 'key');
+    await writeFile(SERVICE_API_KEY_FILE, 'key-of-file\n');
+    assert.equal(chooseConnection({}, { SERVICE_API_KEY_FILE }, KEPT).apiKey, 'key-of-file');
+    assert.throws(() => chooseConnection({}, { ...ENV, SERVICE_API_KEY_FILE }, KEPT), isUsage);
+    assert.throws(() => chooseConnection({}, { SERVICE_API_KEY_FILE: folder }, KEPT), isUsage);
+    await rm(folder, { recursive: true });
+  });
+
   test('needs a key and a plain URL', () => {
     assert.throws(() => chooseConnection({}, {}, undefined), isUsage);
     assert.throws(() => chooseConnection({ key: 'two words' }, {}, undefined), isUsage);

@@ -1,6 +1,8 @@
 import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
+import { readSecret } from '@longshore/common/settings/secret-file';
+import { SettingsError } from '@longshore/common/settings/setting';
 import { CliError, EXIT, usageError } from '../cli-error.js';
 
 /** Default URL of the service. */
@@ -20,7 +22,7 @@ export interface Connection {
 }
 
 /**
- * Flags take precedence over SERVICE_URL and SERVICE_API_KEY, and these over the saved login. A saved key is used only for
+ * Flags take precedence over SERVICE_URL and SERVICE_API_KEY (or SERVICE_API_KEY_FILE), and these over the saved login. A saved key is used only for
  * the service it was saved for.
  * @throws CliError when there is no key or the URL is none
  */
@@ -30,12 +32,20 @@ export function chooseConnection(
   kept: SavedLogin | undefined,
 ): Connection {
   const url = chooseUrl(flags, env, kept);
-  const apiKey =
-    flags.key ?? (env['SERVICE_API_KEY'] || undefined) ?? (kept?.url === url ? kept.apiKey : undefined);
+  const apiKey = flags.key ?? keyOfEnvironment(env) ?? (kept?.url === url ? kept.apiKey : undefined);
   if (apiKey === undefined) {
     throw usageError(`no API key for ${url}: run "longshore login", set SERVICE_API_KEY or give --key`);
   }
   return { url, apiKey: checkKey(apiKey) };
+}
+
+/** The key of SERVICE_API_KEY, or of the file that SERVICE_API_KEY_FILE names. @throws CliError for both, or a file without a key */
+export function keyOfEnvironment(env: NodeJS.ProcessEnv): string | undefined {
+  try {
+    return readSecret(env, 'SERVICE_API_KEY');
+  } catch (error) {
+    throw error instanceof SettingsError ? usageError(error.message) : error;
+  }
 }
 
 /** URL of the service from flags, environment or saved login. @throws CliError for an invalid URL */

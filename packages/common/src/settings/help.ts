@@ -25,7 +25,7 @@ export function helpText(command: string, table: readonly Setting[]): string {
     '  --help, -h\n      Print this text.',
     '  --version\n      Print the version.',
     '',
-    'Secrets, by variable only:',
+    'Secrets, by variable only; NAME_FILE names a file with the value of NAME:',
     ...secrets.map(describe),
     '',
   ].join('\n');

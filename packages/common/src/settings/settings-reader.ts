@@ -1,4 +1,5 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
+import { readSecret, secretFile } from './secret-file.js';
 import { SettingsError, type Setting, type SettingKind } from './setting.js';
 
 /** A converted value. Invalid text becomes NaN for a number, and stays text for a boolean. */
@@ -16,7 +17,7 @@ const FALSE: readonly string[] = ['false', '0', 'no', 'off'];
 
 /**
  * Reads the settings of a table. A flag takes precedence over its variable, the variable over the default. An empty
- * variable counts as unset.
+ * variable counts as unset. A secret is read as {@link readSecret} says.
  */
 export class SettingsReader<Field extends string> {
   readonly #sources = new Map<string, Source>();
@@ -31,12 +32,25 @@ export class SettingsReader<Field extends string> {
     this.#problems = [...problems];
     for (const setting of table) {
       const flagText = values.get(setting.field);
-      const text = flagText ?? (env[setting.env] || setting.default);
+      const text = flagText ?? (this.#variable(setting, env) || setting.default);
       const name = flagText === undefined ? setting.env : `--${setting.flag} (${setting.env})`;
       this.#sources.set(setting.field, { setting, text, name });
-      if (setting.required && text === undefined) {
+      if (setting.required && text === undefined && secretFile(env, setting.env) === undefined) {
         this.#problems.push(`${name} must be set to ${setting.allowed}`);
       }
+    }
+  }
+
+  #variable({ env: name, flag }: Setting, env: Readonly<NodeJS.ProcessEnv>): string | undefined {
+    try {
+      if (flag === undefined) return readSecret(env, name);
+      if (env[`${name}_FILE`])
+        throw new SettingsError([`${name}_FILE is not read, because ${name} is no secret; set ${name}`]);
+      return env[name];
+    } catch (error) {
+      if (!(error instanceof SettingsError)) throw error;
+      this.#problems.push(...error.problems);
+      return undefined;
     }
   }
 

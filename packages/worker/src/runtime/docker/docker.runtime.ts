@@ -210,8 +210,8 @@ export class DockerRuntime implements Runtime {
       const image = await this.places.find(engine, spec.image);
       // To look into a container with mounts, the engine would mount them; and it makes the working directory.
       const looksFirst = spec.mounts.length > 0 || image.volumes.length > 0 || spec.workdir !== null;
-      const withUnstarted = this.withUnstarted(engine, spec.image, image);
-      const inImage: WithContainer = (task) => withUnstarted([], task);
+      const looking = this.withUnstarted(engine, spec.image, image);
+      const inImage: WithContainer = (task) => looking([], task);
       const workdir = looksFirst ? await this.places.check(spec, image, inImage) : null;
       const account = await this.places.accountOf(chosen, image, inImage);
       const executed = { ...chosen, env: { ...account, ...chosen.env } };
@@ -237,7 +237,7 @@ export class DockerRuntime implements Runtime {
         void opened.close();
       };
       const { hasLog } = features;
-      const withOutputs = outputsAccess(container, spec, timing.callMs, withUnstarted);
+      const withOutputs = outputsAccess(container, spec, timing.callMs, looking);
       const { log } = this.options;
       const parts = { engine, timing, log, attached, warnings, hasLog, withOutputs, onRemoved: onGone };
       return new DockerContainer(container, parts);
