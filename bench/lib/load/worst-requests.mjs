@@ -42,7 +42,7 @@ const TEXTS = Object.entries({
   commas: ','.repeat(HEAD),
   'characters of four bytes': '%F0%9F%98%80'.repeat(HEAD / 12),
   slashes: 'a%2F'.repeat(HEAD / 4 - 1),
-  base64: `${'AAAA'.repeat(HEAD / 4)}`,
+  base64: 'AAAA'.repeat(HEAD / 4),
   'equal signs': `a${'='.repeat(HEAD)}`,
 });
 

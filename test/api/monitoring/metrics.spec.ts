@@ -184,13 +184,13 @@ describe('GET /metrics', () => {
     assert.ok(age >= 3600 && age < 3660, `${age} s`);
   });
 
-  test('costs two statements, however many scrapers come at once', async () => {
+  test('costs three statements, however many scrapers come at once', async () => {
     const page = service.app.get(MetricsPage, { strict: false });
     statements.length = 0;
     const texts = await Promise.all(Array.from({ length: 20 }, () => page.text()));
     assert.ok(texts.every((text) => new Scrape(text).value('longshore_runs') !== undefined));
     // The reaper may begin meanwhile.
     const read = statements.filter((sql) => !sql.includes('"isOverdue"'));
-    assert.ok(read.length <= 2, read.join('\n'));
+    assert.ok(read.length <= 3, read.join('\n'));
   });
 });

@@ -28,6 +28,9 @@ const forTests = await startTestEngine();
 
 type Mount = ContainerSpec['mounts'][number];
 
+const containersOfRuns = (): Promise<unknown[]> =>
+  forTests.engine.docker.listContainers({ all: true, filters: { label: [RUN_LABEL] } });
+
 /** An image with things where mounts may be. */
 const DOCKERFILE = [
   'RUN mkdir /real /full && ln -s /real /link && echo image >/full/a && echo image >/file',
@@ -247,9 +250,7 @@ describe('mounts of runs on a real engine', skipFor(forTests.skip || NO_OPEN_FOL
     const start = docker.start({ ...containerSpec(image), args: ['ls /out'], mounts: [inOut('a')] });
     const settled = new AbortController();
     void start.finally(() => settled.abort()).catch(() => undefined);
-    const ofRuns = async (): Promise<unknown[]> =>
-      forTests.engine.docker.listContainers({ all: true, filters: { label: [RUN_LABEL] } });
-    while (!settled.signal.aborted && (await ofRuns()).length === 0) await sleep(1);
+    while (!settled.signal.aborted && (await containersOfRuns()).length === 0) await sleep(1);
     renameSync(join(out, 'a'), join(out, 'moved'));
     symlinkSync('/etc', join(out, 'a'));
     const container = await start;

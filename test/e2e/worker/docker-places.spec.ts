@@ -142,8 +142,9 @@ const REFUSED: Readonly<Record<string, readonly [image: ImageContents, run: More
   ],
 };
 
+const setting = (): string => readFileSync(SETTING, 'utf8');
+
 describe('places in a container on a real engine', skipFor(forTests.skip), () => {
-  const setting = (): string => readFileSync(SETTING, 'utf8');
   let base: string;
   let before: string;
   let docker: DockerRuntime;

@@ -44,6 +44,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, file: string, text: string
   [/npm run demo$/, 'test/e2e/programs/demo.spec.ts', 'startDemo'],
   [/^(?:npm ci && )?npm test$/, '.ci/run', 'npm test'],
   [/^npx vitest run /, '.ci/run', 'npx vitest run'],
+  [/^LONGSHORE_TEST_ENGINE=crun npx vitest run /, 'test/e2e/worker/docker-variants.spec.ts', "'crun'"],
   [
     /^npm run test:(?:all|soak)$|^npx vitest(?: --| -t|$)|^node --inspect/,
     'vitest.config.ts',

@@ -1,6 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import {
   chmodSync,
   closeSync,
@@ -24,12 +23,11 @@ import { processStamp } from '@longshore/worker/runtime/process/process-table';
 import { atEndOfFile } from '../clean-up.js';
 import { cleanEngineFolder, sweepEngineFolders } from './engine-leftovers.js';
 import { inVariant, runtimeFlags } from './engine-variants.js';
-import { BUSYBOX, missingForEngine, PATH } from './engine-programs.js';
+import { BUSYBOX, endProcess, missingForEngine, PATH } from './engine-programs.js';
 import { SmallDisk } from '../postgres/small-disk.js';
 import { freePort } from '../programs/free-port.js';
 
 const READY_MS = 120_000;
-const STOP_MS = 30_000;
 const BUSYBOX_IMAGE = 'busybox:stable';
 
 /** A container engine for tests, or why there is none. */
@@ -170,7 +168,7 @@ export class TestEngine {
   }
 
   async stopRegistry(): Promise<void> {
-    await end(this.registryProcess, 'SIGTERM');
+    await endProcess(this.registryProcess, 'SIGTERM');
     this.registryProcess = null;
   }
 
@@ -178,7 +176,7 @@ export class TestEngine {
   async restartEngine(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     const helper = join(this.folder, 'exec', 'containerd', 'containerd.pid');
     const helperPid = Number(readFileSync(helper, 'utf8'));
-    await end(this.daemon, signal);
+    await endProcess(this.daemon, signal);
     // It ends with the daemon. Until somebody reaps it, a new daemon would take it for alive and wait for it in vain.
     while (processStamp(helperPid) !== null) await sleep(20);
     rmSync(helper, { force: true });
@@ -240,7 +238,7 @@ export class TestEngine {
       );
     }
     await this.stopRegistry();
-    await end(this.daemon, 'SIGTERM');
+    await endProcess(this.daemon, 'SIGTERM');
     this.daemon = null;
     cleanEngineFolder(this.folder);
   }
@@ -395,14 +393,4 @@ export class TestEngine {
   private abandon(): void {
     for (const child of [this.registryProcess, this.daemon]) child?.kill('SIGTERM');
   }
-}
-
-async function end(child: ChildProcess | null, signal: NodeJS.Signals): Promise<void> {
-  if (child === null || child.pid === undefined || child.exitCode !== null || child.signalCode !== null)
-    return;
-  const ended = once(child, 'exit');
-  child.kill(signal);
-  const force = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
-  await ended;
-  clearTimeout(force);
 }

@@ -1,3 +1,5 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { accessSync, constants, existsSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -32,4 +34,17 @@ function isCommand(name: string): boolean {
       return false;
     }
   });
+}
+
+const STOP_MS = 30_000;
+
+/** Ends a program of an engine with the signal, and by force if it does not end. */
+export async function endProcess(child: ChildProcess | null, signal: NodeJS.Signals): Promise<void> {
+  if (child === null || child.pid === undefined || child.exitCode !== null || child.signalCode !== null)
+    return;
+  const ended = once(child, 'exit');
+  child.kill(signal);
+  const force = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+  await ended;
+  clearTimeout(force);
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { describe, it } from 'vitest';
 import { DOWN, eventTypes, PLAIN, type Fault } from '@longshore/worker/testing/fake-service';
 import { LauncherHarness, running } from '../testing/launcher-harness.js';
@@ -90,9 +91,9 @@ describe('a launcher', () => {
 
   it('kills the job of a cancelled run when an admin wants that', async () => {
     const { harness, clock, cluster, run, service } = await running();
-    let end = (): void => undefined;
-    cluster.onRemove = () => new Promise((resolve) => (end = resolve));
-    cluster.onKill = () => end();
+    const ended = new AbortController();
+    cluster.onRemove = async () => void (await once(ended.signal, 'abort'));
+    cluster.onKill = () => ended.abort();
     run.state = 'CANCELLED';
     await clock.until('the job is being removed', () => cluster.removals.length === 1, 20);
     await clock.pass(60_000);

@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, it } from 'vitest';
 import { SettingsError } from '@longshore/common/settings/setting';
-import { FakeDockerEngine, silence } from '../testing/fake-docker-engine.js';
+import { FakeDockerEngine } from '../testing/fake-docker-engine.js';
+import { silence } from '../testing/fake-engine-answers.js';
 import { MemoryLog } from '../testing/container-spec.js';
 import { loadWorkerSettings } from '../settings/worker-settings.js';
 import { chooseRuntime } from './choose-runtime.js';
@@ -25,6 +26,12 @@ describe('choice of the runtime', () => {
   afterAll(() => rmSync(root, { recursive: true }));
 
   /** Chooses by the settings that the worker program reads from these variables. */
+  /** The times to stop beyond the usual that a worker with these settings announces. */
+  async function graces(env: NodeJS.ProcessEnv): Promise<string[]> {
+    const { capabilities } = await choose(env);
+    return capabilities.filter((name) => name.startsWith('stop_grace:'));
+  }
+
   async function choose(env: NodeJS.ProcessEnv, log = new MemoryLog()) {
     const variables = { SERVICE_URL: 'http://localhost', SERVICE_API_KEY: 'k', ...env };
     const settings = loadWorkerSettings([], variables);
@@ -153,14 +160,15 @@ describe('choice of the runtime', () => {
   });
 
   it('announces longer graces only where the operator allows them', async () => {
-    const graces = async (env: NodeJS.ProcessEnv) =>
-      (await choose({ ...here(), ...env })).capabilities.filter((name) => name.startsWith('stop_grace:'));
-    assert.deepEqual(await graces({}), []);
-    assert.deepEqual(await graces({ SERVICE_WORKER_MAX_GRACE_S: '1800' }), [
+    assert.deepEqual(await graces(here()), []);
+    assert.deepEqual(await graces({ ...here(), SERVICE_WORKER_MAX_GRACE_S: '1800' }), [
       'stop_grace:900',
       'stop_grace:1800',
     ]);
-    await assert.rejects(graces({ SERVICE_WORKER_MAX_GRACE_S: '60' }), /must be one of 300, 900, 1800, 3600/);
+    await assert.rejects(
+      graces({ ...here(), SERVICE_WORKER_MAX_GRACE_S: '60' }),
+      /must be one of 300, 900, 1800, 3600/,
+    );
   });
 
   it('does not wait for an engine that accepts and does not answer', async () => {

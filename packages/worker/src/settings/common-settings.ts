@@ -1,6 +1,5 @@
 import { matching, within, type SettingValue } from '@longshore/common/settings/settings-reader';
-import { GRACE_LIMITS } from '@longshore/common/capabilities';
-import { CAPABILITIES } from './capabilities.js';
+import { CONTAINER_SETTINGS } from './container-settings.js';
 import { NO_VOLUMES, parseVolumes, type OfferedVolumes } from './volumes.js';
 import {
   imagePatterns,
@@ -204,37 +203,12 @@ export const COMMON_SETTINGS = {
     },
     'User of every container of the runtime docker, in place of that of the run or the image, with the group of the same number unless there is another; nonroot: a run whose user is 0, or no number, fails.',
   ),
-  ociRuntime: optional(
-    'SERVICE_WORKER_OCI_RUNTIME',
-    {
-      allowed: 'a name of a runtime of 1 to 128 characters of A-Z a-z 0-9 . _ -',
-      check: matching(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/),
-    },
-    "OCI runtime of the runtime docker's containers, one that the engine has, such as runsc, kata or crun; when unset, the default one of the engine.",
-  ),
-  oldEngine: text(
-    'SERVICE_WORKER_OLD_ENGINE',
-    { default: 'warn', allowed: 'refuse or warn', check: oneOf('refuse', 'warn') },
-    'Whether the worker refuses to start, or only warns, when its engine (docker) or a node of its cluster (kubernetes) has a version with known weaknesses.',
-  ),
-  maxGraceSeconds: {
-    ...text(
-      'SERVICE_WORKER_MAX_GRACE_S',
-      {
-        default: '300',
-        allowed: `one of ${GRACE_LIMITS.join(', ')}`,
-        check: (value) => GRACE_LIMITS.find((limit) => limit === Number(value)),
-      },
-      'Longest `stop_grace_s` of a run that this worker takes, in seconds: for so long an ended run may keep its memory and GPUs.',
-    ),
-    kind: 'integer',
-  } as const,
+  ...CONTAINER_SETTINGS,
   pids: integer(
     'SERVICE_WORKER_PIDS',
     { min: 64, max: 4_194_304, default: null },
     'Processes and threads that one container of the runtime docker may have; when unset, 1024 and 256 for each CPU of the run, or of the machine if the run has no limit.',
   ),
-  capabilities: CAPABILITIES,
   maxEvents: integer(
     'SERVICE_WORKER_MAX_EVENTS',
     { min: 0, max: 1_000_000, default: 10_000 },

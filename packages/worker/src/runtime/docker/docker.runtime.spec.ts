@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'vitest';
-import { asCreate, cut, FakeDockerEngine, frame, refuse } from '../../testing/fake-docker-engine.js';
+import { FakeDockerEngine } from '../../testing/fake-docker-engine.js';
+import { asCreate, cut, frame, refuse } from '../../testing/fake-engine-answers.js';
 import {
   MemoryLog,
   QUICK_TIMING,

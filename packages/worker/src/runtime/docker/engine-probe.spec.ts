@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import { runtimeOn } from '../../testing/container-spec.js';
-import { FakeDockerEngine, refuse } from '../../testing/fake-docker-engine.js';
+import { FakeDockerEngine } from '../../testing/fake-docker-engine.js';
+import { refuse } from '../../testing/fake-engine-answers.js';
 
 const START = 'POST /containers/ID/start';
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { test } from 'vitest';
 import { PLAIN } from '../fake-service.js';
 import { startedRun, type HarnessOptions } from '../worker-harness.js';
@@ -10,11 +11,11 @@ async function deafRun(options?: HarnessOptions) {
   const started = await startedRun(options, { container: { ...PLAIN, ...HOUR } });
   const graces: number[] = [];
   const { container, service } = started;
-  let killed = (): void => undefined;
-  const end = new Promise<void>((resolve) => (killed = resolve));
+  const killed = new AbortController();
+  const end = once(killed.signal, 'abort');
   container.stop = async (graceSeconds) => {
     graces.push(graceSeconds);
-    if (graceSeconds === 0) killed();
+    if (graceSeconds === 0) killed.abort();
     await end;
   };
   const ending = () => service.callsOf('heartbeat').at(-1)?.report?.endingOps;

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { test } from 'vitest';
 import { NO_CONSTRAINTS } from '../../service-api/constraints.js';
 import type { ChunkAddress, LogChunk } from '../../service-api/service-api.js';
@@ -256,11 +257,9 @@ test('keeps trying to remove a container, and reports the end of its run meanwhi
 test('says what it prepares: at once for a run that must start in time, else if the pull takes long', async () => {
   const harness = makeHarness();
   const { clock, runtime, service } = harness;
-  let finish: () => void = () => undefined;
-  const pulled = new Promise<void>((resolve) => {
-    finish = resolve;
-  });
-  runtime.onPull = () => pulled;
+  const pulled = new AbortController();
+  const untilPulled = once(pulled.signal, 'abort');
+  runtime.onPull = async () => void (await untilPulled);
   const urgent = service.add('urgent', { mustStartInTime: true });
   const patient = service.add('patient');
   const told = [{ type: 'PREPARING', msg: 'Pulling the image example/image:1' }];
@@ -270,7 +269,7 @@ test('says what it prepares: at once for a run that must start in time, else if 
   await clock.pass(2_000);
   assert.deepEqual([toldBy(urgent), toldBy(patient)], [told, told]);
   runtime.onStart = (container) => container.end(0);
-  finish();
+  pulled.abort();
   await harness.untilState(urgent, 'COMPLETED');
   await harness.untilState(patient, 'COMPLETED');
   assert.deepEqual(eventTypes(patient), ['PREPARING', 'STARTED', 'COMPLETED']);

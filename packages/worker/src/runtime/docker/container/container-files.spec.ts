@@ -4,7 +4,8 @@ import { buffer } from 'node:stream/consumers';
 import { describe, it } from 'vitest';
 import { extract, pack, type Header } from 'tar-stream';
 import { containerSpec, runtimeOn } from '../../../testing/container-spec.js';
-import { cut, FakeDockerEngine, refuse, type Answer } from '../../../testing/fake-docker-engine.js';
+import { FakeDockerEngine } from '../../../testing/fake-docker-engine.js';
+import { cut, refuse, type Answer } from '../../../testing/fake-engine-answers.js';
 import { MAX_OUTPUT_BYTES, parseOutputs } from '../../outputs.js';
 import type { ContainerSpec, RunningContainer } from '../../runtime.js';
 

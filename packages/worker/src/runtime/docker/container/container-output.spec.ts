@@ -2,15 +2,8 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, it } from 'vitest';
 import { QUICK_TIMING, containerSpec, readToEnd, runtimeOn, until } from '../../../testing/container-spec.js';
-import {
-  cut,
-  FakeDockerEngine,
-  frame,
-  logs,
-  refuse,
-  reports,
-  type Answer,
-} from '../../../testing/fake-docker-engine.js';
+import { FakeDockerEngine } from '../../../testing/fake-docker-engine.js';
+import { cut, frame, logs, refuse, reports, type Answer } from '../../../testing/fake-engine-answers.js';
 import { GAP_LINE, RESTART_LINE, SLOW_LINE } from './container-output.js';
 import type { RunningContainer } from '../../runtime.js';
 

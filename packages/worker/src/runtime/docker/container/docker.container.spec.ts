@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
-import { cut, FakeDockerEngine, reports, silence } from '../../../testing/fake-docker-engine.js';
+import { FakeDockerEngine } from '../../../testing/fake-docker-engine.js';
+import { cut, reports, silence } from '../../../testing/fake-engine-answers.js';
 import { QUICK_TIMING, containerSpec, runtimeOn, until } from '../../../testing/container-spec.js';
 import type { RunningContainer } from '../../runtime.js';
 import type { ContainerTiming } from './docker.container.js';

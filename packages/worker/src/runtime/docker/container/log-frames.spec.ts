@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import fc from 'fast-check';
-import { frame } from '../../../testing/fake-docker-engine.js';
+import { frame } from '../../../testing/fake-engine-answers.js';
 import { demultiplex, logEntries } from './log-frames.js';
 
 describe('demultiplex', () => {

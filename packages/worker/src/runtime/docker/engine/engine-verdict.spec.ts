@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'vitest';
 import type { ContainerLimits } from '../../runtime.js';
 import { containerSpec, runtimeOn } from '../../../testing/container-spec.js';
-import { FakeDockerEngine, refuse, type Answer } from '../../../testing/fake-docker-engine.js';
+import { FakeDockerEngine } from '../../../testing/fake-docker-engine.js';
+import { refuse, type Answer } from '../../../testing/fake-engine-answers.js';
 
 describe('a container that does not start', () => {
   const engine = FakeDockerEngine.forEachTest();

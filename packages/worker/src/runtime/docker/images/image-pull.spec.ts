@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { beforeEach, describe, it } from 'vitest';
-import { FakeDockerEngine, refuse, reports, silence } from '../../../testing/fake-docker-engine.js';
+import { FakeDockerEngine } from '../../../testing/fake-docker-engine.js';
+import { refuse, reports, silence } from '../../../testing/fake-engine-answers.js';
 import { imageId } from '../../../testing/fake-images.js';
 import { MemoryLog, runtimeOn, until } from '../../../testing/container-spec.js';
 import { ImagePolicy } from './image-policy.js';

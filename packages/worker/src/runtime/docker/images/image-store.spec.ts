@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'vitest';
 import { containerSpec, runtimeOn } from '../../../testing/container-spec.js';
 import { CONTAINER_TIMING } from '../container/docker.container.js';
-import { cut, FakeDockerEngine, refuse } from '../../../testing/fake-docker-engine.js';
+import { FakeDockerEngine } from '../../../testing/fake-docker-engine.js';
+import { cut, refuse } from '../../../testing/fake-engine-answers.js';
 import { imageId } from '../../../testing/fake-images.js';
 import type { DockerRuntime } from '../docker.runtime.js';
 

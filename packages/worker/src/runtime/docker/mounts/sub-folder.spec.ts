@@ -99,12 +99,12 @@ describe.skipIf(process.platform !== 'linux')('a folder within a volume', () => 
     const folder = await open(root);
     const shared: FileHandle = Object.getPrototypeOf(folder);
     await folder.close();
-    const before = { chown: shared.chown, chmod: shared.chmod };
+    const before = Object.getOwnPropertyDescriptors(shared);
     try {
       Object.assign(shared, methods);
       await task();
     } finally {
-      Object.assign(shared, before);
+      Object.defineProperties(shared, before);
     }
   }
 

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { beforeEach, describe, it } from 'vitest';
 import { parseVolumes } from '../../../settings/volumes.js';
 import { containerSpec, MemoryLog, runtimeOn } from '../../../testing/container-spec.js';
-import { FakeDockerEngine, refuse } from '../../../testing/fake-docker-engine.js';
+import { FakeDockerEngine } from '../../../testing/fake-docker-engine.js';
+import { refuse } from '../../../testing/fake-engine-answers.js';
 import type { ContainerSpec } from '../../runtime.js';
 import type { DockerRuntime } from '../docker.runtime.js';
 
