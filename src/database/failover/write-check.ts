@@ -80,7 +80,8 @@ export class WriteCheck implements OnApplicationShutdown {
     try {
       await rows(
         this.dataSource,
-        `create table ${this.#table} as select 1 as n; drop table ${this.#table}; select pg_notify('${this.#table}', '')`,
+        // The first moves the end of the queue on, which else only a notification does that finds place in it.
+        `select pg_notification_queue_usage(); create table ${this.#table} as select 1 as n; drop table ${this.#table}; select pg_notify('${this.#table}', '')`,
       );
       return false;
     } catch (error) {
