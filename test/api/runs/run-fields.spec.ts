@@ -165,7 +165,7 @@ describe('a field of a run', () => {
     await runs.heartbeat('w', {
       tags: OPTIONS.selector,
       capabilities: [...neededCapabilities(Object(CONTAINER)), 'cpu_millis', 'gpus', 'shm'],
-      resources: { cpu_cores: 1, ram_mb: 1, gpus: [{ id: 0, vram_mb: 1, tags: ['a100'] }] },
+      resources: { cpu_cores: 1, ram_mb: 1, gpus: [{ id: 0, vram_mb: 2, tags: ['a100'] }] },
     });
     while ((await runs.claim()).length > 0);
     await create('/runs', BODY);
