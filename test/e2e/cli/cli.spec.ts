@@ -150,7 +150,7 @@ describe('the command line', () => {
     assert.equal((await send('POST', '/workers/heartbeat', { body: heartbeat('w-1') })).status, 200);
     assert.match(
       (await ok('workers')).stdout,
-      /^w-1 +active +\d+s +2\/2 +4096\/4096 +0\/0 +0 +- +- +fast +-$/m,
+      /^w-1 +active +\d+s +2\/2 +4096\/4096 +0\/0 +0 +- +- +- +fast +-$/m,
     );
     assert.equal((await ok('workers', 'drain', 'w-1')).stdout, 'w-1 drains\n');
     assert.match((await ok('workers')).stdout, /^w-1 +draining /m);

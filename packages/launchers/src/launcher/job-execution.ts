@@ -41,6 +41,7 @@ interface AdoptedJob {
   readonly job: EngineJob;
   /** Whether the service has accepted STARTED. */
   readonly isStarted: boolean;
+  readonly mustStartInTime: boolean;
 }
 
 /** The execution of one attempt as a job of an engine: from its claim, or from the adoption of the job. */
@@ -83,7 +84,7 @@ export class JobExecution extends RunExecution {
     this.job = adopted?.job ?? null;
     this.engineRequests = new EngineRequests(parts, this.stopSignal, this.trace, this.logger);
     this.endTimeout = new EndTimeout(parts.engine, parts.context.clock);
-    this.mustTellPlaced = adopted !== null;
+    this.mustTellPlaced = adopted?.mustStartInTime ?? false;
     this.isPreparing = adopted === null;
     this.mayExist = adopted !== null;
     this.isStarted = adopted?.isStarted ?? false;

@@ -122,10 +122,10 @@ export class Launcher implements Executor {
   }
 
   private adopt(job: EngineJob, run: RunView): void {
-    const { image, inputs, constraints, container, trace } = run;
+    const { image, inputs, constraints, container, trace, mustStartInTime } = run;
     const claimed = { id: job.runId, image, inputs, constraints, attempt: job.attempt, container, trace };
     const isStarted = run.state === 'RUNNING';
-    const execution = new JobExecution(this.parts, claimed, { job, isStarted });
+    const execution = new JobExecution(this.parts, claimed, { job, isStarted, mustStartInTime });
     this.executions.add(execution);
     this.host.adopt(execution);
   }
