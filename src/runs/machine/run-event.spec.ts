@@ -38,6 +38,7 @@ test('reads cause and exit code of a failure', () => {
       errorMessage: null,
       cause,
       exitCode: code,
+      unable: null,
       times: NO_TIMES,
     });
   }

@@ -201,7 +201,7 @@ describe('the output of a container that ends while its reader is slow', () => {
     engine.end(0);
     const texts: string[] = [];
     for await (const { text, part } of { [Symbol.asyncIterator]: () => lines })
-      if (part !== 'end') texts.push(text);
+      if (part !== 'rest' && part !== 'end') texts.push(text);
     assert.equal(texts.length, 1e6 + 1);
     assert.deepEqual(texts.slice(-3).toSorted(), [SLOW_LINE, 'last', 'line']);
   });

@@ -103,7 +103,7 @@ describe('a container that does not start', () => {
   ] as const) {
     it(`is the run’s fault whatever words it has chosen: ${title}`, async () => {
       const answer: Answer = (response, call, goOn) => {
-        const isOwn = engine.container().create.Labels['longshore.run'] === undefined;
+        const isOwn = engine.container().create.Labels['longshore.run'] === '';
         (isOwn ? GO_ON : refuse(500, words))(response, call, goOn);
       };
       engine.answerNext(START, ...Array.from({ length: 8 }, () => answer));
