@@ -43,7 +43,11 @@ describe('constraints', () => {
       const { requirements } = bodyOf(await service.send('GET', `/runs/${id}/explain`), 'RunExplanation');
       assert.deepEqual(requirements.capabilities, needed);
       await steps.heartbeat('plain', { capabilities: [] });
-      const gpus = Array.from({ length: Number(Reflect.get(shown, 'gpus') ?? 0) }, (_, id) => ({ id, vram_mb: 1, tags: [] }));
+      const gpus = Array.from({ length: Number(Reflect.get(shown, 'gpus') ?? 0) }, (_, index) => ({
+        id: index,
+        vram_mb: 1,
+        tags: [],
+      }));
       const resources = { cpu_cores: 1, ram_mb: 1, gpus };
       await steps.heartbeat('able', { capabilities: needed, resources });
       if (needed.length > 0) assert.deepEqual(await steps.claim('plain'), []);
