@@ -5,6 +5,7 @@ import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { eventCommand } from '../../support/runs/journal.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import type { TestAnswer } from '../../support/app/test-app.js';
+import { until } from '../../support/app/passing-time.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 /* oxlint-disable typescript/no-explicit-any -- tests look into answers of any shape */
@@ -134,9 +135,16 @@ describe('a run that grows', () => {
       ]);
       assert.deepEqual((await steps.get(id)).constraints.ram_mb, 2048);
       assert.deepEqual(await steps.claim('small'), []);
-      assert.equal((await steps.claim('large'))[0].id, id);
+      const ops = await until(
+        async () => {
+          // Programs of runs before have ended.
+          await steps.heartbeat('large', { ...has(4000), running_ops: [] });
+          return steps.claim('large');
+        },
+        ({ length }) => length > 0,
+      );
+      assert.equal(ops[0].id, id);
       await service.send('POST', `/runs/${id}/cancel`);
-      await steps.heartbeat('large', { ...has(4000), running_ops: [] });
     }
   });
 

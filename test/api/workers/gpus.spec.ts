@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'vitest';
 import { assertInvalid, bodyOf } from '../../support/http/answer-shapes.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
+import { until } from '../../support/app/passing-time.js';
 import { startTestApp } from '../../support/app/test-app.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
@@ -31,8 +32,14 @@ describe('whole GPUs', () => {
       for (const { id } of data) await service.send('POST', `/runs/${id}/cancel`);
     }
     // Their programs have ended.
-    for (const { id, resources } of (await service.send('GET', '/workers')).body)
-      await steps.heartbeat(id, { resources, capabilities: ['gpus'], running_ops: [] });
+    await until(
+      async () => {
+        for (const { id, resources } of (await service.send('GET', '/workers')).body)
+          await steps.heartbeat(id, { resources, capabilities: ['gpus'], running_ops: [] });
+        return (await service.send('GET', '/capacity')).body.supply.gpus;
+      },
+      ({ free, total }) => free === total,
+    );
   });
 
   const explain = async (id: string): Promise<any> =>

@@ -5,6 +5,7 @@ import { addExecutions } from '../../support/runs/executions.js';
 import { RunSteps } from '../../support/runs/run-steps.js';
 import { issueKey } from '../../support/app/api-keys.js';
 import { KEYS, type TestAnswer } from '../../support/app/test-app.js';
+import { until } from '../../support/app/passing-time.js';
 import { useTestApp } from '../../support/app/use-test-app.js';
 
 const reported = (id: string) => ({ id, image: 'image', inputs: {}, constraints: {} });
@@ -161,9 +162,15 @@ for (const kind of ['memory', 'shared']) {
         await check(await listed('busy'));
         await service.send('POST', `/runs/${String(taken[1])}/cancel`);
         await check(await listed('busy'));
-        await steps.heartbeat('busy', { resources, running_ops: [] });
         Object.assign(expected, { cpu_cores: 8, ram_mb: 1000, gpus: [600, 400] });
-        await check(await listed('busy'));
+        const idle = await until(
+          async () => {
+            await steps.heartbeat('busy', { resources, running_ops: [] });
+            return listed('busy');
+          },
+          ({ free }) => free.cpu_cores === 8,
+        );
+        await check(idle);
       });
     });
   });
