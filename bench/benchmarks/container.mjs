@@ -18,6 +18,7 @@ const LABELS = {
   docker: 'docker run --rm',
   engine: 'engine API: create, start, wait, remove',
   agent: 'run through the service and its agent',
+  file: 'the same run with a file',
 };
 
 export const title = 'A container that exits at once';
@@ -66,12 +67,16 @@ export async function measure() {
         subject(LABELS.docker, () => cli(engine.host, ['run', '--rm', ...LIMITS, image])),
         subject(LABELS.engine, () => byEngine(engine.docker, image)),
         subject(LABELS.agent, () => byAgent(service.url, send, image)),
+        subject(LABELS.file, () => byAgent(service.url, send, image, WITH_PLACES)),
       ]);
     });
   } finally {
     await stopEngine();
   }
 }
+
+/** Options for which the agent looks into the image. */
+const WITH_PLACES = { files: { '/etc/bench/settings.json': { content: '{}' } } };
 
 /** As the agent has them. */
 const LIMITS = [
@@ -121,11 +126,11 @@ async function byEngine(docker, image) {
 }
 
 /** Answers when COMPLETED came, by a stream of the run's topic. */
-async function byAgent(url, send, image) {
+async function byAgent(url, send, image, options = {}) {
   const topic = `container-${performance.now()}`;
   const completed = completion(url, topic);
   await completed.isOpen;
-  bodyOf(await send('POST', '/runs', { image, event_delivery: { topic } }));
+  bodyOf(await send('POST', '/runs', { image, ...options, event_delivery: { topic } }));
   return completed.at;
 }
 
