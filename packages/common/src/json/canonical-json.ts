@@ -5,8 +5,8 @@ import { isJsonObject, type JsonValue } from './json-value.js';
 /** The exponent has at most 15 digits, so that a double holds every sum with the number of digits of a text. */
 const LITERAL = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d{1,15}))?$/;
 
-/** A number of so many characters, without an exponent, is printed with all its digits: a double holds 15 of them. */
-const SHORT = 15;
+/** A double holds 15 digits, so that such a number is printed with all of them. */
+const SHORT = /^-?[\d.]{1,15}(?:[eE][+-]?\d{1,2})?$/;
 
 /**
  * The same text for equal values: sorted keys, no white space. Numbers are compared by their exact decimal value: `1`, `1.0`
@@ -74,7 +74,7 @@ function printObject(members: [key: string, text: string][]): string {
 
 function canonicalScalar(text: string): string {
   if (!/^[-\d]/.test(text)) return JSON.stringify(JSON.parse(text));
-  if (text.length <= SHORT && !/[eE]/.test(text)) return String(Number(text));
+  if (SHORT.test(text)) return String(Number(text));
   return isPrintedAs(text) ? text : canonicalNumber(text);
 }
 
