@@ -1,3 +1,4 @@
+import { parsedOf } from '@longshore/common/json/json-text';
 import { isJsonObject, type JsonObject, type JsonValue } from '@longshore/common/json/json-value';
 import { InvalidRequest } from '../../common/errors/domain-error.js';
 import { textMapProblem } from '../../common/http/validation/dto-decorators.js';
@@ -18,14 +19,15 @@ const TIMES: ReadonlySet<string> = new Set(
 
 /** The filter of a JSON body, where numbers are numbers, as the query of GET /runs has it. @throws InvalidRequest */
 export function readFilterQuery(filter: JsonObject): RunFilterDto {
-  const problems = Object.entries(filter).flatMap(([name, value]) => {
+  const members: [string, JsonValue][] = Object.entries(parsedOf(filter));
+  const problems = members.flatMap(([name, value]) => {
     if (value === '') return [`${fieldPath(FILTER, name)} must not be empty`];
     const isNumber = TIMES.has(name) || name === 'exit_code';
     return isNumber && typeof value === 'string' ? [`${fieldPath(FILTER, name)} must be an integer`] : [];
   });
   if (problems.length > 0) throw new InvalidRequest(VALIDATION_FAILED, problems);
   const query = Object.fromEntries(
-    Object.entries(filter).flatMap(([name, value]) => {
+    members.flatMap(([name, value]) => {
       if (value === null) return [];
       return [[name, TIMES.has(name) && typeof value === 'number' ? String(value) : value]];
     }),

@@ -136,6 +136,15 @@ export function ownText(text: string): string {
   return Buffer.from(text).toString();
 }
 
+/**
+ * An object or a list with the same members, whose numbers {@link stringifyJson} does not print exactly: to go through many
+ * members, for each of which {@link lazyJson}'s would be asked.
+ */
+export function parsedOf(value: object): object {
+  const parsed = lazyOf(value)?.parsed;
+  return parsed === undefined ? value : parsedOf(parsed);
+}
+
 /** The parts of an object's or a list's text; undefined: JSON.stringify prints the members as their texts. */
 export function partOf(value: object): JsonPart | undefined {
   return lazyOf(value)?.part;
@@ -154,7 +163,7 @@ class LazyJson implements ProxyHandler<object> {
 
   /** Undefined: JSON.stringify prints the members as their texts. */
   get part(): JsonPart | undefined {
-    return typeof this.source === 'string' ? lazyOf(this.#parsed())?.part : this.source;
+    return typeof this.source === 'string' ? lazyOf(this.parsed)?.part : this.source;
   }
 
   get(_target: object, key: string | symbol): unknown {
@@ -166,19 +175,19 @@ class LazyJson implements ProxyHandler<object> {
         return PLACEHOLDER;
       };
     }
-    return Reflect.get(this.#parsed(), key);
+    return Reflect.get(this.parsed, key);
   }
 
   has(_target: object, key: string | symbol): boolean {
-    return Reflect.has(this.#parsed(), key);
+    return Reflect.has(this.parsed, key);
   }
 
   ownKeys(): (string | symbol)[] {
-    return Reflect.ownKeys(this.#parsed());
+    return Reflect.ownKeys(this.parsed);
   }
 
   getOwnPropertyDescriptor(_target: object, key: string | symbol): PropertyDescriptor | undefined {
-    return Reflect.getOwnPropertyDescriptor(this.#parsed(), key);
+    return Reflect.getOwnPropertyDescriptor(this.parsed, key);
   }
 
   // Called by assignments, too.
@@ -198,7 +207,7 @@ class LazyJson implements ProxyHandler<object> {
     return false;
   }
 
-  #parsed(): object {
+  get parsed(): object {
     const { source } = this;
     return (this.#value ??= typeof source === 'string' ? Object(parseJson(source)) : source.parse(proxyOf));
   }

@@ -9,6 +9,7 @@ import {
   NO_CONTROL_CHARACTERS,
   NO_CONTROLS_BUT_LINES,
 } from '@longshore/common/json/text';
+import { parsedOf } from '@longshore/common/json/json-text';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { PassByReference } from './free-form-json.js';
 import { keyPath } from './problems.js';
@@ -251,7 +252,7 @@ export function textMapProblem(
   path = '',
 ): string | undefined {
   if (!isJsonObject(value)) return `${path} must be an object`;
-  const all = Object.entries(value);
+  const all: [string, unknown][] = Object.entries(parsedOf(value));
   const entries = nullable ? all.filter(([, item]) => item !== null) : all;
   if (entries.length > max || all.length - entries.length > max)
     return `${path} must be an object of at most ${max} entries`;

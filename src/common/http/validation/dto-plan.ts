@@ -1,4 +1,5 @@
 import { TransformationType } from 'class-transformer';
+import { parsedOf } from '@longshore/common/json/json-text';
 import { isJsonObject } from '@longshore/common/json/json-value';
 import { InvalidRequest } from '../../errors/domain-error.js';
 import { allowsUnknownFields, mostEntriesOf } from './dto-decorators.js';
@@ -120,7 +121,7 @@ export class DtoPlan {
     if (!isJsonObject(target)) throw new TypeError(`${this.type.name} is not a class of objects`);
     const fields: Fields = target;
     const unknown: string[] = [];
-    for (const key of Object.keys(source)) {
+    for (const key of Object.keys(parsedOf(source))) {
       const field = this.#fields.get(key);
       if (field !== undefined) {
         const given = source[key];
@@ -210,7 +211,7 @@ function convertField(field: FieldPlan, given: unknown, source: Fields, reading:
 
 function isLonger(value: unknown, max: number): boolean {
   if (max === Infinity || typeof value !== 'object' || value === null) return false;
-  return (Array.isArray(value) ? value.length : Object.keys(value).length) > max;
+  return (Array.isArray(value) ? value.length : Object.keys(parsedOf(value)).length) > max;
 }
 
 /** A function that computes its value at the first call. */

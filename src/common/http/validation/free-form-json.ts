@@ -1,6 +1,6 @@
 import { Transform } from 'class-transformer';
 import type { TransformFnParams } from 'class-transformer';
-import { memberText, partOf } from '@longshore/common/json/json-text';
+import { memberText, parsedOf, partOf } from '@longshore/common/json/json-text';
 import { isKept } from '@longshore/common/json/read-json';
 import { itemPath, keyPath } from './problems.js';
 
@@ -23,7 +23,7 @@ export function copyJson(value: unknown): unknown {
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype !== Object.prototype && prototype !== null) return value;
   const copy: Record<string, unknown> = {};
-  for (const [key, item] of Object.entries(value)) {
+  for (const [key, item] of Object.entries(parsedOf(value))) {
     if (key !== 'prototype' && !(key in Object.prototype)) copy[key] = copyJson(item);
   }
   sources.set(copy, value);
