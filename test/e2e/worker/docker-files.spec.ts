@@ -8,6 +8,7 @@ import { afterEach, describe, it } from 'vitest';
 import type { ContainerFile, ContainerSpec } from '@longshore/worker/runtime/runtime';
 import { containerSpec, readToEnd, textsOf } from '@longshore/worker/testing/container-spec';
 import { startTestEngine } from '../../support/images/docker-engine.js';
+import { HIGHEST_USER } from '../../support/images/engine-variants.js';
 import { runtimeFor } from '../../support/images/docker-runtime.js';
 import { skipFor } from '../../support/skip.js';
 
@@ -45,7 +46,7 @@ describe('files of runs on a real engine', skipFor(forTests.skip), () => {
   for (const [user, owner] of [
     ['1000:2000', '1000 2000'],
     ['1000', '1000 0'],
-    ['2147483647:2147483646', '2147483647 2147483646'],
+    [`${HIGHEST_USER}:${HIGHEST_USER - 1}`, `${HIGHEST_USER} ${HIGHEST_USER - 1}`],
   ] as const) {
     it(`belong to the user ${user} of the run, who may read what is for the owner alone`, async () => {
       const files = [file('/run/keys/key', { mode: 0o400 })];

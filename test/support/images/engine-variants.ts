@@ -33,6 +33,9 @@ export const NO_OPEN_FOLDERS =
 /** Whether engines of the variant mount parts of volumes read-only. */
 export const HAS_READ_ONLY_PARTS = process.env['LONGSHORE_TEST_ENGINE'] !== 'crun';
 
+/** The highest user and group that engines of the variant have. */
+export const HIGHEST_USER = process.env['LONGSHORE_TEST_ENGINE'] === 'userns' ? 65_535 : 2_147_483_647;
+
 const HYBRID = '/sys/fs/cgroup/unified';
 
 /**
