@@ -1,5 +1,6 @@
 import { assertNever } from '@longshore/common/json/assert-never';
 import type { Ability } from '../../runs/machine/event-types.js';
+import type { Run } from '../../runs/machine/run.js';
 import {
   meets,
   requirementList,
@@ -37,6 +38,7 @@ interface Background {
   readonly avoidedUntil: Date | null;
   /** What the run requires of a worker. */
   readonly required: Requirements;
+  readonly losses: Pick<Run, 'reclaims' | 'repeatedLosses'>;
   /** The active workers. */
   readonly active: readonly DescribedWorker[];
   /** Of a run that has grown beyond all of them. */
@@ -51,7 +53,7 @@ export function summarise(explanation: Omit<RunExplanationDto, 'summary'>, backg
     case 'PENDING':
       if (queue?.start_at) return `Not assigned before its start_at, ${queue.start_at}.`;
       return queue?.not_before
-        ? `In back-off until ${queue.not_before}${failed ? attemptFailed(explanation.attempt - 1, failed) : ''}.`
+        ? `In back-off until ${queue.not_before}${failed ? attemptFailed(explanation.attempt - 1, failed) : ''}${repeated(background.losses)}.`
         : waiting(explanation, background);
     case 'ASSIGNED':
     case 'RUNNING':
@@ -81,7 +83,7 @@ function waiting(explanation: Omit<RunExplanationDto, 'summary'>, background: Ba
   const place = queue?.position_is_exact
     ? `Number ${position} in the queue`
     : `At or after position ${position} in the queue`;
-  return `${place}; ${chances(counts, explanation, background)}${reserved(queue?.reserved_for ?? null)}${avoids(queue?.avoided_worker ?? null, background.avoidedUntil)}.`;
+  return `${place}; ${chances(counts, explanation, background)}${reserved(queue?.reserved_for ?? null)}${avoids(queue?.avoided_worker ?? null, background.avoidedUntil)}${repeated(background.losses)}.`;
 }
 
 /** @param explanation its most able workers come first */
@@ -204,6 +206,12 @@ function avoids(workerId: string | null, until: Date | null): string {
   return workerId === null || until === null
     ? ''
     : `; it avoids worker '${workerId}', where the attempt before failed by the infrastructure, until ${until.toISOString()}`;
+}
+
+function repeated({ reclaims, repeatedLosses }: Pick<Run, 'reclaims' | 'repeatedLosses'>): string {
+  return repeatedLosses === 0
+    ? ''
+    : `; its ${reclaims} losses in a row count as ${reclaims - repeatedLosses}, because the same worker repeated the others`;
 }
 
 /** The cause of a failure and the first line of its message or, without one, the exit code. */

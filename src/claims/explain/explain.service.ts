@@ -112,6 +112,7 @@ export class ExplainService {
         summary: summarise(explanation, {
           failed: failedOf(status),
           avoidedUntil: avoidanceEnd(run),
+          losses: run,
           required: requirements,
           active,
           outgrown: outgrownOf(run, active),

@@ -9,6 +9,9 @@ export type TimerKind = (typeof TIMER_KINDS)[number];
 /** Seconds from when a run may be claimed in which the worker that it avoids does not get it. */
 const AVOIDANCE_S = 10;
 
+/** The same after losses that one worker repeated: others may have to end a run first. */
+const LONG_AVOIDANCE_S = 60;
+
 /** A change that time alone makes to a run. A run has one timer at most. */
 interface Timer {
   readonly dueAt: Date;
@@ -22,7 +25,8 @@ export function isClaimable(run: Run): boolean {
 
 /** When the worker that the run avoids may get it, too; null: it avoids none, or may not be claimed. */
 export function avoidanceEnd(run: Run): Date | null {
-  return run.avoidedWorker !== null && isClaimable(run) ? plus(run.queuedAt, AVOIDANCE_S) : null;
+  if (run.avoidedWorker === null || !isClaimable(run)) return null;
+  return plus(run.queuedAt, run.repeatedLosses > 0 ? LONG_AVOIDANCE_S : AVOIDANCE_S);
 }
 
 /** When the timeout of the run's present state is over, or null. */
