@@ -30,8 +30,11 @@ export interface Outgrown {
   readonly to: number;
 }
 
+/** An explanation without its summary. */
+export type Explanation = Omit<RunExplanationDto, 'summary'>;
+
 /** What the summary says beyond the explanation. */
-interface Background {
+export interface Background {
   /** The attempt before, of a run in back-off. */
   readonly failed: FailedAttempt | null;
   /** When the worker that the run avoids may get it, too. */
@@ -46,7 +49,7 @@ interface Background {
 }
 
 /** The explanation in one or two sentences. */
-export function summarise(explanation: Omit<RunExplanationDto, 'summary'>, background: Background): string {
+export function summarise(explanation: Explanation, background: Background): string {
   const { failed } = background;
   const { state, queue, holder, ended } = explanation;
   switch (state) {
@@ -76,7 +79,7 @@ function attemptFailed(attempt: number, failed: FailedAttempt): string {
   return `: attempt ${attempt} failed${where}${failure(failed)}`;
 }
 
-function waiting(explanation: Omit<RunExplanationDto, 'summary'>, background: Background): string {
+function waiting(explanation: Explanation, background: Background): string {
   const { queue, counts } = explanation;
   const position = queue?.position ?? null;
   if (position === null || !counts) return 'Waiting.';
@@ -86,10 +89,18 @@ function waiting(explanation: Omit<RunExplanationDto, 'summary'>, background: Ba
   return `${place}; ${chances(counts, explanation, background)}${reserved(queue?.reserved_for ?? null)}${avoids(queue?.avoided_worker ?? null, background.avoidedUntil)}${repeated(background.losses)}.`;
 }
 
+/** Why a run that may be claimed, or is assigned, has not been started: a part of a sentence. It holds for all runs that are alike. */
+export function whyNotStarted(explanation: Explanation, background: Background): string {
+  if (explanation.state === 'PENDING' && explanation.counts)
+    return chances(explanation.counts, explanation, background);
+  const summary = summarise(explanation, background);
+  return summary.charAt(0).toLowerCase() + summary.slice(1, -1);
+}
+
 /** @param explanation its most able workers come first */
 function chances(
   counts: NonNullable<RunExplanationDto['counts']>,
-  { workers: all, strategy, concurrency }: Omit<RunExplanationDto, 'summary'>,
+  { workers: all, strategy, concurrency }: Explanation,
   { active: offers, required, outgrown }: Background,
 ): string {
   const { active, draining, not_claiming: notClaiming, able_now: now, able_ever: ever } = counts;
@@ -231,7 +242,7 @@ function firstLine(text: string): string {
     .replace(/\.?(?: Its last log lines:)?$/, '');
 }
 
-function held({ state, holder }: Omit<RunExplanationDto, 'summary'>, workerId: string): string {
+function held({ state, holder }: Explanation, workerId: string): string {
   const who = `${state === 'ASSIGNED' ? 'Assigned to' : 'Running on'} worker '${workerId}'`;
   const { engine = null, preparing = null, last_heartbeat_at: lastAt = null } = holder ?? {};
   const job = engine === null ? '' : `submitted it to ${engine.name} as ${engine.id}`;

@@ -39,7 +39,7 @@ export function decide(run: Run, command: RunCommand, now: Date, policy: Policy)
     case 'reclaim':
       return decideReclaim(run, command, t, policy);
     case 'elapse':
-      return decideElapse(run, t, policy);
+      return decideElapse(run, command, t, policy);
     default:
       return assertNever(command);
   }

@@ -1,6 +1,6 @@
 import { NO_TIMES, record, transitionOf, type EventContent } from './attempt.js';
 import { decideFailed } from './failure.js';
-import type { Outcome, Policy } from './run-command.js';
+import type { Command, Outcome, Policy } from './run-command.js';
 import type { Run } from './run.js';
 
 export const TIMER_KINDS = ['start_at', 'back_off', 'avoidance', 'start_timeout', 'attempt_timeout'] as const;
@@ -58,7 +58,7 @@ export function timerOf(run: Run): Timer | null {
 }
 
 /** Applies the run's timer; rejected when none is due. */
-export function decideElapse(run: Run, t: Date, policy: Policy): Outcome {
+export function decideElapse(run: Run, { reason }: Command<'elapse'>, t: Date, policy: Policy): Outcome {
   const timer = timerOf(run);
   if (timer === null || timer.dueAt > t) return { rejection: { reason: 'nothing-due' } };
   switch (timer.kind) {
@@ -71,7 +71,7 @@ export function decideElapse(run: Run, t: Date, policy: Policy): Outcome {
     case 'start_timeout': {
       const transition = transitionOf(run, 'START TIMEOUT');
       if ('rejection' in transition) return transition;
-      const failure = failureOf(`Not started within ${run.startWithinS} s`);
+      const failure = failureOf(`Not started within ${run.startWithinS} s${reason ? `: ${reason}` : ''}`);
       return record(run, failure, {
         state: transition.to,
         failures: run.failures + 1,
